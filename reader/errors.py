@@ -1,0 +1,72 @@
+"""What can be wrong with an input. One exception; its `code` is stable and says which fault it is."""
+
+from typing import Any
+
+EXCERPT = 40
+
+HINTS = {
+    "bad_byte": "the text must be ASCII; lines end with LF or CRLF",
+    "bad_index": "a feature index is written with digits only",
+    "bad_label": "every line starts with a finite number, the label",
+    "bad_number": "write plain decimal numbers, such as -1.5 or 2e-3",
+    "bad_pair": "after the label come index:value pairs, without blanks around the colon",
+    "compressed_corrupt": "compress the data again and compare checksums after the transfer",
+    "compressed_truncated": "the transfer or the compressor was cut short: send the whole file",
+    "decompressed_too_large": "split the data, or raise the limit of the service",
+    "index_duplicate": "give each feature once a row",
+    "index_order": "sort the features of each row by index",
+    "index_too_large": "feature indices are below 2147483648",
+    "index_zero": "indices start at 0 in this file: set index_base=0",
+    "line_too_long": "one row is one line; check that the file has line feeds",
+    "multilabel": "give one label a row; multi-label data is not supported",
+    "no_rows": "the input has no data line",
+    "qid_unsupported": "ranking data is not supported: remove the qid column",
+    "row_overflow": "values are kept as float32: scale the feature down",
+    "too_many_features": "hash the features to fewer, or raise the limit of the service",
+    "trailing_data": "remove what stands behind the compressed data",
+    "unknown_format": "send text, plain or compressed once with gzip, bzip2, xz or zstd",
+    "value_not_finite": "leave out missing values, or replace them by a number",
+}
+
+
+class InputError(Exception):
+    """The input cannot be read.
+
+    line, column  where, counted from 1, or None
+    byte          offset in the decoded text, or None
+    hint          what to do; by default the one of the code
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        hint: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+        byte: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = HINTS.get(code, "") if hint is None else hint
+        self.line = line
+        self.column = column
+        self.byte = byte
+
+    def __str__(self) -> str:
+        where = "" if self.line is None else f"line {self.line}: "
+        return f"{where}{self.message} [{self.code}]"
+
+    def problem(self) -> dict[str, Any]:
+        """The error as a JSON object: code, detail, hint and at, which has the known ones of line, column and byte."""
+        places = {"line": self.line, "column": self.column, "byte": self.byte}
+        at = {name: place for name, place in places.items() if place is not None}
+        return {"code": self.code, "detail": self.message, "hint": self.hint, "at": at}
+
+
+def excerpt(data: bytes | bytearray) -> str:
+    """At most 40 characters of `data` for a message, printable ASCII only."""
+    text = "".join(chr(byte) if 32 <= byte < 127 else "?" for byte in data[:EXCERPT])
+    return f"'{text}'" if len(data) <= EXCERPT else f"'{text[: EXCERPT - 3]}...'"

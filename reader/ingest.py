@@ -1,0 +1,149 @@
+"""Input of any size -> a published dataset, in one pass and bounded memory.
+
+    python -m reader.ingest DIRECTORY [OPTIONS] < INPUT
+
+Reads standard input and makes the dataset DIRECTORY. Prints one JSON object: the manifest's summary, or `{"problem":
+...}` with exit code 1 for an input that cannot be read. Nothing is left of an input that fails.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import uuid
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from reader.decompress import decompressed
+from reader.errors import InputError
+from reader.limits import Limits
+from reader.parsers import READERS
+from reader.shuffle import Shuffler
+from storage.child import die_with_parent
+from storage.csr import Rows
+from storage.dataset import Manifest, publish_dataset
+
+_READ_BYTES = 1 << 20
+_MOST_LABELS = 10_000
+_COUNTERS = ("explicit_zeros", "empty_rows", "blank_lines", "comment_lines")
+
+
+def ingest(
+    chunks: Iterable[bytes],
+    final: Path,
+    format_: str = "libsvm",
+    index_base: str | int = "auto",
+    limits: Limits | None = None,
+    seed: int = 0,
+) -> Manifest:
+    """Read `chunks`, plain or compressed, and publish the dataset `final`.
+
+    Raises InputError for a bad input, FileExistsError if there is such a dataset.
+    """
+    limits = limits or Limits()
+    if final.exists():
+        raise FileExistsError(f"{final.name} exists")
+    uid = uuid.uuid4().hex
+    staged = final.with_name(f".{final.name}.{uid}.staged")
+    try:
+        manifest = _stage(chunks, staged, uid, format_, index_base, limits, seed)
+        publish_dataset(staged, final, manifest)
+        return manifest
+    except BaseException:
+        shutil.rmtree(staged, ignore_errors=True)
+        raise
+
+
+def _stage(
+    chunks: Iterable[bytes], staged: Path, uid: str, format_: str, index_base: str | int, limits: Limits, seed: int
+) -> Manifest:
+    counted = _Counted(chunks)
+    parser = READERS[format_](index_base, limits)
+    labels = _LabelCounts()
+    longest = 0
+    shuffler = Shuffler(staged, uid, seed)
+    try:
+        for rows in parser.parse_chunks(decompressed(counted, limits)):
+            labels.add(rows)
+            longest = max(longest, int(np.diff(rows.indptr).max()))
+            shuffler.add(rows)
+        blocks = shuffler.finish()
+    except BaseException:
+        shuffler.abandon()
+        raise
+    base = index_base if index_base in (0, 1) else int(parser.min_index != 0)
+    return Manifest(
+        uid=uid,
+        index_base=int(base),
+        n_features=(parser.max_index + 1 - int(base)) if parser.max_index is not None else 0,
+        n_rows=parser.rows,
+        nnz=parser.nnz,
+        labels=labels.counts,
+        longest_row=longest,
+        input_bytes=counted.bytes,
+        counters={name: int(getattr(parser, name)) for name in _COUNTERS},
+        blocks=blocks,
+    )
+
+
+class _Counted:
+    """Passes chunks through and adds up their bytes."""
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = chunks
+        self.bytes = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in self._chunks:
+            self.bytes += len(chunk)
+            yield chunk
+
+
+class _LabelCounts:
+    """How often each label value occurs."""
+
+    def __init__(self) -> None:
+        self.counts: dict[float, int] = {}
+
+    def add(self, rows: Rows) -> None:
+        values, counts = np.unique(rows.label, return_counts=True)
+        for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+            self.counts[value] = self.counts.get(value, 0) + count
+        if len(self.counts) > _MOST_LABELS:
+            raise InputError(
+                "too_many_labels", f"more than {_MOST_LABELS} different labels: this is not a classification data set"
+            )
+
+
+def read_chunks(file: BinaryIO) -> Iterator[bytes]:
+    """What a file holds, piece by piece."""
+    while chunk := file.read(_READ_BYTES):
+        yield chunk
+
+
+def main() -> int:
+    """Body of the command."""
+    die_with_parent()
+    parser = argparse.ArgumentParser(prog="python -m reader.ingest", description=__doc__)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--format", choices=sorted(READERS), default="libsvm")
+    parser.add_argument("--index-base", choices=("auto", "0", "1"), default="auto")
+    parser.add_argument("--max-features", type=int, default=Limits.max_features)
+    parser.add_argument("--max-bytes", type=int, default=Limits.max_bytes)
+    options = parser.parse_args()
+    base = options.index_base if options.index_base == "auto" else int(options.index_base)
+    limits = Limits(max_features=options.max_features, max_bytes=options.max_bytes)
+    try:
+        manifest = ingest(read_chunks(sys.stdin.buffer), options.directory, options.format, base, limits)
+    except InputError as error:
+        print(json.dumps({"problem": error.problem()}))
+        return 1
+    print(json.dumps({"rows": manifest.n_rows, "uid": manifest.uid}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,311 @@
+"""The inner loop that reads LIBSVM text."""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from storage.csr import Array
+
+# What parse_lines returns.
+DONE, FULL, FAULT = 0, 1, 2
+# Places in its `state`.
+(POSITION, ROWS, PAIRS, HARD, BLANK, COMMENT, ZEROS, EMPTY, MAX_INDEX, MIN_INDEX, TOKEN, PREVIOUS, STATE_SIZE) = range(
+    13
+)
+# Kinds of hard tokens.
+HARD_LABEL, HARD_VALUE = 0, 1
+
+SPACE, TAB, NEWLINE, RETURN, SHARP = 32, 9, 10, 13, 35
+PLUS, MINUS, POINT, ZERO, COLON, LOWER_E, UPPER_E = 43, 45, 46, 48, 58, 101, 69
+
+EXACT_MANTISSA = 2**53
+EXACT_POWER = 22
+LARGEST_POWER = 64
+FULL_MANTISSA = 10**17  # from here on no further digit fits
+INDEX_LIMIT = 2**31
+FLOAT32_MAX = 3.4028234e38
+SLACK = 2.0**-50
+POWERS = np.array([float(f"1e{k}") for k in range(LARGEST_POWER + 1)])
+
+# parse_lines reads the lines of text[state[POSITION]:end], which must end with a line feed:
+#
+#   line   = [label (blank+ index ":" value)*] blank* ["#" anything] [CR] LF      blank = space or tab
+#   label, value = [+-]? (digits [. digits*] | . digits) ([eE] [+-]? digits)?     index = digits
+#
+# all in ASCII without NUL and without a CR that no LF follows; a blank may also stand before the label.
+#
+# text (n,) uint8; max_line: most bytes in a line without its LF; lowest: smallest index allowed (0 or 1); features:
+# every index is below it (<= 2^31); POWERS (65,) float64: 10^k.
+# Changed in place: label (r,) float64; row_end (r,) int64, the pairs up to and with that row; indices (p,) int32 and
+# values (p,) float32; hard (h, 4) int64; state (STATE_SIZE,) int64.
+# p must be at least a quarter of the bytes to read: a pair takes four with its blank.
+# In `state`, POSITION moves to the end of the last line read, and ROWS, PAIRS and HARD count what the arrays hold.
+# BLANK, COMMENT, ZEROS (pairs left out because their value is zero as float32) and EMPTY (rows without any pair) are
+# added to; MAX_INDEX and MIN_INDEX are over every index read, that of a zero too.
+#
+# Returns DONE at `end`; FULL when `label` or `hard` has no room for the next line, which then left no trace; FAULT at
+# the first line that is too long or not of the grammar: TOKEN is the start of the token (or the byte) that is wrong,
+# PREVIOUS the index before it in its row, lowest - 1 for the first pair, lowest - 2 for the label. What is wrong is for
+# the caller to find out. HARD then counts the tokens of the faulty line as well, for they come before the fault.
+#
+# Numbers are correctly rounded: label = float(token), value = float32(float(token)). A decimal m * 10^e with m < 2^53
+# and |e| <= 22 takes one exact operation (Clinger, How to read floating point numbers accurately, 1990). Any other
+# value is estimated in double from its first 18 digits within 2^-50; if both ends of that interval round to the same
+# float32, so does the double nearest to the token. What remains is left to the caller: hard[k] = (kind, place in label
+# or values, start of the token, end of the token).
+
+
+@njit(cache=True, nogil=True)
+def scan_number(text: Array, begin: int) -> tuple[int, int, int, bool]:
+    """(end or -1, mantissa, exponent, exact) of the number at `begin`, its sign left out."""
+    p = begin
+    mantissa: Any = np.int64(0)
+    exponent: Any = np.int64(0)
+    exact = True
+    if text[p] == PLUS or text[p] == MINUS:
+        p += 1
+    digits = 0
+    after_point = False
+    while True:
+        c = np.int64(text[p])
+        if ZERO <= c < COLON:
+            digits += 1
+            if mantissa < FULL_MANTISSA:
+                mantissa = mantissa * 10 + (c - ZERO)
+                exponent -= after_point
+            else:
+                exponent += not after_point
+                exact = exact and c == ZERO
+        elif c == POINT and not after_point:
+            after_point = True
+        else:
+            break
+        p += 1
+    if digits == 0:
+        return -1, mantissa, exponent, exact
+    if text[p] == LOWER_E or text[p] == UPPER_E:
+        p += 1
+        negative = text[p] == MINUS
+        if text[p] == PLUS or text[p] == MINUS:
+            p += 1
+        first = p
+        power = np.int64(0)
+        while ZERO <= text[p] < COLON:
+            # The cut is far above the digits of any line: no zeros in the mantissa can make up for it.
+            if power < 10**12:
+                power = power * 10 + (np.int64(text[p]) - ZERO)
+            p += 1
+        if p == first:
+            return -1, mantissa, exponent, exact
+        exponent += -power if negative else power
+    return p, mantissa, exponent, exact
+
+
+@njit(cache=True, nogil=True)
+def scale(mantissa: int, exponent: int) -> float:
+    """mantissa * 10^exponent, |exponent| <= LARGEST_POWER, exact for small numbers and else within 2^-51."""
+    if exponent < 0:
+        return np.float64(mantissa) / POWERS[-exponent]
+    return np.float64(mantissa) * POWERS[exponent]
+
+
+@njit(cache=True, nogil=True)
+def round_value(mantissa: int, exponent: int, exact: bool) -> tuple[Any, bool]:
+    """(float32 magnitude, whether it is certain)."""
+    if mantissa == 0 or exponent < -LARGEST_POWER:
+        return np.float32(0.0), True  # below 10^18 * 10^-65, nearer to 0 than to the least float32
+    if exponent > LARGEST_POWER:
+        return np.float32(0.0), False
+    estimate = scale(mantissa, exponent)
+    if estimate > FLOAT32_MAX:
+        return np.float32(0.0), False
+    if exact and mantissa < EXACT_MANTISSA and -EXACT_POWER <= exponent <= EXACT_POWER:
+        return np.float32(estimate), True
+    low = np.float32(estimate * (1.0 - SLACK))
+    return low, low == np.float32(estimate * (1.0 + SLACK))
+
+
+@njit(cache=True, nogil=True)
+def ends_token(c: Any) -> bool:
+    """Whether the byte `c` may follow a token."""
+    return c in (SPACE, NEWLINE, TAB, RETURN, SHARP)
+
+
+@njit(cache=True, nogil=True)
+def skip_comment(text: Array, begin: int) -> int:
+    """The first line feed, NUL, byte >= 0x80 or carriage return without line feed from `begin` on."""
+    p = begin
+    while True:
+        c = text[p]
+        if c == NEWLINE or c == 0 or c >= 128 or (c == RETURN and text[p + 1] != NEWLINE):
+            return p
+        p += 1
+
+
+@njit(cache=True, nogil=True)
+def put_hard(hard: Array, count: int, kind: int, place: int, begin: int, end: int) -> int:
+    hard[count, 0] = kind
+    hard[count, 1] = place
+    hard[count, 2] = begin
+    hard[count, 3] = end
+    return count + 1
+
+
+@njit(cache=True, nogil=True)
+def parse_lines(
+    text: Array,
+    end: int,
+    max_line: int,
+    lowest: int,
+    features: int,
+    label: Array,
+    row_end: Array,
+    indices: Array,
+    values: Array,
+    hard: Array,
+    state: Array,
+) -> int:
+    p = state[POSITION]
+    rows = state[ROWS]
+    pairs = state[PAIRS]
+    n_hard = state[HARD]
+    while p < end:
+        line = p
+        pairs_before = pairs
+        hard_before = n_hard
+        zeros = 0
+        any_pair = False
+        while text[p] == SPACE or text[p] == TAB:
+            p += 1
+        token = p
+        previous: Any = lowest - 2
+        c = np.int64(text[p])
+        fault = False
+        full = False
+        is_row = not (c in (NEWLINE, SHARP) or (c == RETURN and text[p + 1] == NEWLINE))
+        least: Any = INDEX_LIMIT
+        mantissa: Any = np.int64(0)
+        value: Any = np.float32(0.0)
+        if is_row:
+            if rows == label.shape[0]:
+                full = True
+                fault = True
+            else:
+                p, mantissa, exponent, exact = scan_number(text, token)
+                if p < 0 or not ends_token(text[p]):
+                    fault = True
+                else:
+                    number = 0.0
+                    if mantissa == 0:
+                        pass
+                    elif exact and mantissa < EXACT_MANTISSA and -EXACT_POWER <= exponent <= EXACT_POWER:
+                        number = scale(mantissa, exponent)
+                    elif n_hard == hard.shape[0]:
+                        full = True
+                        fault = True
+                    else:
+                        n_hard = put_hard(hard, n_hard, HARD_LABEL, rows, token, p)
+                    label[rows] = -number if text[token] == MINUS else number
+                    previous = lowest - 1
+        # One turn a pair.
+        while not fault:
+            while text[p] == SPACE or text[p] == TAB:
+                p += 1
+            token = p
+            c = np.int64(text[p])
+            if not (ZERO <= c < COLON):
+                break
+            index = c - ZERO
+            p += 1
+            c = np.int64(text[p])
+            while ZERO <= c < COLON and index < INDEX_LIMIT:
+                index = index * 10 + (c - ZERO)
+                p += 1
+                c = np.int64(text[p])
+            if c != COLON or index <= previous or index >= features:
+                fault = True
+                break
+            p += 1
+            first = p
+            c = np.int64(text[p])
+            negative = c == MINUS
+            if negative:
+                p += 1
+                c = np.int64(text[p])
+            mantissa = np.int64(0)
+            begin = p
+            while ZERO <= c < COLON and mantissa < FULL_MANTISSA:
+                mantissa = mantissa * 10 + (c - ZERO)
+                p += 1
+                c = np.int64(text[p])
+            digits = p - begin
+            places: Any = np.int64(0)
+            if c == POINT:
+                p += 1
+                begin = p
+                c = np.int64(text[p])
+                while ZERO <= c < COLON and mantissa < FULL_MANTISSA:
+                    mantissa = mantissa * 10 + (c - ZERO)
+                    p += 1
+                    c = np.int64(text[p])
+                places = p - begin
+            if ends_token(c) and digits + places > 0 and mantissa < EXACT_MANTISSA and places <= EXACT_POWER:
+                value = np.float32(np.float64(mantissa) / POWERS[places])
+            else:
+                p, mantissa, exponent, exact = scan_number(text, first)
+                if p < 0 or not ends_token(text[p]):
+                    fault = True
+                    break
+                value, certain = round_value(mantissa, exponent, exact)
+                if not certain:
+                    if n_hard == hard.shape[0]:
+                        full = True
+                        fault = True
+                        break
+                    n_hard = put_hard(hard, n_hard, HARD_VALUE, pairs, first, p)
+                    value = np.float32(1.0)  # any but zero, which would be left out
+            indices[pairs] = index
+            values[pairs] = -value if negative else value
+            pairs += value != 0.0
+            zeros += value == 0.0
+            if not any_pair:
+                any_pair = True
+                least = index
+            previous = index
+        if not fault:
+            if text[p] == SHARP:
+                p = skip_comment(text, p)
+                token = p
+            if text[p] == RETURN and text[p + 1] == NEWLINE:
+                p += 1
+            if p - line > max_line or text[p] != NEWLINE:
+                fault = True
+        if full:
+            state[PAIRS] = pairs_before
+            state[HARD] = hard_before
+            return FULL
+        if fault:
+            state[HARD] = n_hard
+            state[TOKEN] = token
+            state[PREVIOUS] = previous
+            return FAULT
+        p += 1
+        if is_row:
+            row_end[rows] = pairs
+            rows += 1
+            state[ROWS] = rows
+            state[PAIRS] = pairs
+            state[ZEROS] += zeros
+            if any_pair:
+                state[MAX_INDEX] = max(state[MAX_INDEX], previous)
+                state[MIN_INDEX] = min(state[MIN_INDEX], least)
+            else:
+                state[EMPTY] += 1
+        elif c == SHARP:
+            state[COMMENT] += 1
+        else:
+            state[BLANK] += 1
+        state[HARD] = n_hard
+        state[POSITION] = p
+    return DONE

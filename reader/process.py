@@ -1,0 +1,148 @@
+"""The reader process: dataset blocks -> cache. The cache's only writer; never sees a dual variable change.
+
+python -m reader.process RUN_DIRECTORY
+"""
+
+import sys
+import time
+from pathlib import Path
+
+from reader.arrivals import Arrivals, ArrivalSource
+from reader.certificate import certify
+from reader.objective import Objective, margins
+from reader.residents import Residents
+from reader.settings import ReaderSettings
+from reader.stream import Examples
+from storage.cache import CacheReader, CacheWriter, Step
+from storage.child import die_with_parent
+from storage.dataset import Dataset
+from storage.plan import plan_cache
+from storage.state import open_state
+
+CACHE_FILE = "cache"
+_NAP_SECONDS = 50e-6
+
+
+class Reader:
+    """`setup` is the constructor; `step` does what can be done now; `shutdown` lets go of the files."""
+
+    def __init__(self, run: Path) -> None:
+        settings = ReaderSettings.read(run)
+        dataset = Dataset(Path(settings.dataset))
+        self._examples = Examples(dataset, settings.positive, settings.bias)
+        self._objective = Objective(settings.loss, settings.C_positive, settings.C_negative)
+        self._state = open_state(run, dataset.manifest.n_rows, self._examples.width)
+        self._plan = plan_cache(settings.cache_bytes, self._examples.longest_row)
+        self._cache = CacheWriter(run / CACHE_FILE, self._plan)
+        self._residents = Residents(self._cache, self._plan, self._state, settings.eviction, settings.seed)
+        self._source = ArrivalSource(
+            self._examples, self._plan, settings.seed, self._residents.is_resident, self._residents.skipped
+        )
+        self._next_id = 1
+        self._number = 0
+        self._losses = 0.0
+        self._starts_pass = True
+        self._arrivals: Arrivals | None = None
+
+    def cache_reader(self) -> CacheReader:
+        """For a trainer in this very process, as tests have it."""
+        return self._cache.reader()
+
+    def step(self) -> bool:
+        """Commit the next step if the trainer has taken the last one, else read ahead for it.
+
+        Returns False when there was nothing to do but wait.
+        """
+        control = self._state.control
+        control["reader_heartbeat"] = time.monotonic()
+        if control["training_done"]:
+            self._certify()
+            return True
+        if self._arrivals is None:
+            self._arrivals = self._source.next_step()
+            return True
+        # One step ahead and no more: the scores that decide what leaves are those of the step before the
+        # trainer's, which makes the choice independent of the clock.
+        if control["started_step"] < self._number:
+            return False
+        self._commit(self._arrivals)
+        self._arrivals = None
+        return True
+
+    def shutdown(self) -> None:
+        self._cache.close()
+
+    def _commit(self, arrivals: Arrivals) -> None:
+        self._number += 1
+        if self._starts_pass:
+            self._losses = 0.0
+        self._starts_pass = arrivals.ends_pass
+        self._add_losses(arrivals)
+        eviction = self._residents.make_room(len(arrivals.fresh), arrivals.pass_)
+        repacked, fresh = self._with_ids(eviction.repacked), self._with_ids(arrivals.fresh)
+        self._residents.advance(eviction.retired, repacked, fresh)
+        step = Step(
+            number=self._number,
+            pass_=arrivals.pass_,
+            rows=arrivals.rows,
+            ends_pass=arrivals.ends_pass,
+            pass_losses=self._losses,
+            fresh=tuple(fresh),
+            resident=tuple(segment_id for segment_id in self._residents.segments if segment_id not in fresh),
+        )
+        self._cache.commit(step, {**repacked, **fresh}, eviction.retired)
+        self._report(arrivals, len(eviction.evicted))
+
+    def _add_losses(self, arrivals: Arrivals) -> None:
+        """The streaming certificate: losses of every row of the pass at the w published before it began."""
+        for rows in arrivals.streamed:
+            self._losses += self._objective.losses(rows.y, margins(rows, self._state.w))
+
+    def _with_ids(self, segments: list[bytes]) -> dict[int, bytes]:
+        first = self._next_id
+        self._next_id += len(segments)
+        return dict(enumerate(segments, first))
+
+    def _report(self, arrivals: Arrivals, evicted: int) -> None:
+        control = self._state.control
+        control["pass"] = arrivals.pass_
+        control["block"] = arrivals.blocks_begun
+        control["rows_streamed"] += arrivals.rows
+        control["resident_rows"] = self._residents.rows
+        control["resident_bytes"] = len(self._residents.segments) * self._plan.segment_bytes
+        control["evicted_rows"] += evicted
+        control["committed_step"] = self._number
+
+    def _certify(self) -> None:
+        state = self._state
+        result = certify(self._examples, self._objective, state.w, state.alpha)
+        for name, value in vars(result).items():
+            state.control[f"final_{name}"] = value
+        state.control["certified"] = 1
+
+    @property
+    def is_finished(self) -> bool:
+        """The certificate is written: nothing is left to do."""
+        return bool(self._state.control["certified"])
+
+    def note_wait(self, seconds: float) -> None:
+        """Count time spent waiting for the trainer."""
+        self._state.control["reader_wait_seconds"] += seconds
+
+
+def main(run: Path) -> None:
+    """Body of the process."""
+    die_with_parent()
+    reader = Reader(run)
+    try:
+        while not reader.is_finished:
+            if not reader.step():
+                began = time.perf_counter()
+                time.sleep(_NAP_SECONDS)
+                reader.note_wait(time.perf_counter() - began)
+    finally:
+        reader.shutdown()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,34 @@
+"""Tells files of other formats from text by their first bytes."""
+
+from reader.errors import InputError
+
+HEAD_BYTES = 32
+
+SIGNATURES = (
+    (b"\x89PNG", "a PNG image"),
+    (b"PK\x03\x04", "a zip archive"),
+    (b"PK\x05\x06", "a zip archive"),
+    (b"%PDF", "a PDF document"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
+    (b"\x7fELF", "a program"),
+    (b"PAR1", "a Parquet file"),
+    (b"\x93NUMPY", "a numpy array"),
+    (b"SQLite format 3\x00", "a SQLite database"),
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+    (b"\x1f\x8b", "gzip data inside the input"),
+    (b"\x28\xb5\x2f\xfd", "zstd data inside the input"),
+    (b"\xfd7zXZ\x00", "xz data inside the input"),
+    (b"BZh", "bzip2 data inside the input"),
+)
+TEXT_SIGNATURES = ((b"<", "an HTML or XML page"), (b"{", "JSON"), (b"[", "JSON"))
+
+
+def refuse_foreign(head: bytes) -> None:
+    """InputError unknown_format if `head`, the first HEAD_BYTES without a byte order mark, is of another format."""
+    for signature, name in SIGNATURES:
+        if head.startswith(signature):
+            raise InputError("unknown_format", f"this is {name}", byte=0)
+    for signature, name in TEXT_SIGNATURES:
+        if head.lstrip(b" \t\r\n").startswith(signature):
+            raise InputError("unknown_format", f"this looks like {name}", byte=0)

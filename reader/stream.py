@@ -1,0 +1,78 @@
+"""One pass over a dataset: its blocks in the pass's order, decoded into rows ready for training."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from reader.order import block_order, piece_order
+from storage.block import Piece
+from storage.csr import INDEX, VALUE, Array
+from storage.dataset import Dataset
+from storage.segment import OFFSET, ROW_ID, SIGN, Segment
+
+
+@dataclass(frozen=True)
+class Examples:
+    """How a dataset's rows become a training problem's.
+
+    positive    label of the rows with y = +1
+    bias        value of the constant feature, or None; it takes the place after the last feature
+    """
+
+    dataset: Dataset
+    positive: float
+    bias: float | None
+
+    @property
+    def width(self) -> int:
+        """Length of w."""
+        return self.dataset.manifest.width + (self.bias is not None)
+
+    @property
+    def longest_row(self) -> int:
+        """Most non-zeros in a row."""
+        return self.dataset.manifest.longest_row + (self.bias is not None)
+
+    def stream(self, seed: int, pass_: int) -> Iterator[tuple[int, Segment]]:
+        """(blocks begun so far, rows) for each piece of the pass."""
+        blocks = block_order(len(self.dataset.manifest.blocks), seed, pass_)
+        for begun, block in enumerate(blocks.tolist(), start=1):
+            with self.dataset.open_block(block) as reader:
+                for number in piece_order(len(reader), seed, pass_, block).tolist():
+                    yield begun, self._ready(reader.piece(number))
+
+    def _ready(self, piece: Piece) -> Segment:
+        rows = piece.rows
+        examples = Segment(
+            row_id=np.arange(piece.first_row, piece.first_row + len(piece), dtype=ROW_ID),
+            y=np.where(rows.label == self.positive, 1, -1).astype(SIGN),
+            Qii=piece.Qii,
+            indptr=rows.indptr.astype(OFFSET),
+            indices=rows.indices,
+            values=rows.values,
+        )
+        return examples if self.bias is None else _with_constant(examples, self.width - 1, self.bias)
+
+
+def _with_constant(examples: Segment, column: int, value: float) -> Segment:
+    """The rows with one more feature at their end, the same for all."""
+    n_rows = len(examples)
+    ends = examples.indptr[1:]
+    return Segment(
+        row_id=examples.row_id,
+        y=examples.y,
+        Qii=examples.Qii + value * value,
+        indptr=examples.indptr + np.arange(n_rows + 1, dtype=OFFSET),
+        indices=np.insert(examples.indices, ends, INDEX.type(column)),
+        values=np.insert(examples.values, ends, VALUE.type(value)),
+    )
+
+
+def part(examples: Segment, start: int, stop: int) -> Segment:
+    """Rows start to stop, without copying: `indices` and `values` stay whole, `indptr` points into them."""
+    rows: slice = slice(start, stop)
+    pointers: Array = examples.indptr[start : stop + 1]
+    return Segment(
+        examples.row_id[rows], examples.y[rows], examples.Qii[rows], pointers, examples.indices, examples.values
+    )

@@ -1,0 +1,191 @@
+"""A block: the unit on disk. A file of pieces, each piece a run of rows as five compressed columns.
+
+    header | piece 0 columns | piece 1 columns | ... | index (one entry a piece)
+
+A block grows by appending pieces while a dataset is read in, so that a row's block can be chosen at random with little
+memory; header and index are written last. Manifest -> header and index -> piece -> column: each level holds the
+checksum of the next, so a block that is damaged, exchanged for another or left from an older dataset is always noticed.
+"""
+
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from storage import codec
+from storage.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows, squared_norms
+from storage.errors import CorruptData, UnknownVersion
+
+MAGIC = b"SSVMBLK\n"
+VERSION = 1
+
+HEADER = np.dtype(
+    [
+        ("magic", "S8"),
+        ("version", "<u4"),
+        ("block", "<u4"),
+        ("dataset", "S32"),
+        ("rows", "<u8"),
+        ("nnz", "<u8"),
+        ("index_offset", "<u8"),
+        ("pieces", "<u4"),
+        ("index_checksum", "<u4"),
+    ]
+)
+
+COLUMNS = ("label", "Qii", "length", "indices", "values")
+
+INDEX_ENTRY = np.dtype(
+    [
+        ("offset", "<u8"),
+        ("rows", "<u4"),
+        ("nnz", "<u4"),
+        ("column_bytes", "<u4", (len(COLUMNS),)),
+        ("checksum", "<u4"),
+    ]
+)
+
+LENGTH = np.dtype("<u4")
+NORM = np.dtype("<f8")
+
+
+@dataclass(frozen=True)
+class BlockInfo:
+    """What the manifest holds of a block. `checksum` covers header and index, and through them every byte."""
+
+    first_row: int
+    rows: int
+    nnz: int
+    bytes: int
+    checksum: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Decoded rows of a block: `rows`, their squared norms Qii (n_rows,) float64, and the id of the first."""
+
+    rows: Rows
+    Qii: Array
+    first_row: int
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class BlockWriter:
+    """Appends pieces to a block file. The file is opened for each piece, so thousands of blocks may be under way."""
+
+    def __init__(self, path: Path, dataset: str, block: int) -> None:
+        self._path = path
+        self._dataset = dataset
+        self._block = block
+        self._entries: list[tuple] = []
+        self._offset = HEADER.itemsize
+        self.rows = 0
+        path.write_bytes(bytes(HEADER.itemsize))
+
+    def append(self, rows: Rows) -> None:
+        """Encode and write one piece."""
+        columns = _encode(rows)
+        data = b"".join(columns)
+        with self._path.open("ab") as file:
+            file.write(data)
+        sizes = tuple(len(column) for column in columns)
+        self._entries.append((self._offset, len(rows), rows.nnz, sizes, zlib.crc32(data)))
+        self._offset += len(data)
+        self.rows += len(rows)
+
+    def finish(self, first_row: int) -> BlockInfo:
+        """Write index and header; the block is complete but not yet durable."""
+        index = np.array(self._entries, INDEX_ENTRY)
+        header = np.zeros((), HEADER)
+        header["magic"], header["version"], header["block"] = MAGIC, VERSION, self._block
+        header["dataset"] = self._dataset.encode()
+        header["rows"], header["nnz"] = index["rows"].sum(), index["nnz"].sum()
+        header["index_offset"], header["pieces"] = self._offset, len(index)
+        header["index_checksum"] = zlib.crc32(index.tobytes())
+        with self._path.open("r+b") as file:
+            file.write(header.tobytes())
+            file.seek(self._offset)
+            file.write(index.tobytes())
+        return BlockInfo(
+            first_row=first_row,
+            rows=int(header["rows"]),
+            nnz=int(header["nnz"]),
+            bytes=self._offset + index.nbytes,
+            checksum=zlib.crc32(header.tobytes()),
+        )
+
+
+class BlockReader:
+    """The pieces of one block, in any order. Raises CorruptData for any byte that is not as written."""
+
+    def __init__(self, file: BinaryIO, info: BlockInfo) -> None:
+        self._file = file
+        self._info = info
+        self._index = self._read_index()
+        self._first_rows = info.first_row + np.concatenate(([0], np.cumsum(self._index["rows"][:-1], dtype=np.int64)))
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def piece(self, number: int) -> Piece:
+        """Read, check and decode one piece."""
+        entry = self._index[number]
+        self._file.seek(int(entry["offset"]))
+        data = self._file.read(int(entry["column_bytes"].sum()))
+        if zlib.crc32(data) != entry["checksum"]:
+            raise CorruptData(f"piece {number} has a wrong checksum")
+        rows, norms = _decode(data, entry)
+        return Piece(rows, norms, int(self._first_rows[number]))
+
+    def _read_index(self) -> Array:
+        raw = self._file.read(HEADER.itemsize)
+        header = np.frombuffer(raw, HEADER)[0] if len(raw) == HEADER.itemsize else None
+        if header is None or header["magic"] != MAGIC:
+            raise CorruptData("not a block file")
+        if header["version"] != VERSION:
+            raise UnknownVersion(f"block format {header['version']}, this program reads {VERSION}")
+        if zlib.crc32(raw) != self._info.checksum:
+            raise CorruptData("the header is not the one the manifest names")
+        self._file.seek(int(header["index_offset"]))
+        index = self._file.read(int(header["pieces"]) * INDEX_ENTRY.itemsize)
+        if zlib.crc32(index) != header["index_checksum"]:
+            raise CorruptData("the index has a wrong checksum")
+        return np.frombuffer(index, INDEX_ENTRY)
+
+
+def _encode(rows: Rows) -> list[bytes]:
+    norms = np.empty(len(rows), NORM)
+    squared_norms(rows.indptr, rows.values, norms)
+    return [
+        codec.encode(rows.label.astype(LABEL, copy=False)),
+        codec.encode(norms),
+        codec.encode(np.diff(rows.indptr).astype(LENGTH)),
+        codec.encode_indices(rows.indices, rows.indptr),
+        # Binary data is common: a column of ones is not stored at all.
+        b"" if bool(np.all(rows.values == 1)) else codec.encode(rows.values),
+    ]
+
+
+def _decode(data: bytes, entry: Array) -> tuple[Rows, Array]:
+    ends = np.cumsum(entry["column_bytes"], dtype=np.int64).tolist()
+    view = memoryview(data)
+    label, norms, length, indices, values = (view[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True))
+    n_rows, nnz = int(entry["rows"]), int(entry["nnz"])
+    indptr = np.zeros(n_rows + 1, INDPTR)
+    np.cumsum(codec.decode(length, LENGTH, n_rows), out=indptr[1:])
+    if indptr[-1] != nnz:
+        raise CorruptData("the row lengths do not add up")
+    rows = Rows(
+        label=codec.decode(label, LABEL, n_rows),
+        indptr=indptr,
+        indices=codec.decode_indices(indices, indptr),
+        values=codec.decode(values, VALUE, nnz) if len(values) else np.ones(nnz, VALUE),
+    )
+    return rows, codec.decode(norms, NORM, n_rows)
+
+
+assert INDEX.itemsize == 4, "the codec splits an index into four byte planes"

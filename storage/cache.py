@@ -1,0 +1,149 @@
+"""The cache: segments in LMDB. One process writes it, a step a transaction; others read consistent snapshots.
+
+LMDB keeps the pages of an old snapshot until its last reader has moved on, so a reader sees one step whole while the
+next is being written, without a lock and without a copy. The file never grows beyond `cache_bytes`. It survives
+nothing and need not: it is made anew at every attempt of a job.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import lmdb
+import numpy as np
+
+from storage.csr import Array
+from storage.errors import CacheFull
+from storage.plan import CachePlan
+from storage.segment import Segment, view
+
+_STEP_KEY = b"step"
+_STEP = np.dtype(
+    [
+        ("number", "<i8"),
+        ("pass", "<i8"),
+        ("rows", "<i8"),
+        ("ends_pass", "<i8"),
+        ("pass_losses", "<f8"),
+        ("fresh", "<i8"),
+        ("live", "<i8"),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One commit of the cache.
+
+    number       counts the commits of an attempt, from 1
+    pass_        pass over the data it belongs to, from 1
+    rows         rows streamed for it, those already resident included
+    ends_pass    it is the last of its pass
+    pass_losses  if so, the sum of the losses of all rows of the pass at the w published before it
+    fresh        ids of the segments with rows that have just been read, never visited in the cache
+    resident     ids of all other segments
+    """
+
+    number: int
+    pass_: int
+    rows: int
+    ends_pass: bool
+    pass_losses: float
+    fresh: tuple[int, ...]
+    resident: tuple[int, ...]
+
+
+class CacheWriter:
+    """The one writer. Segments have ids that are never used twice, so an id always means the same rows."""
+
+    def __init__(self, path: Path, plan: CachePlan) -> None:
+        self._plan = plan
+        self._environment = lmdb.open(
+            str(path), map_size=plan.cache_bytes // 4096 * 4096, subdir=False, sync=False, metasync=False, max_readers=8
+        )
+        self._step_bytes = _STEP.itemsize + 8 * (plan.most_live + 1)
+
+    def read(self, segment_id: int) -> Segment:
+        """A copy-free view, valid until the next `commit`."""
+        with self._environment.begin(buffers=True) as transaction:
+            # No commit can run meanwhile: this process is the only writer, so the pages stay as they are.
+            return view(_get(transaction, _key(segment_id)))
+
+    def commit(self, step: Step, added: dict[int, bytes], removed: list[int]) -> None:
+        """Make `step` the one readers see next. Raises CacheFull when the file would outgrow `cache_bytes`."""
+        try:
+            with self._environment.begin(write=True) as transaction:
+                for segment_id in removed:
+                    transaction.delete(_key(segment_id))
+                for segment_id, data in added.items():
+                    transaction.put(_key(segment_id), data)
+                transaction.put(_STEP_KEY, self._record(step))
+        except lmdb.MapFullError as error:
+            raise CacheFull(f"the cache outgrew {self._plan.cache_bytes} bytes in step {step.number}") from error
+
+    def reader(self) -> "CacheReader":
+        """A reader inside this process: LMDB lets a process open a file only once."""
+        return CacheReader(self._environment)
+
+    def close(self) -> None:
+        self._environment.close()
+
+    def _record(self, step: Step) -> bytes:
+        ids = np.array([*step.fresh, *step.resident], "<i8")
+        header = np.array(
+            [(step.number, step.pass_, step.rows, step.ends_pass, step.pass_losses, len(step.fresh), len(ids))], _STEP
+        )
+        # Always of one size, as everything in this file is: mixed sizes would fragment its free list.
+        return (header.tobytes() + ids.tobytes()).ljust(self._step_bytes, b"\0")
+
+
+class CacheReader:
+    """Snapshots of the cache, one at a time: views are valid until the next `renew`."""
+
+    def __init__(self, environment: lmdb.Environment) -> None:
+        self._environment = environment
+        self._transaction = environment.begin(buffers=True)
+
+    @classmethod
+    def open(cls, path: Path) -> "CacheReader":
+        """The cache another process writes."""
+        return cls(lmdb.open(str(path), subdir=False, readonly=True, max_readers=8, readahead=False))
+
+    def renew(self) -> Step:
+        """Move to the newest snapshot and say what it holds."""
+        self._transaction.abort()
+        self._transaction = self._environment.begin(buffers=True)
+        return _parse(_get(self._transaction, _STEP_KEY))
+
+    def read(self, segment_id: int) -> Segment:
+        """A copy-free, read-only view of one segment of the snapshot."""
+        return view(_get(self._transaction, _key(segment_id)))
+
+    def close(self) -> None:
+        self._transaction.abort()
+        self._environment.close()
+
+
+def _get(transaction: lmdb.Transaction, key: bytes) -> memoryview:
+    value = transaction.get(key)
+    if value is None:
+        raise KeyError(key)
+    return value
+
+
+def _key(segment_id: int) -> bytes:
+    return segment_id.to_bytes(8, "big")
+
+
+def _parse(record: memoryview) -> Step:
+    header = np.frombuffer(record, _STEP, 1)[0]
+    ids: Array = np.frombuffer(record, "<i8", int(header["live"]), _STEP.itemsize)
+    fresh = int(header["fresh"])
+    return Step(
+        number=int(header["number"]),
+        pass_=int(header["pass"]),
+        rows=int(header["rows"]),
+        ends_pass=bool(header["ends_pass"]),
+        pass_losses=float(header["pass_losses"]),
+        fresh=tuple(ids[:fresh].tolist()),
+        resident=tuple(ids[fresh:].tolist()),
+    )

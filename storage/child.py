@@ -1,0 +1,29 @@
+"""A process that must not outlive the one that started it."""
+
+import ctypes
+import os
+import signal
+
+_PR_SET_PDEATHSIG = 1
+
+
+PARENT_VARIABLE = "STREAMSVM_PARENT_PID"
+
+
+def child_environment() -> dict[str, str]:
+    """Environment for a child that calls `die_with_parent`."""
+    return {**os.environ, PARENT_VARIABLE: str(os.getpid())}
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to kill this process when its parent ends, however it ends. Linux only.
+
+    Does nothing in a process that was not started with `child_environment`.
+    """
+    parent = os.environ.get(PARENT_VARIABLE)
+    if parent is None:
+        return
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    # The parent may have died before the request.
+    if os.getppid() != int(parent):
+        os._exit(1)

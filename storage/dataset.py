@@ -1,0 +1,133 @@
+"""A dataset on disk: a directory of blocks and the manifest that counts and checks them."""
+
+import json
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from storage.block import BlockInfo, BlockReader
+from storage.durable import publish, write_file
+from storage.errors import CorruptData, UnknownVersion
+from storage.segment import packed_bytes
+
+VERSION = 1
+MANIFEST = "manifest.json"
+_ADD_AGAIN = "The dataset was damaged on disk: add it again."
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a dataset holds.
+
+    uid           names these very bytes: block headers repeat it
+    index_base    0 or 1: the number of the first feature in the input, and in the blocks
+    n_features    features of a model trained on it: the largest index + 1 - index_base
+    labels        label value -> number of rows
+    longest_row   most non-zeros in a row
+    counters      what the parser accepted but counted: blank lines, explicit zeros ...
+    """
+
+    uid: str
+    index_base: int
+    n_features: int
+    n_rows: int
+    nnz: int
+    labels: dict[float, int]
+    longest_row: int
+    input_bytes: int
+    counters: dict[str, int]
+    blocks: tuple[BlockInfo, ...]
+
+    @property
+    def decoded_bytes(self) -> int:
+        """Size of all rows as the cache would hold them: what `cache_bytes` is to be compared with."""
+        return packed_bytes(self.n_rows, self.nnz)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Size of all blocks on disk."""
+        return sum(block.bytes for block in self.blocks)
+
+    @property
+    def width(self) -> int:
+        """Length of a weight vector indexed as the rows are: an unused place 0 if the input counts from 1."""
+        return self.n_features + self.index_base
+
+
+class Dataset:
+    """A published dataset, read-only."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.manifest = read_manifest(directory)
+
+    @contextmanager
+    def open_block(self, number: int) -> Iterator[BlockReader]:
+        """The block's pieces; its file pages are given back to the kernel afterwards.
+
+        Raises CorruptData naming the block.
+        """
+        path = block_path(self.directory, number)
+        try:
+            with path.open("rb", buffering=0) as file:
+                try:
+                    yield BlockReader(file, self.manifest.blocks[number])
+                finally:
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        except CorruptData as error:
+            raise CorruptData(
+                f"block {number}: {error.message}", "The dataset was damaged on disk: add it again."
+            ) from error
+        except FileNotFoundError as error:
+            raise CorruptData(f"block {number}: the file is missing", _ADD_AGAIN) from error
+
+
+def block_path(directory: Path, number: int) -> Path:
+    """Where a dataset keeps a block."""
+    return directory / "blocks" / f"{number:06d}.blk"
+
+
+def publish_dataset(staged: Path, final: Path, manifest: Manifest) -> None:
+    """Complete a staged directory of blocks with its manifest and give it its final name, durably."""
+    write_file(staged / MANIFEST, [_to_json(manifest)])
+    publish(staged, final)
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """The manifest of a dataset, checked."""
+    content = _checked(json.loads((directory / MANIFEST).read_bytes()))
+    content["labels"] = {float(value): rows for value, rows in content["labels"]}
+    content["blocks"] = tuple(BlockInfo(**block) for block in content["blocks"])
+    return Manifest(**content)
+
+
+def first_rows(sizes: Iterable[int]) -> list[int]:
+    """Id of the first row of each block of the given numbers of rows."""
+    starts, start = [], 0
+    for size in sizes:
+        starts.append(start)
+        start += size
+    return starts
+
+
+def _to_json(manifest: Manifest) -> bytes:
+    content = asdict(manifest)
+    # JSON keys are text; pairs keep a label the number it is.
+    content["labels"] = list(manifest.labels.items())
+    return json.dumps({"version": VERSION, "checksum": _checksum(content), "manifest": content}, indent=1).encode()
+
+
+def _checked(document: dict) -> dict:
+    if document.get("version") != VERSION:
+        raise UnknownVersion(f"manifest version {document.get('version')}, this program reads {VERSION}")
+    content = document["manifest"]
+    if _checksum(content) != document["checksum"]:
+        raise CorruptData("the manifest has a wrong checksum", _ADD_AGAIN)
+    return content
+
+
+def _checksum(content: dict) -> int:
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())

@@ -1,0 +1,48 @@
+"""The one way a durable file comes into being: written beside its place, synced, renamed, its directory synced.
+
+After `publish` returns, the file or directory survives a power cut whole; before it, nothing of it can be seen under
+its final name.
+"""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def publish(staged: Path, final: Path) -> None:
+    """Move a finished file or directory to its final name, durably. Both must lie on one file system.
+
+    A directory must not exist yet under the final name; a file is replaced.
+    """
+    _sync_tree(staged)
+    staged.rename(final)
+    _sync(final.parent)
+
+
+def write_file(final: Path, chunks: Iterable[bytes]) -> None:
+    """Write `chunks` to `final` as a whole or not at all."""
+    staged = final.with_name(f".{final.name}.{os.getpid()}.tmp")
+    try:
+        with staged.open("wb") as file:
+            file.writelines(chunks)
+        publish(staged, final)
+    except BaseException:
+        staged.unlink(missing_ok=True)
+        raise
+
+
+def _sync_tree(path: Path) -> None:
+    if path.is_dir():
+        for child in path.iterdir():
+            _sync_tree(child)
+    _sync(path)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+        # Data just written is seldom read at once: do not let it fill the page cache.
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)

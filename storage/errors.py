@@ -1,0 +1,36 @@
+"""What can go wrong with stored bytes. Every error carries a stable code and a hint for the person who meets it."""
+
+
+class StorageError(Exception):
+    """Base of the package's errors: `code` is stable, `hint` says what to do."""
+
+    code = "storage_error"
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class CorruptData(StorageError):
+    """A file's bytes are not the ones that were written."""
+
+    code = "corrupt_data"
+
+
+class UnknownVersion(StorageError):
+    """A file was written by a version of the format this program does not know."""
+
+    code = "unknown_version"
+
+
+class CacheTooSmall(StorageError):
+    """`cache_bytes` does not hold the fewest segments a job can run with."""
+
+    code = "cache_too_small"
+
+
+class CacheFull(StorageError):
+    """The cache file reached `cache_bytes`: the plan of what it may hold was wrong."""
+
+    code = "cache_full"

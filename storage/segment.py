@@ -1,0 +1,130 @@
+"""A segment: the unit in the cache. A buffer of fixed size holding packed rows, read in place.
+
+    header | Qii | row_id | indptr | indices | values | y | unused
+
+A row here is ready for training: `y` is -1 or +1, its features are float32, its id finds its alpha.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from storage.csr import INDEX, VALUE, Array, copy_rows
+
+HEADER = np.dtype([("rows", "<i8"), ("nnz", "<i8")])
+ROW_ID = np.dtype("<i4")
+OFFSET = np.dtype("<i4")
+NORM = np.dtype("<f8")
+SIGN = np.dtype("i1")
+
+_PER_ROW = NORM.itemsize + ROW_ID.itemsize + OFFSET.itemsize + SIGN.itemsize
+_PER_VALUE = INDEX.itemsize + VALUE.itemsize
+_FIXED = HEADER.itemsize + OFFSET.itemsize
+
+
+def packed_bytes(rows: int, nnz: int) -> int:
+    """Bytes that `rows` rows of `nnz` values together take in a segment, its fixed part left out."""
+    return rows * _PER_ROW + nnz * _PER_VALUE
+
+
+def room(segment_bytes: int) -> int:
+    """Bytes of rows that fit in a segment of the given size."""
+    return segment_bytes - _FIXED
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Views of a segment's columns, or arrays of the same shape.
+
+    row_id (n,) int32   y (n,) int8   Qii (n,) float64   indptr (n + 1,) int32   indices, values (nnz,)
+    """
+
+    row_id: Array
+    y: Array
+    Qii: Array
+    indptr: Array
+    indices: Array
+    values: Array
+
+    def __len__(self) -> int:
+        return len(self.row_id)
+
+    @property
+    def row_bytes(self) -> Array:
+        """Packed size of each row, (n,) int64."""
+        return _PER_ROW + _PER_VALUE * np.diff(self.indptr).astype(np.int64)
+
+
+def view(buffer: memoryview | bytes) -> Segment:
+    """The segment in a buffer, without copying."""
+    header = np.frombuffer(buffer, HEADER, 1)[0]
+    rows, nnz = int(header["rows"]), int(header["nnz"])
+    arrays, offset = [], HEADER.itemsize
+    for dtype, count in _layout(rows, nnz):
+        arrays.append(np.frombuffer(buffer, dtype, count, offset))
+        offset += dtype.itemsize * count
+    Qii, row_id, indptr, indices, values, y = arrays
+    return Segment(row_id, y, Qii, indptr, indices, values)
+
+
+class SegmentBuilder:
+    """Collects rows until a segment of `segment_bytes` is full. One builder is used for many segments."""
+
+    def __init__(self, segment_bytes: int) -> None:
+        self._segment_bytes = segment_bytes
+        self._room = room(segment_bytes)
+        most_rows, most_values = self._room // _PER_ROW, self._room // _PER_VALUE
+        self._row_id = np.empty(most_rows, ROW_ID)
+        self._y = np.empty(most_rows, SIGN)
+        self._Qii = np.empty(most_rows, NORM)
+        self._indptr = np.zeros(most_rows + 1, OFFSET)
+        self._indices = np.empty(most_values, INDEX)
+        self._values = np.empty(most_values, VALUE)
+        self._rows = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return self._rows == 0
+
+    def add(self, source: Segment, picked: Array) -> int:
+        """Append as many of the `picked` rows (k,) of `source`, in order, as fit; returns how many."""
+        free = self._room - packed_bytes(self._rows, int(self._indptr[self._rows]))
+        sizes = _PER_ROW + _PER_VALUE * (source.indptr[picked + 1] - source.indptr[picked]).astype(np.int64)
+        count = int(np.searchsorted(np.cumsum(sizes), free, side="right"))
+        picked = picked[:count]
+        rows = slice(self._rows, self._rows + count)
+        self._row_id[rows] = source.row_id[picked]
+        self._y[rows] = source.y[picked]
+        self._Qii[rows] = source.Qii[picked]
+        copy_rows(
+            picked,
+            source.indptr,
+            source.indices,
+            source.values,
+            self._indptr[self._rows : self._rows + count + 1],
+            self._indices,
+            self._values,
+        )
+        self._rows += count
+        return count
+
+    def take(self) -> bytes:
+        """The segment built so far, exactly `segment_bytes` long; the builder is empty afterwards."""
+        rows, nnz = self._rows, int(self._indptr[self._rows])
+        header = np.array([(rows, nnz)], HEADER)
+        columns = (
+            self._Qii[:rows],
+            self._row_id[:rows],
+            self._indptr[: rows + 1],
+            self._indices[:nnz],
+            self._values[:nnz],
+            self._y[:rows],
+        )
+        self._rows = 0
+        data = b"".join([header.data, *(column.data for column in columns)])
+        return data.ljust(self._segment_bytes, b"\0")
+
+
+def _layout(rows: int, nnz: int) -> tuple[tuple[np.dtype, int], ...]:
+    # Widest first, so that every column is aligned.
+    return ((NORM, rows), (ROW_ID, rows), (OFFSET, rows + 1), (INDEX, nnz), (VALUE, nnz), (SIGN, rows))

@@ -1,0 +1,124 @@
+"""A job's state, memory-mapped and shared by reader, trainer and worker: each field and array has one writer."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from storage.csr import Array
+
+INTEGER, REAL = np.dtype("<i8"), np.dtype("<f8")
+
+# name, type, writer. Eight bytes each, so that a read never sees half of a write.
+CONTROL = (
+    # reader
+    ("reader_heartbeat", REAL, "reader"),  # monotonic clock, seconds
+    ("committed_step", INTEGER, "reader"),  # last step in the cache
+    ("pass", INTEGER, "reader"),  # pass being streamed, from 1
+    ("block", INTEGER, "reader"),  # blocks of the pass streamed so far
+    ("rows_streamed", INTEGER, "reader"),  # over all passes
+    ("read_bytes", INTEGER, "reader"),
+    ("resident_rows", INTEGER, "reader"),
+    ("resident_bytes", INTEGER, "reader"),
+    ("evicted_rows", INTEGER, "reader"),  # over all passes
+    ("reader_wait_seconds", REAL, "reader"),
+    # reader, in the certificate pass
+    ("final_primal_objective", REAL, "reader"),
+    ("final_dual_objective", REAL, "reader"),
+    ("final_M_plus", REAL, "reader"),
+    ("final_M_minus", REAL, "reader"),
+    ("final_w_error", REAL, "reader"),  # |w - sum_i alpha_i y_i x_i| / |w|
+    ("certified", INTEGER, "reader"),
+    # trainer
+    ("trainer_heartbeat", REAL, "trainer"),
+    ("started_step", INTEGER, "trainer"),  # last step whose snapshot it has taken
+    ("trainer_wait_seconds", REAL, "trainer"),
+    ("finished_passes", INTEGER, "trainer"),
+    ("updates", INTEGER, "trainer"),  # this and all below as of the last finished pass
+    ("M_plus", REAL, "trainer"),
+    ("M_minus", REAL, "trainer"),
+    ("rows_unvisited", INTEGER, "trainer"),
+    ("dual_objective", REAL, "trainer"),
+    ("primal_bound", REAL, "trainer"),
+    ("free_rows", INTEGER, "trainer"),
+    ("training_done", INTEGER, "trainer"),
+    # worker
+    ("stop", INTEGER, "worker"),  # a person asked for an end after the running pass
+)
+
+_CONTROL_DTYPE = np.dtype([(name, dtype) for name, dtype, _ in CONTROL])
+
+
+class Control:
+    """The control page: `control["pass"]` reads, `control["pass"] = 3` writes."""
+
+    def __init__(self, path: Path, mode: str = "r+") -> None:
+        self._page = _map(path, _CONTROL_DTYPE, mode, 1)[0]
+
+    def __getitem__(self, name: str) -> float:
+        return self._page[name].item()
+
+    def __setitem__(self, name: str, value: float) -> None:
+        self._page[name] = value
+
+    def values(self) -> dict[str, float]:
+        """All fields by name."""
+        return {name: self[name] for name, _, _ in CONTROL}
+
+
+@dataclass(frozen=True)
+class State:
+    """The mapped arrays of a job.
+
+    alpha   (n_rows,)  float64  dual variables; written by the trainer
+    w       (width,)   float64  the weights as last published by the trainer: constant while a pass streams
+    score   (n_rows,)  float32  how little a row has left to teach, as of its last visit: highest leaves first
+    visited (n_rows,)  uint8    stamp of the last pass in which the row was visited
+    """
+
+    alpha: Array
+    w: Array
+    score: Array
+    visited: Array
+    control: Control
+
+
+_ARRAYS = (("alpha", "<f8"), ("w", "<f8"), ("score", "<f4"), ("visited", "u1"))
+
+
+def state_bytes(n_rows: int, width: int) -> int:
+    """Size of all state files together."""
+    sizes = {"alpha": n_rows, "w": width, "score": n_rows, "visited": n_rows}
+    return sum(np.dtype(dtype).itemsize * sizes[name] for name, dtype in _ARRAYS) + _CONTROL_DTYPE.itemsize
+
+
+def create_state(directory: Path, n_rows: int, width: int) -> State:
+    """New state files, all zero."""
+    return _map_state(directory, n_rows, width, "w+")
+
+
+def open_state(directory: Path, n_rows: int, width: int) -> State:
+    """The state files of a running job, read and write."""
+    return _map_state(directory, n_rows, width, "r+")
+
+
+def open_control(directory: Path) -> Control:
+    """The control page alone."""
+    return Control(directory / "control")
+
+
+def pass_stamp(number: int) -> int:
+    """The mark of pass `number` in `visited`: 1 to 255, never 0, which means not yet."""
+    return (number - 1) % 255 + 1
+
+
+def _map_state(directory: Path, n_rows: int, width: int, mode: str) -> State:
+    lengths = {"alpha": n_rows, "w": width, "score": n_rows, "visited": n_rows}
+    arrays = {name: _map(directory / name, np.dtype(dtype), mode, lengths[name]) for name, dtype in _ARRAYS}
+    return State(**arrays, control=Control(directory / "control", mode))
+
+
+def _map(path: Path, dtype: np.dtype, mode: Any, length: int) -> Array:
+    # A plain array over the mapping: np.memmap's own class slows every access down.
+    return np.asarray(np.memmap(path, dtype, mode, shape=(length,)))

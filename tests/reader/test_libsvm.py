@@ -1,0 +1,376 @@
+"""LIBSVM text: every fault with its place, every accepted oddity, and equality with the slow reader."""
+
+import os
+import re
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reader.errors import InputError, excerpt
+from reader.limits import Limits
+from reader.parsers.libsvm import LibsvmParser, parse
+from reader.parsers.libsvm_kernel import INDEX_LIMIT
+from storage.csr import INDEX, INDPTR, LABEL, VALUE
+from tests.reference import libsvm_text
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT.parent / "shared" / "data"
+
+
+def pieces(data, size):
+    return (data[i : i + size] for i in range(0, len(data), size))
+
+
+def outcome(data, size=1 << 20, index_base="auto", limits=None, window_bytes=1 << 12):
+    """What the parser makes of a text, in the terms of the reference."""
+    parser = LibsvmParser(index_base, limits, window_bytes=window_bytes)
+    text = libsvm_text.Text()
+    try:
+        for batch in parser.parse_chunks(pieces(data, size)):
+            assert (batch.label.dtype, batch.indptr.dtype) == (LABEL, INDPTR)
+            assert (batch.indices.dtype, batch.values.dtype) == (INDEX, VALUE)
+            assert batch.indptr[0] == 0
+            for i in range(len(batch)):
+                row = slice(batch.indptr[i], batch.indptr[i + 1])
+                pairs = list(zip(batch.indices[row].tolist(), batch.values[row].tolist(), strict=True))
+                text.rows.append((float(batch.label[i]), pairs))
+    except InputError as error:
+        return error.code, error.line, error.column
+    assert parser.rows == len(text.rows)
+    assert parser.nnz == sum(len(pairs) for _, pairs in text.rows)
+    counted = (parser.blank_lines, parser.comment_lines, parser.explicit_zeros, parser.empty_rows, parser.had_bom)
+    return repr(text.rows), counted, parser.min_index, parser.max_index
+
+
+def expected(data, index_base="auto", limits=None):
+    limits = limits or Limits()
+    text = libsvm_text.read(data, index_base, limits.max_line_bytes, limits.max_features)
+    if text.fault:
+        return text.fault
+    counted = (text.blank_lines, text.comment_lines, text.explicit_zeros, text.empty_rows, text.had_bom)
+    return repr(text.rows), counted, min(text.indices, default=None), max(text.indices, default=None)
+
+
+FAULTS = [
+    (b"1 1:nan\n", "value_not_finite", 1, 3),
+    (b"1 1:1\n1 2:-INF", "value_not_finite", 2, 3),
+    (b"1 1:+Infinity\n", "value_not_finite", 1, 3),
+    (b"1 1:1e400\n", "value_not_finite", 1, 3),
+    (b"1 1:1 2:-1e99999999999999999999 3:1\n", "value_not_finite", 1, 7),
+    (b"1 1:1_0\n", "bad_number", 1, 3),
+    (b"1 1:0x10\n", "bad_number", 1, 3),
+    (b"1 1:1,5\n", "bad_number", 1, 3),
+    (b"1 1:.\n", "bad_number", 1, 3),
+    (b"1 1:1e\n", "bad_number", 1, 3),
+    (b"1 1:1e+ 2:1\n", "bad_number", 1, 3),
+    (b"1 1:--1\n", "bad_number", 1, 3),
+    (b"1 1:infinite\n", "bad_number", 1, 3),
+    (b"nan 1:1\n", "bad_label", 1, 1),
+    (b"1 1:1\n\n  -inf 1:1\n", "bad_label", 3, 3),
+    (b"1e400 1:1\n", "bad_label", 1, 1),
+    (b"spam 1:1\n", "bad_label", 1, 1),
+    (b" 1:1\n", "bad_label", 1, 2),
+    (b"1, 1:1\n", "bad_label", 1, 1),
+    (b"qid:1 1:1\n", "bad_label", 1, 1),
+    (b"1,2 1:1\n", "multilabel", 1, 1),
+    (b"1 2:1 3:1 2147483648:1\n", "index_too_large", 1, 11),
+    (b"1 1234567890123456789012345678901234567890:1\n", "index_too_large", 1, 3),
+    (b"1 2147483647:1\n", "too_many_features", 1, 3),
+    (b"1 134217728:1\n", "too_many_features", 1, 3),
+    (b"1 -1:1\n", "bad_index", 1, 3),
+    (b"1 +1:1\n", "bad_index", 1, 3),
+    (b"1 1.0:1\n", "bad_index", 1, 3),
+    (b"1 one:1\n", "bad_index", 1, 3),
+    (b"1 3:1 2:1\n", "index_order", 1, 7),
+    (b"1 3:0 2:1\n", "index_order", 1, 7),
+    (b"1 3:1 003:1\n", "index_duplicate", 1, 7),
+    (b"1 0:1 0:1\n", "index_duplicate", 1, 7),
+    (b"1 :1\n", "bad_pair", 1, 3),
+    (b"1 1: 1\n", "bad_pair", 1, 3),
+    (b"1 1:2:3\n", "bad_pair", 1, 3),
+    (b"1 5\n", "bad_pair", 1, 3),
+    (b"1 1:#\n", "bad_pair", 1, 3),
+    (b"1 qid:3 1:1\n", "qid_unsupported", 1, 3),
+    (b"1 1:1\n1 1:\x001\n", "bad_byte", 2, 5),
+    (b"1 1:1\r1 1:1\r", "bad_byte", 1, 6),
+    (b"1 1:1\n1 1:1\r", "bad_byte", 2, 6),
+    (b"1 1:\xc3\xa9\n", "bad_byte", 1, 5),
+    (b"\xff\xfe1\x00 \x00", "bad_byte", 1, 1),
+    (b"1 1:1 # caf\xc3\xa9\n", "bad_byte", 1, 12),
+    (b"# a\r\r\n", "bad_byte", 1, 4),
+    (b"1 1:1 \xef\xbb\xbf\n", "bad_byte", 1, 7),
+    (b"", "no_rows", None, None),
+    (b"\xef\xbb\xbf", "no_rows", None, None),
+    (b"# nothing\n\n", "no_rows", None, None),
+    (b"1 1:1e39\n", "row_overflow", 1, 3),
+    (b"1 0012:-1e200 13:x\n", "row_overflow", 1, 3),
+    (b"1 1:340282356779733661637539395458142568448\n", "row_overflow", 1, 3),
+    (b"1 1:340282356779733600000000000000000000000 2:x\n", "bad_number", 1, 45),
+]
+
+
+@pytest.mark.parametrize(("data", "code", "line", "column"), FAULTS)
+def test_faults_are_told_with_their_place(data, code, line, column):
+    for size in (1, 7, 4096):
+        assert outcome(data, size) == (code, line, column)
+        assert outcome(data, size, window_bytes=4) == (code, line, column)
+    assert expected(data) == (code, line, column)
+
+
+def test_index_zero_is_refused_in_a_file_that_starts_at_one():
+    with pytest.raises(InputError) as caught:
+        list(parse([b"1 1:1\n1 0:1\n"], index_base=1))
+    assert (caught.value.code, caught.value.line, caught.value.column) == ("index_zero", 2, 3)
+    assert "index_base=0" in caught.value.hint
+    for base in ("auto", 0):
+        assert outcome(b"1 0:1\n", index_base=base)[2:] == (0, 0)
+    with pytest.raises(ValueError, match="index_base"):
+        LibsvmParser(2)
+
+
+@pytest.mark.parametrize("complete", [True, False])
+@pytest.mark.parametrize("size", [1, 7, 4096])
+def test_line_too_long(size, complete):
+    limits = Limits(max_line_bytes=20)
+    data = b"1 1:1\n# " + b"x" * 19 + b"\n" * complete
+    assert outcome(data, size, limits=limits) == ("line_too_long", 2, None)
+    assert outcome(data, size, limits=limits, window_bytes=8) == ("line_too_long", 2, None)
+    assert outcome(b"\xef\xbb\xbf1 1:1 2:1 3:1 4:1 50\n", limits=limits) == ("bad_pair", 1, 19)
+
+
+FOREIGN = [
+    b"\x89PNG\r\n\x1a\n", b"PK\x03\x04", b"%PDF-1.7", b"\xff\xd8\xff\xe0", b"GIF89a", b"\x7fELF", b"PAR1",
+    b"\x93NUMPY\x01", b"SQLite format 3\x00", b"\x89HDF\r\n\x1a\n", b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd",
+    b"\xfd7zXZ\x00", b"BZh91AY", b"<!DOCTYPE html>", b"\n <html>", b"{\"a\": 1}", b"\xef\xbb\xbf[1, 2]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("head", FOREIGN)
+def test_other_formats_are_refused(head):
+    for size in (1, 7, 4096):
+        assert outcome(head + b"\n1 1:1\n", size) == ("unknown_format", None, None)
+    assert expected(head) == ("unknown_format", None, None)
+
+
+ODDITIES = [
+    # data, (blank lines, comment lines, explicit zeros, empty rows, byte order mark), least index, greatest index
+    (b"1 1:1\n\n \t\n\r\n-1 2:2", (3, 0, 0, 0, False), 1, 2),
+    (b"# a\n  # b\n1 1:1 # c\n1 2:3#d\n", (0, 2, 0, 0, False), 1, 2),
+    (b"1\t1:1 \t 2:1\t\n", (0, 0, 0, 0, False), 1, 2),
+    (b"1 1:1\r\n1 2:1 \r\n", (0, 0, 0, 0, False), 1, 2),
+    (b"1 1:0 2:1 3:-0.0 4:1e-60 5:0e999 6:1e-999999999999999\n", (0, 0, 5, 0, False), 1, 6),
+    (b"1\n-1#\n+2.5e0 1:1", (0, 0, 0, 2, False), 1, 1),
+    (b"\xef\xbb\xbf1 1:1\n", (0, 0, 0, 0, True), 1, 1),
+    (b"1 00000000000000000000000001:1. 2:.5 3:+1E+2 4:-1e-2 5:007\n", (0, 0, 0, 0, False), 1, 5),
+    (b"1 5:0\n", (0, 0, 1, 0, False), 5, 5),
+    (b"1\n", (0, 0, 0, 1, False), None, None),
+    (b"-0 1:1\n1e-400 2:1\n123456789012345678901 3:1", (0, 0, 0, 0, False), 1, 3),
+]
+
+
+@pytest.mark.parametrize(("data", "counted", "least", "greatest"), ODDITIES)
+def test_oddities_are_accepted_and_counted(data, counted, least, greatest):
+    for size in (1, 7, 4096):
+        result = outcome(data, size)
+        assert result == expected(data)
+        assert result[1:] == (counted, least, greatest)
+
+
+NUMBERS = st.one_of(
+    st.sampled_from(["0", "1", "-1", "+.5", "1.", "1e5", "1e39", "nan", "-inf", "1e400", "x", "1e", "", "1:2", "1_0"]),
+    st.floats(allow_nan=False).map(repr),
+    st.floats(width=32, allow_nan=False).map(repr),
+    st.from_regex(r"\A[+-]?[0-9]{0,25}\.[0-9]{0,25}([eE][+-]?[0-9]{1,3})?\Z"),
+    st.decimals(allow_nan=False, places=6, min_value=-100, max_value=100).map(str),
+)
+INDICES = st.one_of(
+    st.integers(0, 40).map(str),
+    st.sampled_from(["007", "2147483647", "2147483648", "134217727", "9" * 40, "-1", "a", "", "qid"]),
+)
+JUNK = st.sampled_from(
+    [b" ", b"\t", b"\r", b"\r\n", b"\n", b"#", b"# c", b"\x00", b"\x80", b":", b"1,2", b"\x0b", b"1:1"]
+)
+
+
+@st.composite
+def texts(draw):
+    lines = []
+    for _ in range(draw(st.integers(1, 5))):
+        indices = draw(st.lists(INDICES, max_size=5))
+        if draw(st.integers(0, 3)):
+            indices = sorted({index for index in indices if index.isdigit() and int(index) < 1000}, key=int)
+        pairs = [f"{index}:{draw(NUMBERS)}" for index in indices]
+        line = draw(st.sampled_from([" ", "  ", "\t"])).join([draw(NUMBERS), *pairs]).encode()
+        for _ in range(draw(st.sampled_from([0, 0, 0, 1]))):
+            at = draw(st.integers(0, len(line)))
+            line = line[:at] + draw(JUNK) + line[at:]
+        lines.append(line + draw(st.sampled_from([b"\n", b"\n", b"\r\n", b" \n", b""])))
+    return b"".join(lines)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(
+    data=st.one_of(texts(), texts(), st.binary(max_size=40), st.lists(JUNK, max_size=9).map(b"".join)),
+    size=st.sampled_from([1, 7, 4096]),
+    index_base=st.sampled_from(["auto", 0, 1]),
+    max_line=st.sampled_from([2**24, 2**24, 30]),
+    window_bytes=st.sampled_from([4, 64, 4096]),
+)
+def test_same_as_the_slow_reader(data, size, index_base, max_line, window_bytes):
+    limits = Limits(max_line_bytes=max_line)
+    assert outcome(data, size, index_base, limits, window_bytes) == expected(data, index_base, limits)
+
+
+def exact_decimal(number):
+    """A fraction over a power of two, written out in full."""
+    shift = number.denominator.bit_length() - 1
+    return f"{number.numerator * 5**shift}e-{shift}"
+
+
+def near_ties(count, seed):
+    """Decimals at, and just beside, the middle of two neighbouring float32."""
+    rng = np.random.default_rng(seed)
+    for bits in rng.integers(0, 0x7F7FFFFF, count):
+        low, high = np.array([bits, bits + 1], np.uint32).view(np.float32)
+        middle = exact_decimal((Fraction(float(low)) + Fraction(float(high))) / 2)
+        digits, exponent = middle.split("e")
+        yield middle
+        yield f"{int(digits) * 1000 + int(rng.integers(-1, 2))}e{int(exponent) - 3}"
+        yield f"{float(middle):.17g}"
+        yield f"{float(middle):.15e}"
+
+
+def test_numbers_are_correctly_rounded():
+    rng = np.random.default_rng(5)
+    random = [f"{m}e{e}" for m, e in zip(rng.integers(0, 2**63, 20000), rng.integers(-70, 15, 20000), strict=True)]
+    tokens = [
+        *near_ties(3000, 1),
+        *random,
+        *map(repr, rng.standard_normal(20000).tolist()),
+        "7.006492321624085e-46",
+        "1e-45",
+    ]
+    tokens = [token for token in tokens if float(token) < 3e38]
+    data = "".join(f"{token} 1:{token}\n" for token in tokens).encode()
+    parser = LibsvmParser()
+    batches = list(parser.parse_chunks([data]))
+    numbers = np.array([float(token) for token in tokens])
+    assert np.array_equal(np.concatenate([batch.label for batch in batches]), numbers)
+    rounded = numbers.astype(np.float32)
+    assert np.array_equal(np.concatenate([batch.values for batch in batches]), rounded[rounded != 0])
+    assert parser.explicit_zeros == np.count_nonzero(rounded == 0)
+
+
+def test_a_line_longer_than_the_window_with_more_ties_than_fit_at_first():
+    tie = "1.000000059604644775390625" + "0" * 40
+    count = 130_000
+    data = ("1 " + " ".join(f"{i}:{tie}" for i in range(count)) + "\n").encode()
+    limits = Limits()
+    assert 2 * (4 << 20) < len(data) < limits.max_line_bytes
+    batches = list(parse(pieces(data, 1 << 20)))
+    assert [len(batch) for batch in batches] == [1]
+    assert np.array_equal(batches[0].indices, np.arange(count))
+    assert np.all(batches[0].values == np.float32(1))
+    with pytest.raises(InputError) as caught:
+        list(parse(pieces(data, 1 << 20), limits=Limits(max_line_bytes=len(data) - 2)))
+    assert caught.value.code == "line_too_long"
+
+
+def test_more_short_rows_than_a_batch_takes():
+    batches = list(parse([b"1\n" * 600_000]))
+    assert sum(len(batch) for batch in batches) == 600_000
+    assert len(batches) > 2
+
+
+@pytest.mark.parametrize("token", [b"9" * 3_000_000, b"1e" + b"9" * 3_000_000, b"0." + b"0" * 3_000_000 + b"1e3000001"])
+def test_very_long_tokens(token):
+    assert outcome(token + b" 1:1\n") == expected(token + b" 1:1\n")
+    assert outcome(b"1 1:" + token + b"\n") == expected(b"1 1:" + token + b"\n")
+    assert outcome(b"1 " + b"9" * 3_000_000 + b":1\n") == ("index_too_large", 1, 3)
+
+
+def test_the_problem_is_short_and_printable():
+    with pytest.raises(InputError) as caught:
+        list(parse([b"1 1:1\n1 2:" + b"\x1bx" * 1000 + b"\n"]))
+    problem = caught.value.problem()
+    assert set(problem) == {"code", "detail", "hint", "at"}
+    assert problem["at"] == {"line": 2, "column": 3, "byte": 8}
+    assert len(problem["detail"]) < 100
+    assert problem["detail"].isprintable()
+    assert str(caught.value).startswith("line 2: ")
+    assert InputError("no_rows", "none").problem()["at"] == {}
+    assert excerpt(b"a" * 100) == "'" + "a" * 37 + "...'"
+
+
+def test_the_byte_offset_counts_from_the_start_of_the_text():
+    data = b"\xef\xbb\xbf" + b"1 1:1\n" * 1000 + b"1 1:x\n"
+    for window_bytes in (4, 64, 1 << 20):
+        with pytest.raises(InputError) as caught:
+            list(LibsvmParser(window_bytes=window_bytes).parse_chunks(pieces(data, 11)))
+        assert (caught.value.line, caught.value.column, caught.value.byte) == (1001, 3, 6005)
+
+
+SCRIPT = """
+import sys
+from reader.errors import InputError
+from reader.parsers.libsvm import LibsvmParser
+for text in sys.stdin.buffer.read().split(b"\\x01"):
+    parser = LibsvmParser(window_bytes=256)
+    try:
+        for batch in parser.parse_chunks([text]):
+            for array in (batch.label, batch.indptr, batch.indices, batch.values):
+                sys.stdout.write(array.tobytes().hex() + "\\n")
+        print(parser.rows, parser.nnz, parser.explicit_zeros, parser.blank_lines, parser.min_index, parser.max_index)
+    except InputError as error:
+        print(error.problem())
+"""
+
+
+def run_script(text, disable_jit):
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": disable_jit, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-W", "error", "-c", SCRIPT]
+    done = subprocess.run(command, input=text, env=environment, cwd=ROOT, capture_output=True, check=True)
+    return done.stdout
+
+
+def test_the_kernel_gives_the_same_bits_without_the_compiler():
+    rng = np.random.default_rng(3)
+    rows = [
+        f"{float(rng.standard_normal())!r} "
+        + " ".join(f"{3 * i}:{x:.{i}g}" for i, x in enumerate(rng.lognormal(0, 20, 20), 1))
+        for _ in range(20)
+    ]
+    ties = [f"1 1:{token}" for token in near_ties(20, 2) if float(token) < 3e38]
+    good = "\n".join([*rows, *ties, "# comment", "", "2 1:0 7:123456789012345678901e-3 8:1e-70"]).encode()
+    text = b"\x01".join([good, *(data for data, *_ in [*ODDITIES, *FAULTS] if b"\x01" not in data)])
+    compiled = run_script(text, "0")
+    assert compiled == run_script(text, "1")
+    assert compiled.count(b"code") == len(FAULTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "nnz", "greatest"),
+    [("a9a", 32561, 451592, 123), ("letter.multiclass", 15000, None, 16), ("dna.multiclass", 2000, 91233, 180)],
+)
+def test_real_data(name, rows, nnz, greatest):
+    path = DATA / f"{name}.libsvm.zst"
+    if not path.exists():
+        pytest.skip("the data is not here")
+    text = zstandard.ZstdDecompressor().decompressobj().decompress(path.read_bytes())
+    parser = LibsvmParser()
+    batches = list(parser.parse_chunks(pieces(text, 100_001)))
+    assert (parser.rows, parser.max_index) == (rows, greatest)
+    assert nnz in (None, parser.nnz)
+    tokens = re.findall(rb"([0-9]+):(\S+)", text)
+    indices = np.array([int(index) for index, _ in tokens])
+    values = np.array([float(value) for _, value in tokens]).astype(np.float32)
+    assert np.array_equal(np.concatenate([batch.indices for batch in batches]), indices[values != 0])
+    assert np.array_equal(np.concatenate([batch.values for batch in batches]), values[values != 0])
+    assert indices.max() < INDEX_LIMIT

@@ -1,0 +1,84 @@
+"""StreamSVM's trainer loop as printed, on picks from one segment."""
+
+from numba import njit
+
+from storage.csr import Array
+
+# Problem     as in kernels/dual.py
+# Source      Matsushima, Vishwanathan, Smola (KDD 2012), Algorithm 2
+#
+# For each pick i (with replacement), unless i has been given up since it was read in:
+#
+#   eps <- beta eps while more than 0.9 of the cache is occupied; after n picks eps <- eps_new
+#   G, eps_new <- max(eps_new, |G|)
+#   give i up if alpha_i = 0 and G > eps, or alpha_i = U_i and G < -eps; else one coordinate step
+#
+# As printed: eps_new is never lowered, and beta applies at every pick.
+#
+# Inputs      order (k,) int32: picked positions; a segment's columns; U and D of both signs; `capacity` rows, beta, n
+# In place    alpha, w; gone (n_rows,) bool by row_id: rows given up; rule (4,) = eps, eps_new, picks since eps was
+#             set, rows in the cache
+# Returns     largest and smallest PG of the steps made (M+, M-), the change of sum D_i alpha_i^2 / 2
+
+
+@njit(cache=True)
+def paper_visits(
+    order: Array,
+    row_id: Array,
+    y: Array,
+    Qii: Array,
+    indptr: Array,
+    indices: Array,
+    values: Array,
+    U_positive: float,
+    D_positive: float,
+    U_negative: float,
+    D_negative: float,
+    capacity: float,
+    beta: float,
+    n: int,
+    alpha: Array,
+    w: Array,
+    gone: Array,
+    rule: Array,
+) -> tuple[float, float, float]:
+    M_plus, M_minus, curvature = -float("inf"), float("inf"), 0.0
+    for k in range(order.shape[0]):
+        position = order[k]
+        i = row_id[position]
+        if gone[i]:
+            continue
+        if rule[3] > 0.9 * capacity:
+            rule[0] *= beta
+        rule[2] += 1.0
+        if rule[2] >= n:
+            rule[0] = rule[1]
+            rule[2] = 0.0
+
+        start, end = indptr[position], indptr[position + 1]
+        sign = float(y[position])
+        U, D = (U_positive, D_positive) if sign > 0.0 else (U_negative, D_negative)
+        a = alpha[i]
+        dot = 0.0
+        for j in range(start, end):
+            dot += w[indices[j]] * float(values[j])
+        G = sign * dot - 1.0 + D * a
+        rule[1] = max(rule[1], abs(G))
+        if (a == 0.0 and rule[0] < G) or (a == U and -rule[0] > G):
+            gone[i] = True
+            rule[3] -= 1.0
+            continue
+
+        PG = G
+        if (a == 0.0 and G >= 0.0) or (a == U and G <= 0.0):
+            PG = 0.0
+        M_plus, M_minus = max(M_plus, PG), min(M_minus, PG)
+        if abs(PG) > 1e-12:
+            H = Qii[position] + D
+            new = min(max(a - G / H, 0.0), U) if H > 0.0 else U
+            alpha[i] = new
+            curvature += D * (new * new - a * a) / 2.0
+            step = (new - a) * sign
+            for j in range(start, end):
+                w[indices[j]] += step * float(values[j])
+    return M_plus, M_minus, curvature

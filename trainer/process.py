@@ -1,0 +1,129 @@
+"""The trainer process: coordinate updates on what the cache holds. Never writes to the cache.
+
+    python -m trainer.process RUN_DIRECTORY
+
+Prints a JSON object a line: one for each pass, then one with the key `result`.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from storage.cache import CacheReader
+from storage.child import die_with_parent
+from storage.state import State, open_state
+from trainer.progress import Progress
+from trainer.settings import TrainerSettings
+from trainer.solvers import SOLVERS
+from trainer.steps import Steps, nap
+from trainer.stop import CONVERGED, stop_reason
+
+CACHE_FILE = "cache"
+
+
+class Trainer:
+    """`step` is one pass. The cache must hold its first step already."""
+
+    def __init__(self, run: Path, cache: CacheReader, wait: Callable[[], object] = nap) -> None:
+        self._settings = TrainerSettings.read(run)
+        self._state = open_state(run, self._settings.n_rows, self._settings.width)
+        self._began = time.monotonic()
+        # Private memory, not a mapping: the kernel jumps about in w, and huge pages make that cheaper.
+        self._w = np.zeros(self._settings.width)
+        self._steps = Steps(cache, self._state, self._settings.pace == "fixed", wait)
+        solver = SOLVERS[self._settings.solver]
+        self._passes = solver(self._settings.problem, self._settings, self._steps, self._state.alpha, self._w)
+        self.stop_reason: str | None = None
+
+    def step(self) -> dict:
+        """Train for one pass and report it; sets `stop_reason` if it was the last."""
+        progress = next(self._passes)
+        self._show(progress)
+        settings = self._settings
+        elapsed = time.monotonic() - self._began
+        out_of_time = settings.max_seconds is not None and elapsed >= settings.max_seconds
+        self.stop_reason = stop_reason(
+            progress, settings.tolerance, settings.relative_gap, settings.max_passes, out_of_time
+        )
+        if self.stop_reason is None and self._state.control["stop"]:
+            self.stop_reason = "stopped"
+        return _report(progress, self._state, elapsed)
+
+    def shutdown(self) -> None:
+        """Publish the final w and let the reader certify it."""
+        self._passes.close()
+        self._steps.publish(self._w)
+        self._state.control["training_done"] = 1
+
+    def result(self) -> dict:
+        """What came out, once the reader has certified it."""
+        control = self._state.control
+        primal, dual = control["final_primal_objective"], control["final_dual_objective"]
+        M_plus, M_minus = control["final_M_plus"], control["final_M_minus"]
+        return {
+            "converged": self.stop_reason in CONVERGED,
+            "stop_reason": self.stop_reason,
+            "passes": control["finished_passes"],
+            "certificate": {
+                "m_plus": M_plus,
+                "m_minus": M_minus,
+                "gap": M_plus - M_minus,
+                "primal_objective": primal,
+                "dual_objective": dual,
+                "relative_duality_gap": (primal - dual) / primal,
+                "w_error": control["final_w_error"],
+            },
+        }
+
+    @property
+    def is_certified(self) -> bool:
+        """The reader has finished the certificate pass."""
+        return bool(self._state.control["certified"])
+
+    def _show(self, progress: Progress) -> None:
+        control = self._state.control
+        for name in ("updates", "M_plus", "M_minus", "rows_unvisited", "dual_objective", "primal_bound", "free_rows"):
+            control[name] = getattr(progress, name)
+        control["finished_passes"] = progress.pass_
+
+
+def _report(progress: Progress, state: State, elapsed: float) -> dict:
+    fields = {name.rstrip("_").lower(): value for name, value in asdict(progress).items()}
+    reader = ("rows_streamed", "resident_rows", "resident_bytes", "evicted_rows")
+    waits = ("reader_wait_seconds", "trainer_wait_seconds")
+    return {
+        **fields,
+        "gap": progress.gap,
+        "relative_gap_bound": progress.relative_gap_bound,
+        **{name: state.control[name] for name in (*reader, *waits)},
+        "elapsed_seconds": elapsed,
+    }
+
+
+def main(run: Path) -> None:
+    """Body of the process."""
+    die_with_parent()
+    settings = TrainerSettings.read(run)
+    control = open_state(run, settings.n_rows, settings.width).control
+    while not control["committed_step"]:
+        control["trainer_heartbeat"] = time.monotonic()
+        nap()
+    cache = CacheReader.open(run / CACHE_FILE)
+    trainer = Trainer(run, cache)
+    while trainer.stop_reason is None:
+        print(json.dumps(trainer.step()), flush=True)
+    trainer.shutdown()
+    while not trainer.is_certified:
+        control["trainer_heartbeat"] = time.monotonic()
+        time.sleep(1e-3)
+    print(json.dumps({"result": trainer.result()}), flush=True)
+    cache.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

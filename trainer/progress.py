@@ -1,0 +1,35 @@
+"""What a solver tells its caller after each pass."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One pass of the reader.
+
+    updates             coordinate steps looked at so far, over all passes
+    M_plus, M_minus     largest and smallest projected gradient met in the pass, at a moving w
+    rows_unvisited      rows not visited in the pass
+    dual_objective      D(alpha) at the end of the pass
+    primal_bound        least P(w) known so far, from the streaming certificate
+    free_rows           rows with 0 < alpha < U
+    """
+
+    pass_: int
+    updates: int
+    M_plus: float
+    M_minus: float
+    rows_unvisited: int
+    dual_objective: float
+    primal_bound: float
+    free_rows: int
+
+    @property
+    def gap(self) -> float:
+        """M+ - M-, which falls to 0 at the optimum."""
+        return self.M_plus - self.M_minus
+
+    @property
+    def relative_gap_bound(self) -> float:
+        """Bound on the relative distance of the objective from its optimum: (P - D) / P."""
+        return (self.primal_bound - self.dual_objective) / self.primal_bound

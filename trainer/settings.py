@@ -1,0 +1,49 @@
+"""What the trainer process is told: the `trainer` part of a run's `run.json`."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainer.problem import Problem
+
+RUN_FILE = "run.json"
+
+
+@dataclass(frozen=True)
+class TrainerSettings:
+    """
+    n_rows, width     lengths of alpha and w
+    cache_rows        rows the cache holds when full, on average: Omega in the paper
+    solver            a key of `trainer.solvers.SOLVERS`
+    tolerance         stop when M+ - M- falls to it in a pass that visited every row; None: never
+    relative_gap      stop when the streaming certificate falls to it; None: never
+    updates_per_row   updates for each streamed row, visits on arrival included
+    pace              "fixed": exactly so many; "adaptive": more while the reader is not ready
+    eviction          "score" or "paper"
+    """
+
+    n_rows: int
+    width: int
+    cache_rows: float
+    solver: str
+    loss: str
+    C_positive: float
+    C_negative: float
+    tolerance: float | None
+    relative_gap: float | None
+    max_passes: int
+    max_seconds: float | None
+    updates_per_row: float
+    pace: str
+    eviction: str
+    seed: int
+
+    @property
+    def problem(self) -> Problem:
+        """The problem to solve."""
+        return Problem(self.loss, self.C_positive, self.C_negative)
+
+    @classmethod
+    def read(cls, run: Path) -> "TrainerSettings":
+        """The settings in a run directory."""
+        return cls(**json.loads((run / RUN_FILE).read_bytes())["trainer"])

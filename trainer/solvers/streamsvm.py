@@ -1,0 +1,62 @@
+"""StreamSVM: dual coordinate updates on what the cache holds while a reader streams the data through it.
+
+Matsushima, Vishwanathan, Smola, "Linear support vector machines via dual cached loops", KDD 2012. `eviction` chooses
+what leaves the cache: "score", where every row is visited when it arrives and those with the least left to teach
+leave first, or "paper", the algorithm as printed.
+"""
+
+from collections.abc import Callable, Generator
+from typing import Protocol
+
+import numpy as np
+
+from storage.cache import Step
+from storage.csr import Array
+from trainer.problem import Problem
+from trainer.progress import Progress
+from trainer.settings import TrainerSettings
+from trainer.solvers.paper_rule import PaperRule
+from trainer.solvers.score_rule import ScoreRule
+from trainer.steps import Steps
+from trainer.tally import Tally
+
+
+class Rule(Protocol):
+    """What of the cached rows is visited, and what the reader is told about them."""
+
+    def begin(self, step: Step, rng: np.random.Generator) -> int:
+        """Take in a new step; returns the visits it made at once."""
+
+    def visit_some(self, rng: np.random.Generator) -> int:
+        """Visit some resident rows; returns how many (at least one)."""
+
+    def end_pass(self) -> None:
+        """The running step was the last of its pass."""
+
+
+RULES: dict[str, Callable[..., Rule]] = {"score": ScoreRule, "paper": PaperRule}
+_TRAINER_STREAM = 2  # keeps this solver's random numbers apart from the reader's, which has the same seed
+
+
+def streamsvm(
+    problem: Problem, settings: TrainerSettings, steps: Steps, alpha: Array, w: Array
+) -> Generator[Progress, None, None]:
+    """Train alpha (n_rows,) and w (width,) in place; yields after every pass, for ever."""
+    tally = Tally(problem, alpha, w)
+    rule = RULES[settings.eviction](problem, settings, steps, tally, alpha, w)
+    rng = np.random.default_rng()
+    pass_, owed = 0, 0.0
+    while True:
+        step = steps.next(w)
+        if step.pass_ != pass_:
+            pass_ = step.pass_
+            # From (seed, pass): a pass can be repeated without those before it.
+            rng = np.random.default_rng((settings.seed, _TRAINER_STREAM, pass_))
+        owed += settings.updates_per_row * step.rows - rule.begin(step, rng)
+        while owed > 0:
+            owed -= rule.visit_some(rng)
+        if step.ends_pass:
+            rule.end_pass()
+            yield tally.finish_pass(pass_, steps.count_unvisited(), steps.primal(step))
+        while settings.pace == "adaptive" and not steps.is_next_ready:
+            rule.visit_some(rng)

@@ -1,0 +1,113 @@
+"""Where a solver's rows come from: the cache's steps, one after the other, and the state shared with the reader."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from storage.cache import CacheReader, Step
+from storage.csr import Array
+from storage.segment import Segment
+from storage.state import State, pass_stamp
+
+_NAP_SECONDS = 50e-6
+
+
+def nap() -> None:
+    """Wait for the other process."""
+    time.sleep(_NAP_SECONDS)
+
+
+class Steps:
+    """Gives a solver the cache a step at a time, and its notes on the visited rows to the reader.
+
+    `deferred`: what a step notes reaches the reader when the next step begins. The reader then works on the step after
+    that, and finds the same scores however fast either process is: this makes a run reproducible.
+    """
+
+    def __init__(self, cache: CacheReader, state: State, deferred: bool, wait: Callable[[], object] = nap) -> None:
+        self._cache = cache
+        self._state = state
+        self._deferred = deferred
+        self._wait = wait
+        self._notes: list[tuple[Array, Array]] = []
+        self._marked = 0  # notes already entered in `visited`
+        self._step: Step | None = None
+        self._stamp = 0
+        self._half_norm = 0.0  # 1/2 |w|^2 of the w the running pass is certified at
+        self._next_half_norm = 0.0
+
+    @property
+    def is_next_ready(self) -> bool:
+        """Whether `next` would return at once."""
+        number = self._step.number if self._step else 0
+        return bool(self._state.control["committed_step"] > number)
+
+    def next(self, w: Array) -> Step:
+        """Move on to the next step, waiting for it if need be.
+
+        At the start of the last step of a pass `w` is published: the coming pass is certified at it.
+        """
+        self._await_next()
+        starts_pass = self._step is None or self._step.ends_pass
+        step = self._step = self._cache.renew()
+        self._hand_over()
+        self._stamp = pass_stamp(step.pass_)
+        if starts_pass:
+            self._half_norm = self._next_half_norm
+        if step.ends_pass:
+            self.publish(w)
+            self._next_half_norm = float(w @ w) / 2
+        self._state.control["started_step"] = step.number
+        return step
+
+    def read(self, segment_id: int) -> Segment:
+        """A segment of the step, valid until `next`."""
+        return self._cache.read(segment_id)
+
+    def note(self, row_id: Array, score: Array) -> None:
+        """The rows (k,) were visited in this step and left these scores (k,)."""
+        self._state.control["trainer_heartbeat"] = time.monotonic()
+        if self._deferred:
+            self._notes.append((row_id.copy(), score.copy()))
+        else:
+            self._state.score[row_id] = score
+            self._state.visited[row_id] = self._stamp
+
+    def unvisited(self, row_id: Array) -> Array:
+        """Positions (k,) int32 of the rows not visited in this pass so far. At the end of a pass only."""
+        self._mark_visited()
+        return np.flatnonzero(self._state.visited[row_id] != self._stamp).astype(np.int32)
+
+    def count_unvisited(self) -> int:
+        """Rows of the whole problem not visited in this pass. At the end of a pass only."""
+        self._mark_visited()
+        return int(np.count_nonzero(self._state.visited != self._stamp))
+
+    def publish(self, w: Array) -> None:
+        """Let the reader see this w."""
+        self._state.w[:] = w
+
+    def primal(self, step: Step) -> float:
+        """P at the w published before the pass that `step` ends."""
+        return self._half_norm + step.pass_losses
+
+    def _mark_visited(self) -> None:
+        # The reader asks `visited` about the coming pass already: marking this one's rows early changes no answer.
+        for rows, _ in self._notes[self._marked :]:
+            self._state.visited[rows] = self._stamp
+        self._marked = len(self._notes)
+
+    def _hand_over(self) -> None:
+        self._mark_visited()
+        for rows, scores in self._notes:
+            self._state.score[rows] = scores
+        self._notes.clear()
+        self._marked = 0
+
+    def _await_next(self) -> None:
+        began = time.perf_counter()
+        while not self.is_next_ready:
+            self._state.control["trainer_heartbeat"] = time.monotonic()
+            self._wait()
+        self._state.control["trainer_wait_seconds"] += time.perf_counter() - began

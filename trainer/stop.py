@@ -1,0 +1,21 @@
+"""When a job has trained enough."""
+
+from trainer.progress import Progress
+
+CONVERGED = ("tolerance", "relative_gap")
+
+
+def stop_reason(
+    progress: Progress, tolerance: float | None, relative_gap: float | None, max_passes: int, out_of_time: bool
+) -> str | None:
+    """`tolerance`, `relative_gap` (both: converged), `max_passes`, `max_seconds`, or None to go on.
+
+    M+ - M- says something about the rows visited and nothing about others: a pass that missed one cannot stop on it.
+    """
+    if tolerance is not None and progress.rows_unvisited == 0 and progress.gap <= tolerance:
+        return "tolerance"
+    if relative_gap is not None and progress.relative_gap_bound <= relative_gap:
+        return "relative_gap"
+    if progress.pass_ >= max_passes:
+        return "max_passes"
+    return "max_seconds" if out_of_time else None
