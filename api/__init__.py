@@ -1,0 +1,1 @@
+"""HTTP, and nothing but: every route asks `service` and shows the answer."""

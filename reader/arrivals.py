@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from reader.stream import Examples, part
+from reader.stream import Examples, Streamed, part
 from storage.csr import Array
 from storage.plan import CachePlan
 from storage.segment import Segment, SegmentBuilder, packed_bytes, room
@@ -22,6 +22,7 @@ class Arrivals:
     streamed   all rows of the step, in parts of pieces
     fresh      packed segments of the rows that were not resident
     rows       number of rows streamed; `arrived` of them went into fresh segments
+    blocks_begun  in this pass; read_bytes: over all passes
     """
 
     pass_: int
@@ -31,6 +32,7 @@ class Arrivals:
     arrived: int = 0
     bytes: int = 0
     blocks_begun: int = 0
+    read_bytes: int = 0
     ends_pass: bool = False
 
 
@@ -49,10 +51,11 @@ class ArrivalSource:
         self._skipped = skipped
         self._builder = SegmentBuilder(plan.segment_bytes)
         self._pass = 0
-        self._pieces: Iterator[tuple[int, Segment]] = iter(())
+        self._pieces: Iterator[Streamed] = iter(())
         self._piece: Segment | None = None
         self._position = 0
         self._blocks_begun = 0
+        self._read_bytes = 0
 
     def next_step(self) -> Arrivals:
         """The next step; the first of a pass begins its stream."""
@@ -66,7 +69,7 @@ class ArrivalSource:
                 self._next_piece()
         if not self._builder.is_empty:
             arrivals.fresh.append(self._builder.take())
-        arrivals.blocks_begun = self._blocks_begun
+        arrivals.blocks_begun, arrivals.read_bytes = self._blocks_begun, self._read_bytes
         arrivals.ends_pass = self._piece is None
         return arrivals
 
@@ -76,8 +79,12 @@ class ArrivalSource:
         self._next_piece()
 
     def _next_piece(self) -> None:
-        self._blocks_begun, self._piece = next(self._pieces, (self._blocks_begun, None))
+        streamed = next(self._pieces, None)
+        self._piece = streamed.rows if streamed else None
         self._position = 0
+        if streamed:
+            self._blocks_begun = streamed.blocks_begun
+            self._read_bytes += streamed.read_bytes
 
     def _is_full(self, arrivals: Arrivals) -> bool:
         return len(arrivals.fresh) >= self._plan.fresh_per_step

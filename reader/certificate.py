@@ -28,7 +28,8 @@ def certify(examples: Examples, objective: Objective, w: Array, alpha: Array) ->
     v = np.zeros_like(w)
     losses = curvature = 0.0
     M_plus, M_minus = -np.inf, np.inf
-    for _, rows in examples.stream(seed=0, pass_=0):
+    for streamed in examples.stream(seed=0, pass_=0):
+        rows = streamed.rows
         own = alpha[rows.row_id]
         m = margins(rows, w)
         PG = objective.projected_gradient(rows.y, m, own)

@@ -13,7 +13,7 @@ import sys
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import numpy as np
 
@@ -118,7 +118,7 @@ class _LabelCounts:
             )
 
 
-def read_chunks(file: BinaryIO) -> Iterator[bytes]:
+def read_chunks(file: IO[bytes]) -> Iterator[bytes]:
     """What a file holds, piece by piece."""
     while chunk := file.read(_READ_BYTES):
         yield chunk

@@ -108,6 +108,7 @@ class Reader:
         control["pass"] = arrivals.pass_
         control["block"] = arrivals.blocks_begun
         control["rows_streamed"] += arrivals.rows
+        control["read_bytes"] = arrivals.read_bytes
         control["resident_rows"] = self._residents.rows
         control["resident_bytes"] = len(self._residents.segments) * self._plan.segment_bytes
         control["evicted_rows"] += evicted

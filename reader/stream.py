@@ -13,6 +13,15 @@ from storage.segment import OFFSET, ROW_ID, SIGN, Segment
 
 
 @dataclass(frozen=True)
+class Streamed:
+    """A piece of a pass: blocks begun so far, bytes read for it, its rows."""
+
+    blocks_begun: int
+    read_bytes: int
+    rows: Segment
+
+
+@dataclass(frozen=True)
 class Examples:
     """How a dataset's rows become a training problem's.
 
@@ -34,13 +43,18 @@ class Examples:
         """Most non-zeros in a row."""
         return self.dataset.manifest.longest_row + (self.bias is not None)
 
-    def stream(self, seed: int, pass_: int) -> Iterator[tuple[int, Segment]]:
-        """(blocks begun so far, rows) for each piece of the pass."""
-        blocks = block_order(len(self.dataset.manifest.blocks), seed, pass_)
-        for begun, block in enumerate(blocks.tolist(), start=1):
+    def stream(self, seed: int, pass_: int) -> Iterator[Streamed]:
+        """The pieces of the pass."""
+        blocks = block_order(len(self.dataset.manifest.blocks), seed, pass_).tolist()
+        for begun, (block, following) in enumerate(zip(blocks, [*blocks[1:], None], strict=True), start=1):
             with self.dataset.open_block(block) as reader:
-                for number in piece_order(len(reader), seed, pass_, block).tolist():
-                    yield begun, self._ready(reader.piece(number))
+                if following is not None:
+                    self.dataset.will_need(following)
+                pieces = piece_order(len(reader), seed, pass_, block).tolist()
+                for number, after in zip(pieces, [*pieces[1:], None], strict=True):
+                    if after is not None:
+                        reader.will_need(after)
+                    yield Streamed(begun, reader.stored_bytes(number), self._ready(reader.piece(number)))
 
     def _ready(self, piece: Piece) -> Segment:
         rows = piece.rows

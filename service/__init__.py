@@ -1,0 +1,1 @@
+"""Owns datasets, jobs and models: their records, their processes, their files."""

@@ -7,6 +7,7 @@ memory; header and index are written last. Manifest -> header and index -> piece
 checksum of the next, so a block that is damaged, exchanged for another or left from an older dataset is always noticed.
 """
 
+import os
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,11 +132,20 @@ class BlockReader:
     def __len__(self) -> int:
         return len(self._index)
 
+    def stored_bytes(self, number: int) -> int:
+        """Size of a piece on disk."""
+        return int(self._index[number]["column_bytes"].sum())
+
+    def will_need(self, number: int) -> None:
+        """Let the kernel fetch a piece while something else is done."""
+        offset, size = int(self._index[number]["offset"]), self.stored_bytes(number)
+        os.posix_fadvise(self._file.fileno(), offset, size, os.POSIX_FADV_WILLNEED)
+
     def piece(self, number: int) -> Piece:
         """Read, check and decode one piece."""
         entry = self._index[number]
         self._file.seek(int(entry["offset"]))
-        data = self._file.read(int(entry["column_bytes"].sum()))
+        data = self._file.read(self.stored_bytes(number))
         if zlib.crc32(data) != entry["checksum"]:
             raise CorruptData(f"piece {number} has a wrong checksum")
         rows, norms = _decode(data, entry)

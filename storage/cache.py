@@ -13,7 +13,7 @@ import numpy as np
 
 from storage.csr import Array
 from storage.errors import CacheFull
-from storage.plan import CachePlan
+from storage.plan import PAGE, CachePlan
 from storage.segment import Segment, view
 
 _STEP_KEY = b"step"
@@ -58,7 +58,7 @@ class CacheWriter:
     def __init__(self, path: Path, plan: CachePlan) -> None:
         self._plan = plan
         self._environment = lmdb.open(
-            str(path), map_size=plan.cache_bytes // 4096 * 4096, subdir=False, sync=False, metasync=False, max_readers=8
+            str(path), map_size=_map_size(plan.cache_bytes), subdir=False, sync=False, metasync=False, max_readers=8
         )
         self._step_bytes = _STEP.itemsize + 8 * (plan.most_live + 1)
 
@@ -104,9 +104,9 @@ class CacheReader:
         self._transaction = environment.begin(buffers=True)
 
     @classmethod
-    def open(cls, path: Path) -> "CacheReader":
+    def open(cls, path: Path, cache_bytes: int) -> "CacheReader":
         """The cache another process writes."""
-        return cls(lmdb.open(str(path), subdir=False, readonly=True, max_readers=8, readahead=False))
+        return cls(lmdb.open(str(path), map_size=_map_size(cache_bytes), subdir=False, readonly=True, max_readers=8))
 
     def renew(self) -> Step:
         """Move to the newest snapshot and say what it holds."""
@@ -127,7 +127,11 @@ def _get(transaction: lmdb.Transaction, key: bytes) -> memoryview:
     value = transaction.get(key)
     if value is None:
         raise KeyError(key)
-    return value
+    return memoryview(value)
+
+
+def _map_size(cache_bytes: int) -> int:
+    return cache_bytes // PAGE * PAGE
 
 
 def _key(segment_id: int) -> bytes:

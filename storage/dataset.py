@@ -4,7 +4,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from storage.segment import packed_bytes
 
 VERSION = 1
 MANIFEST = "manifest.json"
+_READ_AHEAD_BYTES = 1 << 20
 _ADD_AGAIN = "The dataset was damaged on disk: add it again."
 
 
@@ -63,6 +64,12 @@ class Dataset:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.manifest = read_manifest(directory)
+
+    def will_need(self, number: int) -> None:
+        """Let the kernel fetch the start of a block, all of a small one, while something else is done."""
+        # What is wrong with the file is said when it is opened for reading.
+        with suppress(FileNotFoundError), block_path(self.directory, number).open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, _READ_AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
 
     @contextmanager
     def open_block(self, number: int) -> Iterator[BlockReader]:

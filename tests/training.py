@@ -5,27 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reader.process import Reader
+from service.jobs import JobSpec
+from service.problem import JobPlan
+from service.run import prepare_run
 from storage.csr import Array
 from storage.dataset import Dataset
 from storage.plan import plan_cache
-from storage.state import State, create_state, open_state
+from storage.state import State, open_state
 from trainer.process import Trainer
-
-DEFAULTS = {
-    "solver": "streamsvm",
-    "loss": "hinge",
-    "C": 1.0,
-    "C_negative": None,
-    "bias": None,
-    "tolerance": 1e-3,
-    "relative_gap": None,
-    "max_passes": 100,
-    "max_seconds": None,
-    "updates_per_row": 2,
-    "pace": "fixed",
-    "eviction": "score",
-    "seed": 0,
-}
 
 
 @dataclass
@@ -46,30 +33,14 @@ class Outcome:
 
 
 def write_run(run: Path, dataset: Path, cache_bytes: int, positive: float | None = None, **settings: object) -> None:
-    """Lay out a run directory as the worker does."""
-    chosen = {**DEFAULTS, **settings}
-    assert chosen.keys() == DEFAULTS.keys(), chosen.keys() - DEFAULTS.keys()
+    """Lay out a run directory as the worker does; `settings` are a job's fields, and C_negative."""
     manifest = Dataset(dataset).manifest
-    bias = chosen.pop("bias")
-    C = chosen.pop("C")
-    weights = {"C_positive": C, "C_negative": chosen.pop("C_negative") or C}
-    width = manifest.width + (bias is not None)
-    plan = plan_cache(cache_bytes, manifest.longest_row + 1)
-    reader = {
-        "dataset": str(dataset),
-        "positive": max(manifest.labels) if positive is None else positive,
-        **weights,
-        "loss": chosen["loss"],
-        "bias": bias,
-        "cache_bytes": cache_bytes,
-        "eviction": chosen["eviction"],
-        "seed": chosen["seed"],
-    }
-    rows = plan.row_bytes / manifest.decoded_bytes * manifest.n_rows
-    trainer = {"n_rows": manifest.n_rows, "width": width, "cache_rows": rows, **weights, **chosen}
-    run.mkdir(parents=True)
-    create_state(run, manifest.n_rows, width)
-    (run / "run.json").write_text(json.dumps({"reader": reader, "trainer": trainer}))
+    C_negative = settings.pop("C_negative", None)
+    spec = JobSpec(**{"dataset": "test", "pace": "fixed", "cache_bytes": cache_bytes, **settings})
+    positive = max(manifest.labels) if positive is None else positive
+    cache = plan_cache(cache_bytes, manifest.longest_row + (spec.bias is not None))
+    plan = JobPlan(spec, manifest, positive, min(manifest.labels), spec.C, C_negative or spec.C, cache)
+    prepare_run(run, plan, dataset)
 
 
 def train(run: Path, dataset: Path, cache_bytes: int, positive: float | None = None, **settings: object) -> Outcome:

@@ -113,7 +113,7 @@ def main(run: Path) -> None:
     while not control["committed_step"]:
         control["trainer_heartbeat"] = time.monotonic()
         nap()
-    cache = CacheReader.open(run / CACHE_FILE)
+    cache = CacheReader.open(run / CACHE_FILE, settings.cache_bytes)
     trainer = Trainer(run, cache)
     while trainer.stop_reason is None:
         print(json.dumps(trainer.step()), flush=True)

@@ -13,6 +13,7 @@ RUN_FILE = "run.json"
 class TrainerSettings:
     """
     n_rows, width     lengths of alpha and w
+    cache_bytes       bound on the cache file
     cache_rows        rows the cache holds when full, on average: Omega in the paper
     solver            a key of `trainer.solvers.SOLVERS`
     tolerance         stop when M+ - M- falls to it in a pass that visited every row; None: never
@@ -24,6 +25,7 @@ class TrainerSettings:
 
     n_rows: int
     width: int
+    cache_bytes: int
     cache_rows: float
     solver: str
     loss: str

@@ -41,16 +41,16 @@ def corpus_of(seed: int, features: int = 1 << 22, row_length: float = 280.0, **s
         "row_length": float(row_length),
         "length_sigma": 0.6,
         "rows_per_author": 10.0,
-        "rarity_floor": 1e-3,
-        "vocabulary": 200,
-        "vocabulary_share": 0.2,
+        "rarity_floor": 0.008,
+        "vocabulary": 100,
+        "vocabulary_share": 0.6,
         "informative_from": 20,
         "informative_to": 20_000,
         "informative_share": 0.15,
-        "avoidance": 0.5,
-        "constancy": 0.85,
-        "signal": 4.0,
-        "flip": 0.05,
+        "avoidance": 0.7,
+        "constancy": 0.9,
+        "signal": 20.0,
+        "flip": 0.14,
     }
     corpus = Corpus(**{**fields, **settings})
     return corpus._replace(zipf_span=float(corpus.n_features + 1) ** (1.0 - corpus.zipf) - 1.0)

@@ -75,7 +75,7 @@ def normal(state):
 
 @njit(cache=True, nogil=True)
 def zipf_rank(state, corpus):
-    """Rank with probability about proportional to (rank + 1) ** -zipf, by inversion of the continuous law; zipf != 1."""
+    """Rank with probability about proportional to (rank + 1) ** -zipf, by inverting the continuous law; zipf != 1."""
     rank = int(math.exp(math.log1p(uniform(state) * corpus.zipf_span) / (1.0 - corpus.zipf))) - 1
     return min(max(rank, 0), corpus.n_features - 1)
 

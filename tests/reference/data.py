@@ -9,9 +9,11 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 import zstandard
 from numba import njit
 from scipy import sparse
+from sklearn.datasets import load_svmlight_file
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 CACHE = Path(tempfile.gettempdir()) / "streamsvm-test-data"
@@ -40,8 +42,6 @@ def available(name: str) -> bool:
 
 def require(name: str) -> None:
     """Skip the running test when ``name`` is not there."""
-    import pytest
-
     if not available(name):
         pytest.skip(f"data set {name} ({FILES[name]}) is not available")
 
@@ -67,8 +67,6 @@ def load(name: str) -> tuple[sparse.csr_matrix, np.ndarray]:
 
 
 def _parse_into(path: Path, name: str) -> None:
-    from sklearn.datasets import load_svmlight_file
-
     n_features = N_FEATURES.get(name.split(".", maxsplit=1)[0])
     X, y = load_svmlight_file(io.BytesIO(text(name)), n_features=n_features, zero_based=False)
     CACHE.mkdir(parents=True, exist_ok=True)
@@ -79,7 +77,7 @@ def _parse_into(path: Path, name: str) -> None:
 
 
 def load_binary(name: str) -> tuple[sparse.csr_matrix, np.ndarray]:
-    """As ``load``, the larger of two labels made +1 and the other -1; 'mnist8' is digit 8 of mnist.train vs the rest."""
+    """As ``load``, the larger of two labels +1 and the other -1; 'mnist8' is digit 8 of mnist.train versus all."""
     if name == "mnist8":
         X, y = load("mnist.train")
         return X, one_vs_rest(y, 8)

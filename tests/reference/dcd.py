@@ -55,7 +55,7 @@ def dual_objective(alpha: np.ndarray, w: np.ndarray, C: float, loss: str = "hing
 
 
 def certify(X: sparse.csr_matrix, y: np.ndarray, alpha: np.ndarray, C: float, loss: str, sweeps: int = 0) -> Solution:
-    """The certificate of a feasible ``alpha``, from scratch: w, both objectives, the gap, and the rows off the bounds."""
+    """The certificate of a feasible ``alpha``, from scratch: w, both objectives, the gap, the count of free rows."""
     U, _ = box(loss, C)
     if alpha.min() < 0.0 or alpha.max() > U:
         raise ValueError("alpha is outside its box")

@@ -72,7 +72,9 @@ def liblinear_predict(
         raise ValueError(f"LIBLINEAR cannot load the model file {os.fspath(model_path)}")
     if labels is not None and len(labels) != csr.shape[0]:
         raise ValueError(f"{len(labels)} labels for {csr.shape[0]} rows")
-    problem = binding.problem(np.zeros(csr.shape[0]), sparse.csr_matrix(csr, copy=True), model.bias)
+    csr = sparse.csr_matrix(csr, copy=True)
+    csr.resize(csr.shape[0], model.get_nr_feature())  # the bias comes right after the last feature of the model
+    problem = binding.problem(np.zeros(csr.shape[0]), csr, model.bias)
     n_classes = model.get_nr_class()
     values = np.empty((csr.shape[0], 1 if n_classes <= 2 else n_classes))
     predicted = np.empty(csr.shape[0])

@@ -29,7 +29,7 @@ class Text:
     fault: tuple[str, int | None, int | None] | None = None  # code, line, column
 
 
-class BadToken(Exception):  # noqa: N818
+class BadToken(Exception):
     """Arguments: the code of the fault, its place in the line."""
 
 

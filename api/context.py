@@ -1,0 +1,26 @@
+"""What the routes work with, one for each app."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from service.datasets import Datasets
+from service.settings import Settings
+from service.store import Store
+
+
+@dataclass(frozen=True)
+class AppContext:
+    """Settings, records, datasets."""
+
+    settings: Settings
+    store: Store
+    datasets: Datasets
+
+
+def _context(request: Request) -> AppContext:
+    return request.app.state.context
+
+
+Context = Annotated[AppContext, Depends(_context)]

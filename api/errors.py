@@ -1,0 +1,90 @@
+"""Errors as RFC 9457 problems. One table says which code is which status; everything else is 422."""
+
+import logging
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from service.errors import ServiceError
+from service.ids import new_id
+from storage.errors import CorruptData, StorageError
+
+STATUS = {
+    "bad_json": 400,
+    "duplicate_key": 400,
+    "unknown_dataset": 404,
+    "unknown_job": 404,
+    "unknown_model": 404,
+    "no_such_route": 404,
+    "method_not_allowed": 405,
+    "dataset_exists": 409,
+    "dataset_in_use": 409,
+    "not_ready": 409,
+    "not_possible": 409,
+    "body_too_large": 413,
+    "line_too_long": 413,
+    "decompressed_too_large": 413,
+    "unknown_format": 415,
+    "not_acceptable": 406,
+    "internal": 500,
+    "corrupt_data": 500,
+    "ingest_failed": 500,
+}
+_ROUTING = {404: "no_such_route", 405: "method_not_allowed"}
+_log = logging.getLogger("streamsvm.api")
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Translate every exception once, here."""
+    app.add_exception_handler(ServiceError, _on_service_error)
+    app.add_exception_handler(StorageError, _on_storage_error)
+    app.add_exception_handler(RequestValidationError, _on_validation_error)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(Exception, _on_bug)
+
+
+def problem(code: str, detail: str, hint: str = "", at: dict[str, Any] | None = None) -> JSONResponse:
+    """The response for an error code."""
+    status = STATUS.get(code, 422)
+    request_id = new_id("req")
+    content = {
+        "type": f"urn:streamsvm:problem:{code}",
+        "title": code.replace("_", " "),
+        "status": status,
+        "detail": detail,
+        "code": code,
+        "hint": hint,
+        "at": at or {},
+        "request_id": request_id,
+        # Clients of the Open Inference Protocol look for the text here.
+        "error": detail,
+    }
+    if status >= 500:
+        _log.error("%s %s: %s", request_id, code, detail)
+    return JSONResponse(content, status, media_type="application/problem+json")
+
+
+def _on_service_error(_request: Request, error: Any) -> JSONResponse:
+    return problem(error.code, error.message, error.hint, error.at)
+
+
+def _on_storage_error(_request: Request, error: Any) -> JSONResponse:
+    code = CorruptData.code if isinstance(error, CorruptData) else error.code
+    return problem(code, error.message, error.hint)
+
+
+def _on_validation_error(_request: Request, error: Any) -> JSONResponse:
+    # The framework's own answer repeats the input, which JSON may not be able to say.
+    first = error.errors()[0]
+    return problem("wrong_type", f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}")
+
+
+def _on_http_error(_request: Request, error: Any) -> JSONResponse:
+    return problem(_ROUTING.get(error.status_code, "bad_request"), str(error.detail))
+
+
+def _on_bug(_request: Request, _error: Exception) -> JSONResponse:
+    return problem("internal", "something went wrong in the service", "Its log says more.")

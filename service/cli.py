@@ -1,0 +1,60 @@
+"""The command `streamsvm`."""
+
+import argparse
+import os
+import signal
+import sys
+from types import FrameType
+
+from reader.errors import InputError
+from service.commands import COMMANDS
+from service.errors import ServiceError
+from service.exports.errors import ModelFormatError
+from storage.errors import StorageError
+
+# Exit codes: 0 converged, 4 not converged but the model is written, and these.
+USAGE, BAD_DATA, OUT_OF_RESOURCE, INTERRUPTED = 2, 3, 5, 130
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command; returns its exit code."""
+    parser = argparse.ArgumentParser(prog="streamsvm", description="Support vector machines out of core.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, module in COMMANDS.items():
+        module.add_arguments(commands.add_parser(name, help=module.__doc__, description=module.__doc__))
+    options = parser.parse_args(arguments)
+    # As Ctrl-C does: unwind, so that nothing is left behind.
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        return COMMANDS[options.command].run(options)
+    except InputError as error:
+        return _complain(str(error), error.hint, BAD_DATA)
+    except ModelFormatError as error:
+        return _complain(error.message, error.hint, BAD_DATA)
+    except (ServiceError, StorageError) as error:
+        return _complain(f"{error.message} [{error.code}]", error.hint, USAGE)
+    except BrokenPipeError:
+        # The reader of our output has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except FileNotFoundError as error:
+        return _complain(f"there is no file {error.filename}", "", USAGE)
+    except OSError as error:
+        return _complain(str(error), "", OUT_OF_RESOURCE)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _complain(message: str, hint: str, code: int) -> int:
+    print(f"streamsvm: {message}", file=sys.stderr)
+    if hint:
+        print(f"  {hint}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

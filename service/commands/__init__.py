@@ -1,0 +1,10 @@
+"""The commands, by name. A module has `add_arguments(parser)` and `run(options)`, which returns the exit code."""
+
+from service.commands import predict, serve, train, worker
+
+COMMANDS = {
+    "serve": serve,
+    "worker": worker,
+    "train": train,
+    "predict": predict,
+}

@@ -1,0 +1,35 @@
+"""Predict the labels of a file with a model file."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from reader.ingest import read_chunks
+from service.exports import MODEL_FORMATS, format_of
+from service.predictor import Predictor
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `streamsvm predict`."""
+    parser.add_argument("model", type=Path, help="LIBLINEAR text, .npz or .json")
+    parser.add_argument("file", type=Path, help="LIBSVM text, plain or compressed; - for standard input")
+    parser.add_argument("-o", "--output", type=Path, help="write the predictions there instead of printing them")
+    parser.add_argument("--decision-values", action="store_true", help="write the decision value behind each label")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print a label a line, and to standard error how many were as the file says."""
+    with options.model.open("rb") as file:
+        predictor = Predictor(MODEL_FORMATS[format_of(options.model)].read(file))
+    rows = right = 0
+    source = sys.stdin.buffer if str(options.file) == "-" else options.file.open("rb")
+    with source, options.output.open("w") if options.output else sys.stdout as output:
+        for prediction in predictor.predict_text(read_chunks(source)):
+            columns = [prediction.labels.tolist()]
+            if options.decision_values:
+                columns.append(prediction.decision_values.tolist())
+            output.writelines(" ".join(f"{value:.17g}" for value in row) + "\n" for row in zip(*columns, strict=True))
+            rows += len(prediction.labels)
+            right += int((prediction.labels == prediction.expected).sum())
+    print(f"accuracy {right / rows:.4%} ({right}/{rows})", file=sys.stderr)
+    return 0

@@ -1,0 +1,20 @@
+"""Run the service: the REST interface and its worker."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `streamsvm serve`."""
+    parser.add_argument("--port", type=int, default=8000, help="port to listen on (default: %(default)s)")
+    parser.add_argument("--data-dir", type=Path, help="everything durable is below it (default: ./data)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Become the api process, which starts the worker. Does not return."""
+    arguments = ["--port", str(options.port)]
+    if options.data_dir is not None:
+        arguments += ["--data-dir", str(options.data_dir)]
+    os.execv(sys.executable, [sys.executable, "-m", "api", *arguments])

@@ -1,0 +1,142 @@
+"""Train a model on a file."""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from service.exports import MODEL_FORMATS, format_of
+from service.jobs import JobSpec, parse_spec
+from service.local import train_file
+from service.settings import Settings
+from service.sizes import format_size, parse_size
+from storage.model_file import Model
+
+CONVERGED, NOT_CONVERGED = 0, 4
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `streamsvm train`: every field of a job, in dashes."""
+    defaults = {name: field.default for name, field in JobSpec.model_fields.items()}
+    parser.add_argument("file", type=Path, help="LIBSVM text, plain or compressed; - for standard input")
+    parser.add_argument("-o", "--output", type=Path, help="LIBLINEAR text, or .npz or .json (default: FILE.model)")
+    parser.add_argument("-C", type=float, help="weight of the losses (default: 1)")
+    parser.add_argument("--cache", dest="cache_bytes", type=_size, help="bound on the cache (default: 256MiB)")
+    parser.add_argument("--solver", help=f"(default: {defaults['solver']})")
+    parser.add_argument("--loss", choices=("hinge", "squared_hinge"))
+    parser.add_argument("--bias", type=float, help="value of a constant feature (default: none)")
+    parser.add_argument("--tolerance", type=_or_none, help="stop at M+ - M- of this, or none (default: 1e-3)")
+    parser.add_argument("--relative-gap", type=_or_none, help="stop at this certified relative gap (default: none)")
+    parser.add_argument("--max-passes", type=int, help=f"(default: {defaults['max_passes']})")
+    parser.add_argument("--max-seconds", type=float)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--eviction", choices=("score", "paper"))
+    parser.add_argument("--pace", choices=("adaptive", "fixed"))
+    parser.add_argument("--updates-per-row", type=float, help=f"(default: {defaults['updates_per_row']})")
+    parser.add_argument("--class-weight", type=_weight, action="append", metavar="LABEL=WEIGHT")
+    parser.add_argument("--index-base", choices=("auto", "0", "1"), default="auto")
+    parser.add_argument("--json", action="store_true", help="print each pass and the result as a line of JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Train, write the model, say what came out."""
+    output = options.output or Path(f"{options.file.name}.model")
+    index_base = options.index_base if options.index_base == "auto" else int(options.index_base)
+    show = _JsonLines() if options.json else _TerminalLine() if sys.stderr.isatty() else _Lines()
+    spec = parse_spec(_fields(options))
+    model = train_file(options.file, spec, Settings.from_environment(), index_base, show)
+    with output.open("wb") as file:
+        file.writelines(MODEL_FORMATS[format_of(output)].write(model))
+    show.finish(model, output)
+    return CONVERGED if model.about["converged"] else NOT_CONVERGED
+
+
+def _fields(options: argparse.Namespace) -> dict[str, Any]:
+    given = {
+        name: getattr(options, name)
+        for name in JobSpec.model_fields
+        if name != "class_weight" and getattr(options, name, None) is not None
+    }
+    for name in ("tolerance", "relative_gap"):
+        if given.get(name) == _NONE:
+            given[name] = None
+    if options.class_weight:
+        given["class_weight"] = dict(options.class_weight)
+    return {"dataset": str(options.file), **given}
+
+
+_NONE = "none"
+
+
+def _or_none(text: str) -> float | str:
+    return _NONE if text == _NONE else float(text)
+
+
+def _size(text: str) -> int:
+    return parse_size(text)
+
+
+def _weight(text: str) -> tuple[str, float]:
+    label, weight = text.split("=")
+    return label, float(weight)
+
+
+class _Lines:
+    """One plain line a pass."""
+
+    def __init__(self) -> None:
+        self._passes = 0
+
+    def __call__(self, progress: dict[str, Any], history: list[dict[str, Any]]) -> None:
+        for record in history[self._passes :]:
+            self.show_pass(record)
+        self._passes = len(history)
+
+    def show_pass(self, record: dict[str, Any]) -> None:
+        print(_describe(record), file=sys.stderr)
+
+    def finish(self, model: Model, output: Path) -> None:
+        certificate = model.about["certificate"]
+        outcome = "converged" if model.about["converged"] else "not converged"
+        print(
+            f"{outcome} ({model.about['stop_reason']}) after {model.about['passes']} passes: "
+            f"M+ - M- {certificate['gap']:.3g}, objective {certificate['primal_objective']:.8g}, "
+            f"relative duality gap {certificate['relative_duality_gap']:.3g}\nwrote {output}",
+            file=sys.stderr,
+        )
+
+
+class _TerminalLine(_Lines):
+    """One line that is written over."""
+
+    def __call__(self, progress: dict[str, Any], history: list[dict[str, Any]]) -> None:
+        text = f"pass {progress['pass']} block {progress['block']}/{progress['blocks']}"
+        if progress["gap"] is not None:
+            text = f"{text}  {_describe(history[-1]).split(': ')[1]}" if history else text
+        if progress["eta_seconds"] is not None:
+            text += f"  about {progress['eta_seconds']:.0f} s left"
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+    def finish(self, model: Model, output: Path) -> None:
+        print("\r\033[K", end="", file=sys.stderr)
+        super().finish(model, output)
+
+
+class _JsonLines(_Lines):
+    """Objects for machines, on standard output."""
+
+    def show_pass(self, record: dict[str, Any]) -> None:
+        print(json.dumps(record), flush=True)
+
+    def finish(self, model: Model, output: Path) -> None:
+        print(json.dumps({"result": {**model.about, "model": str(output), "at": time.time()}}), flush=True)
+
+
+def _describe(record: dict[str, Any]) -> str:
+    return (
+        f"pass {record['pass']}: M+ - M- {record['gap']:.3g}, dual {record['dual_objective']:.8g}, "
+        f"relative gap <= {record['relative_gap_bound']:.3g}, {format_size(record['resident_bytes'])} cached, "
+        f"{record['elapsed_seconds']:.1f} s"
+    )

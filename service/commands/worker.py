@@ -1,0 +1,17 @@
+"""Run the worker alone: the process that trains queued jobs."""
+
+import argparse
+from pathlib import Path
+
+from service import worker
+from service.settings import Settings
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `streamsvm worker`."""
+    parser.add_argument("--data-dir", type=Path, help="everything durable is below it (default: ./data)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Train jobs until SIGTERM or Ctrl-C."""
+    return worker.main(Settings.from_environment(options.data_dir).data_dir)

@@ -1,0 +1,135 @@
+"""Datasets by name: read in by a child process while they arrive, published whole or not at all."""
+
+import asyncio
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from service.errors import ServiceError
+from service.settings import Settings
+from service.store import Store
+from storage.child import child_environment
+from storage.dataset import Manifest, read_manifest
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
+
+
+def check_name(name: str) -> None:
+    """Raises ServiceError `name_invalid`."""
+    if not _NAME.fullmatch(name):
+        raise ServiceError(
+            "name_invalid", "this cannot be a dataset's name", "Up to 64 of a-z, 0-9, _ and -, the first no _ or -."
+        )
+
+
+class Datasets:
+    """Names on top of the directories that hold the blocks."""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._settings = settings
+        self._store = store
+
+    def recover(self) -> None:
+        """Forget uploads that a process before this one did not finish."""
+        for record in self._store.datasets():
+            if record["state"] == "ingesting":
+                # Published but not yet recorded is no loss: it was never acknowledged.
+                shutil.rmtree(self.directory(record["id"]), ignore_errors=True)
+                self._store.delete_dataset(record["id"])
+        for staged in self._settings.datasets.glob(".*"):
+            shutil.rmtree(staged, ignore_errors=True)
+
+    async def begin_upload(self, name: str, format_: str, index_base: str) -> "Upload":
+        """Reserve the name and start reading in."""
+        check_name(name)
+        dataset_id = self._store.add_dataset(name)
+        upload = Upload(self._settings, self._store, dataset_id)
+        try:
+            await upload.start(format_, index_base)
+        except BaseException:
+            await upload.abandon()
+            raise
+        return upload
+
+    def manifest(self, name: str) -> tuple[dict[str, Any], Manifest]:
+        """Record and manifest of a dataset that is ready."""
+        record = self._store.dataset(name)
+        if record["state"] != "ready":
+            raise ServiceError("not_ready", f"dataset {name} is still being read in")
+        return record, read_manifest(self.directory(record["id"]))
+
+    def delete(self, name: str) -> None:
+        """Forget a dataset and remove its files."""
+        record = self._store.dataset(name)
+        if record["state"] != "ready":
+            raise ServiceError("not_ready", f"dataset {name} is still being read in")
+        self._store.delete_dataset(record["id"])
+        shutil.rmtree(self.directory(record["id"]), ignore_errors=True)
+
+    def directory(self, dataset_id: str) -> Path:
+        """Where its files are."""
+        return self._settings.datasets / dataset_id
+
+
+class Upload:
+    """`start`, `feed` what arrives, then `finish` or `abandon`."""
+
+    def __init__(self, settings: Settings, store: Store, dataset_id: str) -> None:
+        self._settings = settings
+        self._store = store
+        self._dataset_id = dataset_id
+        self._child: asyncio.subprocess.Process | None = None
+
+    async def start(self, format_: str, index_base: str) -> None:
+        """Start the process that reads in."""
+        self._child = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "reader.ingest", str(self._directory),
+            "--format", format_, "--index-base", index_base,
+            "--max-features", str(self._settings.max_features), "--max-bytes", str(self._settings.max_upload_bytes),
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=child_environment(),
+            start_new_session=True,
+        )  # fmt: skip
+
+    async def feed(self, chunk: bytes) -> bool:
+        """Pass a chunk on, waiting until it is taken. False: no more is wanted, `finish` says why."""
+        stdin = self._running.stdin
+        assert stdin is not None
+        try:
+            stdin.write(chunk)
+            await stdin.drain()
+        except (BrokenPipeError, ConnectionResetError):
+            return False
+        return True
+
+    async def finish(self) -> None:
+        """End of input: the dataset is published and recorded, or a ServiceError says what was wrong."""
+        assert self._running.stdin is not None
+        self._running.stdin.close()
+        output, _ = await self._running.communicate()
+        if self._running.returncode == 0:
+            self._store.set_dataset_ready(self._dataset_id)
+            return
+        if self._running.returncode == 1 and output.startswith(b'{"problem"'):
+            raise ServiceError.of(json.loads(output)["problem"])
+        raise ServiceError("ingest_failed", "reading in the data failed", "The service's log says more.")
+
+    async def abandon(self) -> None:
+        """Give up: nothing of the upload stays."""
+        if self._child is not None and self._child.returncode is None:
+            self._child.kill()
+            await self._child.wait()
+        for left in self._settings.datasets.glob(f"*{self._dataset_id}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        self._store.delete_dataset(self._dataset_id)
+
+    @property
+    def _running(self) -> asyncio.subprocess.Process:
+        assert self._child is not None
+        return self._child
+
+    @property
+    def _directory(self) -> Path:
+        return self._settings.datasets / self._dataset_id

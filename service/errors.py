@@ -1,0 +1,23 @@
+"""What a user can do wrong, or meet: a stable code, a sentence, a hint. Translated to HTTP in `api.errors`."""
+
+from typing import Any
+
+
+class ServiceError(Exception):
+    """`code` is one of a fixed set, `at` a place in the input if there is one."""
+
+    def __init__(self, code: str, message: str, hint: str = "", at: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+        self.at = at or {}
+
+    def problem(self) -> dict[str, Any]:
+        """As JSON can say it."""
+        return {"code": self.code, "detail": self.message, "hint": self.hint, "at": self.at}
+
+    @classmethod
+    def of(cls, problem: dict[str, Any]) -> "ServiceError":
+        """The error another process described."""
+        return cls(problem["code"], problem["detail"], problem.get("hint", ""), problem.get("at"))

@@ -1,0 +1,92 @@
+"""What a job may ask for, and the states it goes through."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from service.errors import ServiceError
+from trainer.solvers import SOLVERS
+
+# state -> states that may follow. Those with none are terminal.
+TRANSITIONS = {
+    "queued": ("running", "cancelled"),
+    "running": ("queued", "succeeded", "stopped", "failed", "cancelled"),
+    "succeeded": (),
+    "stopped": (),
+    "failed": (),
+    "cancelled": (),
+}
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Positive = Annotated[Finite, Field(gt=0)]
+
+
+class JobSpec(BaseModel):
+    """A job as submitted. Every field but `dataset` has a default; unknown fields are refused.
+
+    C                 weight of the losses, in the sum form 1/2 |w|^2 + C sum loss
+    bias              value of a constant feature, regularised as in LIBLINEAR; null: none
+    class_weight      label -> factor of C
+    tolerance         stop at M+ - M- <= tolerance; null: never
+    relative_gap      stop at a certified (P - D) / P <= relative_gap; null: never
+    cache_bytes       bound on the cache file
+    eviction          "score", or "paper" for the rule of the StreamSVM paper
+    pace              "fixed" makes the same model to the byte at every run
+    updates_per_row   coordinate updates for each row read
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    dataset: str
+    solver: Literal[tuple(SOLVERS)] = "streamsvm"  # type: ignore[valid-type]
+    loss: Literal["hinge", "squared_hinge"] = "hinge"
+    C: Annotated[Positive, Field(le=1e12)] = 1.0
+    bias: Finite | None = None
+    class_weight: dict[str, Positive] | None = None
+    tolerance: Positive | None = 1e-3
+    relative_gap: Positive | None = None
+    max_passes: Annotated[int, Field(ge=1, le=1_000_000)] = 100
+    max_seconds: Positive | None = None
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
+    cache_bytes: Annotated[int, Field(ge=1)] = 256 << 20
+    eviction: Literal["score", "paper"] = "score"
+    pace: Literal["adaptive", "fixed"] = "adaptive"
+    updates_per_row: Annotated[Finite, Field(ge=1, le=1000)] = 2.0
+    labels: Annotated[dict[str, str], Field(max_length=64)] = {}
+
+
+def parse_spec(fields: Any) -> JobSpec:
+    """A checked JobSpec; raises ServiceError for the first thing wrong with it."""
+    try:
+        return JobSpec.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        raise _explain(first) from None
+
+
+def _explain(fault: Any) -> ServiceError:
+    path = [str(part) for part in fault["loc"]]
+    field = ".".join(path) or "the body"
+    kind = fault["type"]
+    if kind == "extra_forbidden":
+        known = ", ".join(JobSpec.model_fields)
+        return ServiceError("unknown_field", "there is no such field in a job", f"Known fields: {known}.")
+    if kind == "missing":
+        return ServiceError("missing_field", f"{field} is missing")
+    if kind == "finite_number":
+        return ServiceError("not_finite", f"{field} is not a finite number")
+    if kind.startswith(("greater_than", "less_than", "too_long", "literal_error")):
+        return ServiceError(f"{path[0]}_range", f"{field}: {fault['msg']}")
+    return ServiceError("wrong_type", f"{field}: {fault['msg']}")
+
+
+def check_transition(old: str, new: str) -> None:
+    """Raises ServiceError if a job in state `old` cannot go to `new`."""
+    if new not in TRANSITIONS[old]:
+        raise ServiceError("not_possible", f"a job that is {old} cannot become {new}")
+
+
+def now() -> str:
+    """The time, as shown to users: RFC 3339, UTC."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,49 @@
+"""Trained models: made from a finished run, kept for ever, given out by id."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from service.ids import new_id
+from service.problem import JobPlan
+from service.settings import Settings
+from service.store import Store
+from storage.csr import Array
+from storage.model_file import Model, read_model, write_model
+from storage.state import open_state
+
+
+def final_model(plan: JobPlan, run: Path, about: dict[str, Any]) -> Model:
+    """The model in the state files of a finished run."""
+    state = open_state(run, plan.manifest.n_rows, plan.width)
+    features: Array = state.w[plan.manifest.index_base : plan.manifest.width]
+    return Model(
+        w=np.array(features),
+        labels=(plan.positive, plan.negative),
+        index_base=plan.manifest.index_base,
+        bias=plan.spec.bias,
+        w_bias=float(state.w[-1]) if plan.spec.bias is not None else 0.0,
+        about={**about, "loss": plan.spec.loss, "C": plan.spec.C, "solver": plan.spec.solver},
+    )
+
+
+def publish_model(
+    settings: Settings, store: Store, plan: JobPlan, job: dict[str, Any], run: Path, result: dict[str, Any]
+) -> str:
+    """Make the model of a finished run durable, then record it; returns its id."""
+    model_id = new_id("mdl")
+    about = {
+        "job": job["id"],
+        "dataset": {"name": plan.spec.dataset, "uid": plan.manifest.uid},
+        "spec": plan.spec.model_dump(),
+        **result,
+    }
+    write_model(settings.models / model_id, final_model(plan, run, about))
+    store.add_model(model_id, job["id"])
+    return model_id
+
+
+def load_model(settings: Settings, model_id: str) -> Model:
+    """A recorded model."""
+    return read_model(settings.models / model_id)

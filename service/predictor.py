@@ -1,0 +1,91 @@
+"""Applies a model to rows: LIBLINEAR's `predict`, batch by batch."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from reader.decompress import decompressed
+from reader.errors import InputError
+from reader.limits import Limits
+from reader.parsers.libsvm import LibsvmParser
+from storage.csr import Array, Rows, row_dots
+from storage.model_file import Model
+
+# A large feature number costs no memory here: it is passed over.
+LIMITS = Limits(max_features=2**31)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says of a batch of rows.
+
+    labels            (n_rows,) float64, of the model's two
+    decision_values   (n_rows,) float64, positive for the model's first label; a margin, not a probability
+    expected          (n_rows,) float64, the labels that stood in the input
+    unknown_features  stored values passed over, because the model has no weight for their feature
+    """
+
+    labels: Array
+    decision_values: Array
+    expected: Array
+    unknown_features: int
+
+
+class Predictor:
+    """A model made ready to be applied; holds no state between calls.
+
+    model   `index_base` says how the rows to come number their features
+    strict  InputError unknown_feature for a feature the model has no weight for; else it is passed over and counted
+    """
+
+    def __init__(self, model: Model, *, strict: bool = False) -> None:
+        self._model = model
+        self._strict = strict
+        self._w = _by_number(model)
+
+    def predict(self, rows: Rows) -> Prediction:
+        """Labels and decision values <w, x> + intercept; only above 0 it is the first label, as in LIBLINEAR."""
+        unknown = self._count_unknown(rows)
+        decision = np.empty(len(rows))
+        row_dots(rows.indptr, rows.indices, rows.values, self._w, decision)
+        decision += self._model.intercept
+        positive, negative = self._model.labels
+        return Prediction(np.where(decision > 0, positive, negative), decision, rows.label, unknown)
+
+    def predict_text(self, chunks: Iterable[bytes], limits: Limits | None = None) -> Iterator[Prediction]:
+        """A batch at a time, for LIBSVM text in chunks of any size, plain or compressed; memory is bounded.
+
+        InputError at the first fault of the input, among them index 0 for a model whose features start at 1.
+        """
+        limits = limits or LIMITS
+        parser = LibsvmParser(self._model.index_base, limits)
+        for rows in parser.parse_chunks(decompressed(chunks, limits)):
+            yield self.predict(rows)
+
+    def _count_unknown(self, rows: Rows) -> int:
+        lowest, beyond = self._model.index_base, len(self._w)
+        unknown = (rows.indices < lowest) | (rows.indices >= beyond)
+        count = int(np.count_nonzero(unknown))
+        if count and self._strict:
+            feature = int(rows.indices[np.argmax(unknown)])
+            raise InputError(
+                "unknown_feature",
+                f"the model has no feature {feature}: its features are {lowest} to {beyond - 1}",
+                hint="remove the features the model was not trained with, or predict without strict",
+            )
+        return count
+
+
+def predict(model: Model, rows: Rows, *, strict: bool = False) -> Prediction:
+    """What the model says of the rows, see Predictor; that one is better when more rows are to come."""
+    return Predictor(model, strict=strict).predict(rows)
+
+
+def _by_number(model: Model) -> Array:
+    """(index_base + n_features,) float64: the weight of feature f at place f; no copy for base 0."""
+    if model.index_base == 0:
+        return np.ascontiguousarray(model.w, np.float64)
+    w = np.zeros(len(model.w) + model.index_base)
+    w[model.index_base :] = model.w
+    return w

@@ -1,0 +1,70 @@
+"""What a running job has done so far, from its control page and its history. Pure functions."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from service.jobs import JobSpec
+from storage.dataset import Manifest
+from storage.state import Control
+
+_PASSES_FOR_RATE = 4
+
+
+def progress(
+    control: Control, spec: JobSpec, manifest: Manifest, elapsed: float, history: list[dict]
+) -> dict[str, Any]:
+    """The `progress` of a job. Figures of a pass are null until the first is finished."""
+    page = control.values()
+    figures = {
+        "pass": page["pass"],
+        "block": page["block"],
+        "blocks": len(manifest.blocks),
+        "m_plus": page["M_plus"],
+        "m_minus": page["M_minus"],
+        "gap": page["M_plus"] - page["M_minus"],
+        "rows_unvisited": page["rows_unvisited"],
+        "dual_objective": page["dual_objective"],
+        "primal_bound": page["primal_bound"],
+        "relative_gap_bound": _ratio(page["primal_bound"] - page["dual_objective"], page["primal_bound"]),
+        "free_rows": page["free_rows"],
+    }
+    if not page["finished_passes"]:
+        figures = {name: value if name in ("pass", "block", "blocks") else None for name, value in figures.items()}
+    counted = ("rows_streamed", "read_bytes", "resident_rows", "resident_bytes", "evicted_rows", "updates")
+    return {
+        **figures,
+        **{name: page[name] for name in counted},
+        "updates_per_second": _ratio(page["updates"], elapsed),
+        "reader_wait_ratio": _ratio(page["reader_wait_seconds"], elapsed),
+        "trainer_wait_ratio": _ratio(page["trainer_wait_seconds"], elapsed),
+        "elapsed_seconds": elapsed,
+        "eta_seconds": eta_seconds(history, spec),
+    }
+
+
+def eta_seconds(history: list[dict], spec: JobSpec) -> float | None:
+    """Time left if M+ - M- goes on falling as in the last passes and they take as long; None if there is no telling."""
+    last = history[-_PASSES_FOR_RATE:]
+    if len(last) < 2:
+        return None
+    passes = len(last) - 1
+    seconds = (last[-1]["elapsed_seconds"] - last[0]["elapsed_seconds"]) / passes
+    left: float = spec.max_passes - last[-1]["pass"]
+    if spec.tolerance is not None and 0 < last[-1]["gap"] < last[0]["gap"]:
+        rate = math.log(last[0]["gap"] / last[-1]["gap"]) / passes
+        left = min(left, max(0.0, math.log(last[-1]["gap"] / spec.tolerance) / rate))
+    return seconds * left
+
+
+def read_history(path: Path) -> list[dict[str, Any]]:
+    """The passes of a history file, without the result at its end. A line half written is left out."""
+    if not path.exists():
+        return []
+    lines = path.read_text().split("\n")[:-1]
+    return [record for record in map(json.loads, lines) if "result" not in record]
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None

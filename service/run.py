@@ -1,0 +1,102 @@
+"""One attempt at a job: a reader and a trainer process, the files they share, and what becomes of them."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import IO, Any
+
+from service.errors import ServiceError
+from service.problem import JobPlan
+from storage.child import child_environment
+from storage.state import Control, create_state, open_control
+
+_LOG_TAIL_BYTES = 2000
+_COMMANDS = {"reader": "reader.process", "trainer": "trainer.process"}
+_HEARTBEAT = "{}_heartbeat"
+
+
+def prepare_run(directory: Path, plan: JobPlan, dataset: Path) -> None:
+    """Lay out a run directory: state files and run.json."""
+    directory.mkdir(parents=True)
+    create_state(directory, plan.manifest.n_rows, plan.width)
+    (directory / "run.json").write_text(json.dumps(plan.run_file(str(dataset))))
+
+
+class Run:
+    """`start`, then `poll` until it returns True; `kill` ends it at any time.
+
+    directory  run directory, made by `prepare_run`
+    job_dir    receives history.ndjson, a line a pass, and log
+    """
+
+    def __init__(self, directory: Path, job_dir: Path, stall_seconds: float) -> None:
+        self.directory = directory
+        self._history = job_dir / "history.ndjson"
+        self._log = job_dir / "log"
+        self._stall_seconds = stall_seconds
+        self._children: dict[str, subprocess.Popen] = {}
+        self._started = time.monotonic()
+        self.control: Control = open_control(directory)
+
+    def start(self) -> None:
+        """Start both processes. The history begins anew."""
+        with self._history.open("wb") as history, self._log.open("ab") as log:
+            self._children = {
+                "reader": self._spawn("reader", subprocess.DEVNULL, log),
+                "trainer": self._spawn("trainer", history, log),
+            }
+        self._started = time.monotonic()
+
+    def poll(self) -> bool:
+        """Whether it is finished; raises ServiceError if a process died or fell silent."""
+        codes = {name: child.poll() for name, child in self._children.items()}
+        for name, code in codes.items():
+            if code:
+                raise self._failure("process_died", f"the {name} process ended with {_describe(code)}")
+            if code is None and self._silence(name) > self._stall_seconds:
+                raise self._failure("process_stalled", f"the {name} process fell silent")
+        return all(code == 0 for code in codes.values())
+
+    def kill(self) -> None:
+        """End both processes and wait for them."""
+        for child in self._children.values():
+            child.kill()
+        for child in self._children.values():
+            child.wait()
+
+    def request_stop(self) -> None:
+        """Ask the trainer to end after the running pass."""
+        self.control["stop"] = 1
+
+    def result(self) -> dict[str, Any]:
+        """What the trainer reported at its end."""
+        *_, last = self._history.read_text().splitlines()
+        return json.loads(last)["result"]
+
+    def _spawn(self, name: str, output: int | IO[bytes], log: IO[bytes]) -> subprocess.Popen:
+        return subprocess.Popen(
+            [sys.executable, "-m", _COMMANDS[name], str(self.directory)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=log,
+            env=child_environment(),
+            # A Ctrl-C is for this process, which then ends its children itself.
+            start_new_session=True,
+        )
+
+    def _silence(self, name: str) -> float:
+        return time.monotonic() - max(self._started, self.control[_HEARTBEAT.format(name)])
+
+    def _failure(self, code: str, message: str) -> ServiceError:
+        return ServiceError(code, message, "The job's log says more.", {"log_tail": log_tail(self._log)})
+
+
+def log_tail(path: Path) -> str:
+    """The last lines of a log."""
+    return path.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace") if path.exists() else ""
+
+
+def _describe(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

@@ -1,0 +1,209 @@
+"""The records of datasets, jobs and models, in SQLite. One connection an operation; every write is one transaction.
+
+Progress is not kept here: a durable write costs too much for that.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from service.errors import ServiceError
+from service.ids import new_id
+from service.jobs import check_transition, now
+
+_SCHEMA_VERSION = 1
+_SCHEMA = """
+CREATE TABLE datasets (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, state TEXT NOT NULL, created_at TEXT NOT NULL);
+CREATE TABLE jobs (
+    id TEXT PRIMARY KEY, dataset_id TEXT NOT NULL, spec TEXT NOT NULL, state TEXT NOT NULL,
+    attempt INTEGER NOT NULL DEFAULT 0, created_at TEXT NOT NULL, started_at TEXT, finished_at TEXT,
+    transitions TEXT NOT NULL, progress TEXT, result TEXT, failure TEXT, model_id TEXT);
+CREATE INDEX jobs_by_state ON jobs (state, id);
+CREATE TABLE models (
+    id TEXT PRIMARY KEY, job_id TEXT NOT NULL, created_at TEXT NOT NULL);
+"""
+_JSON_COLUMNS = ("spec", "transitions", "progress", "result", "failure")
+
+# WAL loses data in a rare race before these versions (https://sqlite.org/wal.html, section 11).
+_WAL_FIXED = ((3, 51, 3), (3, 50, 7), (3, 44, 6))
+
+
+def journal_mode(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> str:
+    """WAL where this SQLite has the fix, else TRUNCATE."""
+    newest, *branches = _WAL_FIXED
+    is_fixed = version >= newest or any(version[:2] == fixed[:2] and version >= fixed for fixed in branches)
+    return "WAL" if is_fixed else "TRUNCATE"
+
+
+class Store:
+    """All operations raise ServiceError for what a user did wrong, sqlite3.Error for what the disk did."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with self._write() as connection:
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version == 0:
+                for statement in _SCHEMA.split(";"):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+            elif version != _SCHEMA_VERSION:
+                raise ServiceError(
+                    "unknown_version", f"the store has version {version}, this program {_SCHEMA_VERSION}"
+                )
+
+    # datasets
+
+    def add_dataset(self, name: str) -> str:
+        """Reserve a name; the dataset is `ingesting`. Returns its id."""
+        dataset_id = new_id("ds")
+        try:
+            with self._write() as connection:
+                connection.execute("INSERT INTO datasets VALUES (?, ?, 'ingesting', ?)", (dataset_id, name, now()))
+        except sqlite3.IntegrityError:
+            raise ServiceError(
+                "dataset_exists", f"there is a dataset {name}", "Choose another name, or delete it first."
+            ) from None
+        return dataset_id
+
+    def set_dataset_ready(self, dataset_id: str) -> None:
+        """Its files are published."""
+        with self._write() as connection:
+            connection.execute("UPDATE datasets SET state = 'ready' WHERE id = ?", (dataset_id,))
+
+    def dataset(self, name: str) -> dict[str, Any]:
+        """The record, by name."""
+        return self._one("SELECT * FROM datasets WHERE name = ?", name, "dataset")
+
+    def dataset_by_id(self, dataset_id: str) -> dict[str, Any]:
+        """The record, by id."""
+        return self._one("SELECT * FROM datasets WHERE id = ?", dataset_id, "dataset")
+
+    def datasets(self) -> list[dict[str, Any]]:
+        """All, by name."""
+        return self._all("SELECT * FROM datasets ORDER BY name")
+
+    def delete_dataset(self, dataset_id: str) -> None:
+        """Forget it; refused while a job that has not ended uses it."""
+        with self._write() as connection:
+            used = connection.execute(
+                "SELECT id FROM jobs WHERE dataset_id = ? AND state IN ('queued', 'running')", (dataset_id,)
+            ).fetchone()
+            if used:
+                raise ServiceError("dataset_in_use", f"job {used['id']} uses the dataset", "Wait for it to end.")
+            connection.execute("DELETE FROM datasets WHERE id = ?", (dataset_id,))
+
+    # jobs
+
+    def add_job(self, dataset_id: str, spec: dict[str, Any]) -> str:
+        """Queue a job; returns its id."""
+        job_id = new_id("job")
+        first = json.dumps([{"state": "queued", "at": now()}])
+        with self._write() as connection:
+            connection.execute(
+                "INSERT INTO jobs (id, dataset_id, spec, state, created_at, transitions) "
+                "VALUES (?, ?, ?, 'queued', ?, ?)",
+                (job_id, dataset_id, json.dumps(spec), now(), first),
+            )
+        return job_id
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        """The record."""
+        return self._one("SELECT * FROM jobs WHERE id = ?", job_id, "job")
+
+    def jobs(self, state: str | None = None) -> list[dict[str, Any]]:
+        """All, or those in a state; the newest first."""
+        if state is None:
+            return self._all("SELECT * FROM jobs ORDER BY id DESC")
+        return self._all("SELECT * FROM jobs WHERE state = ? ORDER BY id DESC", state)
+
+    def claim_job(self) -> dict[str, Any] | None:
+        """Take the oldest queued job: it is running from now on. None if there is none."""
+        with self._write() as connection:
+            row = connection.execute("SELECT * FROM jobs WHERE state = 'queued' ORDER BY id LIMIT 1").fetchone()
+            if row is None:
+                return None
+            started = row["started_at"] or now()
+            connection.execute(
+                "UPDATE jobs SET attempt = attempt + 1, started_at = ? WHERE id = ?", (started, row["id"])
+            )
+            _move(connection, row, "running")
+        return self.job(row["id"])
+
+    def requeue_job(self, job_id: str) -> None:
+        """Hand a running job back: another attempt will take it."""
+        self._finish(job_id, "queued", {})
+
+    def finish_job(self, job_id: str, state: str, **columns: Any) -> None:
+        """End a job, with any of progress, result, failure, model_id."""
+        self._finish(job_id, state, {**columns, "finished_at": now()})
+
+    def _finish(self, job_id: str, state: str, columns: dict[str, Any]) -> None:
+        with self._write() as connection:
+            row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job_id,)).fetchone()
+            _move(connection, row, state)
+            for name, value in columns.items():
+                packed = json.dumps(value) if name in _JSON_COLUMNS else value
+                connection.execute(f"UPDATE jobs SET {name} = ? WHERE id = ?", (packed, job_id))
+
+    # models
+
+    def add_model(self, model_id: str, job_id: str) -> None:
+        """Record a published model."""
+        with self._write() as connection:
+            connection.execute("INSERT INTO models VALUES (?, ?, ?)", (model_id, job_id, now()))
+
+    def model(self, model_id: str) -> dict[str, Any]:
+        """The record."""
+        return self._one("SELECT * FROM models WHERE id = ?", model_id, "model")
+
+    def models(self) -> list[dict[str, Any]]:
+        """All, the newest first."""
+        return self._all("SELECT * FROM models ORDER BY id DESC")
+
+    def _one(self, query: str, key: str, kind: str) -> dict[str, Any]:
+        rows = self._all(query, key)
+        if not rows:
+            raise ServiceError(f"unknown_{kind}", f"there is no such {kind}")
+        return rows[0]
+
+    def _all(self, query: str, *values: str) -> list[dict[str, Any]]:
+        with closing(self._connect()) as connection:
+            return [_unpack(row) for row in connection.execute(query, values)]
+
+    @contextmanager
+    def _write(self) -> Iterator[sqlite3.Connection]:
+        with closing(self._connect()) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, timeout=30, isolation_level=None)
+        connection.row_factory = sqlite3.Row
+        connection.execute(f"PRAGMA journal_mode = {journal_mode()}")
+        connection.execute("PRAGMA synchronous = FULL")
+        return connection
+
+
+def _move(connection: sqlite3.Connection, row: sqlite3.Row, state: str) -> None:
+    check_transition(row["state"], state)
+    transitions = [*json.loads(row["transitions"]), {"state": state, "at": now()}]
+    connection.execute(
+        "UPDATE jobs SET state = ?, transitions = ? WHERE id = ?", (state, json.dumps(transitions), row["id"])
+    )
+
+
+def _unpack(row: sqlite3.Row) -> dict[str, Any]:
+    record = dict(row)
+    for name in _JSON_COLUMNS:
+        if record.get(name) is not None:
+            record[name] = json.loads(record[name])
+    return record

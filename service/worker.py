@@ -1,0 +1,207 @@
+"""The worker process: takes queued jobs, one at a time, and sees them through.
+
+python -m service.worker DATA_DIRECTORY
+"""
+
+import fcntl
+import logging
+import os
+import shutil
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from service.errors import ServiceError
+from service.jobs import JobSpec
+from service.models import publish_model
+from service.problem import JobPlan, plan_job
+from service.progress import progress, read_history
+from service.run import Run, log_tail, prepare_run
+from service.settings import Settings
+from service.store import Store
+from storage.child import die_with_parent
+from storage.dataset import read_manifest
+from storage.errors import StorageError
+
+_POLL_SECONDS = 0.1
+_SPARE_BYTES = 16 << 20
+_log = logging.getLogger("streamsvm.worker")
+
+
+@dataclass
+class _Active:
+    """The job being run."""
+
+    record: dict[str, Any]
+    plan: JobPlan
+    run: Run
+    started: float
+
+
+class Worker:
+    """`setup` is the constructor; `step(now)` does what is due; `shutdown` hands the running job back."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = _lock(settings.data_dir)
+        self._store = Store(settings.data_dir / "streamsvm.sqlite")
+        self._prefix = f"streamsvm-{_installation(settings.data_dir)}-"
+        self._active: _Active | None = None
+        self._recover()
+
+    def step(self, now: float) -> None:
+        """Start the next job if none runs, else look after the one that does."""
+        if self._active is None:
+            record = self._store.claim_job()
+            if record is not None:
+                self._begin(record, now)
+        else:
+            self._attend(self._active, now)
+
+    def shutdown(self) -> None:
+        """Hand a running job back to the queue."""
+        if self._active is not None:
+            record = self._active.record
+            self._drop_run(self._active)
+            self._store.requeue_job(record["id"])
+        os.close(self._lock)
+
+    def _recover(self) -> None:
+        """What a worker that died left behind: its caches go, its jobs are queued again."""
+        for base in (self._settings.cache_dir, self._settings.jobs):
+            for stale in base.glob(f"{self._prefix}*"):
+                shutil.rmtree(stale, ignore_errors=True)
+        for record in self._store.jobs("running"):
+            _log.warning("job %s: its worker died, attempt %s", record["id"], record["attempt"])
+            self._retry(record, ServiceError("worker_died", "the worker ended while the job ran"))
+
+    def _begin(self, record: dict[str, Any], now: float) -> None:
+        job_id = record["id"]
+        job_dir = self._settings.jobs / job_id
+        job_dir.mkdir(exist_ok=True)
+        dataset = self._settings.datasets / record["dataset_id"]
+        directory: Path | None = None
+        try:
+            plan = plan_job(JobSpec(**record["spec"]), read_manifest(dataset))
+            directory = self._run_directory(plan, job_id)
+            prepare_run(directory, plan, dataset)
+            run = Run(directory, job_dir, self._settings.stall_seconds)
+            run.start()
+        except (ServiceError, StorageError, OSError) as error:
+            if directory is not None:
+                shutil.rmtree(directory, ignore_errors=True)
+            self._fail(record, _describe(error))
+            return
+        (job_dir / "run").unlink(missing_ok=True)
+        (job_dir / "run").symlink_to(directory)
+        self._active = _Active(record, plan, run, now)
+        _log.info("job %s: attempt %s started", job_id, record["attempt"])
+
+    def _run_directory(self, plan: JobPlan, job_id: str) -> Path:
+        """In memory if there is room, else on the data disk."""
+        base = self._settings.cache_dir
+        if not base.is_dir() or shutil.disk_usage(base).free < plan.run_bytes + _SPARE_BYTES:
+            base = self._settings.jobs
+        return base / f"{self._prefix}{job_id}"
+
+    def _attend(self, active: _Active, now: float) -> None:
+        try:
+            finished = active.run.poll()
+        except ServiceError as error:
+            _log.warning("job %s: %s", active.record["id"], error.message)
+            self._drop_run(active)
+            self._retry(active.record, error)
+            return
+        if finished:
+            self._finish(active, now)
+
+    def _finish(self, active: _Active, now: float) -> None:
+        """Publish the model, then say so: a job that has succeeded has its model."""
+        record, plan, run = active.record, active.plan, active.run
+        result = run.result()
+        try:
+            model_id = publish_model(self._settings, self._store, plan, record, run.directory, result)
+        except OSError as error:
+            self._drop_run(active)
+            self._fail(record, _describe(error))
+            return
+        history = read_history(self._settings.jobs / record["id"] / "history.ndjson")
+        last = {**progress(run.control, plan.spec, plan.manifest, now - active.started, history), "eta_seconds": 0}
+        state = "stopped" if result["stop_reason"] == "stopped" else "succeeded"
+        self._store.finish_job(record["id"], state, result=result, progress=last, model_id=model_id)
+        self._drop_run(active)
+        _log.info("job %s: %s, %s", record["id"], state, result["stop_reason"])
+
+    def _drop_run(self, active: _Active) -> None:
+        active.run.kill()
+        shutil.rmtree(active.run.directory, ignore_errors=True)
+        (self._settings.jobs / active.record["id"] / "run").unlink(missing_ok=True)
+        self._active = None
+
+    def _retry(self, record: dict[str, Any], error: ServiceError) -> None:
+        if record["attempt"] < self._settings.max_attempts:
+            self._store.requeue_job(record["id"])
+        else:
+            self._fail(record, {**_describe(error), "message": f"{error.message}, {record['attempt']} times in all"})
+
+    def _fail(self, record: dict[str, Any], failure: dict[str, Any]) -> None:
+        tail = log_tail(self._settings.jobs / record["id"] / "log")
+        self._store.finish_job(record["id"], "failed", failure={**failure, "log_tail": tail})
+        _log.error("job %s failed: %s", record["id"], failure["message"])
+
+
+def _describe(error: Exception) -> dict[str, Any]:
+    if isinstance(error, ServiceError | StorageError):
+        return {"code": error.code, "message": error.message, "hint": error.hint}
+    return {"code": "out_of_space" if isinstance(error, OSError) else "internal", "message": str(error), "hint": ""}
+
+
+def _lock(data_dir: Path) -> int:
+    """One worker for a data directory; the lock goes with the process."""
+    descriptor = os.open(data_dir / "worker.lock", os.O_CREAT | os.O_RDWR, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise ServiceError("already_running", f"another worker uses {data_dir}", "One is enough.") from None
+    return descriptor
+
+
+def _installation(data_dir: Path) -> str:
+    """A name for the data directory, to tell its caches from those of others."""
+    return f"{data_dir.stat().st_dev:x}-{data_dir.stat().st_ino:x}"
+
+
+def main(data_dir: Path) -> int:
+    """Body of the process. SIGTERM and SIGINT end it; the running job goes back to the queue."""
+    die_with_parent()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    settings = Settings.from_environment(data_dir)
+    settings.create_directories()
+    stopping = []
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        stopping.append(number)
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    try:
+        worker = Worker(settings)
+    except ServiceError as error:
+        print(error.message, file=sys.stderr)
+        return 5
+    try:
+        while not stopping:
+            worker.step(time.monotonic())
+            time.sleep(_POLL_SECONDS)
+    finally:
+        worker.shutdown()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,34 @@
+"""The engine's tests leave no file open."""
+
+import gc
+from pathlib import Path
+
+import pytest
+
+CHECKED = {"storage", "reader", "trainer", "contracts"}
+
+
+def _open_files(base: str) -> set[str]:
+    found = set()
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            found.add(str(entry.readlink()))
+        except FileNotFoundError:
+            continue
+    return {name for name in found if name.startswith(base)}
+
+
+@pytest.fixture(autouse=True)
+def no_file_left_open(request, tmp_path_factory):
+    """A test closes what it opened below the test directory; a failed one's traceback may hold on to it."""
+    if request.path.parent.name not in CHECKED:
+        yield
+        return
+    base = str(tmp_path_factory.getbasetemp().resolve())
+    before, failed = _open_files(base), request.session.testsfailed
+    yield
+    if request.session.testsfailed > failed:
+        return
+    if _open_files(base) - before:
+        gc.collect()
+    assert not _open_files(base) - before

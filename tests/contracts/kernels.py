@@ -1,0 +1,98 @@
+"""Every kernel on small inputs, as bytes: `python -m tests.contracts.kernels` prints them for another interpreter."""
+
+import hashlib
+
+import numpy as np
+
+from storage import codec, codec_kernel, csr
+from tests.contracts.problems import random_problem
+from trainer.kernels.dual import visit_rows
+from trainer.kernels.order import next_random, permutation
+from trainer.kernels.paper import paper_visits
+
+BOUNDS = {"hinge": (2.0, 0.0, 0.5, 0.0), "squared_hinge": (np.inf, 0.25, np.inf, 1.0)}
+
+
+def columns(n_rows=40, seed=0):
+    """The columns of a segment, read-only as in the cache: row_id, y, Qii, indptr, indices, values."""
+    X, y = random_problem(n_rows, 60, 8, seed=seed)
+    X = X.sorted_indices()
+    rng = np.random.default_rng(seed)
+    # A row without values, and values of all sizes.
+    indptr = np.concatenate([X.indptr, X.indptr[-1:]]).astype(np.int32)
+    values = (X.data * rng.choice([1e-3, 1.0, 30.0], X.nnz)).astype(np.float32)
+    squares = np.concatenate([[0.0], np.cumsum(values.astype(float) ** 2)])
+    row_id = rng.permutation(2 * n_rows + 2)[: n_rows + 1].astype(np.int32)
+    arrays = (row_id, np.append(y, 1).astype(np.int8), np.diff(squares[indptr]), indptr, X.indices.copy(), values)
+    for array in arrays:
+        array.setflags(write=False)
+    return arrays
+
+
+def compute() -> dict[str, bytes]:
+    """What every kernel makes of its input."""
+    rows = columns()
+    indptr, indices, values = rows[3:]
+    n_rows = len(rows[0])
+    rng = np.random.default_rng(1)
+    w = rng.standard_normal(60)
+    found = {"next_random": b"".join(int(next_random(s)).to_bytes(8, "big") for s in (1, 77, 2**32 - 1))}
+
+    for n in (1, 2, 100):
+        order = np.empty(n, np.int32)
+        permutation(12345, order)
+        found[f"permutation {n}"] = order.tobytes()
+
+    for name, function in (("squared_norms", lambda out: csr.squared_norms(indptr, values, out)),
+                           ("row_dots", lambda out: csr.row_dots(indptr, indices, values, w[:50], out))):  # fmt: skip
+        out = np.empty(n_rows)
+        function(out)
+        found[name] = out.tobytes()
+    total = w.copy()
+    csr.add_rows(np.where(np.arange(n_rows) % 4, rng.standard_normal(n_rows), 0.0), indptr, indices, values, total)
+    found["add_rows"] = total.tobytes()
+    picked = np.array([5, 5, n_rows - 1, 0])
+    out = np.full(5, 3, np.int32), np.zeros(200, np.int32), np.zeros(200, np.float32)
+    csr.copy_rows(picked, indptr, indices, values, *out)
+    found["copy_rows"] = b"".join(array.tobytes() for array in out)
+
+    planes = np.empty(values.nbytes, np.uint8)
+    codec_kernel.split_bytes(values.view(np.uint8), 4, planes)
+    back = np.empty(values.nbytes, np.uint8)
+    codec_kernel.join_bytes(planes, 4, back)
+    found["split_bytes"], found["join_bytes"] = planes.tobytes(), back.tobytes()
+    large = np.array([0, 2**31 - 1, 5, 7, 2**31 - 2, 1 << 16], np.int32)
+    pointers = np.array([0, 2, 2, 5, 6], np.int64)
+    found["split_indices"] = codec.encode_indices(large, pointers)
+    found["join_indices"] = codec.decode_indices(found["split_indices"], pointers).tobytes()
+
+    for loss, bounds in BOUNDS.items():
+        alpha, weights = np.zeros(2 * n_rows), np.zeros(60)
+        score = np.zeros(n_rows, np.float32)
+        results = []
+        for sweep in range(3):
+            order = np.random.default_rng(sweep).permutation(n_rows).astype(np.int32)
+            results.append(visit_rows(order, *rows, *bounds, alpha, weights, score))
+        found[f"visit_rows {loss}"] = b"".join(a.tobytes() for a in (alpha, weights, score, np.array(results)))
+
+        alpha, weights = np.zeros(2 * n_rows), np.zeros(60)
+        gone, rule = np.zeros(2 * n_rows, bool), np.array([np.inf, 0.0, 0.0, float(n_rows)])
+        results = []
+        for sweep in range(6):
+            order = np.random.default_rng(sweep).integers(0, n_rows, 60, dtype=np.int32)
+            results.append(paper_visits(order, *rows, *bounds, 30.0, 0.9, n_rows, alpha, weights, gone, rule))
+        assert gone.any()
+        found[f"paper_visits {loss}"] = b"".join(
+            a.tobytes() for a in (alpha, weights, gone, rule, np.array(results))
+        )  # fmt: skip
+    return found
+
+
+def digests() -> dict[str, str]:
+    """A short name for what each kernel makes."""
+    return {name: hashlib.sha256(data).hexdigest()[:16] for name, data in compute().items()}
+
+
+if __name__ == "__main__":
+    for kernel, digest in digests().items():
+        print(digest, kernel)

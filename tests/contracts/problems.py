@@ -1,0 +1,87 @@
+"""Small problems for the contracts, and a dataset's rows read back by a way the trainer does not use."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from reader.ingest import ingest
+from storage.csr import Rows
+from storage.dataset import Dataset
+from storage.errors import CacheTooSmall
+from storage.plan import plan_cache
+
+
+def random_problem(n_rows=300, n_features=150, row_length=15, noise=0.15, seed=0):
+    """(X (n_rows, n_features) CSR of float32, unit rows; y of +1 and -1), not separable."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 2 * row_length, n_rows).clip(max=n_features)
+    indices = np.concatenate([np.sort(rng.choice(n_features, length, replace=False)) for length in lengths])
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    X = sparse.csr_matrix((rng.standard_normal(len(indices)), indices, indptr), (n_rows, n_features))
+    norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)))
+    X = sparse.csr_matrix(sparse.diags(1 / np.ravel(norms)) @ X, dtype=np.float32)
+    y = np.where(X @ rng.standard_normal(n_features) > 0, 1.0, -1.0)
+    return X, np.where(rng.random(n_rows) < noise, -y, y)
+
+
+def libsvm_text(X, y, index_base=1) -> bytes:
+    """`X` CSR and `y` as LIBSVM text that keeps every float32."""
+    X = sparse.csr_matrix(X).sorted_indices()
+    lines = []
+    for i in range(X.shape[0]):
+        row = slice(X.indptr[i], X.indptr[i + 1])
+        pairs = zip(X.indices[row].tolist(), X.data[row].tolist(), strict=True)
+        lines.append(" ".join([f"{y[i]:.17g}", *(f"{j + index_base}:{value:.9g}" for j, value in pairs)]))
+    return ("\n".join(lines) + "\n").encode()
+
+
+def make_dataset(directory: Path, X, y, index_base: str | int = 1, seed: int = 0) -> Path:
+    """The problem as a published dataset."""
+    base = 1 if index_base == "auto" else index_base
+    ingest([libsvm_text(X, y, base)], directory, index_base=index_base, seed=seed)
+    return directory
+
+
+def stored_rows(directory: Path) -> tuple[Rows, list[int]]:
+    """All rows of a dataset in the order of their ids, and those ids as the pieces state them."""
+    dataset = Dataset(directory)
+    parts, ids = [], []
+    for number in range(len(dataset.manifest.blocks)):
+        with dataset.open_block(number) as block:
+            for k in range(len(block)):
+                piece = block.piece(k)
+                parts.append(piece.rows)
+                ids += range(piece.first_row, piece.first_row + len(piece))
+    return joined(parts), ids
+
+
+def joined(parts: list[Rows]) -> Rows:
+    """All rows of all parts, in order."""
+    lengths = np.concatenate([np.diff(part.indptr) for part in parts])
+    return Rows(
+        np.concatenate([part.label for part in parts]),
+        np.concatenate([[0], np.cumsum(lengths)]),
+        np.concatenate([part.indices for part in parts]),
+        np.concatenate([part.values for part in parts]),
+    )
+
+
+def stored_problem(directory: Path, positive: float, bias: float | None = None):
+    """(X (n_rows, width) float64 CSR, y of +1 and -1) by row id; the constant feature is the last, a float32 too."""
+    rows, _ = stored_rows(directory)
+    width = Dataset(directory).manifest.width
+    X = sparse.csr_matrix((rows.values.astype(float), rows.indices, rows.indptr), (len(rows), width))
+    if bias is not None:
+        X = sparse.csr_matrix(sparse.hstack([X, np.full((len(rows), 1), np.float32(bias), float)]))
+    return X, np.where(rows.label == positive, 1.0, -1.0)
+
+
+def smallest_cache(longest_row: int = 100) -> int:
+    """The least `cache_bytes` for such rows: some 30 kB of rows for short ones."""
+    try:
+        plan_cache(1, longest_row)
+    except CacheTooSmall as error:
+        return int(re.search(r"need (\d+) bytes", error.message).group(1))
+    raise AssertionError("one byte is a cache")

@@ -1,0 +1,189 @@
+"""What a solver promises, whatever it is: checked after every pass, against definitions and a reference."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reader.process import Reader
+from storage.csr import Array
+from storage.state import open_state
+from tests.contracts.problems import make_dataset, random_problem, smallest_cache, stored_problem
+from tests.reference.dcd import dcd
+from tests.training import train, write_run
+from trainer.progress import Progress
+from trainer.settings import TrainerSettings
+from trainer.solvers import SOLVERS
+from trainer.steps import Steps
+
+SMALLEST_CACHE = smallest_cache(400)
+
+
+@dataclass
+class Session:
+    """A solver under way: `passes` is its generator, `alpha` and `w` what it changes."""
+
+    passes: Iterator[Progress]
+    settings: TrainerSettings
+    alpha: Array
+    w: Array
+    reader: Reader
+
+
+@contextmanager
+def solving(run: Path, dataset: Path, cache_bytes=SMALLEST_CACHE, positive=None, turns=1, **settings):
+    """A Session in this process. `turns` is how often the reader is asked to step when the trainer waits."""
+    write_run(run, dataset, cache_bytes, positive, **settings)
+    reader = Reader(run)
+    while reader.step():
+        pass
+    cache = reader.cache_reader()
+    chosen = TrainerSettings.read(run)
+    state = open_state(run, chosen.n_rows, chosen.width)
+    w = np.zeros(chosen.width)
+
+    def wait():
+        for _ in range(turns):
+            reader.step()
+
+    steps = Steps(cache, state, chosen.pace == "fixed", wait)
+    passes = SOLVERS[chosen.solver](chosen.problem, chosen, steps, state.alpha, w)
+    try:
+        yield Session(passes, chosen, state.alpha, w, reader)
+    finally:
+        passes.close()
+        cache.close()
+        reader.shutdown()
+
+
+@dataclass
+class Exact:
+    """A problem in the order of row ids, with its definitions in plain numpy."""
+
+    X: object
+    y: Array
+    loss: str
+    C: Array  # of each row
+
+    @property
+    def upper(self) -> Array:
+        return self.C if self.loss == "hinge" else np.full(len(self.y), np.inf)
+
+    def primal(self, w) -> float:
+        xi = np.maximum(0.0, 1.0 - self.y * (self.X @ w))
+        return float(w @ w / 2 + self.C @ (xi if self.loss == "hinge" else xi * xi))
+
+    def dual(self, alpha) -> float:
+        v = self.X.T @ (alpha * self.y)
+        squares = 0.0 if self.loss == "hinge" else float(np.sum(alpha * alpha / (4 * self.C)))
+        return float(alpha.sum() - v @ v / 2 - squares)
+
+    def gap(self, alpha, w) -> float:
+        """M+ - M- at a frozen w."""
+        G = self.y * (self.X @ w) - 1
+        if self.loss == "squared_hinge":
+            G += alpha / (2 * self.C)
+        at_rest = ((alpha == 0) & (G >= 0)) | ((alpha == self.upper) & (G <= 0))
+        PG = np.where(at_rest, 0.0, G)
+        return float(PG.max() - PG.min())
+
+
+def exact(dataset: Path, positive=1.0, bias=None, loss="hinge", C=1.0, C_negative=None) -> Exact:
+    X, y = stored_problem(dataset, positive, bias)
+    return Exact(X, y, loss, np.where(y > 0, C, C_negative or C))
+
+
+def check_pass(problem: Exact, progress: Progress, alpha, w, before: Progress | None, eviction: str) -> None:
+    """What holds after every pass."""
+    size = max(1.0, abs(progress.primal_bound))
+    dual = problem.dual(alpha)
+    assert np.all(alpha >= 0)
+    assert np.all(alpha <= problem.upper)
+    v = problem.X.T @ (alpha * problem.y)
+    assert np.linalg.norm(w - v) <= 1e-10 * np.linalg.norm(w)
+    assert progress.dual_objective == pytest.approx(dual, rel=1e-9, abs=1e-9 * size)
+    # Weak duality, of the bound it reports and of the real objectives.
+    assert progress.primal_bound >= progress.dual_objective - 1e-12 * size
+    assert problem.primal(w) >= dual - 1e-12 * size
+    assert progress.free_rows == np.count_nonzero((alpha > 0) & (alpha < problem.upper))
+    assert 0 <= progress.rows_unvisited <= len(alpha)
+    if eviction == "score":
+        assert progress.rows_unvisited == 0
+    if before is None:
+        assert progress.pass_ == 1
+        assert progress.primal_bound == pytest.approx(problem.C.sum())  # P at w = 0
+    else:
+        assert progress.pass_ == before.pass_ + 1
+        assert progress.updates > before.updates
+        assert progress.dual_objective >= before.dual_objective - 1e-12 * size
+        assert progress.primal_bound <= before.primal_bound
+
+
+def check_run(run: Path, dataset: Path, passes: int, cache_bytes=SMALLEST_CACHE, positive=None, **settings) -> None:
+    """Train for some passes and look after each; then close the generator there."""
+    problem = exact(
+        dataset,
+        1.0 if positive is None else positive,
+        settings.get("bias"),
+        settings.get("loss", "hinge"),
+        settings.get("C", 1.0),
+        settings.get("C_negative"),
+    )
+    with solving(run, dataset, cache_bytes, positive, **settings) as session:
+        before = None
+        for _ in range(passes):
+            progress = next(session.passes)
+            check_pass(problem, progress, session.alpha, session.w, before, session.settings.eviction)
+            before = progress
+        alpha, w = session.alpha.copy(), session.w.copy()
+        session.passes.close()
+        # Closed is closed: nothing more is done, and what there is can be published.
+        with pytest.raises(StopIteration):
+            next(session.passes)
+        assert np.array_equal(alpha, session.alpha)
+        assert np.array_equal(w, session.w)
+
+
+def check_solver(solver: str, eviction: str, loss: str, C: float, directory: Path) -> None:
+    """The contract on one random problem that is larger than the cache."""
+    X, y = random_problem()
+    dataset = make_dataset(directory / "data", X, y)
+    common = {"solver": solver, "eviction": eviction, "loss": loss, "C": C}
+    for passes in (1, 2, 12):
+        check_run(directory / f"run{passes}", dataset, passes, **common)
+    found = train(
+        directory / "to the end",
+        dataset,
+        SMALLEST_CACHE,
+        tolerance=None,
+        relative_gap=2e-7 if eviction == "score" else 1e-2,
+        max_passes=2000,
+        updates_per_row=8,
+        **common,
+    )
+    assert found.result["stop_reason"] == "relative_gap"
+    check_certificate(found, exact(dataset, loss=loss, C=C))
+    problem = exact(dataset, loss=loss, C=C)
+    best = dcd(problem.X, problem.y, C, loss, tol=1e-8)
+    certificate = found.result["certificate"]
+    tolerance = 1e-6 if eviction == "score" else 2e-2
+    assert certificate["dual_objective"] == pytest.approx(best.dual, rel=tolerance)
+    # The bound that stopped the run was one.
+    assert found.passes[-1]["primal_bound"] >= best.dual
+    if eviction == "score":
+        assert certificate["primal_objective"] == pytest.approx(best.primal, rel=5e-5)
+
+
+def check_certificate(found, problem: Exact) -> None:
+    """The certificate is that of the final w and alpha."""
+    certificate = found.result["certificate"]
+    assert certificate["primal_objective"] == pytest.approx(problem.primal(found.w), rel=1e-12)
+    size = max(1.0, certificate["primal_objective"])
+    assert certificate["dual_objective"] == pytest.approx(problem.dual(found.alpha), abs=1e-12 * size)
+    assert certificate["gap"] == pytest.approx(problem.gap(found.alpha, found.w), abs=1e-9)
+    assert certificate["w_error"] <= 1e-10
+    P, D = certificate["primal_objective"], certificate["dual_objective"]
+    assert certificate["relative_duality_gap"] == pytest.approx((P - D) / P, abs=1e-15)

@@ -1,0 +1,37 @@
+"""Kernels give the same bits compiled and in plain Python: what a debugger shows is what runs."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.contracts import kernels
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def plain():
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.contracts.kernels"],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    pairs = (line.split(" ", 1) for line in done.stdout.splitlines())
+    return {name: digest for digest, name in pairs}
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    return kernels.digests()
+
+
+@pytest.mark.parametrize("name", [*kernels.compute()])
+def test_compiled_and_plain_agree_to_the_bit(name, compiled, plain):
+    assert compiled[name] == plain[name]

@@ -1,0 +1,198 @@
+"""Every solver keeps the contract, on ordinary problems and on odd ones."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from reader.ingest import ingest
+from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.solver import SMALLEST_CACHE, check_certificate, check_run, check_solver, exact
+from tests.reference import data
+from tests.reference.dcd import dcd
+from tests.training import train
+from trainer.problem import LOSSES
+from trainer.solvers import SOLVERS
+from trainer.solvers.streamsvm import RULES
+
+COMBINATIONS = [(solver, eviction) for solver in SOLVERS for eviction in RULES]
+everywhere = pytest.mark.parametrize(("solver", "eviction"), COMBINATIONS)
+
+
+@everywhere
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_contract(solver, eviction, loss, C, tmp_path):
+    check_solver(solver, eviction, loss, C, tmp_path)
+
+
+def label_sorted():
+    X, y = random_problem()
+    order = np.argsort(y, kind="stable")
+    return X[order], y[order]
+
+
+def duplicates():
+    X, y = random_problem(60)
+    order = np.random.default_rng(1).integers(0, 60, 400)
+    return X[order], y[order]
+
+
+def with_zero_rows():
+    X, y = random_problem()
+    keep = (np.arange(300) % 5 != 0).astype(np.float32)
+    X = sparse.csr_matrix(sparse.diags(keep) @ X, dtype=np.float32)
+    X.eliminate_zeros()
+    return X, y
+
+
+def only_zero_rows():
+    return sparse.csr_matrix((50, 1), dtype=np.float32), np.where(np.arange(50) % 3, 1.0, -1.0)
+
+
+def one_feature():
+    rng = np.random.default_rng(2)
+    values = rng.standard_normal((3000, 1)).astype(np.float32)
+    return sparse.csr_matrix(values), np.where(values[:, 0] + rng.standard_normal(3000) > 0, 1.0, -1.0)
+
+
+def uneven_rows():
+    """A few rows much longer than the others."""
+    rng = np.random.default_rng(3)
+    X = sparse.random(600, 400, 0.01, "lil", np.float32, rng)
+    for row in range(0, 600, 40):
+        X[row, :350] = rng.standard_normal(350).astype(np.float32) / 10
+    return sparse.csr_matrix(X), rng.choice([-1.0, 1.0], 600)
+
+
+def wholly_cached():
+    return random_problem(100)
+
+
+def one_segment():
+    return random_problem(5)
+
+
+def one_row():
+    return random_problem(1)
+
+
+ODD = [
+    label_sorted, duplicates, with_zero_rows, only_zero_rows, one_feature, uneven_rows,
+    wholly_cached, one_segment, one_row,
+]  # fmt: skip
+
+
+@everywhere
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("make", ODD)
+def test_odd_problems(solver, eviction, loss, make, tmp_path):
+    dataset = make_dataset(tmp_path / "data", *make())
+    settings = {"solver": solver, "eviction": eviction, "loss": loss, "positive": 1.0}
+    check_run(tmp_path / "some passes", dataset, 6, **settings)
+    found = train(
+        tmp_path / "run", dataset, SMALLEST_CACHE, updates_per_row=4, tolerance=None, relative_gap=1e-3, **settings
+    )
+    problem = exact(dataset, loss=loss)
+    check_certificate(found, problem)
+    if eviction == "score":
+        assert found.result["stop_reason"] == "relative_gap"
+        best = dcd(problem.X, problem.y, 1.0, loss)
+        assert found.result["certificate"]["dual_objective"] == pytest.approx(best.dual, rel=1.1e-3)
+
+
+@everywhere
+@pytest.mark.parametrize("updates_per_row", [0.2, 1, 50])
+def test_few_and_many_updates(solver, eviction, updates_per_row, tmp_path):
+    dataset = make_dataset(tmp_path / "data", *random_problem())
+    check_run(
+        tmp_path / "run", dataset, 5, solver=solver, eviction=eviction, updates_per_row=updates_per_row, positive=1.0
+    )
+
+
+@everywhere
+@pytest.mark.parametrize("loss", LOSSES)
+def test_class_weights_and_bias(solver, eviction, loss, tmp_path):
+    dataset = make_dataset(tmp_path / "data", *random_problem())
+    settings = {"loss": loss, "C": 2.0, "C_negative": 0.25, "bias": 0.7}
+    check_run(tmp_path / "run", dataset, 8, solver=solver, eviction=eviction, positive=1.0, **settings)
+
+
+def test_weights_and_bias_reach_the_right_optimum(tmp_path):
+    """A row with twice the weight is a row that stands there twice; a bias is a feature."""
+    X, y = random_problem(noise=0.3)
+    y = y * np.where(np.arange(len(y)) % 3, 1, -1)
+    double = np.flatnonzero(y < 0)
+    twice = sparse.vstack([X, X[double]]), np.concatenate([y, y[double]])
+    best = dcd(sparse.csr_matrix(sparse.hstack([twice[0], np.ones((len(twice[1]), 1))])), twice[1], 1.0, tol=1e-8)
+    dataset = make_dataset(tmp_path / "data", X, y)
+    found = train(
+        tmp_path / "run", dataset, SMALLEST_CACHE, C=1.0, C_negative=2.0, bias=1.0,
+        tolerance=None, relative_gap=1e-6, max_passes=1000, updates_per_row=8,
+    )  # fmt: skip
+    assert found.result["certificate"]["dual_objective"] == pytest.approx(best.dual, rel=1e-6)
+    assert found.w[-1] == pytest.approx(best.w[-1], abs=2e-3)
+    assert found.w[1:-1] == pytest.approx(best.w[:-1], abs=2e-3)
+
+
+def test_free_rows_are_counted_by_their_own_bound(tmp_path):
+    """With C = 2 for one class and 1 for the other, alpha = 1 is free in the first and not in the second."""
+    dataset = make_dataset(tmp_path / "data", sparse.identity(40, np.float32, "csr"), np.tile([1.0, -1.0], 20))
+    found = train(tmp_path / "run", dataset, SMALLEST_CACHE, C=2.0, C_negative=1.0)
+    assert np.array_equal(found.alpha, np.ones(40))
+    assert found.passes[-1]["free_rows"] == 20
+
+
+def test_all_of_one_class(tmp_path):
+    X, y = random_problem()
+    dataset = make_dataset(tmp_path / "data", X, np.ones_like(y))
+    found = train(tmp_path / "run", dataset, SMALLEST_CACHE, positive=1.0)
+    assert found.result["converged"]
+    assert found.passes[-1]["gap"] <= 1e-3
+    check_certificate(found, exact(dataset))
+
+
+@pytest.mark.parametrize("index_base", [0, 1])
+def test_rows_of_a_label_only_train(tmp_path, index_base):
+    """There is nothing to learn, and that is no error."""
+    dataset = make_dataset(tmp_path / "data", *only_zero_rows(), index_base=index_base)
+    found = train(tmp_path / "run", dataset, SMALLEST_CACHE)
+    assert found.result["converged"]
+    assert np.all(found.alpha == 1.0)
+    assert not found.w.any()
+
+
+@pytest.mark.parametrize("C", [1e-6, 1e6])
+def test_extreme_C(tmp_path, C):
+    dataset = make_dataset(tmp_path / "data", *random_problem(noise=0.0, n_rows=80))
+    for loss in LOSSES:
+        check_run(tmp_path / loss, dataset, 10, C=C, loss=loss, positive=1.0)
+
+
+def test_wholly_cached_data_are_read_in_once(tmp_path):
+    dataset = make_dataset(tmp_path / "data", *wholly_cached())
+    found = train(tmp_path / "run", dataset, SMALLEST_CACHE, tolerance=1e-6, max_passes=1000)
+    assert found.passes[-1]["evicted_rows"] == 0
+    assert found.passes[-1]["resident_rows"] == 100
+    assert found.result["certificate"]["gap"] <= 1e-5
+
+
+def test_a_small_cache_evicts(tmp_path):
+    """What the contract is checked on does not fit."""
+    dataset = make_dataset(tmp_path / "data", *random_problem())
+    for eviction in RULES:
+        found = train(tmp_path / eviction, dataset, SMALLEST_CACHE, eviction=eviction, tolerance=None, max_passes=3)
+        assert found.passes[-1]["evicted_rows"] > 100
+        assert found.passes[-1]["resident_rows"] < 300
+
+
+def test_a9a_reaches_its_optimum(tmp_path):
+    data.require("a9a")
+    ingest([data.text("a9a")], tmp_path / "data")
+    found = train(tmp_path / "run", tmp_path / "data", 1 << 20, tolerance=None, relative_gap=2e-3, updates_per_row=4)
+    assert found.passes[-1]["resident_rows"] < 10_000
+    assert all(done["rows_unvisited"] == 0 for done in found.passes)
+    assert found.result["converged"]
+    optimum = 11433.8077
+    certificate = found.result["certificate"]
+    assert optimum * (1 - 2.1e-3) <= certificate["dual_objective"] <= optimum * (1 + 1e-6)
+    assert optimum * (1 - 1e-6) <= certificate["primal_objective"]

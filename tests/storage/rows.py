@@ -1,0 +1,45 @@
+"""Rows and segments for the tests of what stores them."""
+
+import itertools
+
+import numpy as np
+
+from storage.csr import Rows
+from storage.segment import Segment
+
+
+def make_rows(lists, labels=None) -> Rows:
+    """Rows from a list of {index: value}."""
+    lengths = [len(row) for row in lists]
+    return Rows(
+        np.asarray(range(len(lists)) if labels is None else labels, float),
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        np.array([index for row in lists for index in sorted(row)], np.int32),
+        np.array([row[index] for row in lists for index in sorted(row)], np.float32),
+    )
+
+
+def random_rows(n_rows, seed=0, longest=8, largest=1000) -> Rows:
+    """Rows of 0 to `longest` values."""
+    rng = np.random.default_rng(seed)
+    lists = []
+    for length in rng.integers(0, longest + 1, n_rows):
+        picked = rng.choice(largest, length, replace=False).tolist()
+        lists.append(dict(zip(picked, rng.standard_normal(length).tolist(), strict=True)))
+    return make_rows(lists, rng.choice([-1.0, 1.0], n_rows))
+
+
+def as_segment(rows: Rows, first_row=0) -> Segment:
+    """The rows as a segment's columns, with ids from `first_row` on."""
+    Qii = np.array([np.sum(rows.values[a:b].astype(float) ** 2) for a, b in itertools.pairwise(rows.indptr)])
+    ids = np.arange(first_row, first_row + len(rows), dtype=np.int32)
+    y = np.where(rows.label > 0, 1, -1).astype(np.int8)
+    return Segment(ids, y, Qii.astype(float), rows.indptr.astype(np.int32), rows.indices, rows.values)
+
+
+def assert_same_rows(found: Rows, expected: Rows) -> None:
+    """Equal to the bit, and of the types that were written."""
+    for name in ("label", "indptr", "indices", "values"):
+        a, b = getattr(found, name), getattr(expected, name)
+        assert a.dtype == b.dtype, name
+        assert a.tobytes() == b.tobytes(), name

@@ -1,0 +1,166 @@
+"""A block gives back what was written, or says that it cannot."""
+
+import io
+import itertools
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from storage.block import HEADER, INDEX_ENTRY, BlockInfo, BlockReader, BlockWriter
+from storage.csr import Rows
+from storage.errors import CorruptData, UnknownVersion
+from tests.contracts.problems import joined
+from tests.storage.damage import bit_flips, scrambled, truncations
+from tests.storage.rows import assert_same_rows, make_rows, random_rows
+
+LARGEST = 2**31 - 1
+UID = "0123456789abcdef" * 2
+
+
+def write_block(path, pieces, first_row=0, block=0, uid=UID) -> BlockInfo:
+    writer = BlockWriter(path, uid, block)
+    for piece in pieces:
+        writer.append(piece)
+    return writer.finish(first_row)
+
+
+def read_block(data: bytes, info: BlockInfo) -> list:
+    reader = BlockReader(io.BytesIO(data), info)
+    return [reader.piece(number) for number in range(len(reader))]
+
+
+CASES = {
+    "one row": make_rows([{3: 0.5}]),
+    "one empty row": make_rows([{}]),
+    "only empty rows": make_rows([{}] * 5),
+    "empty rows first and last": make_rows([{}, {1: 2.0, 7: -3.0}, {}, {0: 1e-38}, {}]),
+    "ones": make_rows([{1: 1.0, 5: 1.0}, {2: 1.0}]),
+    "one value not one": make_rows([{1: 1.0, 5: 1.0}, {2: 1.0000001}]),
+    "large indices": make_rows([{0: 1.5, LARGEST: -1.5}, {LARGEST - 1: 2.0, LARGEST: 3.0}, {65535: 1.0, 65536: 2.0}]),
+    "odd numbers": make_rows([{1: 3.4028235e38, 2: 1e-45, 3: -0.0}, {}], [1e300, -0.0]),
+    "many": random_rows(3000),
+}
+
+
+@pytest.mark.parametrize("rows", CASES.values(), ids=CASES.keys())
+def test_round_trip_is_exact(tmp_path, rows):
+    info = write_block(tmp_path / "b", [rows], first_row=17)
+    data = (tmp_path / "b").read_bytes()
+    (piece,) = read_block(data, info)
+    assert_same_rows(piece.rows, rows)
+    assert piece.first_row == 17
+    assert (info.rows, info.nnz, info.bytes) == (len(rows), rows.nnz, len(data))
+    norms = [float(np.sum(rows.values[a:b].astype(float) ** 2)) for a, b in itertools.pairwise(rows.indptr)]
+    assert piece.Qii == pytest.approx(norms, rel=1e-12)
+
+
+row_lists = st.lists(
+    st.dictionaries(st.integers(0, LARGEST), st.floats(width=32, allow_nan=False), max_size=6), min_size=1, max_size=8
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(pieces=st.lists(row_lists, min_size=1, max_size=4))
+def test_round_trip_of_any_pieces(tmp_path_factory, pieces):
+    path = tmp_path_factory.mktemp("block") / "b"
+    written = [make_rows(piece) for piece in pieces]
+    info = write_block(path, written, first_row=5)
+    found = read_block(path.read_bytes(), info)
+    for piece, rows in zip(found, written, strict=True):
+        assert_same_rows(piece.rows, rows)
+    starts = 5 + np.cumsum([0, *(len(rows) for rows in written[:-1])])
+    assert [piece.first_row for piece in found] == starts.tolist()
+
+
+def test_pieces_can_be_read_in_any_order(tmp_path):
+    written = [random_rows(n, seed=n) for n in (1, 30, 7)]
+    info = write_block(tmp_path / "b", written)
+    with (tmp_path / "b").open("rb") as file:
+        reader = BlockReader(file, info)
+        for number in (2, 0, 1, 2):
+            assert_same_rows(reader.piece(number).rows, written[number])
+
+
+def test_ones_take_no_room(tmp_path):
+    indices = [dict.fromkeys(range(k, k + 50), 1.0) for k in range(200)]
+    ones = write_block(tmp_path / "a", [make_rows(indices)])
+    others = write_block(tmp_path / "b", [make_rows([dict.fromkeys(row, 1.5) for row in indices])])
+    assert ones.bytes < others.bytes
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """(bytes, info, rows) of a block of two small pieces, one of them binary."""
+    path = tmp_path_factory.mktemp("block") / "b"
+    pieces = [make_rows([{1: 0.5, 9: 2.0}, {}]), make_rows([{4: 1.0}])]
+    info = write_block(path, pieces)
+    return path.read_bytes(), info, joined(pieces)
+
+
+def test_every_truncation_is_noticed(stored):
+    data, info, _ = stored
+    for damaged in truncations(data):
+        with pytest.raises(CorruptData):
+            read_block(damaged, info)
+
+
+def test_every_flipped_bit_is_noticed(stored):
+    data, info, _ = stored
+    for damaged in bit_flips(data):
+        with pytest.raises((CorruptData, UnknownVersion)):
+            read_block(damaged, info)
+
+
+def test_scrambled_bytes_are_noticed(tmp_path):
+    info = write_block(tmp_path / "b", [random_rows(200, seed=k) for k in range(3)])
+    for damaged in scrambled((tmp_path / "b").read_bytes(), 500):
+        with pytest.raises((CorruptData, UnknownVersion)):
+            read_block(damaged, info)
+
+
+def test_damaged_columns_are_noticed_without_checksums(stored, monkeypatch):
+    """zstd's own checksum and the counts stand behind ours: a forged one gives no wrong rows and no other error."""
+    data, info, rows = stored
+    monkeypatch.setattr(zlib, "crc32", lambda _data: 0)
+    header = np.frombuffer(data, HEADER, 1).copy()
+    columns = slice(HEADER.itemsize, int(header["index_offset"][0]))
+    index = np.frombuffer(data[columns.stop :], INDEX_ENTRY).copy()
+    header["index_checksum"], index["checksum"] = 0, 0
+    info = BlockInfo(info.first_row, info.rows, info.nnz, info.bytes, 0)
+    for damaged in bit_flips(data[columns]):
+        try:
+            found = read_block(header.tobytes() + damaged + index.tobytes(), info)
+        except CorruptData:
+            continue
+        # Some bits of a frame say nothing.
+        assert_same_rows(joined([piece.rows for piece in found]), rows)
+
+
+def test_unknown_version_says_so(stored):
+    data, info, _ = stored
+    header = np.frombuffer(data, HEADER, 1).copy()
+    header["version"] = 2
+    with pytest.raises(UnknownVersion, match="2"):
+        read_block(header.tobytes() + data[HEADER.itemsize :], info)
+
+
+def test_a_block_of_another_place_or_dataset_is_noticed(tmp_path):
+    rows = [make_rows([{1: 1.0}])]
+    info = write_block(tmp_path / "a", rows)
+    write_block(tmp_path / "b", rows, block=1)
+    write_block(tmp_path / "c", rows, uid=UID[::-1])
+    for other in ("b", "c"):
+        with pytest.raises(CorruptData):
+            read_block((tmp_path / other).read_bytes(), info)
+
+
+def test_a_piece_takes_rows_of_read_only_arrays(tmp_path):
+    rows = random_rows(20)
+    for array in (rows.label, rows.indptr, rows.indices, rows.values):
+        array.setflags(write=False)
+    info = write_block(tmp_path / "b", [rows])
+    (piece,) = read_block((tmp_path / "b").read_bytes(), info)
+    assert_same_rows(piece.rows, Rows(rows.label, rows.indptr, rows.indices, rows.values))

@@ -1,0 +1,125 @@
+"""A manifest holds its blocks together: what is damaged, exchanged or missing is noticed and named."""
+
+import json
+import shutil
+
+import pytest
+
+from storage.dataset import MANIFEST, Dataset, Manifest, block_path, first_rows, publish_dataset, read_manifest
+from storage.errors import CorruptData, UnknownVersion
+from tests.storage.damage import bit_flips, scrambled, truncations
+from tests.storage.rows import make_rows, random_rows
+from tests.storage.test_block import write_block
+
+
+def publish(parent, name, uid, blocks) -> Manifest:
+    staged = parent / f".{name}"
+    (staged / "blocks").mkdir(parents=True)
+    starts = first_rows(len(rows) for rows in blocks)
+    infos = tuple(
+        write_block(block_path(staged, k), [rows], start, k, uid)
+        for k, (rows, start) in enumerate(zip(blocks, starts, strict=True))
+    )
+    manifest = Manifest(
+        uid=uid,
+        index_base=1,
+        n_features=1000,
+        n_rows=sum(info.rows for info in infos),
+        nnz=sum(info.nnz for info in infos),
+        labels={1.0: 2, -1.0: 1, 0.1: 3, 1e300: 1},
+        longest_row=8,
+        input_bytes=12345,
+        counters={"blank_lines": 2},
+        blocks=infos,
+    )
+    publish_dataset(staged, parent / name, manifest)
+    return manifest
+
+
+def read_all(directory):
+    dataset = Dataset(directory)
+    for number in range(len(dataset.manifest.blocks)):
+        with dataset.open_block(number) as block:
+            for piece in range(len(block)):
+                block.piece(piece)
+
+
+@pytest.fixture
+def dataset(tmp_path):
+    publish(tmp_path, "d", "a" * 32, [make_rows([{1: 0.5}]), make_rows([{2: 0.5}])])
+    return tmp_path / "d"
+
+
+def test_manifest_round_trip_is_exact(tmp_path):
+    written = publish(tmp_path, "d", "a" * 32, [random_rows(9), random_rows(4)])
+    assert read_manifest(tmp_path / "d") == written
+    read_all(tmp_path / "d")
+    assert [path.name for path in tmp_path.iterdir()] == ["d"]
+
+
+def check_damage(directory, copies):
+    path = directory / MANIFEST
+    original, written = path.read_bytes(), read_manifest(directory)
+    for damaged in copies(original):
+        path.write_bytes(damaged)
+        try:
+            found = read_manifest(directory)
+        except (CorruptData, UnknownVersion):
+            continue
+        # White space may change without changing anything.
+        assert found == written
+
+
+@pytest.mark.parametrize("copies", [truncations, bit_flips, lambda data: scrambled(data, 1000)])
+def test_damaged_manifest_is_noticed(dataset, copies):
+    check_damage(dataset, copies)
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"null", b"3", b"[]", b"{}", b'{"version": 1}', b'{"version": 1, "checksum": 0}']
+)
+def test_other_json_is_no_manifest(dataset, text):
+    (dataset / MANIFEST).write_bytes(text)
+    with pytest.raises((CorruptData, UnknownVersion)):
+        read_manifest(dataset)
+
+
+def test_unknown_version_says_so(dataset):
+    document = json.loads((dataset / MANIFEST).read_bytes())
+    (dataset / MANIFEST).write_text(json.dumps({**document, "version": 2}))
+    with pytest.raises(UnknownVersion, match="2"):
+        read_manifest(dataset)
+
+
+def test_exchanged_blocks_are_noticed(dataset):
+    first, second = block_path(dataset, 0), block_path(dataset, 1)
+    assert first.stat().st_size == second.stat().st_size
+    shutil.copy(first, second)
+    with pytest.raises(CorruptData, match="block 1"):
+        read_all(dataset)
+
+
+def test_block_of_a_dataset_of_the_same_shape_is_noticed(dataset, tmp_path):
+    publish(tmp_path, "e", "b" * 32, [make_rows([{1: 0.5}]), make_rows([{2: 0.5}])])
+    shutil.copy(block_path(tmp_path / "e", 1), block_path(dataset, 1))
+    with pytest.raises(CorruptData, match="block 1") as caught:
+        read_all(dataset)
+    assert "add it again" in caught.value.hint
+
+
+def test_missing_block_is_noticed(dataset):
+    block_path(dataset, 1).unlink()
+    with pytest.raises(CorruptData, match="block 1"):
+        read_all(dataset)
+
+
+def test_dataset_is_never_published_over_another(dataset):
+    before = read_manifest(dataset)
+    with pytest.raises(OSError):
+        publish(dataset.parent, "d", "c" * 32, [make_rows([{1: 1.0}])])
+    assert read_manifest(dataset) == before
+
+
+def test_first_rows_are_contiguous():
+    assert first_rows([3, 1, 4]) == [0, 3, 4]
+    assert first_rows([]) == []

@@ -1,0 +1,113 @@
+"""A model comes back as it was, or not at all."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from storage.errors import CorruptData, UnknownVersion
+from storage.model_file import Model, read_model, write_model
+from tests.storage.damage import bit_flips, truncations
+
+MODELS = [
+    Model(np.array([0.1, -1e300, 5e-324]), (1.0, -1.0), 1, None, 0.0, {"solver": "streamsvm", "C": 0.1}),
+    Model(np.zeros(0), (2.0, 1.5), 0, 1.0, -0.25),
+]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_round_trip_is_exact(tmp_path, model):
+    write_model(tmp_path / "m", model)
+    found = read_model(tmp_path / "m")
+    assert found.w.tobytes() == model.w.tobytes()
+    for name in ("labels", "index_base", "bias", "w_bias", "about", "intercept"):
+        assert getattr(found, name) == getattr(model, name), name
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_intercept_is_the_weight_of_the_constant_times_its_value():
+    assert Model(np.zeros(1), (1.0, -1.0), 1, bias=2.0, w_bias=-0.25).intercept == -0.5
+    assert Model(np.zeros(1), (1.0, -1.0), 1).intercept == 0.0
+
+
+@pytest.fixture
+def written(tmp_path):
+    model = MODELS[0]
+    write_model(tmp_path / "m", model)
+    return tmp_path / "m", model
+
+
+# numpy may warn about a damaged header before it refuses it.
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["model.json", "w.npy"])
+@pytest.mark.parametrize("copies", [truncations, bit_flips])
+def test_damage_is_noticed(written, name, copies):
+    directory, model = written
+    original = (directory / name).read_bytes()
+    errors, wrong = {}, []
+    for damaged in copies(original):
+        (directory / name).write_bytes(damaged)
+        try:
+            found = read_model(directory)
+        except (CorruptData, UnknownVersion):
+            continue
+        except Exception as error:
+            errors[type(error).__name__] = str(error)
+            continue
+        same_w = found.w.dtype == model.w.dtype and found.w.shape == model.w.shape and np.all(found.w == model.w)
+        if not (same_w and found.about == model.about and found.labels == model.labels):
+            wrong.append(found)
+    assert not wrong
+    assert not errors
+
+
+@pytest.mark.parametrize("text", [b"", b"null", b"[]", b"{}", b'{"version": 1}', b'{"version": 1, "checksum": 0}'])
+def test_other_json_is_no_model(written, text):
+    directory, _ = written
+    (directory / "model.json").write_bytes(text)
+    with pytest.raises((CorruptData, UnknownVersion)):
+        read_model(directory)
+
+
+def test_missing_weights_are_noticed(written):
+    directory, _ = written
+    (directory / "w.npy").unlink()
+    with pytest.raises(CorruptData):
+        read_model(directory)
+
+
+def test_weights_of_another_model_are_noticed(written, tmp_path):
+    directory, model = written
+    write_model(tmp_path / "n", Model(model.w + 1, model.labels, 1))
+    shutil.copy(tmp_path / "n" / "w.npy", directory)
+    with pytest.raises(CorruptData):
+        read_model(directory)
+
+
+def test_unknown_version_says_so(written):
+    directory, _ = written
+    document = json.loads((directory / "model.json").read_bytes())
+    (directory / "model.json").write_text(json.dumps({**document, "version": 2}))
+    with pytest.raises(UnknownVersion, match="2"):
+        read_model(directory)
+
+
+def test_failing_writer_leaves_nothing(tmp_path):
+    with pytest.raises(TypeError):
+        write_model(tmp_path / "m", Model(np.zeros(3), (1.0, -1.0), 1, about={"job": object()}))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_writer_left_is_no_hindrance(tmp_path):
+    (tmp_path / ".m.staged").mkdir()
+    (tmp_path / ".m.staged" / "w.npy").write_bytes(b"half")
+    write_model(tmp_path / "m", MODELS[0])
+    assert read_model(tmp_path / "m").w.tobytes() == MODELS[0].w.tobytes()
+
+
+def test_model_is_never_written_over_another(written):
+    directory, model = written
+    with pytest.raises(OSError):
+        write_model(directory, Model(model.w + 1, model.labels, 1))
+    assert read_model(directory).w.tobytes() == model.w.tobytes()

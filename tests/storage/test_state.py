@@ -1,0 +1,71 @@
+"""The state files are shared memory with names."""
+
+import numpy as np
+import pytest
+
+from storage.state import CONTROL, create_state, open_control, open_state, pass_stamp, state_bytes
+
+ARRAYS = {"alpha": (np.float64, 7), "w": (np.float64, 3), "score": (np.float32, 7), "visited": (np.uint8, 7)}
+
+
+def test_new_state_is_zero_and_of_the_right_shape(tmp_path):
+    for name in (*ARRAYS, "control"):
+        (tmp_path / name).write_bytes(b"\xff" * 1000)
+    state = create_state(tmp_path, 7, 3)
+    for name, (dtype, length) in ARRAYS.items():
+        array = getattr(state, name)
+        assert (array.dtype, array.shape) == (dtype, (length,))
+        assert not array.any()
+    assert not any(state.control.values().values())
+
+
+def test_what_one_writes_the_other_sees(tmp_path):
+    one = create_state(tmp_path, 7, 3)
+    other = open_state(tmp_path, 7, 3)
+    for name in ARRAYS:
+        getattr(one, name)[1] = 5
+        assert getattr(other, name)[1] == 5
+        getattr(other, name)[2] = 6
+        assert getattr(one, name)[2] == 6
+
+
+def test_control_fields_are_apart(tmp_path):
+    state = create_state(tmp_path, 7, 3)
+    values = {name: k + (0.5 if dtype.kind == "f" else 0) for k, (name, dtype, _) in enumerate(CONTROL, 1)}
+    for name, value in values.items():
+        state.control[name] = value
+    page = open_control(tmp_path)
+    assert page.values() == values
+    assert all(type(page[name]) is type(value) for name, value in values.items())
+    assert (tmp_path / "control").stat().st_size == 8 * len(CONTROL)
+
+
+def test_unknown_control_field_is_refused(tmp_path):
+    control = create_state(tmp_path, 7, 3).control
+    with pytest.raises((KeyError, ValueError, IndexError)):
+        control["no such field"]
+    with pytest.raises((KeyError, ValueError, IndexError)):
+        control["no such field"] = 1
+
+
+def test_every_field_has_one_of_three_writers():
+    assert {writer for _, _, writer in CONTROL} == {"reader", "trainer", "worker"}
+    assert len({name for name, _, _ in CONTROL}) == len(CONTROL)
+
+
+def test_size_is_as_announced(tmp_path):
+    create_state(tmp_path, 7, 3)
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) == state_bytes(7, 3)
+
+
+def test_data_without_a_feature_has_a_state(tmp_path):
+    """Rows of a label only, numbered from 0, have no weight at all."""
+    assert create_state(tmp_path, 7, 0).w.shape == (0,)
+    assert open_state(tmp_path, 7, 0).w.shape == (0,)
+
+
+def test_stamps_tell_neighbouring_passes_apart_and_are_never_0():
+    stamps = [pass_stamp(number) for number in range(1, 1000)]
+    assert min(stamps) >= 1
+    assert max(stamps) <= 255
+    assert all(len(set(stamps[k : k + 200])) == 200 for k in range(0, 700, 50))

@@ -1,0 +1,85 @@
+"""The layers hold: who imports whom, which library lives where, and that what is installed is this tree."""
+
+import ast
+import importlib
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+LAYERS = {
+    "api": {"service", "reader", "trainer", "storage"},
+    "service": {"reader", "trainer", "storage"},
+    "reader": {"storage"},
+    "trainer": {"storage"},
+    "storage": set(),
+}
+MODULES = sorted(path.relative_to(ROOT) for layer in LAYERS for path in (ROOT / layer).rglob("*.py"))
+MOST_LINES = 320
+every_module = pytest.mark.parametrize("module", MODULES, ids=str)
+
+
+def imported(module: Path) -> set[str]:
+    """Names of everything a module imports, at its top or inside a function."""
+    names = set()
+    for node in ast.walk(ast.parse((ROOT / module).read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} has a relative import"
+            names.add(node.module)
+    return names
+
+
+def packages(module: Path) -> set[str]:
+    return {name.split(".", maxsplit=1)[0] for name in imported(module)}
+
+
+@every_module
+def test_imports_point_down(module):
+    layer = module.parts[0]
+    assert packages(module) & LAYERS.keys() <= LAYERS[layer] | {layer}
+    assert "tests" not in packages(module)
+
+
+@every_module
+def test_libraries_live_where_they_belong(module):
+    found, layer = packages(module), module.parts[0]
+    if layer != "api":
+        assert not found & {"fastapi", "starlette", "uvicorn"}
+    if layer != "storage":
+        assert not found & {"lmdb", "zstandard"}
+    is_kernel = (
+        module == Path("storage/csr.py")
+        or module.name.endswith("_kernel.py")
+        or module.is_relative_to("trainer/kernels")
+    )
+    if not is_kernel:
+        assert not found & {"numba", "llvmlite"}
+
+
+@every_module
+def test_modules_are_short(module):
+    assert len((ROOT / module).read_text().splitlines()) <= MOST_LINES
+
+
+def test_there_is_something_to_look_at():
+    assert {module.parts[0] for module in MODULES} == LAYERS.keys()
+    assert "lmdb" in packages(Path("storage/cache.py"))
+    assert "numba" in packages(Path("storage/csr.py"))
+
+
+def listed_packages() -> list[str]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+
+
+def test_listed_packages_are_the_folders():
+    folders = {".".join(module.parts[:-1]) for module in MODULES}
+    assert sorted(listed_packages()) == sorted(folders)
+
+
+@pytest.mark.parametrize("name", listed_packages())
+def test_packages_are_of_this_tree(name):
+    package = importlib.import_module(name)
+    assert Path(package.__file__) == ROOT.joinpath(*name.split("."), "__init__.py")

@@ -1,0 +1,164 @@
+"""The trainer's kernels against the formulas above them."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.contracts.kernels import BOUNDS, columns
+from trainer.kernels.dual import visit_rows
+from trainer.kernels.order import permutation
+from trainer.kernels.paper import paper_visits
+
+
+def naive_step(x, y, U, D, a, w):
+    """(new alpha, new w, G, PG) of one coordinate step."""
+    m = y * (x @ w)
+    G = m - 1 + D * a
+    PG = 0.0 if (a == 0 and G >= 0) or (a == U and G <= 0) else G
+    H = x @ x + D
+    new = a if abs(PG) <= 1e-12 else (np.clip(a - G / H, 0, U) if H > 0 else U)
+    return new, w + (new - a) * y * x, G, PG
+
+
+def gap_term(loss, C, a, m):
+    """gap_i of the design's loss table: the row's loss, its part of the dual, and a m."""
+    if loss == "hinge":
+        return C * max(0.0, 1 - m) - a + a * m
+    return C * max(0.0, 1 - m) ** 2 + a * a / (4 * C) - a + a * m
+
+
+def setting(loss, seed):
+    """Columns, dense rows, bounds and C by row, and a state with rows at 0, at U and between."""
+    rows = row_id, y, _, indptr, indices, values = columns(seed=seed)
+    n = len(row_id)
+    dense = np.zeros((n, 60))
+    for i in range(n):
+        dense[i, indices[indptr[i] : indptr[i + 1]]] = values[indptr[i] : indptr[i + 1]]
+    bounds = BOUNDS[loss]
+    U, D = np.where(y > 0, bounds[0], bounds[2]), np.where(y > 0, bounds[1], bounds[3])
+    C = U if loss == "hinge" else 1 / (2 * D)
+    rng = np.random.default_rng(seed)
+    alpha = np.zeros(2 * n)
+    free = np.where(np.isinf(U), 3.0, U) * rng.random(n)
+    alpha[row_id] = np.choose(rng.integers(0, 3, n), [np.zeros(n), free, np.where(np.isinf(U), free, U)])
+    return rows, dense, bounds, U, D, C, alpha, rng.standard_normal(60) / 5
+
+
+@pytest.mark.parametrize("loss", BOUNDS)
+@pytest.mark.parametrize("seed", range(5))
+def test_visit_is_one_coordinate_step_a_row(loss, seed):
+    rows, dense, bounds, U, D, _, alpha, w = setting(loss, seed)
+    row_id, y = rows[:2]
+    order = np.random.default_rng(seed).permutation(len(row_id)).astype(np.int32)
+    a, v, gradients = alpha.copy(), w.copy(), []
+    for k in order:
+        i = row_id[k]
+        a[i], v, _, PG = naive_step(dense[k], float(y[k]), U[k], D[k], a[i], v)
+        gradients.append(PG)
+    curvature = np.sum(D * (a[row_id] ** 2 - alpha[row_id] ** 2)) / 2
+    score = np.full(len(row_id), np.nan, np.float32)
+    M_plus, M_minus, found = visit_rows(order, *rows, *bounds, alpha, w, score)
+    assert alpha == pytest.approx(a, rel=1e-9, abs=1e-12)
+    assert w == pytest.approx(v, rel=1e-9, abs=1e-11)
+    assert (M_plus, M_minus) == pytest.approx((max(gradients), min(gradients)), rel=1e-9)
+    assert found == pytest.approx(curvature, rel=1e-9, abs=1e-12)
+    assert not np.isnan(score).any()
+
+
+@pytest.mark.parametrize("loss", BOUNDS)
+@pytest.mark.parametrize("seed", range(5))
+def test_score_is_minus_the_gap_term_or_the_distance_beyond_the_margin(loss, seed):
+    rows, dense, bounds, U, D, C, alpha, w = setting(loss, seed)
+    row_id, y = rows[:2]
+    kinds = set()
+    for k in range(len(row_id)):
+        a, m = alpha[row_id[k]], float(y[k]) * (dense[k] @ w)
+        _, _, G, PG = naive_step(dense[k], float(y[k]), U[k], D[k], a, w)
+        rests = PG == 0 and a in (0.0, U[k])
+        kinds.add(rests)
+        score = np.zeros(len(row_id), np.float32)
+        visit_rows(np.array([k], np.int32), *rows, *bounds, alpha.copy(), w.copy(), score)
+        expected = abs(G) if rests else -gap_term(loss, C[k], a, m)
+        assert score[k] == pytest.approx(expected, rel=1e-6, abs=1e-6)
+        # Rows at rest leave before all others.
+        assert (score[k] >= 0) == rests or expected == pytest.approx(0, abs=1e-6)
+    assert kinds == {True, False}
+
+
+def test_no_rows_no_gradients():
+    rows, _, bounds, *_, alpha, w = setting("hinge", 0)
+    before = alpha.copy(), w.copy()
+    found = visit_rows(np.empty(0, np.int32), *rows, *bounds, alpha, w, np.zeros(len(rows[0]), np.float32))
+    assert found == (-np.inf, np.inf, 0.0)
+    assert np.array_equal(alpha, before[0])
+    assert np.array_equal(w, before[1])
+
+
+@pytest.mark.parametrize("loss", BOUNDS)
+def test_clipped_alpha_is_exactly_at_its_bound(loss):
+    rows, _, bounds, U, _, _, alpha, w = setting(loss, 3)
+    order, score = np.arange(len(rows[0]), dtype=np.int32), np.zeros(len(rows[0]), np.float32)
+    for _ in range(20):
+        visit_rows(order, *rows, *bounds, alpha, w, score)
+    own = alpha[rows[0]]
+    assert np.all((own >= 0) & (own <= U))
+    assert np.count_nonzero(own == 0) > 2
+    if loss == "hinge":
+        assert np.count_nonzero(own == U) > 2
+        assert own[-1] == U[-1]  # the row without features
+
+
+@pytest.mark.parametrize("loss", BOUNDS)
+def test_printed_rule_as_printed(loss):
+    rows, dense, bounds, U, D, _, alpha, w = setting(loss, 1)
+    row_id, y = rows[:2]
+    order = np.random.default_rng(0).integers(0, len(row_id), 300, dtype=np.int32)
+    capacity, beta, n = 38.0, 0.9, 40
+    gone, rule = np.zeros(len(alpha), bool), np.array([np.inf, 0.0, 0.0, float(len(row_id))])
+    a, v, given_up = alpha.copy(), w.copy(), set()
+    eps, eps_new, picks, inside, gradients = np.inf, 0.0, 0, len(row_id), []
+    for k in order:
+        i = row_id[k]
+        if i in given_up:
+            continue
+        eps = eps * beta if inside > 0.9 * capacity else eps
+        picks += 1
+        if picks >= n:
+            eps, picks = eps_new, 0
+        new, new_v, G, PG = naive_step(dense[k], float(y[k]), U[k], D[k], a[i], v)
+        eps_new = max(eps_new, abs(G))
+        if (a[i] == 0 and eps < G) or (a[i] == U[k] and -eps > G):
+            given_up.add(i)
+            inside -= 1
+            continue
+        gradients.append(PG)
+        a[i], v = new, new_v
+    M_plus, M_minus, _ = paper_visits(order, *rows, *bounds, capacity, beta, n, alpha, w, gone, rule)
+    assert 0 < len(given_up) == np.count_nonzero(gone)
+    assert set(np.flatnonzero(gone).tolist()) == {int(i) for i in given_up}
+    assert alpha == pytest.approx(a, rel=1e-6, abs=1e-9)
+    assert w == pytest.approx(v, rel=1e-6, abs=1e-9)
+    assert (M_plus, M_minus) == pytest.approx((max(gradients), min(gradients)), rel=1e-6)
+    assert rule.tolist() == pytest.approx([eps, eps_new, picks, inside], rel=1e-6)
+
+
+@given(st.integers(1, 2**32 - 1), st.integers(0, 300))
+def test_permutation_is_one(seed, n):
+    order = np.full(n, -1, np.int32)
+    permutation(seed, order)
+    assert sorted(order.tolist()) == list(range(n))
+
+
+def test_permutations_are_about_uniform():
+    counts, draws = np.zeros((6, 6)), 12_000
+    orders = set()
+    rng = np.random.default_rng(0)
+    order = np.empty(6, np.int32)
+    for seed in rng.integers(1, 1 << 32, draws).tolist():
+        permutation(seed, order)
+        counts[np.arange(6), order] += 1
+        orders.add(tuple(order.tolist()))
+    # Each number in each place a sixth of the time: within five standard deviations.
+    assert np.abs(counts - draws / 6).max() < 5 * np.sqrt(draws * 5 / 36)
+    assert len(orders) == 720
