@@ -11,9 +11,6 @@ from storage.plan import CachePlan
 from storage.segment import Segment, SegmentBuilder, packed_bytes, room
 from storage.state import pass_stamp
 
-# A step that finds nearly everything resident ends when this many times a full step's rows have streamed by.
-_LONGEST_STEP = 4
-
 
 @dataclass
 class Arrivals:
@@ -62,7 +59,8 @@ class ArrivalSource:
         if self._piece is None:
             self._begin_pass()
         arrivals = Arrivals(self._pass)
-        longest = _LONGEST_STEP * self._plan.fresh_per_step * room(self._plan.segment_bytes)
+        # Rows that stream by as resident wait for a visit: no more of them than a step of new rows would have.
+        longest = self._plan.fresh_per_step * room(self._plan.segment_bytes)
         while self._piece is not None and arrivals.bytes < longest and not self._is_full(arrivals):
             self._take_rows(arrivals, self._piece)
             if self._position == len(self._piece):

@@ -10,7 +10,7 @@ ORDER, RESIDENTS = 0, 1
 
 def block_order(n_blocks: int, seed: int, pass_: int) -> Array:
     """Permutation (n_blocks,) of the blocks for pass `pass_`."""
-    return np.random.default_rng((seed, ORDER, pass_)).permutation(n_blocks)
+    return np.random.default_rng((seed, ORDER, pass_, 0)).permutation(n_blocks)
 
 
 def piece_order(n_pieces: int, seed: int, pass_: int, block: int) -> Array:
@@ -18,4 +18,4 @@ def piece_order(n_pieces: int, seed: int, pass_: int, block: int) -> Array:
 
     The pieces of a block follow the input's order: in a large one, neighbours would be alike.
     """
-    return np.random.default_rng((seed, ORDER, pass_, block)).permutation(n_pieces)
+    return np.random.default_rng((seed, ORDER, pass_, block + 1)).permutation(n_pieces)

@@ -65,22 +65,23 @@ class Reader:
         # trainer's, which makes the choice independent of the clock.
         if control["started_step"] < self._number:
             return False
-        self._commit(self._arrivals)
-        self._arrivals = None
+        if self._commit(self._arrivals):
+            self._arrivals = None
         return True
 
     def shutdown(self) -> None:
         self._cache.close()
 
-    def _commit(self, arrivals: Arrivals) -> None:
-        self._number += 1
-        if self._starts_pass:
-            self._losses = 0.0
-        self._starts_pass = arrivals.ends_pass
-        self._add_losses(arrivals)
+    def _commit(self, arrivals: Arrivals) -> bool:
+        """Make room for the arrivals and commit them; False if the trainer has to do something first."""
         eviction = self._residents.make_room(len(arrivals.fresh), arrivals.pass_)
+        if eviction is None:
+            self._commit_pause(arrivals.pass_)
+            return False
+        self._add_losses(arrivals)
         repacked, fresh = self._with_ids(eviction.repacked), self._with_ids(arrivals.fresh)
         self._residents.advance(eviction.retired, repacked, fresh)
+        self._number += 1
         step = Step(
             number=self._number,
             pass_=arrivals.pass_,
@@ -92,9 +93,29 @@ class Reader:
         )
         self._cache.commit(step, {**repacked, **fresh}, eviction.retired)
         self._report(arrivals, len(eviction.evicted))
+        return True
+
+    def _commit_pause(self, pass_: int) -> None:
+        """A step that brings nothing and has the trainer visit as many rows as are resident."""
+        self._residents.advance([], {}, {})
+        self._number += 1
+        step = Step(
+            number=self._number,
+            pass_=pass_,
+            rows=self._residents.rows,
+            ends_pass=False,
+            pass_losses=0.0,
+            fresh=(),
+            resident=self._residents.segments,
+        )
+        self._cache.commit(step, {}, [])
+        self._state.control["committed_step"] = self._number
 
     def _add_losses(self, arrivals: Arrivals) -> None:
         """The streaming certificate: losses of every row of the pass at the w published before it began."""
+        if self._starts_pass:
+            self._losses = 0.0
+        self._starts_pass = arrivals.ends_pass
         for rows in arrivals.streamed:
             self._losses += self._objective.losses(rows.y, margins(rows, self._state.w))
 

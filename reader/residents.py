@@ -45,6 +45,7 @@ class Residents:
         self._plan = plan
         self._state = state
         self._rule = _RULES[eviction]
+        self._protects = eviction == "score"
         self._rng = np.random.default_rng((seed, RESIDENTS))
         self._builder = SegmentBuilder(plan.segment_bytes)
         self._live: dict[int, _Packed] = {}
@@ -58,8 +59,11 @@ class Residents:
         """Ids of the live segments, the oldest first."""
         return tuple(self._live)
 
-    def make_room(self, arriving: int, pass_: int) -> Eviction:
-        """Choose what leaves so that `arriving` more segments find room. Its rows are no longer resident."""
+    def make_room(self, arriving: int, pass_: int) -> Eviction | None:
+        """Choose what leaves so that `arriving` more segments find room. Its rows are no longer resident.
+
+        None if that cannot be done yet, because rows that wait for their visit would have to leave.
+        """
         to_free = len(self._live) + arriving - self._plan.most_live
         if to_free <= 0:
             return Eviction([], [], np.empty(0, np.int64))
@@ -79,6 +83,8 @@ class Residents:
         picked = [np.flatnonzero(plan.kept[starts[k] : starts[k + 1]]) for k in retired]
         retired_ids = [ids[k] for k in retired]
         repacked, evicted = self._pack(retired_ids, picked, len(retired) - to_free)
+        if self._protects and self._must_wait(evicted, pass_).any():
+            return None
         self.is_resident[evicted] = False
         self.rows -= len(evicted)
         return Eviction(retired_ids, repacked, evicted)

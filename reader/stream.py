@@ -66,7 +66,7 @@ class Examples:
             indices=rows.indices,
             values=rows.values,
         )
-        return examples if self.bias is None else _with_constant(examples, self.width - 1, self.bias)
+        return examples if self.bias is None else _with_constant(examples, self.width - 1, float(VALUE.type(self.bias)))
 
 
 def _with_constant(examples: Segment, column: int, value: float) -> Segment:

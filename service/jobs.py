@@ -52,7 +52,7 @@ class JobSpec(BaseModel):
     cache_bytes: Annotated[int, Field(ge=1)] = 256 << 20
     eviction: Literal["score", "paper"] = "score"
     pace: Literal["adaptive", "fixed"] = "adaptive"
-    updates_per_row: Annotated[Finite, Field(ge=1, le=1000)] = 2.0
+    updates_per_row: Annotated[Positive, Field(le=1000)] = 2.0
     labels: Annotated[dict[str, str], Field(max_length=64)] = {}
 
 

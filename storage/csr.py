@@ -50,7 +50,7 @@ def squared_norms(indptr: Array, values: Array, out: Array) -> None:
     for i in range(out.shape[0]):
         total = 0.0
         for j in range(indptr[i], indptr[i + 1]):
-            value = float(values[j])
+            value = np.float64(values[j])  # float() would leave it a float32 when compiled
             total += value * value
         out[i] = total
 

@@ -1,16 +1,16 @@
 """A dataset on disk: a directory of blocks and the manifest that counts and checks them."""
 
-import json
 import os
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from storage.block import BlockInfo, BlockReader
+from storage.document import pack, unpack
 from storage.durable import publish, write_file
-from storage.errors import CorruptData, UnknownVersion
+from storage.errors import CorruptData
 from storage.segment import packed_bytes
 
 VERSION = 1
@@ -85,9 +85,7 @@ class Dataset:
                 finally:
                     os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         except CorruptData as error:
-            raise CorruptData(
-                f"block {number}: {error.message}", "The dataset was damaged on disk: add it again."
-            ) from error
+            raise CorruptData(f"block {number}: {error.message}", _ADD_AGAIN) from error
         except FileNotFoundError as error:
             raise CorruptData(f"block {number}: the file is missing", _ADD_AGAIN) from error
 
@@ -99,13 +97,16 @@ def block_path(directory: Path, number: int) -> Path:
 
 def publish_dataset(staged: Path, final: Path, manifest: Manifest) -> None:
     """Complete a staged directory of blocks with its manifest and give it its final name, durably."""
-    write_file(staged / MANIFEST, [_to_json(manifest)])
+    write_file(staged / MANIFEST, [pack(_content(manifest), VERSION)])
     publish(staged, final)
 
 
 def read_manifest(directory: Path) -> Manifest:
     """The manifest of a dataset, checked."""
-    content = _checked(json.loads((directory / MANIFEST).read_bytes()))
+    try:
+        content = unpack((directory / MANIFEST).read_bytes(), VERSION, "manifest", _ADD_AGAIN)
+    except FileNotFoundError as error:
+        raise CorruptData("the manifest is missing", _ADD_AGAIN) from error
     content["labels"] = {float(value): rows for value, rows in content["labels"]}
     content["blocks"] = tuple(BlockInfo(**block) for block in content["blocks"])
     return Manifest(**content)
@@ -120,21 +121,6 @@ def first_rows(sizes: Iterable[int]) -> list[int]:
     return starts
 
 
-def _to_json(manifest: Manifest) -> bytes:
-    content = asdict(manifest)
+def _content(manifest: Manifest) -> dict[str, Any]:
     # JSON keys are text; pairs keep a label the number it is.
-    content["labels"] = list(manifest.labels.items())
-    return json.dumps({"version": VERSION, "checksum": _checksum(content), "manifest": content}, indent=1).encode()
-
-
-def _checked(document: dict) -> dict:
-    if document.get("version") != VERSION:
-        raise UnknownVersion(f"manifest version {document.get('version')}, this program reads {VERSION}")
-    content = document["manifest"]
-    if _checksum(content) != document["checksum"]:
-        raise CorruptData("the manifest has a wrong checksum", _ADD_AGAIN)
-    return content
-
-
-def _checksum(content: dict) -> int:
-    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
+    return {**asdict(manifest), "labels": list(manifest.labels.items())}

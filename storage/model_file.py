@@ -1,6 +1,7 @@
 """A trained model on disk: a directory of model.json and w.npy, published whole and never changed."""
 
-import json
+import io
+import shutil
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,10 +11,13 @@ from typing import Any
 import numpy as np
 
 from storage.csr import Array
+from storage.document import pack, unpack
 from storage.durable import publish
-from storage.errors import CorruptData, UnknownVersion
+from storage.errors import CorruptData
 
 VERSION = 1
+_RECORD, _WEIGHTS = "model.json", "w.npy"
+_TRAIN_AGAIN = "The model was damaged on disk: train it again."
 
 
 @dataclass(frozen=True)
@@ -42,33 +46,42 @@ class Model:
 def write_model(final: Path, model: Model) -> None:
     """Publish the model as directory `final`, which must not exist."""
     staged = final.with_name(f".{final.name}.staged")
+    # Left by a process that was killed while writing.
+    shutil.rmtree(staged, ignore_errors=True)
     staged.mkdir()
-    np.save(staged / "w.npy", model.w)
-    content = {
-        "labels": model.labels,
-        "index_base": model.index_base,
-        "bias": model.bias,
-        "w_bias": model.w_bias,
-        "about": dict(model.about),
-        "w_checksum": zlib.crc32(model.w.tobytes()),
-    }
-    document = {"version": VERSION, "checksum": _checksum(content), "model": content}
-    (staged / "model.json").write_text(json.dumps(document, indent=1))
-    publish(staged, final)
+    try:
+        np.save(staged / _WEIGHTS, model.w)
+        content = {
+            "labels": model.labels,
+            "index_base": model.index_base,
+            "bias": model.bias,
+            "w_bias": model.w_bias,
+            "about": dict(model.about),
+            "w_checksum": zlib.crc32((staged / _WEIGHTS).read_bytes()),
+        }
+        (staged / _RECORD).write_bytes(pack(content, VERSION))
+        publish(staged, final)
+    except BaseException:
+        shutil.rmtree(staged, ignore_errors=True)
+        raise
 
 
 def read_model(directory: Path) -> Model:
     """The model, checked; raises CorruptData or UnknownVersion."""
-    document = json.loads((directory / "model.json").read_bytes())
-    if document.get("version") != VERSION:
-        raise UnknownVersion(f"model version {document.get('version')}, this program reads {VERSION}")
-    content = document["model"]
-    w = np.load(directory / "w.npy", allow_pickle=False)
-    if _checksum(content) != document["checksum"] or zlib.crc32(w.tobytes()) != content["w_checksum"]:
-        raise CorruptData("the model has a wrong checksum", "The model was damaged on disk: train it again.")
+    try:
+        content = unpack((directory / _RECORD).read_bytes(), VERSION, "model", _TRAIN_AGAIN)
+        weights = (directory / _WEIGHTS).read_bytes()
+    except FileNotFoundError as error:
+        raise CorruptData("a file of the model is missing", _TRAIN_AGAIN) from error
+    # Of the whole file: its header says how the bytes are to be read.
+    if zlib.crc32(weights) != content["w_checksum"]:
+        raise CorruptData("the weights have a wrong checksum", _TRAIN_AGAIN)
     positive, negative = content["labels"]
-    return Model(w, (positive, negative), content["index_base"], content["bias"], content["w_bias"], content["about"])
-
-
-def _checksum(content: dict) -> int:
-    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
+    return Model(
+        w=np.load(io.BytesIO(weights), allow_pickle=False),
+        labels=(positive, negative),
+        index_base=content["index_base"],
+        bias=content["bias"],
+        w_bias=content["w_bias"],
+        about=content["about"],
+    )

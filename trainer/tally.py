@@ -3,27 +3,27 @@
 import numpy as np
 
 from storage.csr import Array
-from trainer.problem import Problem
 from trainer.progress import Progress
 
 
 class Tally:
     """Collects what the kernels return and makes a pass's `Progress` of it."""
 
-    def __init__(self, problem: Problem, alpha: Array, w: Array) -> None:
-        self._problem = problem
+    def __init__(self, alpha: Array, w: Array) -> None:
         self._alpha = alpha
         self._w = w
         self._updates = 0
         self._curvature = 0.0
+        self._free_rows = 0
         self._primal_bound = np.inf
         self._M_plus, self._M_minus = -np.inf, np.inf
 
-    def add(self, updates: int, M_plus: float, M_minus: float, curvature: float) -> None:
-        """One kernel call: rows visited, projected gradients, change of sum D_i alpha_i^2 / 2."""
+    def add(self, updates: int, M_plus: float, M_minus: float, curvature: float, freed: int) -> None:
+        """One kernel call: rows visited, projected gradients, changes of sum D_i alpha_i^2 / 2 and of free rows."""
         self._updates += updates
         self._M_plus, self._M_minus = max(self._M_plus, M_plus), min(self._M_minus, M_minus)
         self._curvature += curvature
+        self._free_rows += freed
 
     def finish_pass(self, pass_: int, rows_unvisited: int, primal: float) -> Progress:
         """Close the pass; `primal` is P at the w published before it."""
@@ -37,12 +37,7 @@ class Tally:
             rows_unvisited=rows_unvisited,
             dual_objective=float(self._alpha.sum() - self._w @ self._w / 2 - self._curvature),
             primal_bound=self._primal_bound,
-            free_rows=self._count_free(),
+            free_rows=self._free_rows,
         )
         self._M_plus, self._M_minus = -np.inf, np.inf
         return progress
-
-    def _count_free(self) -> int:
-        U_positive, _, U_negative, _ = self._problem.bounds
-        alpha = self._alpha
-        return int(np.count_nonzero((alpha > 0) & (alpha != U_positive) & (alpha != U_negative)))

@@ -38,12 +38,15 @@ def test_another_process_reads_it(tmp_path):
     writer.commit(make_step(4, (9,)), {9: data}, [])
     program = (
         "import sys, pathlib; from storage.cache import CacheReader\n"
-        "reader = CacheReader.open(pathlib.Path(sys.argv[1]))\n"
+        "reader = CacheReader.open(pathlib.Path(sys.argv[1]), int(sys.argv[2]))\n"
         "step = reader.renew(); found = reader.read(9).indptr\n"
         "print(step.number, step.fresh, found.flags.writeable); reader.close()"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "cache")], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program, str(tmp_path / "cache"), "200000"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.split("\n")[0] == "4 (9,) False"
     writer.close()
@@ -55,7 +58,7 @@ def test_reader_opens_what_a_writer_left(tmp_path):
     data = make_segment(1, plan.segment_bytes)
     writer.commit(make_step(1, (1,)), {1: data}, [])
     writer.close()
-    reader = CacheReader.open(tmp_path / "cache")
+    reader = CacheReader.open(tmp_path / "cache", 200_000)
     assert reader.renew().fresh == (1,)
     assert content(reader, 1, plan.segment_bytes).tobytes() == data
     reader.close()

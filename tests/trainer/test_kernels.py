@@ -45,6 +45,10 @@ def setting(loss, seed):
     return rows, dense, bounds, U, D, C, alpha, rng.standard_normal(60) / 5
 
 
+def count_free(alpha, U):
+    return np.count_nonzero((alpha > 0) & (alpha < U))
+
+
 @pytest.mark.parametrize("loss", BOUNDS)
 @pytest.mark.parametrize("seed", range(5))
 def test_visit_is_one_coordinate_step_a_row(loss, seed):
@@ -58,7 +62,9 @@ def test_visit_is_one_coordinate_step_a_row(loss, seed):
         gradients.append(PG)
     curvature = np.sum(D * (a[row_id] ** 2 - alpha[row_id] ** 2)) / 2
     score = np.full(len(row_id), np.nan, np.float32)
-    M_plus, M_minus, found = visit_rows(order, *rows, *bounds, alpha, w, score)
+    free = count_free(alpha[row_id], U)
+    M_plus, M_minus, found, freed = visit_rows(order, *rows, *bounds, alpha, w, score)
+    assert freed == count_free(alpha[row_id], U) - free
     assert alpha == pytest.approx(a, rel=1e-9, abs=1e-12)
     assert w == pytest.approx(v, rel=1e-9, abs=1e-11)
     assert (M_plus, M_minus) == pytest.approx((max(gradients), min(gradients)), rel=1e-9)
@@ -90,7 +96,7 @@ def test_no_rows_no_gradients():
     rows, _, bounds, *_, alpha, w = setting("hinge", 0)
     before = alpha.copy(), w.copy()
     found = visit_rows(np.empty(0, np.int32), *rows, *bounds, alpha, w, np.zeros(len(rows[0]), np.float32))
-    assert found == (-np.inf, np.inf, 0.0)
+    assert found == (-np.inf, np.inf, 0.0, 0)
     assert np.array_equal(alpha, before[0])
     assert np.array_equal(w, before[1])
 
@@ -134,7 +140,7 @@ def test_printed_rule_as_printed(loss):
             continue
         gradients.append(PG)
         a[i], v = new, new_v
-    M_plus, M_minus, _ = paper_visits(order, *rows, *bounds, capacity, beta, n, alpha, w, gone, rule)
+    M_plus, M_minus, _, _ = paper_visits(order, *rows, *bounds, capacity, beta, n, alpha, w, gone, rule)
     assert 0 < len(given_up) == np.count_nonzero(gone)
     assert set(np.flatnonzero(gone).tolist()) == {int(i) for i in given_up}
     assert alpha == pytest.approx(a, rel=1e-6, abs=1e-9)

@@ -21,7 +21,7 @@ from trainer.kernels.prefetch import prefetch
 #             U_positive, D_positive, U_negative, D_negative: the loss, for rows with y = +1 and y = -1
 # In place    alpha (n_rows,) by row_id; w (d,); score (n,) float32 by position
 # Returns     largest and smallest PG met (M+, M-; -inf, inf for k = 0; zeros count, as in LIBLINEAR), and the
-#             change of sum D_i alpha_i^2 / 2
+#             changes of sum D_i alpha_i^2 / 2 and of the number of free rows
 
 ROWS_AHEAD = 3
 
@@ -42,8 +42,8 @@ def visit_rows(
     alpha: Array,
     w: Array,
     score: Array,
-) -> tuple[float, float, float]:
-    M_plus, M_minus, curvature = -float("inf"), float("inf"), 0.0
+) -> tuple[float, float, float, int]:
+    M_plus, M_minus, curvature, freed = -float("inf"), float("inf"), 0.0, 0
     count = order.shape[0]
     for k in range(count):
         if k + ROWS_AHEAD < count:
@@ -86,7 +86,8 @@ def visit_rows(
             new = min(max(a - G / H, 0.0), U) if H > 0.0 else U
             alpha[i] = new
             curvature += D * (new * new - a * a) / 2.0
+            freed += int(0.0 < new < U) - int(0.0 < a < U)
             step = (new - a) * sign
             for j in range(start, end):
                 w[indices[j]] += step * float(values[j])
-    return M_plus, M_minus, curvature
+    return M_plus, M_minus, curvature, freed

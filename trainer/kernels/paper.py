@@ -18,7 +18,8 @@ from storage.csr import Array
 # Inputs      order (k,) int32: picked positions; a segment's columns; U and D of both signs; `capacity` rows, beta, n
 # In place    alpha, w; gone (n_rows,) bool by row_id: rows given up; rule (4,) = eps, eps_new, picks since eps was
 #             set, rows in the cache
-# Returns     largest and smallest PG of the steps made (M+, M-), the change of sum D_i alpha_i^2 / 2
+# Returns     largest and smallest PG of the steps made (M+, M-), the changes of sum D_i alpha_i^2 / 2
+#             and of the number of free rows
 
 
 @njit(cache=True)
@@ -41,8 +42,8 @@ def paper_visits(
     w: Array,
     gone: Array,
     rule: Array,
-) -> tuple[float, float, float]:
-    M_plus, M_minus, curvature = -float("inf"), float("inf"), 0.0
+) -> tuple[float, float, float, int]:
+    M_plus, M_minus, curvature, freed = -float("inf"), float("inf"), 0.0, 0
     for k in range(order.shape[0]):
         position = order[k]
         i = row_id[position]
@@ -78,7 +79,8 @@ def paper_visits(
             new = min(max(a - G / H, 0.0), U) if H > 0.0 else U
             alpha[i] = new
             curvature += D * (new * new - a * a) / 2.0
+            freed += int(0.0 < new < U) - int(0.0 < a < U)
             step = (new - a) * sign
             for j in range(start, end):
                 w[indices[j]] += step * float(values[j])
-    return M_plus, M_minus, curvature
+    return M_plus, M_minus, curvature, freed

@@ -35,13 +35,16 @@ class PaperRule:
         self._rule = np.array([INITIAL_EPSILON, 0.0, 0.0, 0.0])
         self._ids = np.empty(0, np.int64)
         self._sizes = np.empty(0, np.int64)
+        self._pass = 0
 
     def begin(self, step: Step, _rng: np.random.Generator) -> int:
         """Take in a new step. Visits nothing: a row may leave unvisited, which is why a pass may miss some."""
         self._ids = np.array([*step.fresh, *step.resident], np.int64)
         row_ids = [self._steps.read(segment_id).row_id for segment_id in self._ids.tolist()]
-        for rows in row_ids[: len(step.fresh)]:
+        # Read in again, or to be looked at again in a new pass if the reader had no need of its place.
+        for rows in row_ids if step.pass_ != self._pass else row_ids[: len(step.fresh)]:
             self._gone[rows] = False
+        self._pass = step.pass_
         self._sizes = np.array([len(rows) for rows in row_ids])
         self._rule[3] = sum(np.count_nonzero(~self._gone[rows]) for rows in row_ids)
         return 0
@@ -51,13 +54,14 @@ class PaperRule:
         segment_id = int(rng.choice(self._ids, p=self._sizes / self._sizes.sum()))
         rows = self._steps.read(segment_id)
         order = rng.integers(0, len(rows), len(rows), dtype=np.int32)
+        looked_at = np.unique(order)
+        looked_at = rows.row_id[looked_at[~self._gone[rows.row_id[looked_at]]]]
         found = paper_visits(
             order, rows.row_id, rows.y, rows.Qii, rows.indptr, rows.indices, rows.values,
             *self._bounds, self._capacity, BETA, len(self._alpha), self._alpha, self._w, self._gone, self._rule,
         )  # fmt: skip
         self._tally.add(len(order), *found)
-        visited = rows.row_id[np.unique(order)]
-        self._steps.note(visited, np.where(self._gone[visited], np.inf, 0.0).astype(np.float32))
+        self._steps.note(looked_at, np.where(self._gone[looked_at], np.inf, 0.0).astype(np.float32))
         return len(order)
 
     def end_pass(self) -> None:

@@ -42,7 +42,7 @@ def streamsvm(
     problem: Problem, settings: TrainerSettings, steps: Steps, alpha: Array, w: Array
 ) -> Generator[Progress, None, None]:
     """Train alpha (n_rows,) and w (width,) in place; yields after every pass, for ever."""
-    tally = Tally(problem, alpha, w)
+    tally = Tally(alpha, w)
     rule = RULES[settings.eviction](problem, settings, steps, tally, alpha, w)
     rng = np.random.default_rng()
     pass_, owed = 0, 0.0
