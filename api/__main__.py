@@ -4,17 +4,21 @@ python -m api --port 8000 --data-dir data
 """
 
 import argparse
-import subprocess
+import signal
 import sys
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 
 from api.app import create_app
+from service.errors import ServiceError
+from service.keeper import WorkerKeeper
+from service.lock import lock
 from service.settings import Settings
-from storage.child import child_environment
 
 _SHUTDOWN_SECONDS = 10
+_REFUSED = 5
 HOST = "127.0.0.1"  # loopback only: there are no tokens yet
 
 
@@ -25,22 +29,30 @@ def main() -> int:
     parser.add_argument("--data-dir", type=Path)
     options = parser.parse_args()
     settings = Settings.from_environment(options.data_dir)
-    app = create_app(settings)
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "service.worker", str(settings.data_dir)],
-        env=child_environment(),
-        start_new_session=True,
-    )
-    print(f"StreamSVM on http://{HOST}:{options.port}, data in {settings.data_dir}", flush=True)
+    settings.create_directories()
     try:
+        # Held until the process ends. Uploads of another api process are not ours to clean up.
+        lock(settings.data_dir, "api")
+        app = create_app(settings)
+    except ServiceError as error:
+        print(f"streamsvm: {error.message}", file=sys.stderr)
+        return _REFUSED
+    # At its end uvicorn raises the signal that ended it once more: it must unwind this function, not kill the process.
+    signal.signal(signal.SIGTERM, _interrupt)
+    worker = WorkerKeeper(settings.data_dir)
+    try:
+        worker.start()
+        print(f"StreamSVM on http://{HOST}:{options.port}, data in {settings.data_dir}", flush=True)
         uvicorn.run(app, host=HOST, port=options.port, log_level="warning", timeout_graceful_shutdown=_SHUTDOWN_SECONDS)
+    except KeyboardInterrupt:
+        pass
     finally:
-        worker.terminate()
-        try:
-            worker.wait(_SHUTDOWN_SECONDS)
-        except subprocess.TimeoutExpired:
-            worker.kill()
+        worker.stop()
     return 0
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

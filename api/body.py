@@ -10,12 +10,15 @@ from fastapi import Request
 from service.errors import ServiceError
 
 MOST_JSON_BYTES = 1 << 20
+_MOST_DIGITS = 19
 
 
 async def stream(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
     """The body as it arrives; raises ServiceError `body_too_large`, before reading if the header says so."""
-    stated = request.headers.get("content-length")
-    if stated is not None and int(stated) > most_bytes:
+    stated = request.headers.get("content-length", "0")
+    if not (stated.isascii() and stated.isdecimal()):
+        raise ServiceError("bad_content_length", "the Content-Length is not a number")
+    if len(stated) > _MOST_DIGITS or int(stated) > most_bytes:
         raise _too_large(most_bytes)
     received = 0
     async for chunk in request.stream():

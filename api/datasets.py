@@ -18,7 +18,8 @@ _RAW_BODY = {
 }
 
 
-@router.put("/{name}", status_code=201, operation_id="putDataset", openapi_extra=_RAW_BODY)
+# A name with a slash in it is a wrong name, not another route.
+@router.put("/{name:path}", status_code=201, operation_id="putDataset", openapi_extra=_RAW_BODY)
 async def put_dataset(
     context: Context,
     request: Request,

@@ -9,11 +9,14 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from service.errors import ServiceError
+from service.exports import ModelFormatError
 from service.ids import new_id
 from storage.errors import CorruptData, StorageError
 
 STATUS = {
+    "bad_content_length": 400,
     "bad_json": 400,
+    "bad_request": 400,
     "duplicate_key": 400,
     "unknown_dataset": 404,
     "unknown_job": 404,
@@ -41,6 +44,7 @@ def add_error_handlers(app: FastAPI) -> None:
     """Translate every exception once, here."""
     app.add_exception_handler(ServiceError, _on_service_error)
     app.add_exception_handler(StorageError, _on_storage_error)
+    app.add_exception_handler(ModelFormatError, _on_model_format_error)
     app.add_exception_handler(RequestValidationError, _on_validation_error)
     app.add_exception_handler(HTTPException, _on_http_error)
     app.add_exception_handler(Exception, _on_bug)
@@ -76,6 +80,11 @@ def _on_storage_error(_request: Request, error: Any) -> JSONResponse:
     return problem(code, error.message, error.hint)
 
 
+def _on_model_format_error(_request: Request, error: Any) -> JSONResponse:
+    # Models here come from training: one that does not fit a format is fine in another.
+    return problem("not_exportable", error.message, error.hint)
+
+
 def _on_validation_error(_request: Request, error: Any) -> JSONResponse:
     # The framework's own answer repeats the input, which JSON may not be able to say.
     first = error.errors()[0]
@@ -83,7 +92,9 @@ def _on_validation_error(_request: Request, error: Any) -> JSONResponse:
 
 
 def _on_http_error(_request: Request, error: Any) -> JSONResponse:
-    return problem(_ROUTING.get(error.status_code, "bad_request"), str(error.detail))
+    response = problem(_ROUTING.get(error.status_code, "bad_request"), str(error.detail))
+    response.headers.update(error.headers or {})
+    return response
 
 
 def _on_bug(_request: Request, _error: Exception) -> JSONResponse:

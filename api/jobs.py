@@ -1,15 +1,16 @@
 """/v1/jobs"""
 
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
 
 from api.body import json_object
 from api.context import Context
-from service.jobs import JobSpec, parse_spec
+from service.jobs import TRANSITIONS, JobSpec, parse_spec
 from service.problem import plan_job
 from service.views import history, job_view
 
+JobState = Literal[tuple(TRANSITIONS)]  # type: ignore[valid-type]
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
 _JOB_BODY = {
@@ -29,7 +30,7 @@ async def submit_job(context: Context, request: Request, response: Response) -> 
 
 
 @router.get("", operation_id="listJobs")
-def list_jobs(context: Context, state: str | None = None) -> dict[str, Any]:
+def list_jobs(context: Context, state: JobState | None = None) -> dict[str, Any]:
     """All jobs, the newest first."""
     return {"jobs": [job_view(context.settings, record) for record in context.store.jobs(state)]}
 

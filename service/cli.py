@@ -25,6 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     # As Ctrl-C does: unwind, so that nothing is left behind.
     signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGHUP, _interrupt)
     try:
         return COMMANDS[options.command].run(options)
     except InputError as error:

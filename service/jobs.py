@@ -20,6 +20,7 @@ TRANSITIONS = {
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[Finite, Field(gt=0)]
+Weight = Annotated[Positive, Field(le=1e12)]
 
 
 class JobSpec(BaseModel):
@@ -41,15 +42,15 @@ class JobSpec(BaseModel):
     dataset: str
     solver: Literal[tuple(SOLVERS)] = "streamsvm"  # type: ignore[valid-type]
     loss: Literal["hinge", "squared_hinge"] = "hinge"
-    C: Annotated[Positive, Field(le=1e12)] = 1.0
-    bias: Finite | None = None
-    class_weight: dict[str, Positive] | None = None
+    C: Weight = 1.0
+    bias: Annotated[Finite, Field(ge=-1e9, le=1e9)] | None = None
+    class_weight: dict[str, Weight] | None = None
     tolerance: Positive | None = 1e-3
     relative_gap: Positive | None = None
     max_passes: Annotated[int, Field(ge=1, le=1_000_000)] = 100
     max_seconds: Positive | None = None
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
-    cache_bytes: Annotated[int, Field(ge=1)] = 256 << 20
+    cache_bytes: Annotated[int, Field(ge=1, le=1 << 44)] = 256 << 20
     eviction: Literal["score", "paper"] = "score"
     pace: Literal["adaptive", "fixed"] = "adaptive"
     updates_per_row: Annotated[Positive, Field(le=1000)] = 2.0

@@ -22,7 +22,7 @@ CREATE TABLE jobs (
     id TEXT PRIMARY KEY, dataset_id TEXT NOT NULL, spec TEXT NOT NULL, state TEXT NOT NULL,
     attempt INTEGER NOT NULL DEFAULT 0, created_at TEXT NOT NULL, started_at TEXT, finished_at TEXT,
     transitions TEXT NOT NULL, progress TEXT, result TEXT, failure TEXT, model_id TEXT);
-CREATE INDEX jobs_by_state ON jobs (state, id);
+CREATE INDEX jobs_by_state ON jobs (state);
 CREATE TABLE models (
     id TEXT PRIMARY KEY, job_id TEXT NOT NULL, created_at TEXT NOT NULL);
 """
@@ -123,7 +123,7 @@ class Store:
     def claim_job(self) -> dict[str, Any] | None:
         """Take the oldest queued job: it is running from now on. None if there is none."""
         with self._write() as connection:
-            row = connection.execute("SELECT * FROM jobs WHERE state = 'queued' ORDER BY id LIMIT 1").fetchone()
+            row = connection.execute("SELECT * FROM jobs WHERE state = 'queued' ORDER BY rowid LIMIT 1").fetchone()
             if row is None:
                 return None
             started = row["started_at"] or now()

@@ -3,7 +3,6 @@
 python -m service.worker DATA_DIRECTORY
 """
 
-import fcntl
 import logging
 import os
 import shutil
@@ -17,6 +16,7 @@ from typing import Any
 
 from service.errors import ServiceError
 from service.jobs import JobSpec
+from service.lock import lock
 from service.models import publish_model
 from service.problem import JobPlan, plan_job
 from service.progress import progress, read_history
@@ -29,6 +29,7 @@ from storage.errors import StorageError
 
 _POLL_SECONDS = 0.1
 _SPARE_BYTES = 16 << 20
+REFUSED = 5  # exit code: another worker has the data directory
 _log = logging.getLogger("streamsvm.worker")
 
 
@@ -47,7 +48,7 @@ class Worker:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._lock = _lock(settings.data_dir)
+        self._lock = lock(settings.data_dir, "worker")
         self._store = Store(settings.data_dir / "streamsvm.sqlite")
         self._prefix = f"streamsvm-{_installation(settings.data_dir)}-"
         self._active: _Active | None = None
@@ -160,17 +161,6 @@ def _describe(error: Exception) -> dict[str, Any]:
     return {"code": "out_of_space" if isinstance(error, OSError) else "internal", "message": str(error), "hint": ""}
 
 
-def _lock(data_dir: Path) -> int:
-    """One worker for a data directory; the lock goes with the process."""
-    descriptor = os.open(data_dir / "worker.lock", os.O_CREAT | os.O_RDWR, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise ServiceError("already_running", f"another worker uses {data_dir}", "One is enough.") from None
-    return descriptor
-
-
 def _installation(data_dir: Path) -> str:
     """A name for the data directory, to tell its caches from those of others."""
     return f"{data_dir.stat().st_dev:x}-{data_dir.stat().st_ino:x}"
@@ -193,7 +183,7 @@ def main(data_dir: Path) -> int:
         worker = Worker(settings)
     except ServiceError as error:
         print(error.message, file=sys.stderr)
-        return 5
+        return REFUSED
     try:
         while not stopping:
             worker.step(time.monotonic())

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from storage.csr import INDEX, VALUE, Array, copy_rows
+from storage.csr import INDEX, VALUE, Array
+from storage.segment_kernel import append_rows
 
 HEADER = np.dtype([("rows", "<i8"), ("nnz", "<i8")])
 ROW_ID = np.dtype("<i4")
@@ -88,25 +89,14 @@ class SegmentBuilder:
 
     def add(self, source: Segment, picked: Array) -> int:
         """Append as many of the `picked` rows (k,) of `source`, in order, as fit; returns how many."""
-        free = self._room - packed_bytes(self._rows, int(self._indptr[self._rows]))
-        sizes = _PER_ROW + _PER_VALUE * (source.indptr[picked + 1] - source.indptr[picked]).astype(np.int64)
-        count = int(np.searchsorted(np.cumsum(sizes), free, side="right"))
-        picked = picked[:count]
-        rows = slice(self._rows, self._rows + count)
-        self._row_id[rows] = source.row_id[picked]
-        self._y[rows] = source.y[picked]
-        self._Qii[rows] = source.Qii[picked]
-        copy_rows(
+        added = append_rows(
             picked,
-            source.indptr,
-            source.indices,
-            source.values,
-            self._indptr[self._rows : self._rows + count + 1],
-            self._indices,
-            self._values,
-        )
-        self._rows += count
-        return count
+            source.row_id, source.y, source.Qii, source.indptr, source.indices, source.values,
+            self._rows, self._room, _PER_ROW, _PER_VALUE,
+            self._row_id, self._y, self._Qii, self._indptr, self._indices, self._values,
+        )  # fmt: skip
+        self._rows += added
+        return added
 
     def take(self) -> bytes:
         """The segment built so far, exactly `segment_bytes` long; the builder is empty afterwards."""

@@ -1,0 +1,47 @@
+"""Packing rows into a segment, the inner loop of `segment.SegmentBuilder`."""
+
+from numba import njit
+
+from storage.csr import Array
+
+# append_rows(picked (k,), columns of the source, rows, room, per_row, per_value, columns of the segment being built):
+# appends the picked rows, in order, to a segment that holds `rows` rows, as long as it takes no more than `room` bytes
+# at `per_row` bytes a row and `per_value` bytes a value. Fills the out_ arrays in place; returns the rows appended.
+
+
+@njit(cache=True, nogil=True)
+def append_rows(
+    picked: Array,
+    row_id: Array,
+    y: Array,
+    Qii: Array,
+    indptr: Array,
+    indices: Array,
+    values: Array,
+    rows: int,
+    room: int,
+    per_row: int,
+    per_value: int,
+    out_row_id: Array,
+    out_y: Array,
+    out_Qii: Array,
+    out_indptr: Array,
+    out_indices: Array,
+    out_values: Array,
+) -> int:
+    position = int(out_indptr[rows])
+    used = rows * per_row + position * per_value
+    for k in range(picked.shape[0]):
+        i = picked[k]
+        start, end = int(indptr[i]), int(indptr[i + 1])
+        used += per_row + (end - start) * per_value
+        if used > room:
+            return k
+        row = rows + k
+        out_row_id[row], out_y[row], out_Qii[row] = row_id[i], y[i], Qii[i]
+        for j in range(start, end):
+            out_indices[position] = indices[j]
+            out_values[position] = values[j]
+            position += 1
+        out_indptr[row + 1] = position
+    return picked.shape[0]
