@@ -1,0 +1,37 @@
+"""The README names everything there is."""
+
+from pathlib import Path
+
+import pytest
+
+from api.app import create_app
+from service.commands import COMMANDS
+from service.exports import MODEL_FORMATS
+from service.jobs import TRANSITIONS, JobSpec
+from service.settings import Settings
+from trainer.solvers import SOLVERS
+from trainer.solvers.streamsvm import RULES
+
+README = (Path(__file__).parent.parent / "README.md").read_text()
+SETTINGS = [f"STREAMSVM_{name.upper()}" for name in Settings.__dataclass_fields__]
+
+
+@pytest.mark.parametrize("field", JobSpec.model_fields)
+def test_job_fields(field):
+    assert f"| `{field}`" in README or f", `{field}` |" in README
+
+
+@pytest.mark.parametrize("name", [*SOLVERS, *RULES, *MODEL_FORMATS, *TRANSITIONS, *SETTINGS])
+def test_names(name):
+    assert f'`"{name}"`' in README or f"`{name}`" in README
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands(command):
+    assert f"streamsvm {command}" in README
+
+
+def test_routes(tmp_path):
+    paths = create_app(Settings(tmp_path)).openapi()["paths"]
+    shown = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+    assert {route for route in shown if f"`{route}`" not in README and f"`{route}?" not in README} == set()
