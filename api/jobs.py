@@ -10,7 +10,6 @@ from service.jobs import TRANSITIONS, JobSpec, parse_spec
 from service.problem import plan_job
 from service.views import history, job_view
 
-JobState = Literal[tuple(TRANSITIONS)]  # type: ignore[valid-type]
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
 _JOB_BODY = {
@@ -30,7 +29,10 @@ async def submit_job(context: Context, request: Request, response: Response) -> 
 
 
 @router.get("", operation_id="listJobs")
-def list_jobs(context: Context, state: JobState | None = None) -> dict[str, Any]:
+def list_jobs(
+    context: Context,
+    state: Literal[tuple(TRANSITIONS)] | None = None,  # type: ignore[valid-type]
+) -> dict[str, Any]:
     """All jobs, the newest first."""
     return {"jobs": [job_view(context.settings, record) for record in context.store.jobs(state)]}
 

@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
+
 from reader.arrivals import Arrivals, ArrivalSource
 from reader.certificate import certify
 from reader.objective import Objective, margins
@@ -42,6 +44,7 @@ class Reader:
         self._number = 0
         self._losses = 0.0
         self._starts_pass = True
+        self._w_is_zero = True
         self._arrivals: Arrivals | None = None
 
     def cache_reader(self) -> CacheReader:
@@ -115,9 +118,11 @@ class Reader:
         """The streaming certificate: losses of every row of the pass at the w published before it began."""
         if self._starts_pass:
             self._losses = 0.0
+            self._w_is_zero = not self._state.w.any()
         self._starts_pass = arrivals.ends_pass
         for rows in arrivals.streamed:
-            self._losses += self._objective.losses(rows.y, margins(rows, self._state.w))
+            m = np.zeros(len(rows)) if self._w_is_zero else margins(rows, self._state.w)
+            self._losses += self._objective.losses(rows.y, m)
 
     def _with_ids(self, segments: list[bytes]) -> dict[int, bytes]:
         first = self._next_id

@@ -12,9 +12,10 @@ from storage.repack import Candidates, plan_repack
 from storage.segment import SegmentBuilder, room, view
 from storage.state import State, pass_stamp
 
-# When the resident rows are too many to rank at every step, a sample of segments with about so many stands for them.
-_ROWS_TO_RANK = 1 << 17
-_FEWEST_CANDIDATES = 32
+# To rank more rows than this at every step would cost more than it gains. The segments looked at are then those that
+# had the least worth keeping when last looked at (new ones never were), and some others, since scores change.
+_ROWS_TO_RANK = 1 << 15
+_FEWEST_CANDIDATES = 64
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,13 @@ class Eviction:
     evicted: Array
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Packed:
-    """What is remembered of a live segment: its rows (n,) and their packed sizes (n,)."""
+    """What is remembered of a live segment: its rows (n,), their packed sizes (n,), bytes of them worth keeping."""
 
     row_id: Array
     bytes: Array
+    worth: float = 0.0
 
 
 class Residents:
@@ -78,6 +80,8 @@ class Residents:
         )
         most_retired = max(self._plan.most_retired, to_free)
         plan = plan_repack(candidates, len(packed), to_free, most_retired, room(self._plan.segment_bytes))
+        for segment, worth in zip(packed, plan.worth.tolist(), strict=True):
+            segment.worth = worth
         starts = np.cumsum([0, *sizes])
         retired = plan.retired.tolist()
         picked = [np.flatnonzero(plan.kept[starts[k] : starts[k + 1]]) for k in retired]
@@ -105,10 +109,9 @@ class Residents:
         most = max(_FEWEST_CANDIDATES, _ROWS_TO_RANK * len(scored) // max(1, self.rows))
         if len(scored) <= most:
             return scored
-        # The newest hold the most rows with nothing to teach: they are ranked for the first time.
-        newest = 2 * self._plan.fresh_per_step
-        older = self._rng.choice(len(scored) - newest, most - newest, replace=False)
-        return [scored[k] for k in np.sort(older)] + scored[-newest:]
+        scored.sort(key=lambda segment_id: self._live[segment_id].worth)
+        others = self._rng.choice(scored[most * 3 // 4 :], most // 4, replace=False)
+        return scored[: most * 3 // 4] + others.tolist()
 
     def _must_wait(self, row_id: Array, pass_: int) -> Array:
         """Rows that streamed by in this pass as resident and have not been visited in it yet."""

@@ -10,6 +10,7 @@ from reader.errors import InputError
 from service.commands import COMMANDS
 from service.errors import ServiceError
 from service.exports.errors import ModelFormatError
+from service.run import PROCESS_FAILURES
 from storage.errors import StorageError
 
 # Exit codes: 0 converged, 4 not converged but the model is written, and these.
@@ -32,7 +33,12 @@ def main(arguments: list[str] | None = None) -> int:
         return _complain(str(error), error.hint, BAD_DATA)
     except ModelFormatError as error:
         return _complain(error.message, error.hint, BAD_DATA)
-    except (ServiceError, StorageError) as error:
+    except ServiceError as error:
+        # Of a reader or trainer that died; its log goes with the temporary directory.
+        sys.stderr.write(error.at.get("log_tail", ""))
+        code = OUT_OF_RESOURCE if error.code in PROCESS_FAILURES else USAGE
+        return _complain(f"{error.message} [{error.code}]", error.hint, code)
+    except StorageError as error:
         return _complain(f"{error.message} [{error.code}]", error.hint, USAGE)
     except BrokenPipeError:
         # The reader of our output has seen enough.
@@ -40,6 +46,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     except FileNotFoundError as error:
         return _complain(f"there is no file {error.filename}", "", USAGE)
+    except (IsADirectoryError, NotADirectoryError, PermissionError) as error:
+        return _complain(str(error), "", USAGE)
     except OSError as error:
         return _complain(str(error), "", OUT_OF_RESOURCE)
     except KeyboardInterrupt:

@@ -8,7 +8,6 @@ import numpy as np
 from service.ids import new_id
 from service.problem import JobPlan
 from service.settings import Settings
-from service.store import Store
 from storage.csr import Array
 from storage.model_file import Model, read_model, write_model
 from storage.state import open_state
@@ -28,10 +27,8 @@ def final_model(plan: JobPlan, run: Path, about: dict[str, Any]) -> Model:
     )
 
 
-def publish_model(
-    settings: Settings, store: Store, plan: JobPlan, job: dict[str, Any], run: Path, result: dict[str, Any]
-) -> str:
-    """Make the model of a finished run durable, then record it; returns its id."""
+def publish_model(settings: Settings, plan: JobPlan, job: dict[str, Any], run: Path, result: dict[str, Any]) -> str:
+    """Make the model of a finished run durable; returns the id under which it is to be recorded."""
     model_id = new_id("mdl")
     about = {
         "job": job["id"],
@@ -40,7 +37,6 @@ def publish_model(
         **result,
     }
     write_model(settings.models / model_id, final_model(plan, run, about))
-    store.add_model(model_id, job["id"])
     return model_id
 
 

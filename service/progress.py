@@ -32,6 +32,7 @@ def progress(
     }
     if not page["finished_passes"]:
         figures = {name: value if name in ("pass", "block", "blocks") else None for name, value in figures.items()}
+    figures = {name: value if value is not None and math.isfinite(value) else None for name, value in figures.items()}
     counted = ("rows_streamed", "read_bytes", "resident_rows", "resident_bytes", "evicted_rows", "updates")
     return {
         **figures,
@@ -52,18 +53,27 @@ def eta_seconds(history: list[dict], spec: JobSpec) -> float | None:
     passes = len(last) - 1
     seconds = (last[-1]["elapsed_seconds"] - last[0]["elapsed_seconds"]) / passes
     left: float = spec.max_passes - last[-1]["pass"]
-    if spec.tolerance is not None and 0 < last[-1]["gap"] < last[0]["gap"]:
-        rate = math.log(last[0]["gap"] / last[-1]["gap"]) / passes
-        left = min(left, max(0.0, math.log(last[-1]["gap"] / spec.tolerance) / rate))
+    first_gap, gap = last[0]["gap"], last[-1]["gap"]
+    if spec.tolerance is not None and None not in (first_gap, gap) and 0 < gap < first_gap:
+        rate = math.log(first_gap / gap) / passes
+        left = min(left, max(0.0, math.log(gap / spec.tolerance) / rate))
     return seconds * left
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:
-    """The passes of a history file, without the result at its end. A line half written is left out."""
+    """The passes of a history file, without the result at its end. A line half written is left out.
+
+    Numbers that are not finite come as None: JSON has no word for them.
+    """
     if not path.exists():
         return []
     lines = path.read_text().split("\n")[:-1]
-    return [record for record in map(json.loads, lines) if "result" not in record]
+    return [record for record in map(read_json, lines) if "result" not in record]
+
+
+def read_json(text: str) -> Any:
+    """A line of the trainer's output."""
+    return json.loads(text, parse_constant=lambda _: None)
 
 
 def _ratio(part: float, whole: float) -> float | None:

@@ -9,12 +9,14 @@ from typing import IO, Any
 
 from service.errors import ServiceError
 from service.problem import JobPlan
+from service.progress import read_json
 from storage.child import child_environment
 from storage.state import Control, create_state, open_control
 
 _LOG_TAIL_BYTES = 2000
 _COMMANDS = {"reader": "reader.process", "trainer": "trainer.process"}
 _HEARTBEAT = "{}_heartbeat"
+PROCESS_FAILURES = DIED, STALLED = "process_died", "process_stalled"
 
 
 def prepare_run(directory: Path, plan: JobPlan, dataset: Path) -> None:
@@ -54,9 +56,9 @@ class Run:
         codes = {name: child.poll() for name, child in self._children.items()}
         for name, code in codes.items():
             if code:
-                raise self._failure("process_died", f"the {name} process ended with {_describe(code)}")
+                raise self._failure(DIED, f"the {name} process ended with {_describe(code)}")
             if code is None and self._silence(name) > self._stall_seconds:
-                raise self._failure("process_stalled", f"the {name} process fell silent")
+                raise self._failure(STALLED, f"the {name} process fell silent")
         return all(code == 0 for code in codes.values())
 
     def kill(self) -> None:
@@ -73,7 +75,7 @@ class Run:
     def result(self) -> dict[str, Any]:
         """What the trainer reported at its end."""
         *_, last = self._history.read_text().splitlines()
-        return json.loads(last)["result"]
+        return read_json(last)["result"]
 
     def _spawn(self, name: str, output: int | IO[bytes], log: IO[bytes]) -> subprocess.Popen:
         return subprocess.Popen(
@@ -90,7 +92,7 @@ class Run:
         return time.monotonic() - max(self._started, self.control[_HEARTBEAT.format(name)])
 
     def _failure(self, code: str, message: str) -> ServiceError:
-        return ServiceError(code, message, "The job's log says more.", {"log_tail": log_tail(self._log)})
+        return ServiceError(code, message, "Its log says more.", {"log_tail": log_tail(self._log)})
 
 
 def log_tail(path: Path) -> str:

@@ -99,15 +99,17 @@ class Store:
     # jobs
 
     def add_job(self, dataset_id: str, spec: dict[str, Any]) -> str:
-        """Queue a job; returns its id."""
+        """Queue a job on a dataset that is ready; returns its id."""
         job_id = new_id("job")
         first = json.dumps([{"state": "queued", "at": now()}])
         with self._write() as connection:
-            connection.execute(
+            added = connection.execute(
                 "INSERT INTO jobs (id, dataset_id, spec, state, created_at, transitions) "
-                "VALUES (?, ?, ?, 'queued', ?, ?)",
-                (job_id, dataset_id, json.dumps(spec), now(), first),
+                "SELECT ?, id, ?, 'queued', ?, ? FROM datasets WHERE id = ? AND state = 'ready'",
+                (job_id, json.dumps(spec), now(), first, dataset_id),
             )
+            if not added.rowcount:
+                raise ServiceError("unknown_dataset", "there is no such dataset any more")
         return job_id
 
     def job(self, job_id: str) -> dict[str, Any]:
@@ -138,7 +140,7 @@ class Store:
         self._finish(job_id, "queued", {})
 
     def finish_job(self, job_id: str, state: str, **columns: Any) -> None:
-        """End a job, with any of progress, result, failure, model_id."""
+        """End a job, with any of progress, result, failure, model_id. Its model is on record from now on."""
         self._finish(job_id, state, {**columns, "finished_at": now()})
 
     def _finish(self, job_id: str, state: str, columns: dict[str, Any]) -> None:
@@ -148,13 +150,10 @@ class Store:
             for name, value in columns.items():
                 packed = json.dumps(value) if name in _JSON_COLUMNS else value
                 connection.execute(f"UPDATE jobs SET {name} = ? WHERE id = ?", (packed, job_id))
+            if columns.get("model_id"):
+                connection.execute("INSERT INTO models VALUES (?, ?, ?)", (columns["model_id"], job_id, now()))
 
     # models
-
-    def add_model(self, model_id: str, job_id: str) -> None:
-        """Record a published model."""
-        with self._write() as connection:
-            connection.execute("INSERT INTO models VALUES (?, ?, ?)", (model_id, job_id, now()))
 
     def model(self, model_id: str) -> dict[str, Any]:
         """The record."""

@@ -72,10 +72,14 @@ class Worker:
         os.close(self._lock)
 
     def _recover(self) -> None:
-        """What a worker that died left behind: its caches go, its jobs are queued again."""
+        """What a worker that died left behind: its caches and unrecorded models go, its jobs are queued again."""
         for base in (self._settings.cache_dir, self._settings.jobs):
             for stale in base.glob(f"{self._prefix}*"):
                 shutil.rmtree(stale, ignore_errors=True)
+        recorded = {model["id"] for model in self._store.models()}
+        for directory in self._settings.models.iterdir():
+            if directory.name not in recorded:
+                shutil.rmtree(directory, ignore_errors=True)
         for record in self._store.jobs("running"):
             _log.warning("job %s: its worker died, attempt %s", record["id"], record["attempt"])
             self._retry(record, ServiceError("worker_died", "the worker ended while the job ran"))
@@ -125,7 +129,7 @@ class Worker:
         record, plan, run = active.record, active.plan, active.run
         result = run.result()
         try:
-            model_id = publish_model(self._settings, self._store, plan, record, run.directory, result)
+            model_id = publish_model(self._settings, plan, record, run.directory, result)
         except OSError as error:
             self._drop_run(active)
             self._fail(record, _describe(error))

@@ -27,10 +27,16 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Repack:
-    """`retired`: numbers of the candidate segments to remove; `kept` (n,) bool: rows of those that stay."""
+    """What leaves.
+
+    retired  numbers of the candidate segments to remove
+    kept     (n,) bool, rows of those that stay
+    worth    (n_segments,) bytes of rows worth keeping in each candidate
+    """
 
     retired: Array
     kept: Array
+    worth: Array
 
 
 def plan_repack(candidates: Candidates, n_segments: int, to_free: int, most_retired: int, segment_room: int) -> Repack:
@@ -40,7 +46,7 @@ def plan_repack(candidates: Candidates, n_segments: int, to_free: int, most_reti
     """
     n_rows = len(candidates.score)
     if to_free <= 0:
-        return Repack(np.empty(0, np.int64), np.zeros(n_rows, bool))
+        return Repack(np.empty(0, np.int64), np.zeros(n_rows, bool), np.zeros(n_segments))
     # Rows are packed in order: at the end of a segment about one row's room is lost (a long row's, if lengths vary).
     sizes = candidates.bytes.astype(np.float64)
     lost = float(np.sum(sizes**2) / max(np.sum(sizes), 1.0))
@@ -57,7 +63,7 @@ def plan_repack(candidates: Candidates, n_segments: int, to_free: int, most_reti
     of_retired = is_retired[candidates.segment]
     best_of_retired = by_score[of_retired[by_score]]
     kept = _best_rows(candidates, best_of_retired, (len(retired) - to_free) * usable)
-    return Repack(np.sort(retired), kept)
+    return Repack(np.sort(retired), kept, worth_bytes)
 
 
 def _best_rows(candidates: Candidates, by_score: Array, room: float) -> Array:

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 from reader.ingest import read_chunks
@@ -23,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
         predictor = Predictor(MODEL_FORMATS[format_of(options.model)].read(file))
     rows = right = 0
     source = sys.stdin.buffer if str(options.file) == "-" else options.file.open("rb")
-    with source, options.output.open("w") if options.output else sys.stdout as output:
+    with source, options.output.open("w") if options.output else nullcontext(sys.stdout) as output:
         for prediction in predictor.predict_text(read_chunks(source)):
             columns = [prediction.labels.tolist()]
             if options.decision_values:

@@ -1,6 +1,7 @@
 """Train a model on a file."""
 
 import argparse
+import errno
 import json
 import sys
 import time
@@ -44,11 +45,14 @@ def run(options: argparse.Namespace) -> int:
     """Train, write the model, say what came out."""
     output = options.output or Path(f"{options.file.name}.model")
     index_base = options.index_base if options.index_base == "auto" else int(options.index_base)
+    if not output.absolute().parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "no such directory", str(output.parent))
     show = _JsonLines() if options.json else _TerminalLine() if sys.stderr.isatty() else _Lines()
     spec = parse_spec(_fields(options))
     model = train_file(options.file, spec, Settings.from_environment(), index_base, show)
+    pieces = MODEL_FORMATS[format_of(output)].write(model)
     with output.open("wb") as file:
-        file.writelines(MODEL_FORMATS[format_of(output)].write(model))
+        file.writelines(pieces)
     show.finish(model, output)
     return CONVERGED if model.about["converged"] else NOT_CONVERGED
 
@@ -102,8 +106,8 @@ class _Lines:
         outcome = "converged" if model.about["converged"] else "not converged"
         print(
             f"{outcome} ({model.about['stop_reason']}) after {model.about['passes']} passes: "
-            f"M+ - M- {certificate['gap']:.3g}, objective {certificate['primal_objective']:.8g}, "
-            f"relative duality gap {certificate['relative_duality_gap']:.3g}\nwrote {output}",
+            f"M+ - M- {_short(certificate['gap'])}, objective {certificate['primal_objective']:.8g}, "
+            f"relative duality gap {_short(certificate['relative_duality_gap'])}\nwrote {output}",
             file=sys.stderr,
         )
 
@@ -136,7 +140,11 @@ class _JsonLines(_Lines):
 
 def _describe(record: dict[str, Any]) -> str:
     return (
-        f"pass {record['pass']}: M+ - M- {record['gap']:.3g}, dual {record['dual_objective']:.8g}, "
-        f"relative gap <= {record['relative_gap_bound']:.3g}, {format_size(record['resident_bytes'])} cached, "
+        f"pass {record['pass']}: M+ - M- {_short(record['gap'])}, dual {record['dual_objective']:.8g}, "
+        f"relative gap <= {_short(record['relative_gap_bound'])}, {format_size(record['resident_bytes'])} cached, "
         f"{record['elapsed_seconds']:.1f} s"
     )
+
+
+def _short(number: float | None) -> str:
+    return "?" if number is None else f"{number:.3g}"

@@ -1,0 +1,81 @@
+"""The application in this process, on a data directory of its own, with what a job would have left in it."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+from fastapi import FastAPI
+
+from api.app import create_app
+from service.settings import Settings
+from service.store import Store
+from storage.model_file import Model, write_model
+from tests.contracts.problems import make_dataset, random_problem
+
+PROBLEM = {"type", "title", "status", "detail", "code", "hint", "at", "request_id", "error"}
+
+
+class Client:
+    """Requests to an app, without a server."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self.app = app
+
+    def __call__(self, method: str, url: str, **arguments: Any) -> httpx.Response:
+        return asyncio.run(self._send(method, url, arguments))
+
+    async def _send(self, method: str, url: str, arguments: dict[str, Any]) -> httpx.Response:
+        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            return await client.request(method, url, **arguments)
+
+
+class Service:
+    """A data directory and an app on it."""
+
+    def __init__(self, data_dir: Path, **settings: Any) -> None:
+        self.settings = Settings(data_dir, data_dir, **settings)
+        self.app = create_app(self.settings)
+        self.request = Client(self.app)
+        self.store = Store(data_dir / "streamsvm.sqlite")
+
+    def add_dataset(self, name: str, X: Any = None, y: Any = None) -> str:
+        """A dataset as an upload would have made it."""
+        if X is None:
+            X, y = random_problem(60, 40)
+        dataset_id = self.store.add_dataset(name)
+        make_dataset(self.settings.datasets / dataset_id, X, y)
+        self.store.set_dataset_ready(dataset_id)
+        return dataset_id
+
+    def add_model(self, dataset_id: str, model: Model) -> str:
+        """A model as a job would have made it; returns its id."""
+        job = self.store.add_job(dataset_id, {"dataset": "data"})
+        model_id = job.replace("job", "mdl")
+        write_model(self.settings.models / model_id, model)
+        while self.store.claim_job() is not None:
+            pass
+        self.store.finish_job(job, "succeeded", model_id=model_id)
+        return model_id
+
+
+def some_model(labels: tuple[float, float] = (1.0, -1.0), bias: float | None = 1.0) -> Model:
+    """Four features from 1."""
+    certificate = {"gap": 1e-4, "primal_objective": 2.0}
+    about = {"loss": "hinge", "converged": True, "stop_reason": "tolerance", "passes": 3, "certificate": certificate}
+    return Model(np.array([0.5, 0.0, -2.0, 1 / 3]), labels, 1, bias, 0.25 if bias is not None else 0.0, about)
+
+
+def check_problem(response: httpx.Response, code: str, status: int | None = None) -> dict[str, Any]:
+    """A problem as RFC 9457 has it, with this code; returns it."""
+    assert response.headers["content-type"] == "application/problem+json"
+    body = response.json()
+    assert (body["code"], body["status"]) == (code, response.status_code)
+    assert status is None or response.status_code == status
+    assert body.keys() == PROBLEM
+    assert body["type"].endswith(code) and body["title"] and body["request_id"].startswith("req_")
+    assert body["detail"] == body["error"] != ""
+    assert "Traceback" not in response.text
+    return body

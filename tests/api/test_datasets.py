@@ -1,0 +1,168 @@
+"""/v1/datasets: what comes in is whole or nothing, and every fault is a problem."""
+
+import bz2
+import gzip
+import lzma
+
+import pytest
+import zstandard
+
+from tests.api.app import Service, check_problem
+
+TEXT = b"1 1:0.5 3:1\n-1 2:1\n# comment\n1 7:0\n"
+PACKERS = {
+    "plain": bytes,
+    "gzip": gzip.compress,
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "zstd": zstandard.ZstdCompressor().compress,
+}
+BAD_UPLOADS = {
+    "bad_label": (b"1 1:1\nspam 1:1\n", {"line": 2, "column": 1}),
+    "bad_number": (b"1 1:1\n-1 2:1,5\n", {"line": 2}),
+    "value_not_finite": (b"1 1:nan\n", {"line": 1}),
+    "index_order": (b"1 3:1 2:1\n", {"line": 1}),
+    "no_rows": (b"", {}),
+    "unknown_format": (b"\x89PNG\r\n\x1a\n" + bytes(100), {}),
+    "compressed_truncated": (gzip.compress(TEXT * 1000)[:-9], {}),
+}
+STATUS = {"unknown_format": 415}
+WRONG_NAMES = ["%2e%2e", "a%2fb", "%2e%2e%2f%2e%2e%2fetc%2fpasswd", "a%00b", "Data", "-a", "_a", "a.b", "a b",
+               "d%C3%A4ta", "d%D0%B0ta", "%EF%BD%81", "1%CC%81", "%F0%9F%98%80", "a" * 65, "%ff"]  # fmt: skip
+
+
+def nothing_is_left(service: Service) -> bool:
+    return not service.store.datasets() and not list(service.settings.datasets.iterdir())
+
+
+@pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS)
+def test_an_upload_is_read_in_whatever_its_packing(service, pack):
+    body = pack(TEXT)
+    response = service.request("PUT", "/v1/datasets/rcv1?format=libsvm", content=body)
+    assert response.status_code == 201
+    shown = response.json()
+    assert (shown["name"], shown["state"]) == ("rcv1", "ready")
+    assert (shown["rows"], shown["non_zeros"], shown["features"], shown["index_base"]) == (3, 3, 7, 1)
+    assert shown["label_counts"] == {"1": 2, "-1": 1}
+    assert (shown["input_bytes"], shown["comment_lines"], shown["explicit_zeros"]) == (len(body), 1, 1)
+    assert service.request("GET", "/v1/datasets/rcv1").json() == shown
+    (listed,) = service.request("GET", "/v1/datasets").json()["datasets"]
+    assert listed.items() <= shown.items()
+
+
+def test_the_index_base_can_be_told(service):
+    shown = service.request("PUT", "/v1/datasets/d?index_base=0", content=b"1 1:1\n-1 2:1\n").json()
+    assert (shown["index_base"], shown["features"]) == (0, 3)
+    check_problem(service.request("PUT", "/v1/datasets/e?index_base=1", content=b"1 0:1\n"), "index_zero", 422)
+
+
+@pytest.mark.parametrize("code", BAD_UPLOADS)
+def test_a_bad_upload_leaves_nothing_behind(service, code):
+    body, at = BAD_UPLOADS[code]
+    found = check_problem(service.request("PUT", "/v1/datasets/bad", content=body), code, STATUS.get(code, 422))
+    assert at.items() <= found["at"].items()
+    assert found["hint"]
+    assert nothing_is_left(service)
+    check_problem(service.request("GET", "/v1/datasets/bad"), "unknown_dataset", 404)
+
+
+def test_after_a_bad_upload_the_name_is_free(service):
+    check_problem(service.request("PUT", "/v1/datasets/d", content=b"x\n"), "bad_label")
+    assert service.request("PUT", "/v1/datasets/d", content=TEXT).status_code == 201
+
+
+@pytest.mark.parametrize("name", WRONG_NAMES)
+def test_wrong_names(service, name):
+    check_problem(service.request("PUT", f"/v1/datasets/{name}", content=TEXT), "name_invalid", 422)
+    assert nothing_is_left(service)
+    assert service.request("GET", f"/v1/datasets/{name}").status_code in (404, 405)
+
+
+@pytest.mark.parametrize("name", ["a", "0", "a-b_c", "9" * 64])
+def test_names_up_to_the_limit(service, name):
+    assert service.request("PUT", f"/v1/datasets/{name}", content=TEXT).status_code == 201
+
+
+def test_a_name_that_is_taken(filled):
+    check_problem(filled.request("PUT", "/v1/datasets/data", content=TEXT), "dataset_exists", 409)
+    assert filled.request("GET", "/v1/datasets/data").json()["rows"] == 60
+
+
+@pytest.mark.parametrize("query", ["format=csv", "format=", "index_base=2", "index_base=-1", "index_base=auto0"])
+def test_query_values_that_are_none(service, query):
+    check_problem(service.request("PUT", f"/v1/datasets/d?{query}", content=TEXT), "wrong_type", 422)
+    assert nothing_is_left(service)
+
+
+def test_a_body_that_says_it_is_too_large_is_not_read(tmp_path):
+    service = Service(tmp_path, max_upload_bytes=1000)
+
+    async def unreadable():
+        raise AssertionError("the body was read")
+        yield
+
+    headers = {"Content-Length": "1001"}
+    response = service.request("PUT", "/v1/datasets/d", content=unreadable(), headers=headers)
+    check_problem(response, "body_too_large", 413)
+    assert nothing_is_left(service)
+
+
+def test_a_body_that_grows_too_large(tmp_path):
+    service = Service(tmp_path, max_upload_bytes=1000)
+
+    async def endless():
+        while True:
+            yield b"1 1:1\n" * 50
+
+    check_problem(service.request("PUT", "/v1/datasets/d", content=endless()), "body_too_large", 413)
+    packed = gzip.compress(b"1 1:1\n" * 1000)
+    check_problem(service.request("PUT", "/v1/datasets/d", content=packed), "decompressed_too_large", 413)
+    assert nothing_is_left(service)
+
+
+@pytest.mark.parametrize("length", ["spam", "-1", "1.5", "1_0", "²", "0x10"])
+def test_a_content_length_that_is_no_number(service, length):
+    headers = {"Content-Length": length.encode()}
+    response = service.request("PUT", "/v1/datasets/d", content=TEXT, headers=headers)
+    check_problem(response, "bad_content_length", 400)
+    assert nothing_is_left(service)
+
+
+def test_a_content_length_beyond_any_number(service):
+    response = service.request("PUT", "/v1/datasets/d", content=TEXT, headers={"Content-Length": "9" * 5000})
+    check_problem(response, "body_too_large", 413)
+
+
+def test_a_dataset_is_deleted_once_no_job_needs_it(service):
+    dataset_id = service.add_dataset("data")
+    job = service.request("POST", "/v1/jobs", json={"dataset": "data"}).json()["id"]
+    check_problem(service.request("DELETE", "/v1/datasets/data"), "dataset_in_use", 409)
+    assert (service.settings.datasets / dataset_id).is_dir()
+    service.store.claim_job()
+    service.store.finish_job(job, "succeeded")
+    assert service.request("DELETE", "/v1/datasets/data").status_code == 204
+    assert nothing_is_left(service)
+    check_problem(service.request("DELETE", "/v1/datasets/data"), "unknown_dataset", 404)
+
+
+def test_a_dataset_still_being_read_in(service):
+    service.store.add_dataset("data")
+    assert service.request("GET", "/v1/datasets/data").json()["state"] == "ingesting"
+    check_problem(service.request("DELETE", "/v1/datasets/data"), "not_ready", 409)
+    check_problem(service.request("POST", "/v1/jobs", json={"dataset": "data"}), "not_ready", 409)
+
+
+def test_uploads_that_a_dead_process_left_are_cleared_away(service):
+    left = service.store.add_dataset("half")
+    (service.settings.datasets / f".{left}.x.staged").mkdir()
+    kept = service.add_dataset("whole")
+    again = Service(service.settings.data_dir)
+    assert [record["id"] for record in again.store.datasets()] == [kept]
+    assert [path.name for path in again.settings.datasets.iterdir()] == [kept]
+
+
+def test_damage_on_disk_is_reported(service):
+    dataset_id = service.add_dataset("data")
+    (service.settings.datasets / dataset_id / "manifest.json").write_bytes(b"{")
+    found = check_problem(service.request("GET", "/v1/datasets/data"), "corrupt_data", 500)
+    assert found["hint"] and str(service.settings.data_dir) not in found["detail"]

@@ -1,0 +1,121 @@
+"""/v1/jobs: what cannot run is refused at once, and JSON is read strictly."""
+
+import numpy as np
+import pytest
+
+from tests.api.app import check_problem
+from tests.contracts.problems import random_problem
+
+BAD_BODIES = {
+    "empty": (b"", "bad_json"),
+    "half": (b'{"dataset":', "bad_json"),
+    "text after": (b'{"dataset":"data"} x', "bad_json"),
+    "array": (b'[{"dataset":"data"}]', "bad_json"),
+    "null": (b"null", "bad_json"),
+    "number": (b"1", "bad_json"),
+    "NaN": (b'{"dataset":"data","C":NaN}', "not_finite"),
+    "Infinity": (b'{"dataset":"data","C":Infinity}', "not_finite"),
+    "-Infinity": (b'{"dataset":"data","tolerance":-Infinity}', "not_finite"),
+    "1e400": (b'{"dataset":"data","C":1e400}', "not_finite"),
+    "huge integer": (b'{"dataset":"data","C":' + b"9" * 400 + b"}", "wrong_type"),
+    "too many digits": (b'{"dataset":"data","seed":' + b"9" * 5000 + b"}", "bad_json"),
+    "key twice": (b'{"dataset":"data","C":1,"C":2}', "duplicate_key"),
+    "key twice inside": (b'{"dataset":"data","labels":{"a":"1","a":"2"}}', "duplicate_key"),
+    "lone surrogate": (b'{"dataset":"\\ud800"}', "bad_json"),
+    "lone surrogate as key": (b'{"\\udfff":1}', "bad_json"),
+    "bytes that are no text": (b'{"dataset":"\xff"}', "bad_json"),
+    "deep": (b'{"labels":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "bad_json"),
+    "deep objects": (b'{"a":' * 50_000 + b"1" + b"}" * 50_000, "bad_json"),
+    "too large": (b'{"dataset":"' + b"x" * (1 << 20) + b'"}', "body_too_large"),
+    "unknown field": (b'{"dataset":"data","cache":1}', "unknown_field"),
+    "no dataset": (b'{"C":1}', "missing_field"),
+    "C": (b'{"dataset":"data","C":0}', "C_range"),
+    "tolerance": (b'{"dataset":"data","tolerance":0}', "tolerance_range"),
+    "seed": (b'{"dataset":"data","seed":-1}', "seed_range"),
+    "text for a number": (b'{"dataset":"data","C":"1"}', "wrong_type"),
+    "true for a number": (b'{"dataset":"data","max_passes":true}', "wrong_type"),
+    "unknown dataset": (b'{"dataset":"nosuch"}', "unknown_dataset"),
+    "NUL in the name": (b'{"dataset":"data\\u0000"}', "unknown_dataset"),
+    "unknown label": (b'{"dataset":"data","class_weight":{"5":1}}', "unknown_label"),
+    "small cache": (b'{"dataset":"data","cache_bytes":1}', "cache_too_small"),
+}
+STATUS = {"bad_json": 400, "duplicate_key": 400, "body_too_large": 413, "unknown_dataset": 404}
+
+
+@pytest.mark.parametrize("case", BAD_BODIES)
+def test_a_bad_body_is_a_problem_and_no_job(filled, case):
+    body, code = BAD_BODIES[case]
+    jobs = len(filled.store.jobs())
+    check_problem(filled.request("POST", "/v1/jobs", content=body), code, STATUS.get(code, 422))
+    assert len(filled.store.jobs()) == jobs
+
+
+def test_the_input_is_not_echoed(filled):
+    response = filled.request("POST", "/v1/jobs", json={"dataset": "<b>data</b>", "<i>": 1, "C": "<u>"})
+    assert response.status_code == 422
+    assert not any(tag in response.text for tag in ("<b>", "<i>", "<u>"))
+
+
+def test_a_job_is_queued_and_shown(service):
+    service.add_dataset("data")
+    response = service.request("POST", "/v1/jobs", json={"dataset": "data", "C": 1, "cache_bytes": 268435456})
+    assert response.status_code == 202
+    shown = response.json()
+    assert response.headers["location"] == f"/v1/jobs/{shown['id']}"
+    assert (shown["state"], shown["attempt"], shown["phase"]) == ("queued", 0, None)
+    assert [step["state"] for step in shown["transitions"]] == ["queued"]
+    assert shown["spec"].items() >= {"dataset": "data", "C": 1.0, "solver": "streamsvm", "seed": 0}.items()
+    assert {shown[name] for name in ("progress", "result", "failure", "model_id", "started_at")} == {None}
+    assert service.request("GET", response.headers["location"]).json() == shown
+    assert service.request("GET", f"/v1/jobs/{shown['id']}/history").json() == {"passes": []}
+
+
+def test_jobs_are_listed_newest_first_and_by_state(service):
+    service.add_dataset("data")
+    jobs = [service.request("POST", "/v1/jobs", json={"dataset": "data"}).json()["id"] for _ in range(3)]
+    service.store.claim_job()
+
+    def listed(query: str = "") -> list[str]:
+        return [job["id"] for job in service.request("GET", f"/v1/jobs{query}").json()["jobs"]]
+
+    assert set(listed()) == set(jobs)
+    assert listed() == sorted(jobs, reverse=True)
+    assert listed("?state=running") == jobs[:1]
+    assert set(listed("?state=queued")) == set(jobs[1:])
+    assert listed("?state=failed") == []
+
+
+@pytest.mark.parametrize("state", ["ready", "", "QUEUED", "queued'--"])
+def test_a_state_that_is_none(filled, state):
+    check_problem(filled.request("GET", "/v1/jobs", params={"state": state}), "wrong_type", 422)
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs/job_0", "/v1/jobs/job_0/history", "/v1/jobs/%00", "/v1/jobs/.."])
+def test_unknown_jobs(filled, path):
+    response = filled.request("GET", path)
+    assert response.status_code == 404
+    check_problem(response, response.json()["code"])
+
+
+@pytest.mark.parametrize(("n_labels", "code"), [(1, "single_class"), (3, "too_many_classes")])
+def test_labels_that_cannot_be_separated(service, n_labels, code):
+    X, _ = random_problem(30)
+    service.add_dataset("data", X, np.arange(30) % n_labels)
+    check_problem(service.request("POST", "/v1/jobs", json={"dataset": "data"}), code, 422)
+
+
+def test_a_damaged_history_line_does_not_hurt(service):
+    service.add_dataset("data")
+    job = service.request("POST", "/v1/jobs", json={"dataset": "data"}).json()["id"]
+    (service.settings.jobs / job).mkdir()
+    (service.settings.jobs / job / "history.ndjson").write_text('{"pass": 1, "gap": Infinity}\n{"pass": 2, "ga')
+    found = service.request("GET", f"/v1/jobs/{job}/history")
+    assert found.json() == {"passes": [{"pass": 1, "gap": None}]}
+
+
+def test_a_running_job_whose_run_is_not_there_yet_is_shown(service):
+    service.add_dataset("data")
+    job = service.request("POST", "/v1/jobs", json={"dataset": "data"}).json()["id"]
+    service.store.claim_job()
+    shown = service.request("GET", f"/v1/jobs/{job}").json()
+    assert (shown["state"], shown["attempt"], shown["progress"]) == ("running", 1, None)

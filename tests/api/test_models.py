@@ -1,0 +1,108 @@
+"""/v1/models: downloads that load again, predictions that are the predictor's."""
+
+import gzip
+import io
+
+import pytest
+import zstandard
+
+from service.exports import MODEL_FORMATS
+from service.predictor import Predictor
+from tests.api.app import check_problem, some_model
+
+TEXT = b"1 1:1 3:0.5\n-1 4:3 9:1\n0\n1 2:7\n"
+
+
+def test_a_model_is_shown_with_its_certificate(filled):
+    shown = filled.request("GET", f"/v1/models/{filled.model}").json()
+    assert (shown["id"], shown["features"], shown["labels"], shown["bias"]) == (filled.model, 4, [1.0, -1.0], 1.0)
+    assert shown["certificate"] == {"gap": 1e-4, "primal_objective": 2.0}
+    assert filled.store.job(shown["job_id"])["model_id"] == filled.model
+    listed = filled.request("GET", "/v1/models").json()["models"]
+    assert [model["id"] for model in listed] == sorted([filled.model, filled.half], reverse=True)
+
+
+@pytest.mark.parametrize("name", MODEL_FORMATS)
+def test_every_format_loads_again_and_is_equal(filled, name):
+    response = filled.request("GET", f"/v1/models/{filled.model}/file?format={name}")
+    assert response.status_code == 200
+    kind = MODEL_FORMATS[name]
+    assert response.headers["content-type"] == kind.media_type
+    assert f'filename="{filled.model}{kind.suffix}"' in response.headers["content-disposition"]
+    found, model = kind.read(io.BytesIO(response.content)), some_model()
+    assert found.w.tobytes() == model.w.tobytes()
+    assert (found.labels, found.bias, found.w_bias) == (model.labels, model.bias, model.w_bias)
+
+
+def test_liblinear_is_what_one_gets_unasked(filled):
+    assert filled.request("GET", f"/v1/models/{filled.model}/file").text.startswith("solver_type L2R_L1LOSS_SVC_DUAL\n")
+
+
+def test_a_model_that_a_format_cannot_hold_comes_in_another(filled):
+    url = f"/v1/models/{filled.half}/file"
+    found = check_problem(filled.request("GET", f"{url}?format=liblinear"), "not_exportable", 422)
+    assert "npz" in found["hint"]
+    assert filled.request("GET", f"{url}?format=npz").status_code == 200
+
+
+@pytest.mark.parametrize("format_", ["onnx", "", "NPZ", "../w.npy"])
+def test_a_format_that_is_none(filled, format_):
+    response = filled.request("GET", f"/v1/models/{filled.model}/file", params={"format": format_})
+    check_problem(response, "wrong_type", 422)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.ZstdCompressor().compress])
+def test_predictions_are_the_predictors(filled, pack):
+    headers = {"Content-Type": "text/libsvm"}
+    response = filled.request("POST", f"/v1/models/{filled.model}/predict", content=pack(TEXT), headers=headers)
+    assert response.status_code == 200 and response.headers["content-type"] == "application/json"
+    answer = response.json()
+    (expected,) = Predictor(some_model()).predict_text([TEXT])
+    assert [item["label"] for item in answer["predictions"]] == expected.labels.tolist()
+    assert [item["decision_value"] for item in answer["predictions"]] == expected.decision_values.tolist()
+    assert (answer["rows"], answer["unknown_features"]) == (4, 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "at"),
+    [
+        (b"1 1:1\n1 1:x\n", "bad_number", {"line": 2}),
+        (b"1 1:1\n1 2:1 1:1\n", "index_order", {"line": 2}),
+        (b"1 0:1\n", "index_zero", {"line": 1}),
+        (b"", "no_rows", {}),
+        (gzip.compress(TEXT * 100)[:-4], "compressed_truncated", {}),
+    ],
+)
+def test_rows_that_cannot_be_read(filled, body, code, at):
+    found = check_problem(filled.request("POST", f"/v1/models/{filled.model}/predict", content=body), code, 422)
+    assert at.items() <= found["at"].items()
+    assert ("column" in found["at"]) == ("line" in found["at"])
+
+
+def test_a_fault_after_many_good_rows_is_a_problem_and_no_half_answer(filled):
+    body = b"1 1:1 2:0.5\n" * 300_000 + b"1 1:nan\n"
+    found = check_problem(
+        filled.request("POST", f"/v1/models/{filled.model}/predict", content=body), "value_not_finite"
+    )
+    assert found["at"]["line"] == 300_001
+
+
+@pytest.mark.parametrize("path", ["", "/file", "/file?format=npz"])
+@pytest.mark.parametrize("model", ["mdl_0", "..", "%00"])
+def test_unknown_models(filled, model, path):
+    response = filled.request("GET", f"/v1/models/{model}{path}")
+    assert response.status_code == 404
+    check_problem(response, response.json()["code"])
+
+
+def test_no_prediction_without_a_model(filled):
+    check_problem(filled.request("POST", "/v1/models/mdl_0/predict", content=TEXT), "unknown_model", 404)
+
+
+def test_damaged_weights_are_never_given_out(service):
+    model = service.add_model(service.add_dataset("data"), some_model())
+    path = service.settings.models / model / "w.npy"
+    path.write_bytes(path.read_bytes()[:-1] + b"\x01")
+    for url in (f"/v1/models/{model}", f"/v1/models/{model}/file"):
+        check_problem(service.request("GET", url), "corrupt_data", 500)
+    check_problem(service.request("POST", f"/v1/models/{model}/predict", content=TEXT), "corrupt_data", 500)

@@ -1,0 +1,61 @@
+"""Of all routes: their description, and what is none."""
+
+import pytest
+
+from tests.api.app import check_problem
+
+METHODS = {"get", "put", "post", "delete"}
+
+
+def operations(filled) -> list[dict]:
+    paths = filled.request("GET", "/openapi.json").json()["paths"]
+    return [operation for path in paths.values() for method, operation in path.items() if method in METHODS]
+
+
+def test_openapi_describes_every_route_once(filled):
+    found = [operation["operationId"] for operation in operations(filled)]
+    assert sorted(found) == [
+        "deleteDataset", "downloadModel", "getDataset", "getJob", "getJobHistory", "getModel", "listDatasets",
+        "listJobs", "listModels", "predict", "putDataset", "submitJob",
+    ]  # fmt: skip
+
+
+def test_openapi_is_of_version_3_1_and_says_what_a_job_may_have(filled):
+    document = filled.request("GET", "/openapi.json").json()
+    assert document["openapi"].startswith("3.1")
+    schema = document["paths"]["/v1/jobs"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert schema["required"] == ["dataset"] and schema["additionalProperties"] is False
+    assert "put" in document["paths"]["/v1/datasets/{name}"]
+
+
+@pytest.mark.parametrize("path", ["/", "/v1", "/v2/health/live", "/v1/jobs/a/b/c", "/docs", "/..%2f..%2fetc/passwd"])
+def test_what_is_no_route(filled, path):
+    check_problem(filled.request("GET", path), "no_such_route", 404)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/v1/datasets"),
+        ("PATCH", "/v1/datasets/data"),
+        ("PUT", "/v1/jobs"),
+        ("DELETE", "/v1/models"),
+        ("GET", "/v1/models/mdl_0/predict"),
+        ("POST", "/v1/jobs/job_0/history"),
+        ("OPTIONS", "/v1/jobs"),
+    ],
+)
+def test_a_wrong_method_is_told_the_right_one(filled, method, path):
+    response = filled.request(method, path)
+    check_problem(response, "method_not_allowed", 405)
+    assert response.headers["allow"]
+
+
+def test_a_bug_is_a_problem_without_its_details(service, monkeypatch):
+    def fail(_):
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr("service.store.Store.models", fail)
+    response = service.request("GET", "/v1/models")
+    check_problem(response, "internal", 500)
+    assert "secret" not in response.text

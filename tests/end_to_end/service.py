@@ -1,0 +1,167 @@
+"""A real service for tests: `streamsvm serve` on a free port, with every process of its own findable and killed."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+STREAMSVM = Path(sys.executable).with_name("streamsvm")
+PATIENCE_SECONDS = 60
+ENDED = ("succeeded", "stopped", "failed", "cancelled")
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = PATIENCE_SECONDS) -> Any:
+    """What `condition` returns once it is true."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, f"not within {seconds} seconds"
+        time.sleep(0.02)
+    return found
+
+
+class Processes:
+    """The processes of one test, known by their environment: it is handed down to every child."""
+
+    def __init__(self, cache_dir: Path, **settings: object) -> None:
+        self._mark = f"STREAMSVM_CACHE_DIR={cache_dir}\0".encode()
+        given = {f"STREAMSVM_{name.upper()}": str(value) for name, value in settings.items()}
+        self.environment = {**os.environ, "STREAMSVM_CACHE_DIR": str(cache_dir), "TMPDIR": str(cache_dir), **given}
+
+    def start(self, *arguments: object, **options: Any) -> subprocess.Popen:
+        """Start the command `streamsvm`."""
+        command = [str(STREAMSVM), *map(str, arguments)]
+        return subprocess.Popen(command, env=self.environment, start_new_session=True, **options)
+
+    def run(self, *arguments: object, **options: Any) -> subprocess.CompletedProcess:
+        """Run the command `streamsvm` to its end."""
+        command = [str(STREAMSVM), *map(str, arguments)]
+        options = {"capture_output": True, "timeout": PATIENCE_SECONDS, **options}
+        return subprocess.run(command, env=self.environment, check=False, **options)
+
+    def alive(self, what: str = "") -> list[int]:
+        """Ids of the processes whose command line has `what` in it; zombies do not count."""
+        return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if self._is_ours(pid, what)]
+
+    def one(self, what: str) -> int:
+        """The one process whose command line has `what` in it, once there is one."""
+        (pid,) = wait_for(lambda: self.alive(what))
+        return pid
+
+    def kill_all(self) -> None:
+        """Kill whatever is left."""
+        for pid in self.alive():
+            os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: not self.alive())
+
+    def _is_ours(self, pid: int, what: str) -> bool:
+        try:
+            if self._mark not in Path(f"/proc/{pid}/environ").read_bytes() + b"\0":
+                return False
+            return what.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            return False
+
+
+class Service:
+    """`streamsvm serve`: `start`, requests, `end`."""
+
+    def __init__(self, directory: Path, **settings: object) -> None:
+        self.data_dir, self.cache_dir = directory / "data", directory / "cache"
+        self.cache_dir.mkdir(parents=True)
+        self.processes = Processes(self.cache_dir, **settings)
+        self.url = ""
+        self._serve: subprocess.Popen | None = None
+
+    def start(self) -> "Service":
+        """Returns when it answers."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+        log = (self.data_dir.parent / "log").open("ab")
+        with log:
+            arguments = ("serve", "--port", port, "--data-dir", self.data_dir)
+            self._serve = self.processes.start(*arguments, stdout=log, stderr=log)
+        wait_for(self._answers)
+        return self
+
+    def signal(self, number: int) -> None:
+        """To the process `serve` alone, as a process manager would; its children are in sessions of their own."""
+        assert self._serve is not None
+        self._serve.send_signal(number)
+
+    def wait(self, seconds: float) -> int:
+        """The exit code."""
+        assert self._serve is not None
+        return self._serve.wait(seconds)
+
+    def kill(self) -> None:
+        """Leaves no process."""
+        if self._serve is not None:
+            self._serve.kill()
+            self._serve.wait()
+        self.processes.kill_all()
+
+    def get(self, path: str) -> Any:
+        """The JSON at a path."""
+        response = httpx.get(self.url + path, timeout=PATIENCE_SECONDS)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    def upload(self, name: str, text: bytes) -> None:
+        """A dataset."""
+        response = httpx.put(f"{self.url}/v1/datasets/{name}", content=text, timeout=PATIENCE_SECONDS)
+        assert response.status_code == 201, response.text
+
+    def submit(self, **spec: object) -> str:
+        """A job; returns its id."""
+        response = httpx.post(f"{self.url}/v1/jobs", json=spec, timeout=PATIENCE_SECONDS)
+        assert response.status_code == 202, response.text
+        return response.json()["id"]
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        """A job as shown."""
+        return self.get(f"/v1/jobs/{job_id}")
+
+    def wait_for_state(self, job_id: str, *states: str) -> dict[str, Any]:
+        """The job once it is in one of the states."""
+        return wait_for(lambda: (job := self.job(job_id))["state"] in states and job)
+
+    def wait_for_pass(self, job_id: str, number: int, attempt: int = 1) -> dict[str, Any]:
+        """The job once it has begun a pass in an attempt."""
+        return wait_for(
+            lambda: (job := self.job(job_id))["attempt"] == attempt
+            and job["progress"]
+            and job["progress"]["pass"] >= number
+            and job
+        )
+
+    def wait_until_ended(self, job_id: str) -> dict[str, Any]:
+        """The job in its last state."""
+        return self.wait_for_state(job_id, *ENDED)
+
+    def model(self, job: dict[str, Any], format_: str = "npz") -> bytes:
+        """The model file of a job that has succeeded."""
+        assert job["state"] == "succeeded", json.dumps(job["failure"], indent=1)
+        response = httpx.get(f"{self.url}/v1/models/{job['model_id']}/file?format={format_}", timeout=PATIENCE_SECONDS)
+        assert response.status_code == 200, response.text
+        return response.content
+
+    def run_directories(self) -> list[Path]:
+        """What is in the cache directory, or left of a run elsewhere."""
+        return [*self.cache_dir.iterdir(), *self.data_dir.glob("jobs/streamsvm-*"), *self.data_dir.glob("jobs/*/run")]
+
+    def _answers(self) -> bool:
+        assert self._serve is not None
+        assert self._serve.poll() is None, (self.data_dir.parent / "log").read_text()
+        try:
+            return httpx.get(f"{self.url}/v1/datasets").status_code == 200
+        except httpx.TransportError:
+            return False

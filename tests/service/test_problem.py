@@ -1,0 +1,70 @@
+"""From a job and a dataset to a plan: what is refused, what a class weighs."""
+
+import re
+
+import pytest
+
+from service.errors import ServiceError
+from service.jobs import parse_spec
+from service.problem import plan_job
+from storage.dataset import Manifest
+
+
+def manifest(labels: dict[float, int] | None = None, longest_row: int = 40) -> Manifest:
+    labels = labels if labels is not None else {-1.0: 30, 1.0: 20}
+    n_rows = sum(labels.values())
+    return Manifest("u", 1, 50, n_rows, 10 * n_rows, labels, longest_row, 1000, {}, ())
+
+
+def plan(labels=None, longest_row=40, **fields):
+    return plan_job(parse_spec({"dataset": "d", **fields}), manifest(labels, longest_row))
+
+
+def refusal(*arguments, **fields) -> ServiceError:
+    with pytest.raises(ServiceError) as caught:
+        plan(*arguments, **fields)
+    return caught.value
+
+
+def test_one_class_is_too_few_and_three_are_too_many():
+    assert refusal({2.0: 5}).code == "single_class"
+    error = refusal({1.0: 5, 2.0: 5, 3.0: 5})
+    assert error.code == "too_many_classes" and "3 classes" in error.message and error.hint
+
+
+def test_the_larger_label_is_the_positive_side():
+    found = plan({3.0: 5, -7.0: 5})
+    assert (found.positive, found.negative) == (3.0, -7.0)
+
+
+@pytest.mark.parametrize("longest_row", [1, 40, 5_000, 1_000_000])
+@pytest.mark.parametrize("bias", [None, 1.0])
+def test_a_cache_too_small_states_the_least_that_works(longest_row, bias):
+    error = refusal(None, longest_row, cache_bytes=1, bias=bias)
+    assert error.code == "cache_too_small"
+    least = int(re.search(r"at least (\d+) bytes", error.hint).group(1))
+    assert plan(None, longest_row, cache_bytes=least, bias=bias).cache.cache_bytes == least
+    assert refusal(None, longest_row, cache_bytes=least // 2, bias=bias).code == "cache_too_small"
+
+
+@pytest.mark.parametrize(("label", "positive", "negative"), [("1", 6.0, 2.0), ("+1.0", 6.0, 2.0), ("-1", 2.0, 6.0)])
+def test_a_class_weight_is_a_factor_of_C(label, positive, negative):
+    found = plan(C=2.0, class_weight={label: 3.0})
+    assert (found.C_positive, found.C_negative) == (positive, negative)
+
+
+@pytest.mark.parametrize("label", ["2", "spam", "nan", ""])
+def test_a_weight_for_a_label_the_data_lacks(label):
+    error = refusal(class_weight={label: 2.0})
+    assert error.code == "unknown_label" and "-1, 1" in error.hint
+
+
+def test_a_bias_makes_w_one_longer():
+    assert plan(bias=1.0).width == plan().width + 1 == 52
+
+
+def test_reader_and_trainer_are_told_the_same_problem():
+    told = plan(C=2.0, class_weight={"1": 3.0}, seed=5, loss="squared_hinge").run_file("somewhere")
+    shared = ("loss", "C_positive", "C_negative", "eviction", "seed", "cache_bytes")
+    assert {name: told["reader"][name] for name in shared} == {name: told["trainer"][name] for name in shared}
+    assert told["reader"]["dataset"] == "somewhere"
