@@ -3,9 +3,9 @@
 import json
 import math
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import Request
+from fastapi import Depends, Request
 
 from service.errors import ServiceError
 
@@ -39,6 +39,9 @@ async def json_object(request: Request) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ServiceError("bad_json", "the body is JSON, but not an object", "Send one JSON object.")
     return value
+
+
+JsonObject = Annotated[dict[str, Any], Depends(json_object)]
 
 
 def _refuse_constant(name: str) -> float:

@@ -2,9 +2,9 @@
 
 from typing import Any, Literal
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
-from api.body import json_object
+from api.body import JsonObject
 from api.context import Context
 from service.jobs import TRANSITIONS, JobSpec, parse_spec
 from service.problem import plan_job
@@ -18,9 +18,9 @@ _JOB_BODY = {
 
 
 @router.post("", status_code=202, operation_id="submitJob", openapi_extra=_JOB_BODY)
-async def submit_job(context: Context, request: Request, response: Response) -> dict[str, Any]:
+def submit_job(context: Context, fields: JsonObject, response: Response) -> dict[str, Any]:
     """Queue a job. What cannot run is refused now."""
-    spec = parse_spec(await json_object(request))
+    spec = parse_spec(fields)
     record, manifest = context.datasets.manifest(spec.dataset)
     plan_job(spec, manifest)
     job_id = context.store.add_job(record["id"], spec.model_dump())
