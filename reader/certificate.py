@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from reader.objective import Objective, margins
-from reader.stream import Examples
 from storage.csr import Array, add_rows
+from storage.segment import Segment
 
 
 @dataclass(frozen=True)
@@ -23,24 +23,34 @@ class Certificate:
     w_error: float
 
 
-def certify(examples: Examples, objective: Objective, w: Array, alpha: Array) -> Certificate:
-    """Compute the certificate of w (width,) and alpha (n_rows,)."""
-    v = np.zeros_like(w)
-    losses = curvature = 0.0
-    M_plus, M_minus = -np.inf, np.inf
-    for streamed in examples.stream(seed=0, pass_=0):
-        rows = streamed.rows
-        own = alpha[rows.row_id]
-        m = margins(rows, w)
-        PG = objective.projected_gradient(rows.y, m, own)
-        losses += objective.losses(rows.y, m)
-        curvature += objective.dual_curvature(rows.y, own)
-        M_plus, M_minus = max(M_plus, float(PG.max())), min(M_minus, float(PG.min()))
-        add_rows(own * rows.y, rows.indptr, rows.indices, rows.values, v)
-    return Certificate(
-        primal_objective=float(w @ w) / 2 + losses,
-        dual_objective=float(alpha.sum() - v @ v / 2 - curvature),
-        M_plus=float(M_plus),
-        M_minus=float(M_minus),
-        w_error=float(np.linalg.norm(w - v) / max(float(np.linalg.norm(w)), 1e-300)),
-    )
+class CertificatePass:
+    """`add` every row once, in any order, then take the `result`. w (width,) and alpha (n_rows,) stay as they are."""
+
+    def __init__(self, objective: Objective, w: Array, alpha: Array) -> None:
+        self._objective = objective
+        self._w = w
+        self._alpha = alpha
+        self._v = np.zeros_like(w)
+        self._losses = self._curvature = 0.0
+        self._M_plus, self._M_minus = -np.inf, np.inf
+
+    def add(self, rows: Segment) -> None:
+        """Take these rows in."""
+        own = self._alpha[rows.row_id]
+        m = margins(rows, self._w)
+        PG = self._objective.projected_gradient(rows.y, m, own)
+        self._losses += self._objective.losses(rows.y, m)
+        self._curvature += self._objective.dual_curvature(rows.y, own)
+        self._M_plus, self._M_minus = max(self._M_plus, float(PG.max())), min(self._M_minus, float(PG.min()))
+        add_rows(own * rows.y, rows.indptr, rows.indices, rows.values, self._v)
+
+    def result(self) -> Certificate:
+        """The certificate of all rows added."""
+        w, v = self._w, self._v
+        return Certificate(
+            primal_objective=float(w @ w) / 2 + self._losses,
+            dual_objective=float(self._alpha.sum() - v @ v / 2 - self._curvature),
+            M_plus=self._M_plus,
+            M_minus=self._M_minus,
+            w_error=float(np.linalg.norm(w - v) / max(float(np.linalg.norm(w)), 1e-300)),
+        )

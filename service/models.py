@@ -27,11 +27,13 @@ def final_model(plan: JobPlan, run: Path, about: dict[str, Any]) -> Model:
     )
 
 
-def publish_model(settings: Settings, plan: JobPlan, job: dict[str, Any], run: Path, result: dict[str, Any]) -> str:
-    """Make the model of a finished run durable; returns the id under which it is to be recorded."""
+def publish_model(settings: Settings, plan: JobPlan, run: Path, result: dict[str, Any]) -> str:
+    """Make the model of a finished run durable; returns the id under which it is to be recorded.
+
+    The files name no job and no time: the same run makes the same bytes.
+    """
     model_id = new_id("mdl")
     about = {
-        "job": job["id"],
         "dataset": {"name": plan.spec.dataset, "uid": plan.manifest.uid},
         "spec": plan.spec.model_dump(),
         **result,

@@ -18,7 +18,7 @@ def parse_size(text: str) -> int:
 def format_size(size: float) -> str:
     """For people: 1.5 GiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
+        if round(size, 1) < 1024:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"

@@ -69,10 +69,7 @@ def model_view(record: dict[str, Any], model: Model) -> dict[str, Any]:
         "labels": model.labels,
         "index_base": model.index_base,
         "bias": model.bias,
-        **{
-            key: model.about.get(key)
-            for key in ("dataset", "spec", "converged", "stop_reason", "passes", "certificate")
-        },
+        **{key: model.about.get(key) for key in _ABOUT},
     }
 
 

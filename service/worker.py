@@ -129,7 +129,7 @@ class Worker:
         record, plan, run = active.record, active.plan, active.run
         result = run.result()
         try:
-            model_id = publish_model(self._settings, plan, record, run.directory, result)
+            model_id = publish_model(self._settings, plan, run.directory, result)
         except OSError as error:
             self._drop_run(active)
             self._fail(record, _describe(error))

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Train, write the model, say what came out."""
-    output = options.output or Path(f"{options.file.name}.model")
+    output = options.output or Path("stdin.model" if options.file == Path("-") else f"{options.file.name}.model")
     index_base = options.index_base if options.index_base == "auto" else int(options.index_base)
     if not output.absolute().parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such directory", str(output.parent))

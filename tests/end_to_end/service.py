@@ -32,6 +32,7 @@ class Processes:
 
     def __init__(self, cache_dir: Path, **settings: object) -> None:
         self._mark = f"STREAMSVM_CACHE_DIR={cache_dir}\0".encode()
+        self.temporary = cache_dir
         given = {f"STREAMSVM_{name.upper()}": str(value) for name, value in settings.items()}
         self.environment = {**os.environ, "STREAMSVM_CACHE_DIR": str(cache_dir), "TMPDIR": str(cache_dir), **given}
 
@@ -48,7 +49,11 @@ class Processes:
 
     def alive(self, what: str = "") -> list[int]:
         """Ids of the processes whose command line has `what` in it; zombies do not count."""
-        return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if self._is_ours(pid, what)]
+        return [
+            pid
+            for pid in map(int, filter(str.isdecimal, (entry.name for entry in Path("/proc").iterdir())))
+            if self._is_ours(pid, what)
+        ]
 
     def one(self, what: str) -> int:
         """The one process whose command line has `what` in it, once there is one."""
@@ -137,10 +142,12 @@ class Service:
     def wait_for_pass(self, job_id: str, number: int, attempt: int = 1) -> dict[str, Any]:
         """The job once it has begun a pass in an attempt."""
         return wait_for(
-            lambda: (job := self.job(job_id))["attempt"] == attempt
-            and job["progress"]
-            and job["progress"]["pass"] >= number
-            and job
+            lambda: (
+                (job := self.job(job_id))["attempt"] == attempt
+                and job["progress"]
+                and job["progress"]["pass"] >= number
+                and job
+            )
         )
 
     def wait_until_ended(self, job_id: str) -> dict[str, Any]:

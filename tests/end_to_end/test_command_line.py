@@ -1,0 +1,194 @@
+"""The command line: what it writes, how it ends, and that it leaves nothing."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+
+import numpy as np
+import pytest
+import zstandard
+
+from service.exports import MODEL_FORMATS
+from tests.end_to_end.service import Processes, wait_for
+from tests.reference.liblinear import liblinear_predict
+
+QUICK = ("--cache", "1MiB", "--tolerance", "0.01")
+ENDLESS = ("--cache", "128KiB", "--tolerance", "none", "--max-passes", "1000000")
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory, text):
+    path = tmp_path_factory.mktemp("data") / "train.svm"
+    path.write_bytes(text)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(processes: Processes):
+    """Neither a process nor a file among the temporary ones, however the command ends."""
+    yield
+    assert not processes.alive()
+    assert not list(processes.temporary.iterdir())
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory, file):
+    """A converged model."""
+    directory = tmp_path_factory.mktemp("model")
+    (directory / "temporary").mkdir()
+    processes = Processes(directory / "temporary")
+    done = processes.run("train", file, *QUICK, "-o", directory / "a.model", text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert "converged (tolerance)" in done.stderr and str(directory / "a.model") in done.stderr
+    return directory / "a.model"
+
+
+def test_predictions_are_printed_and_judged(processes, model, file, problem):
+    X, y = problem
+    done = processes.run("predict", model, file, "--decision-values", text=True)
+    assert done.returncode == 0
+    found = np.array([line.split() for line in done.stdout.splitlines()], float)
+    labels, decision_values = liblinear_predict(model, X)
+    np.testing.assert_array_equal(found[:, 0], labels)
+    np.testing.assert_allclose(found[:, 1], decision_values, rtol=1e-9, atol=1e-12)
+    right = int((labels == y).sum())
+    assert f"({right}/{len(y)})" in done.stderr and f"{right / len(y):.4%}" in done.stderr
+
+
+def test_predictions_go_into_a_file_and_come_from_standard_input(processes, model, text, tmp_path):
+    packed = zstandard.ZstdCompressor().compress(text)
+    done = processes.run("predict", model, "-", "-o", tmp_path / "labels", input=packed)
+    assert (done.returncode, done.stdout) == (0, b"")
+    labels = (tmp_path / "labels").read_text().split()
+    assert len(labels) == 3000 and set(labels) == {"1", "-1"}
+
+
+def test_a_reader_of_the_output_may_leave_early(processes, model, tmp_path):
+    rows = tmp_path / "many.svm"
+    rows.write_bytes(b"1 1:1\n" * 200_000)
+    child = processes.start("predict", model, rows, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert child.stdout.readline() in (b"1\n", b"-1\n")
+    child.stdout.close()
+    assert (child.stderr.read(), child.wait(30)) == (b"", 0)
+    child.stderr.close()
+
+
+def test_a_fixed_pace_makes_the_same_file_twice(processes, file, tmp_path):
+    contents = []
+    for name in ("a.npz", "b.npz"):
+        options = ("--cache", "128KiB", "--pace", "fixed", "--max-passes", 1)
+        assert processes.run("train", file, *options, "-o", tmp_path / name).returncode == 4
+        contents.append((tmp_path / name).read_bytes())
+    assert contents[0] == contents[1]
+    with (tmp_path / "a.npz").open("rb") as opened:
+        assert MODEL_FORMATS["npz"].read(opened).about["spec"]["pace"] == "fixed"
+
+
+def test_json_lines_parse(processes, text, tmp_path):
+    output = tmp_path / "m.json"
+    options = ("--json", "--bias", 1, "--class-weight", "1=2", "--loss", "squared_hinge", "--relative-gap", 0.1)
+    done = processes.run("train", "-", *options, "-o", output, input=text)
+    assert (done.returncode, done.stderr) == (0, b"")
+    *passes, last = [json.loads(line, parse_constant=pytest.fail) for line in done.stdout.splitlines()]
+    assert [record["pass"] for record in passes] == list(range(1, len(passes) + 1))
+    result = last["result"]
+    assert result["passes"] == len(passes) and result["model"] == str(output)
+    assert result["converged"] and result["certificate"]["relative_duality_gap"] >= 0
+    assert (result["spec"]["bias"], result["spec"]["class_weight"]) == (1.0, {"1": 2.0})
+    assert json.loads(output.read_bytes())["bias"] == 1.0
+
+
+def test_not_converged_is_an_exit_code_and_a_model_all_the_same(processes, file, tmp_path):
+    done = processes.run("train", file, "--tolerance", "1e-9", "--max-passes", 1, "-o", tmp_path / "m", text=True)
+    assert done.returncode == 4
+    assert "not converged (max_passes)" in done.stderr and "pass 1: M+ - M-" in done.stderr
+    assert (tmp_path / "m").read_bytes().startswith(b"solver_type")
+
+
+@pytest.mark.parametrize("command", ["train", "predict"])
+def test_a_bad_file_is_named_by_line(processes, model, tmp_path, command):
+    bad, output = tmp_path / "bad.svm", tmp_path / "output"
+    bad.write_bytes(b"1 1:1\n-1 2:1\n1 3:x\n")
+    arguments = {"train": (bad,), "predict": (model, bad)}[command]
+    done = processes.run(command, *arguments, "-o", output, text=True)
+    assert done.returncode == 3
+    assert "line 3" in done.stderr and "[bad_number]" in done.stderr and "Traceback" not in done.stderr
+    assert command == "predict" or not output.exists()
+
+
+USAGE_ERRORS = {
+    "no command": (),
+    "unknown command": ("tain",),
+    "unknown option": ("train", "FILE", "--kernel", "rbf"),
+    "size": ("train", "FILE", "--cache", "lots"),
+    "number": ("train", "FILE", "-C", "one"),
+    "range": ("train", "FILE", "-C", "0"),
+    "not a number": ("train", "FILE", "-C", "nan"),
+    "solver": ("train", "FILE", "--solver", "magic"),
+    "class weight": ("train", "FILE", "--class-weight", "2"),
+    "label": ("train", "FILE", "--class-weight", "2=2", "-o", "OUT"),
+    "small cache": ("train", "FILE", "--cache", "1", "-o", "OUT"),
+    "no file": ("train", "NO/FILE", "-o", "OUT"),
+    "directory": ("train", "/", "-o", "OUT"),
+    "no place for the model": ("train", "FILE", "-o", "OUT/no/such/m"),
+    "no model": ("predict", "NO/FILE", "FILE"),
+}
+
+
+@pytest.mark.parametrize("case", USAGE_ERRORS)
+def test_usage_errors(processes, file, tmp_path, case):
+    names = {"FILE": str(file), "OUT": str(tmp_path / "out")}
+    arguments = [names.get(word, word.replace("OUT/", f"{tmp_path}/")) for word in USAGE_ERRORS[case]]
+    done = processes.run(*arguments, text=True, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr and "Traceback" not in done.stderr and done.stdout == ""
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_file_that_is_none(processes, file):
+    done = processes.run("predict", file, file, text=True)
+    assert done.returncode == 3 and "Traceback" not in done.stderr
+
+
+def test_a_model_that_the_format_cannot_hold_leaves_no_file(processes, tmp_path):
+    (tmp_path / "half.svm").write_bytes(b"0.5 1:1\n-0.5 1:-1\n")
+    done = processes.run("train", tmp_path / "half.svm", "-o", tmp_path / "m", text=True)
+    assert done.returncode == 3 and "npz" in done.stderr
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_an_interrupt_leaves_nothing(processes, file, tmp_path, number):
+    output = tmp_path / "m"
+    child = processes.start("train", file, *ENDLESS, "-o", output, stderr=subprocess.PIPE)
+    assert child.stderr.readline().startswith(b"pass 1")
+    assert len(processes.alive("reader.process")) == len(processes.alive("trainer.process")) == 1
+    child.send_signal(number)
+    rest, code = child.stderr.read(), child.wait(10)
+    child.stderr.close()
+    assert code == 130 and b"Traceback" not in rest
+    assert not output.exists()
+
+
+def test_a_kill_takes_the_children_along(processes, file, tmp_path):
+    child = processes.start("train", file, *ENDLESS, "-o", tmp_path / "m", stderr=subprocess.PIPE)
+    assert child.stderr.readline().startswith(b"pass 1")
+    child.kill()
+    child.wait()
+    child.stderr.close()
+    wait_for(lambda: not processes.alive(), 2)
+    for left in processes.temporary.iterdir():
+        shutil.rmtree(left)  # what was killed cannot tidy up
+
+
+def test_a_dead_process_ends_the_command(processes, file, tmp_path):
+    child = processes.start("train", file, *ENDLESS, "-o", tmp_path / "m", stderr=subprocess.PIPE)
+    assert child.stderr.readline().startswith(b"pass 1")
+    os.kill(processes.one("trainer.process"), signal.SIGKILL)
+    rest, code = child.stderr.read(), child.wait(5)
+    child.stderr.close()
+    assert code == 5
+    assert b"signal 9 [process_died]" in rest and b"Traceback" not in rest

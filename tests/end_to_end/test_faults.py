@@ -1,0 +1,133 @@
+"""Processes that die: the job goes on or says why not, and nothing stays behind."""
+
+import os
+import signal
+import socket
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from service.exports import MODEL_FORMATS
+from tests.end_to_end.conftest import ENDLESS, weights
+from tests.end_to_end.service import Service, wait_for
+
+PASSES = 10  # a second or two
+SPEC = {**ENDLESS, "max_passes": PASSES}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(service) -> bytes:
+    """w of the job SPEC."""
+    return weights(service.model(service.wait_until_ended(service.submit(**SPEC)))).tobytes()
+
+
+@pytest.mark.parametrize("process", ["reader.process", "trainer.process"])
+def test_a_killed_process_costs_an_attempt_and_nothing_else(service, undisturbed, process):
+    job = service.submit(**SPEC)
+    service.wait_for_pass(job, 3)
+    os.kill(service.processes.one(process), signal.SIGKILL)
+    again = wait_for(lambda: (shown := service.job(job))["attempt"] == 2 and shown, 5)
+    assert [step["state"] for step in again["transitions"]][:4] == ["queued", "running", "queued", "running"]
+    ended = service.wait_until_ended(job)
+    assert (ended["state"], ended["attempt"]) == ("succeeded", 2)
+    assert weights(service.model(ended)).tobytes() == undisturbed
+    passes = service.get(f"/v1/jobs/{job}/history")["passes"]
+    assert [record["pass"] for record in passes] == list(range(1, PASSES + 1))
+    assert service.run_directories() == []
+
+
+def test_a_killed_worker_is_followed_by_another(service, undisturbed):
+    job = service.submit(**SPEC)
+    service.wait_for_pass(job, 3)
+    children = service.processes.alive("reader.process") + service.processes.alive("trainer.process")
+    assert len(children) == 2
+    worker = service.processes.one("service.worker")
+    os.kill(worker, signal.SIGKILL)
+    wait_for(lambda: not set(children) & set(service.processes.alive()), 2)
+    wait_for(lambda: set(service.processes.alive("service.worker")) - {worker}, 10)
+    ended = service.wait_until_ended(job)
+    assert (ended["state"], ended["attempt"]) == ("succeeded", 2)
+    assert weights(service.model(ended)).tobytes() == undisturbed
+    assert service.run_directories() == []
+
+
+def test_a_process_that_dies_every_time_fails_the_job(new_service, text):
+    service = new_service(max_attempts=2).start()
+    service.upload("data", text)
+    job = service.submit(**ENDLESS)
+    for attempt in (1, 2):
+        service.wait_for_pass(job, 1, attempt)
+        os.kill(service.processes.one("trainer.process"), signal.SIGKILL)
+    failed = service.wait_until_ended(job)
+    assert (failed["state"], failed["attempt"], failed["model_id"]) == ("failed", 2, None)
+    assert failed["failure"]["code"] == "process_died"
+    assert "trainer" in failed["failure"]["message"] and "signal 9" in failed["failure"]["message"]
+    assert not service.processes.alive("reader.process")
+    assert service.run_directories() == []
+    # It has cost only itself.
+    assert service.wait_until_ended(service.submit(**{**SPEC, "max_passes": 2}))["state"] == "succeeded"
+
+
+def test_a_stopped_process_counts_as_dead(new_service, text):
+    service = new_service(stall_seconds=2).start()
+    service.upload("data", text)
+    job = service.submit(**{**SPEC, "max_passes": 4})
+    for attempt, process in enumerate(("reader.process", "trainer.process"), start=1):
+        service.wait_for_pass(job, 2, attempt)
+        os.kill(service.processes.one(process), signal.SIGSTOP)
+    ended = service.wait_until_ended(job)
+    assert (ended["state"], ended["attempt"]) == ("succeeded", 3)
+
+
+def test_everything_killed_at_once_goes_on_after_a_restart(new_service, text):
+    service: Service = new_service().start()
+    service.upload("data", text)
+    biased = {**SPEC, "max_passes": 1, "bias": 1.0, "class_weight": {"1": 2.0}}
+    done = service.wait_until_ended(service.submit(**biased))
+    models = [service.model(done, name) for name in MODEL_FORMATS]
+    running, waiting = service.submit(**SPEC), service.submit(**{**SPEC, "max_passes": 1})
+    service.wait_for_pass(running, 3)
+    (run,) = service.cache_dir.iterdir()
+    service.signal(signal.SIGKILL)
+    service.wait(5)
+    wait_for(lambda: not service.processes.alive(), 2)
+    assert run.is_dir()
+    (service.data_dir / "models" / "mdl_left").mkdir()
+    service.start()
+    assert service.job(done["id"]) == done
+    assert [service.model(done, name) for name in MODEL_FORMATS] == models
+    ended = service.wait_until_ended(running)
+    assert (ended["state"], ended["attempt"]) == ("succeeded", 2)
+    assert service.wait_until_ended(waiting)["state"] == "succeeded"
+    assert service.run_directories() == []
+    assert not (service.data_dir / "models" / "mdl_left").exists()
+
+
+def test_a_half_upload_does_not_survive_a_kill(new_service, text):
+    service: Service = new_service().start()
+    port = int(service.url.rsplit(":", 1)[1])
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.sendall(b"PUT /v1/datasets/half HTTP/1.1\r\nHost: test\r\nContent-Length: 999999999\r\n\r\n" + text)
+        wait_for(lambda: list(service.data_dir.glob("datasets/.*")))
+        service.signal(signal.SIGKILL)
+        service.wait(5)
+        wait_for(lambda: not service.processes.alive(), 2)
+    service.start()
+    assert service.get("/v1/datasets")["datasets"] == []
+    assert list((service.data_dir / "datasets").iterdir()) == []
+    service.upload("half", text)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_service_that_is_told_to_end_hands_its_job_back(new_service, text, number):
+    service: Service = new_service().start()
+    service.upload("data", text)
+    job = service.submit(**SPEC)
+    service.wait_for_pass(job, 3)
+    service.signal(number)
+    assert service.wait(10) == 0
+    wait_for(lambda: not service.processes.alive(), 1)
+    assert service.run_directories() == []
+    with closing(sqlite3.connect(service.data_dir / "streamsvm.sqlite")) as connection:
+        assert connection.execute("SELECT state FROM jobs WHERE id = ?", (job,)).fetchone() == ("queued",)
