@@ -136,8 +136,12 @@ class Store:
         return self.job(row["id"])
 
     def requeue_job(self, job_id: str) -> None:
-        """Hand a running job back: another attempt will take it."""
+        """Queue a running job once more: another attempt will take it."""
         self._finish(job_id, "queued", {})
+
+    def hand_back_job(self, job_id: str) -> None:
+        """Queue a running job whose worker has to end: the attempt does not count."""
+        self._finish(job_id, "queued", {"attempt": self.job(job_id)["attempt"] - 1})
 
     def finish_job(self, job_id: str, state: str, **columns: Any) -> None:
         """End a job, with any of progress, result, failure, model_id. Its model is on record from now on."""

@@ -3,6 +3,7 @@
 python -m service.worker DATA_DIRECTORY
 """
 
+import errno
 import logging
 import os
 import shutil
@@ -68,7 +69,7 @@ class Worker:
         if self._active is not None:
             record = self._active.record
             self._drop_run(self._active)
-            self._store.requeue_job(record["id"])
+            self._store.hand_back_job(record["id"])
         os.close(self._lock)
 
     def _recover(self) -> None:
@@ -87,22 +88,22 @@ class Worker:
     def _begin(self, record: dict[str, Any], now: float) -> None:
         job_id = record["id"]
         job_dir = self._settings.jobs / job_id
-        job_dir.mkdir(exist_ok=True)
         dataset = self._settings.datasets / record["dataset_id"]
         directory: Path | None = None
         try:
+            job_dir.mkdir(exist_ok=True)
             plan = plan_job(JobSpec(**record["spec"]), read_manifest(dataset))
             directory = self._run_directory(plan, job_id)
             prepare_run(directory, plan, dataset)
             run = Run(directory, job_dir, self._settings.stall_seconds)
+            (job_dir / "run").unlink(missing_ok=True)
+            (job_dir / "run").symlink_to(directory)
             run.start()
         except (ServiceError, StorageError, OSError) as error:
             if directory is not None:
                 shutil.rmtree(directory, ignore_errors=True)
             self._fail(record, _describe(error))
             return
-        (job_dir / "run").unlink(missing_ok=True)
-        (job_dir / "run").symlink_to(directory)
         self._active = _Active(record, plan, run, now)
         _log.info("job %s: attempt %s started", job_id, record["attempt"])
 
@@ -162,7 +163,9 @@ class Worker:
 def _describe(error: Exception) -> dict[str, Any]:
     if isinstance(error, ServiceError | StorageError):
         return {"code": error.code, "message": error.message, "hint": error.hint}
-    return {"code": "out_of_space" if isinstance(error, OSError) else "internal", "message": str(error), "hint": ""}
+    code = "out_of_space" if isinstance(error, OSError) and error.errno == errno.ENOSPC else "io_error"
+    # Not the whole text: it names files of this machine.
+    return {"code": code, "message": getattr(error, "strerror", None) or type(error).__name__, "hint": ""}
 
 
 def _installation(data_dir: Path) -> str:

@@ -98,6 +98,15 @@ def test_the_oldest_job_is_claimed_first_whatever_the_clock_says(store, monkeypa
     assert store.claim_job() is None
 
 
+def test_a_job_handed_back_has_not_used_an_attempt(store):
+    store.add_job(ready_dataset(store), {})
+    claimed = store.claim_job()
+    store.hand_back_job(claimed["id"])
+    handed_back = store.job(claimed["id"])
+    assert (handed_back["state"], handed_back["attempt"]) == ("queued", 0)
+    assert store.claim_job()["attempt"] == 1
+
+
 def test_a_claim_is_an_attempt_and_a_requeued_job_keeps_its_place(store):
     dataset = ready_dataset(store)
     first, second = store.add_job(dataset, {}), store.add_job(dataset, {})
