@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo serve test bench check clean
+.PHONY: setup demo serve test test-slow bench check clean
 
 setup: $(STAMP)
 
@@ -20,7 +20,11 @@ serve: setup
 	$(BIN)/streamsvm serve
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m 'not slow'
+
+# Gigabytes under a memory limit the kernel enforces; a quarter of an hour.
+test-slow: setup
+	$(BIN)/python -m pytest -m slow
 
 bench: setup
 	$(BIN)/python -m tests.bench

@@ -1,0 +1,110 @@
+"""A memory control group (version 1) around a run: the kernel itself counts, and kills what exceeds the limit.
+
+    python -m tests.end_to_end.cgroup GROUP DATASET RUN_DIRECTORY JOB_DIRECTORY SPEC
+
+trains on DATASET with reader and trainer inside the group and prints the result; SPEC is a job in JSON.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from service.jobs import parse_spec
+from service.problem import plan_job
+from service.run import Run, prepare_run
+from storage.dataset import read_manifest
+
+MOUNT = Path("/sys/fs/cgroup/memory")
+_STALL_SECONDS = 120.0
+_POLL_SECONDS = 0.1
+
+
+def own_group() -> Path:
+    """The group of this process: what is made below it stays within the limits already set for it."""
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        # In a container the path may be the host's, and the mount already the container's own group.
+        if "memory" in controllers.split(",") and (MOUNT / path.lstrip("/")).is_dir():
+            return MOUNT / path.lstrip("/")
+    return MOUNT
+
+
+def reason_unusable() -> str | None:
+    """Why no group can be made here, or None."""
+    if not (MOUNT / "memory.limit_in_bytes").exists():
+        return "no version 1 memory control group is mounted"
+    try:
+        MemoryGroup("probe", 1 << 30).remove()
+    except OSError as error:
+        return f"no memory control group can be made: {error.strerror}"
+    return None
+
+
+class MemoryGroup:
+    """A group with a limit. Charged to it: all memory of its processes, tmpfs and page cache included."""
+
+    def __init__(self, name: str, limit_bytes: int) -> None:
+        self.path = own_group() / f"streamsvm-test-{os.getpid()}-{name}"
+        self.path.mkdir()
+        try:
+            (self.path / "memory.limit_in_bytes").write_text(str(limit_bytes))
+            # Nothing may hide in swap.
+            (self.path / "memory.swappiness").write_text("0")
+        except OSError:
+            self.remove()
+            raise
+
+    @property
+    def usage(self) -> int:
+        return self._number("memory.usage_in_bytes")
+
+    @property
+    def peak(self) -> int:
+        return self._number("memory.max_usage_in_bytes")
+
+    @property
+    def times_at_limit(self) -> int:
+        """How often pages had to be taken back before more were given."""
+        return self._number("memory.failcnt")
+
+    @property
+    def oom_kills(self) -> int:
+        return self._pairs("memory.oom_control")["oom_kill"]
+
+    @property
+    def pids(self) -> list[int]:
+        return [int(pid) for pid in (self.path / "cgroup.procs").read_text().split()]
+
+    def stat(self) -> dict[str, int]:
+        """Bytes by kind: rss, cache (with shmem in it), shmem, mapped_file ..."""
+        return self._pairs("memory.stat")
+
+    def remove(self) -> None:
+        """Its processes must have ended."""
+        self.path.rmdir()
+
+    def _number(self, name: str) -> int:
+        return int((self.path / name).read_text())
+
+    def _pairs(self, name: str) -> dict[str, int]:
+        return {key: int(value) for key, value in map(str.split, (self.path / name).read_text().splitlines())}
+
+
+def main(group: Path, dataset: Path, run_directory: Path, job_directory: Path, spec: str) -> None:
+    """Body of the launcher. What it has loaded by now is not charged to the group, what it starts from now on is."""
+    (group / "cgroup.procs").write_text(str(os.getpid()))
+    prepare_run(run_directory, plan_job(parse_spec(json.loads(spec)), read_manifest(dataset)), dataset)
+    run = Run(run_directory, job_directory, _STALL_SECONDS)
+    try:
+        run.start()
+        while not run.poll():
+            time.sleep(_POLL_SECONDS)
+        print(json.dumps(run.result()))
+    finally:
+        run.kill()
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:5]), sys.argv[5])

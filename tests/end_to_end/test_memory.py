@@ -1,0 +1,197 @@
+"""The memory claim: a run on data many times its cache stays within a limit that the kernel enforces."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from reader.ingest import ingest, read_chunks
+from service.settings import Settings
+from storage.dataset import Manifest
+from tests.bench.generate import generate
+from tests.end_to_end.cgroup import MemoryGroup, reason_unusable
+
+MIB = 1 << 20
+CLAIM_BYTES = 640 * MIB
+BYTES_PER_ROW = 8 * 270  # decoded, of generated rows, and rather too few
+LONGEST_SECONDS = 1200
+ROLES = ("reader.process", "trainer.process")
+
+
+@dataclass(frozen=True)
+class Case:
+    """
+    decoded_bytes  least size of the data as the cache would hold it
+    features       length of w, which every process holds besides
+    compiled       False: the processes compile their kernels inside of the group, as on the first run of a machine
+    """
+
+    decoded_bytes: int
+    features: int
+    cache_bytes: int
+    limit_bytes: int
+    compiled: bool
+
+
+CASES = [
+    pytest.param(Case(300 * 10**6, 1 << 20, 32 * MIB, 256 * MIB, True), id="300MB"),
+    pytest.param(Case(2 * 10**9, 1 << 22, 128 * MIB, CLAIM_BYTES, True), id="2GB", marks=pytest.mark.slow),
+    pytest.param(Case(2 * 10**9, 1 << 22, 128 * MIB, CLAIM_BYTES, False), id="2GB-first-run", marks=pytest.mark.slow),
+]
+
+
+@pytest.fixture(scope="module")
+def dataset_of(tmp_path_factory):
+    """Makes datasets, each once; (directory, manifest)."""
+    made = {}
+
+    def make(decoded_bytes: int, features: int) -> tuple[Path, Manifest]:
+        if (decoded_bytes, features) not in made:
+            directory = tmp_path_factory.mktemp("data") / "dataset"
+            made[decoded_bytes, features] = directory, _ingest_generated(directory, decoded_bytes, features)
+        return made[decoded_bytes, features]
+
+    return make
+
+
+@pytest.fixture
+def run_directory():
+    """Where the cache of a service would be: in memory, if there is such a place."""
+    base = Settings(Path()).cache_dir
+    with tempfile.TemporaryDirectory(prefix="streamsvm-test-", dir=base if base.is_dir() else None) as directory:
+        yield Path(directory) / "run"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_run_stays_within_the_limit(case, dataset_of, run_directory, tmp_path, record_property, capsys):
+    reason = reason_unusable()
+    if reason:
+        pytest.skip(reason)
+    dataset, manifest = dataset_of(case.decoded_bytes, case.features)
+    assert manifest.decoded_bytes >= case.decoded_bytes
+    _forget_pages(dataset)
+    group = MemoryGroup("run", case.limit_bytes)
+    try:
+        watch = _Watch(group)
+        outcome = _train(case, group, dataset, run_directory, tmp_path, watch)
+        peak, times_at_limit, oom_kills = group.peak, group.times_at_limit, group.oom_kills
+    finally:
+        group.remove()
+    with capsys.disabled():
+        print(f"\n{watch.describe()}; peak {peak / MIB:.0f} MiB, at the limit {times_at_limit} times")
+    record_property("peak_bytes", peak)
+    record_property("times_at_limit", times_at_limit)
+
+    assert oom_kills == 0
+    assert outcome["passes"] == 2
+    assert 0 <= outcome["certificate"]["relative_duality_gap"] < 1
+    assert peak <= case.limit_bytes
+    # The limit has teeth: with the data in place of the cache the run would not have fitted.
+    assert peak - case.cache_bytes + manifest.decoded_bytes > case.limit_bytes
+    # Pages of libraries are charged to whoever read them first, which was not this group. Even with them it fits.
+    assert peak + watch.library_bytes <= CLAIM_BYTES
+
+
+def _ingest_generated(directory: Path, decoded_bytes: int, features: int) -> Manifest:
+    """A generated dataset whose text is never on disk."""
+    pipe = directory.with_name("text")
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(generate, pipe, rows=decoded_bytes // BYTES_PER_ROW, features=features)
+        with pipe.open("rb") as text:
+            manifest = ingest(read_chunks(text), directory)
+        written.result()
+    return manifest
+
+
+def _forget_pages(dataset: Path) -> None:
+    """Whoever reads a page first pays for it: make that the run."""
+    for block in (dataset / "blocks").iterdir():
+        with block.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _train(case: Case, group: MemoryGroup, dataset: Path, run: Path, tmp_path: Path, watch: "_Watch") -> dict:
+    spec = {"dataset": "data", "cache_bytes": case.cache_bytes, "tolerance": None, "max_passes": 2}
+    (tmp_path / "kernels").mkdir()
+    environment = os.environ if case.compiled else {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
+    launcher = subprocess.Popen(
+        [sys.executable, "-m", "tests.end_to_end.cgroup", group.path, dataset, run, tmp_path, json.dumps(spec)],
+        stdout=subprocess.PIPE,
+        env=environment,
+    )
+    try:
+        end = time.monotonic() + LONGEST_SECONDS
+        while launcher.poll() is None:
+            assert time.monotonic() < end
+            watch.look()
+            time.sleep(0.02)
+        output = launcher.communicate()[0]
+        assert launcher.returncode == 0, (tmp_path / "log").read_text()
+        return json.loads(output)
+    finally:
+        # Its children end with it.
+        launcher.kill()
+        launcher.wait()
+
+
+class _Watch:
+    """What the memory of a group was made of when there was most of it."""
+
+    def __init__(self, group: MemoryGroup) -> None:
+        self._group = group
+        self._usage = 0
+        self._stat: dict[str, int] = {}
+        self._anonymous = dict.fromkeys(ROLES, 0)
+        self._file_pages = dict.fromkeys(ROLES, 0)
+
+    @property
+    def library_bytes(self) -> int:
+        """File pages mapped by both processes; counted twice where they share them."""
+        return sum(self._file_pages.values())
+
+    def look(self) -> None:
+        """Take a sample."""
+        usage = self._group.usage
+        if usage > self._usage:
+            self._usage, self._stat = usage, self._group.stat()
+        for pid in self._group.pids:
+            self._look_at(pid)
+
+    def _look_at(self, pid: int) -> None:
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_text()
+            status = Path(f"/proc/{pid}/status").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            return
+        fields = dict(line.split(":", 1) for line in status.splitlines())
+        for role in ROLES:
+            if role in command and "RssAnon" in fields:
+                self._anonymous[role] = max(self._anonymous[role], _kib(fields["RssAnon"]))
+                self._file_pages[role] = max(self._file_pages[role], _kib(fields["RssFile"]))
+
+    def describe(self) -> str:
+        """A line for people."""
+        shared = self._stat["shmem"] if "shmem" in self._stat else self._stat["mapped_file"]
+        parts = {
+            "private": self._stat["rss"],
+            "cache and state in tmpfs": shared,
+            "file pages": self._stat["cache"] - shared,
+            "kernel": self._usage - self._stat["rss"] - self._stat["cache"],
+            "most private of the reader": self._anonymous["reader.process"],
+            "of the trainer": self._anonymous["trainer.process"],
+            "libraries of both": self.library_bytes,
+        }
+        return ", ".join(f"{name} {size / MIB:.0f} MiB" for name, size in parts.items())
+
+
+def _kib(field: str) -> int:
+    return int(field.split(maxsplit=1)[0]) * 1024
