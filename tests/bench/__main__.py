@@ -71,7 +71,7 @@ def write(lines: list[str]) -> None:
     kept = [section for section in sections if not section.startswith(lines[0] + "\n")]
     position = next((place for place, section in enumerate(sections) if section not in kept), len(kept))
     kept.insert(position, mine)
-    RESULTS.write_text((head + "".join(kept)).rstrip("\n") + "\n")
+    RESULTS.write_text((head.rstrip("\n") + "\n\n" + "".join(kept)).rstrip("\n") + "\n")
 
 
 def main() -> int:
