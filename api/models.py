@@ -7,13 +7,13 @@ from typing import Any, Literal
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
-from service.predictor import Predictor
 
 from api.body import stream
 from api.context import Context
 from service.exports import MODEL_FORMATS
 from service.models import load_model
 from service.prediction import pieces, predict_body
+from service.predictor import Predictor
 from service.settings import Settings
 from service.views import model_view
 
