@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reader.ingest import ingest, read_chunks
+from reader.limits import Limits
 from service.jobs import JobSpec
 from service.models import final_model
 from service.problem import plan_job
@@ -32,7 +33,8 @@ def train_file(file: Path, spec: JobSpec, settings: Settings, index_base: str | 
     """
     with _temporary_directory(None, "streamsvm-") as work:
         with _open(file) as source:
-            ingest(read_chunks(source), work / "dataset", index_base=index_base)
+            limits = Limits(max_bytes=settings.max_upload_bytes, max_features=settings.max_features)
+            ingest(read_chunks(source), work / "dataset", index_base=index_base, limits=limits)
         manifest = read_manifest(work / "dataset")
         plan = plan_job(spec, manifest)
         # The cache belongs into memory, the blocks do not.
