@@ -49,7 +49,8 @@ def run(options: argparse.Namespace) -> int:
         raise FileNotFoundError(errno.ENOENT, "no such directory", str(output.parent))
     show = _JsonLines() if options.json else _TerminalLine() if sys.stderr.isatty() else _Lines()
     spec = parse_spec(_fields(options))
-    print(f"reading {options.file}", file=sys.stderr)
+    if not options.json:
+        print(f"reading {options.file}", file=sys.stderr)
     model = train_file(options.file, spec, Settings.from_environment(), index_base, show)
     pieces = MODEL_FORMATS[format_of(output)].write(model)
     with output.open("wb") as file:

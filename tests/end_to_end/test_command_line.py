@@ -164,6 +164,7 @@ def test_a_model_that_the_format_cannot_hold_leaves_no_file(processes, tmp_path)
 def test_an_interrupt_leaves_nothing(processes, file, tmp_path, number):
     output = tmp_path / "m"
     child = processes.start("train", file, *ENDLESS, "-o", output, stderr=subprocess.PIPE)
+    assert child.stderr.readline().startswith(b"reading ")
     assert child.stderr.readline().startswith(b"pass 1")
     assert len(processes.alive("reader.process")) == len(processes.alive("trainer.process")) == 1
     child.send_signal(number)
@@ -175,6 +176,7 @@ def test_an_interrupt_leaves_nothing(processes, file, tmp_path, number):
 
 def test_a_kill_takes_the_children_along(processes, file, tmp_path):
     child = processes.start("train", file, *ENDLESS, "-o", tmp_path / "m", stderr=subprocess.PIPE)
+    assert child.stderr.readline().startswith(b"reading ")
     assert child.stderr.readline().startswith(b"pass 1")
     child.kill()
     child.wait()
@@ -186,6 +188,7 @@ def test_a_kill_takes_the_children_along(processes, file, tmp_path):
 
 def test_a_dead_process_ends_the_command(processes, file, tmp_path):
     child = processes.start("train", file, *ENDLESS, "-o", tmp_path / "m", stderr=subprocess.PIPE)
+    assert child.stderr.readline().startswith(b"reading ")
     assert child.stderr.readline().startswith(b"pass 1")
     os.kill(processes.one("trainer.process"), signal.SIGKILL)
     rest, code = child.stderr.read(), child.wait(5)
