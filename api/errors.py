@@ -31,7 +31,6 @@ STATUS = {
     "line_too_long": 413,
     "decompressed_too_large": 413,
     "unknown_format": 415,
-    "not_acceptable": 406,
     "internal": 500,
     "corrupt_data": 500,
     "ingest_failed": 500,

@@ -19,9 +19,8 @@ from storage.cache import CacheReader, CacheWriter, Step
 from storage.child import die_with_parent
 from storage.dataset import Dataset
 from storage.plan import plan_cache
-from storage.state import open_state
+from storage.state import CACHE_FILE, open_state
 
-CACHE_FILE = "cache"
 _NAP_SECONDS = 50e-6
 
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-RUN_FILE = "run.json"
+from storage.state import RUN_FILE
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from service.errors import ServiceError
 from service.problem import JobPlan
 from service.progress import read_json
 from storage.child import child_environment
-from storage.state import Control, create_state, open_control
+from storage.state import RUN_FILE, Control, create_state, open_control
 
 _LOG_TAIL_BYTES = 2000
 _COMMANDS = {"reader": "reader.process", "trainer": "trainer.process"}
@@ -23,7 +23,7 @@ def prepare_run(directory: Path, plan: JobPlan, dataset: Path) -> None:
     """Lay out a run directory: state files and run.json."""
     directory.mkdir(parents=True)
     create_state(directory, plan.manifest.n_rows, plan.width)
-    (directory / "run.json").write_text(json.dumps(plan.run_file(str(dataset))))
+    (directory / RUN_FILE).write_text(json.dumps(plan.run_file(str(dataset))))
 
 
 class Run:

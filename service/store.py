@@ -78,10 +78,6 @@ class Store:
         """The record, by name."""
         return self._one("SELECT * FROM datasets WHERE name = ?", name, "dataset")
 
-    def dataset_by_id(self, dataset_id: str) -> dict[str, Any]:
-        """The record, by id."""
-        return self._one("SELECT * FROM datasets WHERE id = ?", dataset_id, "dataset")
-
     def datasets(self) -> list[dict[str, Any]]:
         """All, by name."""
         return self._all("SELECT * FROM datasets ORDER BY name")

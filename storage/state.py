@@ -8,6 +8,9 @@ import numpy as np
 
 from storage.csr import Array
 
+# What else lies in a run directory: what the two processes are told, and the cache they meet in.
+RUN_FILE, CACHE_FILE = "run.json", "cache"
+
 INTEGER, REAL = np.dtype("<i8"), np.dtype("<f8")
 
 # name, type, writer. Eight bytes each, so that a read never sees half of a write.

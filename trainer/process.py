@@ -16,14 +16,12 @@ import numpy as np
 
 from storage.cache import CacheReader
 from storage.child import die_with_parent
-from storage.state import State, open_state
+from storage.state import CACHE_FILE, State, open_state
 from trainer.progress import Progress
 from trainer.settings import TrainerSettings
 from trainer.solvers import SOLVERS
 from trainer.steps import Steps, nap
 from trainer.stop import CONVERGED, stop_reason
-
-CACHE_FILE = "cache"
 
 
 class Trainer:

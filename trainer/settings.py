@@ -4,9 +4,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from storage.state import RUN_FILE
 from trainer.problem import Problem
-
-RUN_FILE = "run.json"
 
 
 @dataclass(frozen=True)

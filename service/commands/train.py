@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, help="LIBSVM text, plain or compressed; - for standard input")
     parser.add_argument("-o", "--output", type=Path, help="LIBLINEAR text, or .npz or .json (default: FILE.model)")
     parser.add_argument("-C", type=float, help="weight of the losses (default: 1)")
-    parser.add_argument("--cache", dest="cache_bytes", type=_size, help="bound on the cache (default: 256MiB)")
+    parser.add_argument("--cache", dest="cache_bytes", type=parse_size, help="bound on the cache (default: 256MiB)")
     parser.add_argument("--solver", help=f"(default: {defaults['solver']})")
     parser.add_argument("--loss", choices=("hinge", "squared_hinge"))
     parser.add_argument("--bias", type=float, help="value of a constant feature (default: none)")
@@ -78,10 +78,6 @@ _NONE = "none"
 
 def _or_none(text: str) -> float | str:
     return _NONE if text == _NONE else float(text)
-
-
-def _size(text: str) -> int:
-    return parse_size(text)
 
 
 def _weight(text: str) -> tuple[str, float]:
