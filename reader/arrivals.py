@@ -1,14 +1,16 @@
-"""What a step brings: the next rows of the pass, those not resident yet packed into fresh segments."""
+"""What a step brings: the next rows of the pass, those that are needed and not resident yet packed into fresh segments."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from reader.stream import Examples, Streamed, part
+from reader.residents import Residents
+from reader.screening import Screening
+from reader.stream import Examples, Streamed
 from storage.csr import Array
 from storage.plan import CachePlan
-from storage.segment import Segment, SegmentBuilder, packed_bytes, room
+from storage.segment import Segment, SegmentBuilder, room
 from storage.state import pass_stamp
 
 
@@ -16,43 +18,51 @@ from storage.state import pass_stamp
 class Arrivals:
     """One step's worth of a pass.
 
-    streamed   all rows of the step, in parts of pieces
-    fresh      packed segments of the rows that were not resident
-    rows       number of rows streamed; `arrived` of them went into fresh segments
+    fresh      packed segments of the rows that were neither resident nor screened
+    rows       number of rows streamed; `screened` of them rest at their bound and go nowhere
+    screened_unvisited  rows screened in the pass so far that had not been visited in it either
+    pass_losses  if the step ends the pass: losses of all its rows at the w published before it
     blocks_begun  in this pass; read_bytes: over all passes
     """
 
     pass_: int
-    streamed: list[Segment] = field(default_factory=list)
     fresh: list[bytes] = field(default_factory=list)
     rows: int = 0
-    arrived: int = 0
-    bytes: int = 0
+    screened: int = 0
+    screened_unvisited: int = 0
+    skipped_bytes: int = 0
     blocks_begun: int = 0
     read_bytes: int = 0
+    pass_losses: float = 0.0
     ends_pass: bool = False
 
 
 class ArrivalSource:
-    """Cuts an endless run of passes into steps.
+    """Cuts an endless run of passes into steps. Rows that go into a fresh segment are marked resident at once."""
 
-    `resident` (n_rows,) bool says what the cache holds; rows that go into a fresh segment are marked at once.
-    `skipped` (n_rows,) uint8 receives the pass's stamp for rows that stream by while resident.
-    """
-
-    def __init__(self, examples: Examples, plan: CachePlan, seed: int, resident: Array, skipped: Array) -> None:
+    def __init__(
+        self, examples: Examples, plan: CachePlan, seed: int, screening: Screening, residents: Residents, visited: Array
+    ) -> None:
         self._examples = examples
         self._plan = plan
         self._seed = seed
-        self._resident = resident
-        self._skipped = skipped
+        self._screening = screening
+        self._residents = residents
+        self._visited = visited
         self._builder = SegmentBuilder(plan.segment_bytes)
         self._pass = 0
         self._pieces: Iterator[Streamed] = iter(())
         self._piece: Segment | None = None
+        self._margins: Array = np.empty(0)
         self._position = 0
         self._blocks_begun = 0
         self._read_bytes = 0
+        self._screened_unvisited = 0
+
+    @property
+    def is_between_passes(self) -> bool:
+        """The next step begins a pass, for which w has to be published."""
+        return self._piece is None
 
     def next_step(self) -> Arrivals:
         """The next step; the first of a pass begins its stream."""
@@ -60,20 +70,25 @@ class ArrivalSource:
             self._begin_pass()
         arrivals = Arrivals(self._pass)
         # Rows that stream by as resident wait for a visit: no more of them than a step of new rows would have.
-        longest = self._plan.fresh_per_step * room(self._plan.segment_bytes)
-        while self._piece is not None and arrivals.bytes < longest and not self._is_full(arrivals):
+        most_skipped = self._plan.fresh_per_step * room(self._plan.segment_bytes)
+        while self._piece is not None and arrivals.skipped_bytes < most_skipped and not self._is_full(arrivals):
             self._take_rows(arrivals, self._piece)
             if self._position == len(self._piece):
                 self._next_piece()
         if not self._builder.is_empty:
             arrivals.fresh.append(self._builder.take())
         arrivals.blocks_begun, arrivals.read_bytes = self._blocks_begun, self._read_bytes
+        arrivals.screened_unvisited = self._screened_unvisited
         arrivals.ends_pass = self._piece is None
+        if arrivals.ends_pass:
+            arrivals.pass_losses = self._screening.losses
         return arrivals
 
     def _begin_pass(self) -> None:
         self._pass += 1
         self._pieces = self._examples.stream(self._seed, self._pass)
+        self._screening.begin_pass()
+        self._screened_unvisited = 0
         self._next_piece()
 
     def _next_piece(self) -> None:
@@ -81,6 +96,7 @@ class ArrivalSource:
         self._piece = streamed.rows if streamed else None
         self._position = 0
         if streamed:
+            self._margins = self._screening.margins(streamed.rows)
             self._blocks_begun = streamed.blocks_begun
             self._read_bytes += streamed.read_bytes
 
@@ -90,16 +106,27 @@ class ArrivalSource:
     def _take_rows(self, arrivals: Arrivals, piece: Segment) -> None:
         """Stream on through the piece until its end or until the segment being built is full."""
         start = self._position
-        is_resident = self._resident[piece.row_id[start:]]
-        new = start + np.flatnonzero(~is_resident)
+        row_id = piece.row_id[start:]
+        is_resident = self._residents.is_resident[row_id]
+        # What has just left the cache may be changing still: alpha is not to be relied on.
+        rests = self._screening.rests(row_id, piece.y[start:], self._margins[start:])
+        is_screened = rests & ~is_resident & ~self._residents.leaving[row_id]
+        new = start + np.flatnonzero(~(is_resident | is_screened))
         added = self._builder.add(piece, new)
         stop = len(piece) if added == len(new) else int(new[added])
         if added < len(new):
             arrivals.fresh.append(self._builder.take())
-        self._resident[piece.row_id[new[:added]]] = True
-        self._skipped[piece.row_id[start:stop][is_resident[: stop - start]]] = pass_stamp(self._pass)
-        arrivals.streamed.append(part(piece, start, stop))
-        arrivals.rows += stop - start
-        arrivals.arrived += added
-        arrivals.bytes += packed_bytes(stop - start, int(piece.indptr[stop] - piece.indptr[start]))
+        taken = stop - start
+        self._residents.is_resident[piece.row_id[new[:added]]] = True
+        self._skip(arrivals, piece, start + np.flatnonzero(is_resident[:taken]))
+        self._screen(arrivals, row_id[:taken][is_screened[:taken]])
+        arrivals.rows += taken
         self._position = stop
+
+    def _skip(self, arrivals: Arrivals, piece: Segment, resident: Array) -> None:
+        self._residents.skipped[piece.row_id[resident]] = pass_stamp(self._pass)
+        arrivals.skipped_bytes += int(piece.row_bytes[resident].sum())
+
+    def _screen(self, arrivals: Arrivals, row_id: Array) -> None:
+        arrivals.screened += len(row_id)
+        self._screened_unvisited += int(np.count_nonzero(self._visited[row_id] != pass_stamp(self._pass)))

@@ -41,6 +41,11 @@ class Objective:
         at_rest = ((alpha == 0.0) & (G >= 0.0)) | ((alpha == upper) & (G <= 0.0))
         return np.where(at_rest, 0.0, G)
 
+    def rests(self, y: Array, m: Array, alpha: Array, slack: float) -> Array:
+        """Whether a row is at a bound and its gradient holds it there by more than `slack`, (n_rows,) bool."""
+        at_zero = (alpha == 0.0) & (m - 1.0 > slack)
+        return at_zero | ((alpha == self._C(y)) & (m - 1.0 < -slack)) if self.loss == "hinge" else at_zero
+
     def dual_curvature(self, y: Array, alpha: Array) -> float:
         """What the squared hinge takes from the dual: sum_i alpha_i^2 / (4 C_i); 0 for the hinge."""
         return 0.0 if self.loss == "hinge" else float(np.sum(alpha * alpha / (4.0 * self._C(y))))

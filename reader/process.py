@@ -11,8 +11,9 @@ import numpy as np
 
 from reader.arrivals import Arrivals, ArrivalSource
 from reader.certificate import CertificatePass
-from reader.objective import Objective, margins
+from reader.objective import Objective
 from reader.residents import Residents
+from reader.screening import Screening
 from reader.settings import ReaderSettings
 from reader.stream import Examples
 from storage.cache import CacheReader, CacheWriter, Step
@@ -37,13 +38,15 @@ class Reader:
         self._cache = CacheWriter(run / CACHE_FILE, self._plan)
         self._residents = Residents(self._cache, self._plan, self._state, settings.eviction, settings.seed)
         self._source = ArrivalSource(
-            self._examples, self._plan, settings.seed, self._residents.is_resident, self._residents.skipped
+            self._examples,
+            self._plan,
+            settings.seed,
+            Screening(self._objective, self._state, settings.screening),
+            self._residents,
+            self._state.visited,
         )
         self._next_id = 1
         self._number = 0
-        self._losses = 0.0
-        self._starts_pass = True
-        self._w_is_zero = True
         self._arrivals: Arrivals | None = None
 
     def cache_reader(self) -> CacheReader:
@@ -57,15 +60,19 @@ class Reader:
         """
         control = self._state.control
         control["reader_heartbeat"] = time.monotonic()
-        if control["training_done"]:
+        if control["certificates_wanted"] > control["certificates_made"]:
             self._certify()
             return True
+        is_behind = control["started_step"] < self._number
         if self._arrivals is None:
+            # The w of a pass is published when the trainer begins the last step of the pass before.
+            if is_behind and self._source.is_between_passes:
+                return False
             self._arrivals = self._source.next_step()
             return True
         # One step ahead and no more: the scores that decide what leaves are those of the step before the
         # trainer's, which makes the choice independent of the clock.
-        if control["started_step"] < self._number:
+        if is_behind:
             return False
         if self._commit(self._arrivals):
             self._arrivals = None
@@ -80,7 +87,6 @@ class Reader:
         if eviction is None:
             self._commit_pause(arrivals.pass_)
             return False
-        self._add_losses(arrivals)
         repacked, fresh = self._with_ids(eviction.repacked), self._with_ids(arrivals.fresh)
         self._residents.advance(eviction.retired, repacked, fresh)
         self._number += 1
@@ -88,8 +94,10 @@ class Reader:
             number=self._number,
             pass_=arrivals.pass_,
             rows=arrivals.rows,
+            screened=arrivals.screened,
+            screened_unvisited=arrivals.screened_unvisited,
             ends_pass=arrivals.ends_pass,
-            pass_losses=self._losses,
+            pass_losses=arrivals.pass_losses,
             fresh=tuple(fresh),
             resident=tuple(segment_id for segment_id in self._residents.segments if segment_id not in fresh),
         )
@@ -105,6 +113,8 @@ class Reader:
             number=self._number,
             pass_=pass_,
             rows=self._residents.rows,
+            screened=0,
+            screened_unvisited=0,
             ends_pass=False,
             pass_losses=0.0,
             fresh=(),
@@ -112,16 +122,6 @@ class Reader:
         )
         self._cache.commit(step, {}, [])
         self._state.control["committed_step"] = self._number
-
-    def _add_losses(self, arrivals: Arrivals) -> None:
-        """The streaming certificate: losses of every row of the pass at the w published before it began."""
-        if self._starts_pass:
-            self._losses = 0.0
-            self._w_is_zero = not self._state.w.any()
-        self._starts_pass = arrivals.ends_pass
-        for rows in arrivals.streamed:
-            m = np.zeros(len(rows)) if self._w_is_zero else margins(rows, self._state.w)
-            self._losses += self._objective.losses(rows.y, m)
 
     def _with_ids(self, segments: list[bytes]) -> dict[int, bytes]:
         first = self._next_id
@@ -133,6 +133,7 @@ class Reader:
         control["pass"] = arrivals.pass_
         control["block"] = arrivals.blocks_begun
         control["rows_streamed"] += arrivals.rows
+        control["rows_screened"] += arrivals.screened
         control["read_bytes"] = arrivals.read_bytes
         control["resident_rows"] = self._residents.rows
         control["resident_bytes"] = len(self._residents.segments) * self._plan.segment_bytes
@@ -147,12 +148,12 @@ class Reader:
             state.control["reader_heartbeat"] = time.monotonic()
         for name, value in vars(certificate.result()).items():
             state.control[f"final_{name}"] = value
-        state.control["certified"] = 1
+        state.control["certificates_made"] += 1
 
     @property
     def is_finished(self) -> bool:
-        """The certificate is written: nothing is left to do."""
-        return bool(self._state.control["certified"])
+        """Nothing is left to do."""
+        return bool(self._state.control["training_done"])
 
     def note_wait(self, seconds: float) -> None:
         """Count time spent waiting for the trainer."""

@@ -16,6 +16,7 @@ class ReaderSettings:
     loss                  "hinge" or "squared_hinge"
     bias                  value of a constant feature added to every row, or None
     eviction              "score" or "paper"
+    screening             slack beyond which a row that rests at its bound is left out of a pass, or None
     """
 
     dataset: str
@@ -26,6 +27,7 @@ class ReaderSettings:
     bias: float | None
     cache_bytes: int
     eviction: str
+    screening: float | None
     seed: int
 
     @classmethod

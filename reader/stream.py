@@ -7,7 +7,7 @@ import numpy as np
 
 from reader.order import block_order, piece_order
 from storage.block import Piece
-from storage.csr import INDEX, VALUE, Array
+from storage.csr import INDEX, VALUE
 from storage.dataset import Dataset
 from storage.segment import OFFSET, ROW_ID, SIGN, Segment
 
@@ -82,11 +82,3 @@ def _with_constant(examples: Segment, column: int, value: float) -> Segment:
         values=np.insert(examples.values, ends, VALUE.type(value)),
     )
 
-
-def part(examples: Segment, start: int, stop: int) -> Segment:
-    """Rows start to stop, without copying: `indices` and `values` stay whole, `indptr` points into them."""
-    rows: slice = slice(start, stop)
-    pointers: Array = examples.indptr[start : stop + 1]
-    return Segment(
-        examples.row_id[rows], examples.y[rows], examples.Qii[rows], pointers, examples.indices, examples.values
-    )

@@ -33,6 +33,7 @@ class JobSpec(BaseModel):
     relative_gap      stop at a certified (P - D) / P <= relative_gap; null: never
     cache_bytes       bound on the cache file
     eviction          "score", or "paper" for the rule of the StreamSVM paper
+    screening         rows that rest at their bound by more than this slack stay out of the cache; null: none do
     pace              "fixed" makes the same model to the byte at every run
     updates_per_row   coordinate updates for each row read
     """
@@ -52,6 +53,7 @@ class JobSpec(BaseModel):
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
     cache_bytes: Annotated[int, Field(ge=1, le=1 << 44)] = 256 << 20
     eviction: Literal["score", "paper"] = "score"
+    screening: Annotated[Finite, Field(ge=0)] | None = 0.1
     pace: Literal["adaptive", "fixed"] = "adaptive"
     updates_per_row: Annotated[Positive, Field(le=1000)] = 2.0
     labels: Annotated[dict[str, str], Field(max_length=64)] = {}

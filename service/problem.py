@@ -49,6 +49,8 @@ class JobPlan:
             "positive": self.positive,
             "bias": spec.bias,
             "cache_bytes": spec.cache_bytes,
+            # The paper's rule looks at every row itself.
+            "screening": spec.screening if spec.eviction == "score" else None,
         }
         trainer = {
             **shared,

@@ -81,8 +81,8 @@ def _live_progress(settings: Settings, record: dict[str, Any], control: Control)
 
 
 def _phase(control: Control) -> str:
-    if control["certified"]:
-        return "exporting"
     if control["training_done"]:
+        return "exporting"
+    if control["certificates_wanted"] > control["certificates_made"]:
         return "certifying"
     return "training" if control["committed_step"] else "starting"

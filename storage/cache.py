@@ -22,6 +22,8 @@ _STEP = np.dtype(
         ("number", "<i8"),
         ("pass", "<i8"),
         ("rows", "<i8"),
+        ("screened", "<i8"),
+        ("screened_unvisited", "<i8"),
         ("ends_pass", "<i8"),
         ("pass_losses", "<f8"),
         ("fresh", "<i8"),
@@ -37,6 +39,8 @@ class Step:
     number       counts the commits of an attempt, from 1
     pass_        pass over the data it belongs to, from 1
     rows         rows streamed for it, those already resident included
+    screened     of these, rows that rest at their bound and were kept out of the cache
+    screened_unvisited  rows screened in the pass so far and not visited in it otherwise
     ends_pass    it is the last of its pass
     pass_losses  if so, the sum of the losses of all rows of the pass at the w published before it
     fresh        ids of the segments with rows that have just been read, never visited in the cache
@@ -46,6 +50,8 @@ class Step:
     number: int
     pass_: int
     rows: int
+    screened: int
+    screened_unvisited: int
     ends_pass: bool
     pass_losses: float
     fresh: tuple[int, ...]
@@ -64,9 +70,13 @@ class CacheWriter:
 
     def read(self, segment_id: int) -> Segment:
         """A copy-free view, valid until the next `commit`."""
+        return self.read_all([segment_id])[0]
+
+    def read_all(self, segment_ids: list[int]) -> list[Segment]:
+        """Copy-free views, valid until the next `commit`."""
         with self._environment.begin(buffers=True) as transaction:
             # No commit can run meanwhile: this process is the only writer, so the pages stay as they are.
-            return view(_get(transaction, _key(segment_id)))
+            return [view(_get(transaction, _key(segment_id))) for segment_id in segment_ids]
 
     def commit(self, step: Step, added: dict[int, bytes], removed: list[int]) -> None:
         """Make `step` the one readers see next. Raises CacheFull when the file would outgrow `cache_bytes`."""
@@ -90,8 +100,14 @@ class CacheWriter:
     def _record(self, step: Step) -> bytes:
         ids = np.array([*step.fresh, *step.resident], "<i8")
         header = np.array(
-            [(step.number, step.pass_, step.rows, step.ends_pass, step.pass_losses, len(step.fresh), len(ids))], _STEP
-        )
+            [
+                (
+                    step.number, step.pass_, step.rows, step.screened, step.screened_unvisited,
+                    step.ends_pass, step.pass_losses, len(step.fresh), len(ids),
+                )
+            ],
+            _STEP,
+        )  # fmt: skip
         # Always of one size, as everything in this file is: mixed sizes would fragment its free list.
         return (header.tobytes() + ids.tobytes()).ljust(self._step_bytes, b"\0")
 
@@ -146,6 +162,8 @@ def _parse(record: memoryview) -> Step:
         number=int(header["number"]),
         pass_=int(header["pass"]),
         rows=int(header["rows"]),
+        screened=int(header["screened"]),
+        screened_unvisited=int(header["screened_unvisited"]),
         ends_pass=bool(header["ends_pass"]),
         pass_losses=float(header["pass_losses"]),
         fresh=tuple(ids[:fresh].tolist()),

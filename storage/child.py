@@ -11,8 +11,12 @@ PARENT_VARIABLE = "STREAMSVM_PARENT_PID"
 
 
 def child_environment() -> dict[str, str]:
-    """Environment for a child that calls `die_with_parent`."""
-    return {**os.environ, PARENT_VARIABLE: str(os.getpid())}
+    """Environment for a child that calls `die_with_parent`.
+
+    Linear algebra with one thread, unless asked otherwise: threads that spin between short products take the cores from
+    the processes that work.
+    """
+    return {"OPENBLAS_NUM_THREADS": "1", **os.environ, PARENT_VARIABLE: str(os.getpid())}
 
 
 def die_with_parent() -> None:

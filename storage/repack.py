@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from storage.csr import Array
+from storage.repack_kernel import best_rows
 
 
 @dataclass(frozen=True)
@@ -16,13 +17,17 @@ class Candidates:
     """Rows of the segments that may be retired, segment after segment.
 
     segment (n,) int    number of the row's segment among the candidates, not decreasing
-    score   (n,) float  highest leaves first; -inf stays as long as there is room at all, +inf leaves in any case
+    score   (n,) float32 highest leaves first; -inf stays as long as there is room at all, +inf leaves in any case
     bytes   (n,) int    packed size of the row
     """
 
     segment: Array
     score: Array
     bytes: Array
+
+    def of(self, rows: Array) -> "Candidates":
+        """Some of them, by position."""
+        return Candidates(self.segment[rows], self.score[rows], self.bytes[rows])
 
 
 @dataclass(frozen=True)
@@ -51,27 +56,26 @@ def plan_repack(candidates: Candidates, n_segments: int, to_free: int, most_reti
     sizes = candidates.bytes.astype(np.float64)
     lost = float(np.sum(sizes**2) / max(np.sum(sizes), 1.0))
     usable = max(segment_room - lost, segment_room / 2)
-    by_score = np.argsort(candidates.score)
 
-    worth = _best_rows(candidates, by_score, (n_segments - to_free) * usable)
-    worth_bytes = np.bincount(candidates.segment[worth], candidates.bytes[worth], n_segments)
-    emptiest = np.argsort(worth_bytes)
-    retired = emptiest[: _enough(worth_bytes[emptiest], to_free, most_retired, usable)]
+    _, worth = _best_rows(candidates, n_segments, (n_segments - to_free) * usable)
+    emptiest = np.argsort(worth)
+    retired = emptiest[: _enough(worth[emptiest], to_free, most_retired, usable)]
 
     is_retired = np.zeros(n_segments, bool)
     is_retired[retired] = True
-    of_retired = is_retired[candidates.segment]
-    best_of_retired = by_score[of_retired[by_score]]
-    kept = _best_rows(candidates, best_of_retired, (len(retired) - to_free) * usable)
-    return Repack(np.sort(retired), kept, worth_bytes)
+    of_retired = np.flatnonzero(is_retired[candidates.segment])
+    best, _ = _best_rows(candidates.of(of_retired), n_segments, (len(retired) - to_free) * usable)
+    kept = np.zeros(n_rows, bool)
+    kept[of_retired[best]] = True
+    return Repack(np.sort(retired), kept, worth)
 
 
-def _best_rows(candidates: Candidates, by_score: Array, room: float) -> Array:
-    """Mask of the first rows in `by_score` that fit into `room` bytes and may stay."""
-    mask = np.zeros(len(candidates.score), bool)
-    fitting = by_score[np.cumsum(candidates.bytes[by_score]) <= room]
-    mask[fitting[candidates.score[fitting] < np.inf]] = True
-    return mask
+def _best_rows(candidates: Candidates, n_segments: int, room: float) -> tuple[Array, Array]:
+    """Mask of the rows of lowest score that fit into `room` bytes and may stay; their bytes by segment."""
+    chosen, worth = np.empty(len(candidates.score), bool), np.zeros(n_segments)
+    bits = np.ascontiguousarray(candidates.score, np.float32).view(np.int32)
+    best_rows(bits, candidates.bytes, candidates.segment, room, chosen, worth)
+    return chosen, worth
 
 
 def _enough(worth_bytes: Array, to_free: int, most_retired: int, usable: float) -> int:

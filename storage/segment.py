@@ -33,6 +33,11 @@ def room(segment_bytes: int) -> int:
     return segment_bytes - _FIXED
 
 
+def most_rows(segment_bytes: int) -> int:
+    """Rows without values that fit in a segment of the given size."""
+    return room(segment_bytes) // _PER_ROW
+
+
 @dataclass(frozen=True)
 class Segment:
     """Views of a segment's columns, or arrays of the same shape.
@@ -72,15 +77,15 @@ class SegmentBuilder:
     """Collects rows until a segment of `segment_bytes` is full. One builder is used for many segments."""
 
     def __init__(self, segment_bytes: int) -> None:
-        self._segment_bytes = segment_bytes
         self._room = room(segment_bytes)
-        most_rows, most_values = self._room // _PER_ROW, self._room // _PER_VALUE
-        self._row_id = np.empty(most_rows, ROW_ID)
-        self._y = np.empty(most_rows, SIGN)
-        self._Qii = np.empty(most_rows, NORM)
-        self._indptr = np.zeros(most_rows + 1, OFFSET)
+        rows, most_values = most_rows(segment_bytes), self._room // _PER_VALUE
+        self._row_id = np.empty(rows, ROW_ID)
+        self._y = np.empty(rows, SIGN)
+        self._Qii = np.empty(rows, NORM)
+        self._indptr = np.zeros(rows + 1, OFFSET)
         self._indices = np.empty(most_values, INDEX)
         self._values = np.empty(most_values, VALUE)
+        self._unused = memoryview(bytes(segment_bytes))
         self._rows = 0
 
     @property
@@ -111,8 +116,8 @@ class SegmentBuilder:
             self._y[:rows],
         )
         self._rows = 0
-        data = b"".join([header.data, *(column.data for column in columns)])
-        return data.ljust(self._segment_bytes, b"\0")
+        rest = self._unused[: self._room - packed_bytes(rows, nnz)]
+        return b"".join([header.data, *(column.data for column in columns), rest])
 
 
 def _layout(rows: int, nnz: int) -> tuple[tuple[np.dtype, int], ...]:

@@ -21,6 +21,7 @@ CONTROL = (
     ("pass", INTEGER, "reader"),  # pass being streamed, from 1
     ("block", INTEGER, "reader"),  # blocks of the pass streamed so far
     ("rows_streamed", INTEGER, "reader"),  # over all passes
+    ("rows_screened", INTEGER, "reader"),  # of these, kept out of the cache because they rest at their bound
     ("read_bytes", INTEGER, "reader"),
     ("resident_rows", INTEGER, "reader"),
     ("resident_bytes", INTEGER, "reader"),
@@ -32,7 +33,7 @@ CONTROL = (
     ("final_M_plus", REAL, "reader"),
     ("final_M_minus", REAL, "reader"),
     ("final_w_error", REAL, "reader"),  # |w - sum_i alpha_i y_i x_i| / |w|
-    ("certified", INTEGER, "reader"),
+    ("certificates_made", INTEGER, "reader"),
     # trainer
     ("trainer_heartbeat", REAL, "trainer"),
     ("started_step", INTEGER, "trainer"),  # last step whose snapshot it has taken
@@ -45,6 +46,7 @@ CONTROL = (
     ("dual_objective", REAL, "trainer"),
     ("primal_bound", REAL, "trainer"),
     ("free_rows", INTEGER, "trainer"),
+    ("certificates_wanted", INTEGER, "trainer"),  # at the published w; nothing changes until it is made
     ("training_done", INTEGER, "trainer"),
     # worker
     ("stop", INTEGER, "worker"),  # a person asked for an end after the running pass

@@ -30,6 +30,7 @@ class Trainer:
     def __init__(self, run: Path, cache: CacheReader, wait: Callable[[], object] = nap) -> None:
         self._settings = TrainerSettings.read(run)
         self._state = open_state(run, self._settings.n_rows, self._settings.width)
+        self._wait = wait
         self._began = time.monotonic()
         # Private memory, not a mapping: the kernel jumps about in w, and huge pages make that cheaper.
         self._w = np.zeros(self._settings.width)
@@ -45,17 +46,19 @@ class Trainer:
         settings = self._settings
         elapsed = time.monotonic() - self._began
         out_of_time = settings.max_seconds is not None and elapsed >= settings.max_seconds
-        self.stop_reason = stop_reason(
-            progress, settings.tolerance, settings.relative_gap, settings.max_passes, out_of_time
-        )
+        rule = settings.relative_gap, settings.max_passes, out_of_time
+        self.stop_reason = stop_reason(progress, settings.tolerance, *rule)
+        if self.stop_reason == "tolerance" and not self._holds_at_once():
+            self.stop_reason = stop_reason(progress, None, *rule)
         if self.stop_reason is None and self._state.control["stop"]:
             self.stop_reason = "stopped"
         return _report(progress, self._state, elapsed)
 
     def shutdown(self) -> None:
-        """Publish the final w and let the reader certify it."""
+        """Have the final w certified."""
         self._passes.close()
-        self._steps.publish(self._w)
+        if self.stop_reason != "tolerance":
+            self._certify()
         self._state.control["training_done"] = 1
 
     def result(self) -> dict:
@@ -78,10 +81,20 @@ class Trainer:
             },
         }
 
-    @property
-    def is_certified(self) -> bool:
-        """The reader has finished the certificate pass."""
-        return bool(self._state.control["certified"])
+    def _holds_at_once(self) -> bool:
+        """Whether M+ - M- <= tolerance for all rows at one w: a pass meets them at a moving one, and not the screened."""
+        self._certify()
+        control = self._state.control
+        return bool(control["final_M_plus"] - control["final_M_minus"] <= self._settings.tolerance)
+
+    def _certify(self) -> None:
+        """Publish w and wait until the reader has certified it."""
+        control = self._state.control
+        self._steps.publish(self._w)
+        control["certificates_wanted"] += 1
+        while control["certificates_made"] < control["certificates_wanted"]:
+            control["trainer_heartbeat"] = time.monotonic()
+            self._wait()
 
     def _show(self, progress: Progress) -> None:
         control = self._state.control
@@ -92,7 +105,7 @@ class Trainer:
 
 def _report(progress: Progress, state: State, elapsed: float) -> dict:
     fields = {name.rstrip("_").lower(): value for name, value in asdict(progress).items()}
-    reader = ("rows_streamed", "resident_rows", "resident_bytes", "evicted_rows")
+    reader = ("rows_streamed", "rows_screened", "resident_rows", "resident_bytes", "evicted_rows")
     waits = ("reader_wait_seconds", "trainer_wait_seconds")
     return {
         **fields,
@@ -116,9 +129,6 @@ def main(run: Path) -> None:
     while trainer.stop_reason is None:
         print(json.dumps(trainer.step()), flush=True)
     trainer.shutdown()
-    while not trainer.is_certified:
-        control["trainer_heartbeat"] = time.monotonic()
-        time.sleep(1e-3)
     print(json.dumps({"result": trainer.result()}), flush=True)
     cache.close()
 

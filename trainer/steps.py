@@ -79,10 +79,10 @@ class Steps:
         self._mark_visited()
         return np.flatnonzero(self._state.visited[row_id] != self._stamp).astype(np.int32)
 
-    def count_unvisited(self) -> int:
-        """Rows of the whole problem not visited in this pass. At the end of a pass only."""
+    def count_unvisited(self, step: Step) -> int:
+        """Rows of the whole problem not visited in the pass that `step` ends, neither here nor by the reader."""
         self._mark_visited()
-        return int(np.count_nonzero(self._state.visited != self._stamp))
+        return int(np.count_nonzero(self._state.visited != self._stamp)) - step.screened_unvisited
 
     def publish(self, w: Array) -> None:
         """Let the reader see this w."""

@@ -25,6 +25,11 @@ class Tally:
         self._curvature += curvature
         self._free_rows += freed
 
+    def add_screened(self, rows: int) -> None:
+        """Rows the reader found resting at their bounds: looked at, with projected gradient 0."""
+        if rows:
+            self.add(0, 0.0, 0.0, 0.0, 0)
+
     def finish_pass(self, pass_: int, rows_unvisited: int, primal: float) -> Progress:
         """Close the pass; `primal` is P at the w published before it."""
         # P holds for every w, so the least one seen bounds the optimum.

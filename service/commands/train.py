@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-seconds", type=float)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--eviction", choices=("score", "paper"))
+    parser.add_argument("--screening", type=_or_none, help="slack of resting rows left out, or none (default: 0.1)")
     parser.add_argument("--pace", choices=("adaptive", "fixed"))
     parser.add_argument("--updates-per-row", type=float, help=f"(default: {defaults['updates_per_row']})")
     parser.add_argument("--class-weight", type=_weight, action="append", metavar="LABEL=WEIGHT")
@@ -65,7 +66,7 @@ def _fields(options: argparse.Namespace) -> dict[str, Any]:
         for name in JobSpec.model_fields
         if name != "class_weight" and getattr(options, name, None) is not None
     }
-    for name in ("tolerance", "relative_gap"):
+    for name in ("tolerance", "relative_gap", "screening"):
         if given.get(name) == _NONE:
             given[name] = None
     if options.class_weight:

@@ -2,8 +2,8 @@
 
 from numba import njit
 
-from storage.csr import Array
-from trainer.kernels.prefetch import prefetch
+from storage.csr import LARGE_W, Array, dot
+from storage.prefetch_kernel import prefetch
 
 # Problem     min over 0 <= alpha_i <= U_i of  1/2 |w|^2 + sum D_i alpha_i^2 / 2 - sum alpha_i,  w = sum alpha_i y_i x_i
 # Source      Hsieh, Chang, Lin, Keerthi, Sundararajan (ICML 2008), Algorithm 1; StreamSVM (KDD 2012), section 3
@@ -45,13 +45,14 @@ def visit_rows(
 ) -> tuple[float, float, float, int]:
     M_plus, M_minus, curvature, freed = -float("inf"), float("inf"), 0.0, 0
     count = order.shape[0]
+    prefetches = w.shape[0] > LARGE_W
     for k in range(count):
         if k + ROWS_AHEAD < count:
             ahead = indptr[order[k + ROWS_AHEAD]]
             prefetch(indices, ahead)
             prefetch(values, ahead)
             prefetch(alpha, row_id[order[k + ROWS_AHEAD]])
-        if k + 1 < count:
+        if prefetches and k + 1 < count:
             for j in range(indptr[order[k + 1]], indptr[order[k + 1] + 1]):
                 prefetch(w, indices[j])
         position = order[k]
@@ -61,10 +62,7 @@ def visit_rows(
         U, D = (U_positive, D_positive) if sign > 0.0 else (U_negative, D_negative)
         a = alpha[i]
 
-        dot = 0.0
-        for j in range(start, end):
-            dot += w[indices[j]] * float(values[j])
-        m = sign * dot
+        m = sign * dot(indices, values, start, end, w)
         G = m - 1.0 + D * a
 
         PG = G

@@ -52,11 +52,12 @@ def streamsvm(
             pass_ = step.pass_
             # From (seed, pass): a pass can be repeated without those before it.
             rng = np.random.default_rng((settings.seed, _TRAINER_STREAM, pass_))
-        owed += settings.updates_per_row * step.rows - rule.begin(step, rng)
+        tally.add_screened(step.screened)
+        owed += settings.updates_per_row * step.rows - step.screened - rule.begin(step, rng)
         while owed > 0:
             owed -= rule.visit_some(rng)
         if step.ends_pass:
             rule.end_pass()
-            yield tally.finish_pass(pass_, steps.count_unvisited(), steps.primal(step))
+            yield tally.finish_pass(pass_, steps.count_unvisited(step), steps.primal(step))
         while settings.pace == "adaptive" and not steps.is_next_ready:
             rule.visit_some(rng)
