@@ -1,17 +1,18 @@
-"""What a step brings: the next rows of the pass, those that are needed and not resident yet packed into fresh segments."""
+"""What a step brings: the next rows of the pass; those that are needed and not resident yet go into fresh segments."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from reader.arrivals_kernel import account, classify
 from reader.residents import Residents
 from reader.screening import Screening
 from reader.stream import Examples, Streamed
 from storage.csr import Array
 from storage.plan import CachePlan
-from storage.segment import Segment, SegmentBuilder, room
-from storage.state import pass_stamp
+from storage.segment import Segment, SegmentBuilder, packed_bytes, room
+from storage.state import State, pass_stamp
 
 
 @dataclass
@@ -41,14 +42,14 @@ class ArrivalSource:
     """Cuts an endless run of passes into steps. Rows that go into a fresh segment are marked resident at once."""
 
     def __init__(
-        self, examples: Examples, plan: CachePlan, seed: int, screening: Screening, residents: Residents, visited: Array
+        self, examples: Examples, plan: CachePlan, seed: int, screening: Screening, residents: Residents, state: State
     ) -> None:
         self._examples = examples
         self._plan = plan
         self._seed = seed
         self._screening = screening
         self._residents = residents
-        self._visited = visited
+        self._state = state
         self._builder = SegmentBuilder(plan.segment_bytes)
         self._pass = 0
         self._pieces: Iterator[Streamed] = iter(())
@@ -105,28 +106,27 @@ class ArrivalSource:
 
     def _take_rows(self, arrivals: Arrivals, piece: Segment) -> None:
         """Stream on through the piece until its end or until the segment being built is full."""
-        start = self._position
+        start, books = self._position, self._residents
         row_id = piece.row_id[start:]
-        is_resident = self._residents.is_resident[row_id]
-        # What has just left the cache may be changing still: alpha is not to be relied on.
-        rests = self._screening.rests(row_id, piece.y[start:], self._margins[start:])
-        is_screened = rests & ~is_resident & ~self._residents.leaving[row_id]
-        new = start + np.flatnonzero(~(is_resident | is_screened))
+        kind, new = np.empty(len(row_id), np.uint8), np.empty(len(row_id), np.int64)
+        count = classify(
+            row_id, piece.y[start:], self._margins[start:], *self._screening.limits,
+            books.is_resident, books.leaving, self._state.alpha, kind, new,
+        )  # fmt: skip
+        new = new[:count] + start
         added = self._builder.add(piece, new)
-        stop = len(piece) if added == len(new) else int(new[added])
-        if added < len(new):
+        stop = len(piece) if added == count else int(new[added])
+        if added < count:
             arrivals.fresh.append(self._builder.take())
-        taken = stop - start
-        self._residents.is_resident[piece.row_id[new[:added]]] = True
-        self._skip(arrivals, piece, start + np.flatnonzero(is_resident[:taken]))
-        self._screen(arrivals, row_id[:taken][is_screened[:taken]])
-        arrivals.rows += taken
+        self._account(arrivals, row_id[: stop - start], kind, piece.indptr[start:])
         self._position = stop
 
-    def _skip(self, arrivals: Arrivals, piece: Segment, resident: Array) -> None:
-        self._residents.skipped[piece.row_id[resident]] = pass_stamp(self._pass)
-        arrivals.skipped_bytes += int(piece.row_bytes[resident].sum())
-
-    def _screen(self, arrivals: Arrivals, row_id: Array) -> None:
-        arrivals.screened += len(row_id)
-        self._screened_unvisited += int(np.count_nonzero(self._visited[row_id] != pass_stamp(self._pass)))
+    def _account(self, arrivals: Arrivals, row_id: Array, kind: Array, indptr: Array) -> None:
+        books = self._residents
+        screened, unvisited, nnz, resident = account(
+            row_id, kind, indptr, pass_stamp(self._pass), books.is_resident, books.skipped, self._state.visited
+        )
+        arrivals.rows += len(row_id)
+        arrivals.screened += screened
+        arrivals.skipped_bytes += packed_bytes(resident, nnz)
+        self._screened_unvisited += unvisited

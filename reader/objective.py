@@ -41,10 +41,10 @@ class Objective:
         at_rest = ((alpha == 0.0) & (G >= 0.0)) | ((alpha == upper) & (G <= 0.0))
         return np.where(at_rest, 0.0, G)
 
-    def rests(self, y: Array, m: Array, alpha: Array, slack: float) -> Array:
-        """Whether a row is at a bound and its gradient holds it there by more than `slack`, (n_rows,) bool."""
-        at_zero = (alpha == 0.0) & (m - 1.0 > slack)
-        return at_zero | ((alpha == self._C(y)) & (m - 1.0 < -slack)) if self.loss == "hinge" else at_zero
+    @property
+    def upper(self) -> tuple[float, float]:
+        """Upper bounds on alpha_i for y_i = +1 and -1."""
+        return (self.C_positive, self.C_negative) if self.loss == "hinge" else (np.inf, np.inf)
 
     def dual_curvature(self, y: Array, alpha: Array) -> float:
         """What the squared hinge takes from the dual: sum_i alpha_i^2 / (4 C_i); 0 for the hinge."""

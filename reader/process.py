@@ -7,8 +7,6 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
-
 from reader.arrivals import Arrivals, ArrivalSource
 from reader.certificate import CertificatePass
 from reader.objective import Objective
@@ -43,7 +41,7 @@ class Reader:
             settings.seed,
             Screening(self._objective, self._state, settings.screening),
             self._residents,
-            self._state.visited,
+            self._state,
         )
         self._next_id = 1
         self._number = 0
@@ -118,7 +116,7 @@ class Reader:
             ends_pass=False,
             pass_losses=0.0,
             fresh=(),
-            resident=self._residents.segments,
+            resident=tuple(self._residents.segments),
         )
         self._cache.commit(step, {}, [])
         self._state.control["committed_step"] = self._number
@@ -136,7 +134,7 @@ class Reader:
         control["rows_screened"] += arrivals.screened
         control["read_bytes"] = arrivals.read_bytes
         control["resident_rows"] = self._residents.rows
-        control["resident_bytes"] = len(self._residents.segments) * self._plan.segment_bytes
+        control["resident_bytes"] = self._residents.n_segments * self._plan.segment_bytes
         control["evicted_rows"] += evicted
         control["committed_step"] = self._number
 

@@ -9,14 +9,15 @@ from reader.residents_kernel import gather
 from storage.cache import CacheWriter
 from storage.csr import Array
 from storage.plan import CachePlan
-from storage.repack import Candidates, plan_repack
+from storage.repack import Candidates, appraise, choose_segments, usable_room
 from storage.segment import ROW_ID, SegmentBuilder, most_rows, room, view
 from storage.state import State, pass_stamp
 
-# To rank more rows than this at every step would cost more than it gains. The segments looked at are then those that
-# had the least worth keeping when last looked at (new ones never were), and some others, since scores change.
-_ROWS_TO_RANK = 1 << 15
-_FEWEST_CANDIDATES = 64
+# What the rows of a segment are worth is looked up again when it is new, and now and then, since scores change: to look
+# at all of them at every step would cost more than it gains.
+_LOOKED_AT = 0.25
+_FEWEST_LOOKED_AT = 64
+_MOST_ROWS_LOOKED_AT = 1 << 15
 
 _NO_STAMP = -1
 
@@ -47,7 +48,6 @@ class Residents:
         self._rng = np.random.default_rng((seed, RESIDENTS))
         self._builder = SegmentBuilder(plan.segment_bytes)
         self._slots = _Slots(plan)
-        self._fresh: set[int] = set()  # segments of the last step: their rows have no score yet
         self._left = np.empty(0, ROW_ID)
         self.rows = 0
         self.is_resident = np.zeros(len(state.alpha), bool)
@@ -55,59 +55,62 @@ class Residents:
         self.skipped = np.zeros(len(state.alpha), np.uint8)
 
     @property
-    def segments(self) -> tuple[int, ...]:
-        """Ids of the live segments, the oldest first."""
-        return tuple(self._slots.of)
+    def segments(self) -> list[int]:
+        """Ids of the live segments."""
+        return self._slots.ids[self._slots.live].tolist()
+
+    @property
+    def n_segments(self) -> int:
+        """Number of live segments."""
+        return int(np.count_nonzero(self._slots.live))
 
     def make_room(self, arriving: int, pass_: int) -> Eviction | None:
         """Choose what leaves so that `arriving` more segments find room. Its rows are no longer resident.
 
         None if that cannot be done yet, because rows that wait for their visit would have to leave.
         """
-        to_free = len(self._slots.of) + arriving - self._plan.most_live
+        to_free = self.n_segments + arriving - self._plan.most_live
         if to_free <= 0:
             self._note_left(np.empty(0, ROW_ID))
             return Eviction([], [], self._left)
-        ids = self._candidates()
-        slots = self._slots.numbers(ids)
-        candidates = self._rule(self._look_up(slots, pass_), self._rng)
+        slots = self._slots.scored
+        usable = self._appraise(slots, to_free, pass_)
         most_retired = max(self._plan.most_retired, to_free)
-        plan = plan_repack(candidates, len(slots), to_free, most_retired, room(self._plan.segment_bytes))
-        self._slots.worth[slots] = plan.worth
-        retired = [ids[k] for k in plan.retired.tolist()]
-        ends = np.cumsum(self._slots.rows[slots])
-        picked = [np.flatnonzero(plan.kept[ends[k] - self._slots.rows[slots[k]] : ends[k]]) for k in plan.retired]
-        repacked, evicted = self._pack(retired, picked, len(retired) - to_free)
+        retired = slots[np.sort(choose_segments(self._slots.worth[slots], to_free, most_retired, usable))]
+        rows = self._look_up(retired, pass_)
+        kept, _ = appraise(rows, len(retired), (len(retired) - to_free) * usable)
+        ends = np.cumsum(self._slots.rows[retired])
+        picked = [np.flatnonzero(mask) for mask in np.split(kept, ends[:-1])]
+        repacked, evicted = self._pack(self._slots.ids[retired].tolist(), picked, len(retired) - to_free)
         if self._protects and self._must_wait(evicted, pass_).any():
             return None
         self._note_left(evicted)
-        return Eviction(retired, repacked, evicted)
+        return Eviction(self._slots.ids[retired].tolist(), repacked, evicted)
 
     def advance(self, retired: list[int], repacked: dict[int, bytes], fresh: dict[int, bytes]) -> None:
         """Note what a commit changed."""
-        for segment_id in retired:
-            self._slots.remove(segment_id)
-        for segment_id, data in {**repacked, **fresh}.items():
-            self._slots.put(segment_id, data)
-        self.rows += int(self._slots.rows[self._slots.numbers(list(fresh))].sum())
-        self._fresh = set(fresh)
+        self._slots.advance(retired, repacked, fresh)
+        self.rows = int(self._slots.rows[self._slots.live].sum())
 
     def _note_left(self, evicted: Array) -> None:
         self.leaving[self._left] = False
         self.leaving[evicted] = True
         self.is_resident[evicted] = False
-        self.rows -= len(evicted)
         self._left = evicted
 
-    def _candidates(self) -> list[int]:
-        """Segments that may be retired: not those of the last step."""
-        scored = [segment_id for segment_id in self._slots.of if segment_id not in self._fresh]
-        most = max(_FEWEST_CANDIDATES, _ROWS_TO_RANK * len(scored) // max(1, self.rows))
-        if len(scored) <= most:
-            return scored
-        by_worth = np.argsort(self._slots.worth[self._slots.numbers(scored)], kind="stable").tolist()
-        others = self._rng.choice(by_worth[most * 3 // 4 :], most // 4, replace=False)
-        return [scored[k] for k in (*by_worth[: most * 3 // 4], *others.tolist())]
+    def _appraise(self, slots: Array, to_free: int, pass_: int) -> float:
+        """Find out what the new ones of the slots are worth, and some others; returns the usable room of a segment."""
+        table = self._slots
+        most = _MOST_ROWS_LOOKED_AT * len(slots) // max(1, self.rows)
+        others = slots[~table.is_new[slots]]
+        some = min(len(others), max(_FEWEST_LOOKED_AT, min(most, int(_LOOKED_AT * len(others)))))
+        looked_at = np.concatenate((slots[table.is_new[slots]], self._rng.permutation(others)[:some]))
+        rows = self._look_up(looked_at, pass_)
+        usable = usable_room(rows.bytes, room(self._plan.segment_bytes))
+        share = len(looked_at) / len(slots)
+        _, table.worth[looked_at] = appraise(rows, len(looked_at), (len(slots) - to_free) * usable * share)
+        table.is_new[looked_at] = False
+        return usable
 
     def _look_up(self, slots: Array, pass_: int) -> Candidates:
         """The rows of the slots; those that wait for a visit stay as long as there is room at all."""
@@ -119,7 +122,7 @@ class Residents:
             state.score, self.skipped, state.visited, pass_stamp(pass_) if self._protects else _NO_STAMP,
             found.segment, found.score, found.bytes,
         )  # fmt: skip
-        return found
+        return self._rule(found, self._rng)
 
     def _must_wait(self, row_id: Array, pass_: int) -> Array:
         """Rows that streamed by in this pass as resident and have not been visited in it yet."""
@@ -147,35 +150,37 @@ class Residents:
 class _Slots:
     """A table of the rows of live segments, a line for each.
 
-    of      segment id -> line, the oldest segment first
-    rows    (n_slots,) number of rows; row_id, bytes (n_slots, most_rows): the rows and their packed sizes
-    worth   (n_slots,) bytes of rows worth keeping, when last looked at
+    ids, live, fresh (n_slots,)  id of the segment, whether there is one, whether the last step brought it
+    rows             (n_slots,)  its number of rows; row_id, bytes (n_slots, most_rows): the rows, their packed sizes
+    worth, is_new    (n_slots,)  bytes of rows worth keeping when last looked at, whether it never was
     """
 
     def __init__(self, plan: CachePlan) -> None:
         # Only what is written to takes memory; few segments are full of the shortest rows.
         shape = plan.most_live, most_rows(plan.segment_bytes)
-        self.of: dict[int, int] = {}
-        self._free = list(range(plan.most_live))
+        self.ids = np.zeros(plan.most_live, np.int64)
+        self.live, self.fresh, self.is_new = (np.zeros(plan.most_live, bool) for _ in range(3))
         self.rows = np.zeros(plan.most_live, np.int64)
         self.row_id = np.empty(shape, np.int32)
         self.bytes = np.empty(shape, np.int32)
         self.worth = np.zeros(plan.most_live)
 
-    def numbers(self, segment_ids: list[int]) -> Array:
-        """Lines of the segments, (k,) int64."""
-        return np.fromiter((self.of[segment_id] for segment_id in segment_ids), np.int64, len(segment_ids))
+    @property
+    def scored(self) -> Array:
+        """Lines of the segments that may be retired: those of the last step have no scores yet."""
+        return np.flatnonzero(self.live & ~self.fresh)
 
-    def put(self, segment_id: int, data: bytes) -> None:
-        slot = self.of[segment_id] = self._free.pop()
-        segment = view(data)
-        self.rows[slot] = len(segment)
-        self.row_id[slot, : len(segment)] = segment.row_id
-        self.bytes[slot, : len(segment)] = segment.row_bytes
-        self.worth[slot] = 0.0
-
-    def remove(self, segment_id: int) -> None:
-        self._free.append(self.of.pop(segment_id))
+    def advance(self, retired: list[int], repacked: dict[int, bytes], fresh: dict[int, bytes]) -> None:
+        self.live[np.isin(self.ids, retired)] = False
+        self.fresh[:] = False
+        for slot, (segment_id, data) in zip(np.flatnonzero(~self.live), {**repacked, **fresh}.items(), strict=False):
+            self.ids[slot] = segment_id
+            self.live[slot] = self.is_new[slot] = True
+            self.fresh[slot] = segment_id in fresh
+            segment = view(data)
+            self.rows[slot] = len(segment)
+            self.row_id[slot, : len(segment)] = segment.row_id
+            self.bytes[slot, : len(segment)] = segment.row_bytes
 
 
 def _by_score(rows: Candidates, _rng: np.random.Generator) -> Candidates:

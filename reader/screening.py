@@ -36,8 +36,8 @@ class Screening:
         self.losses += self._objective.losses(rows.y, m)
         return m
 
-    def rests(self, row_id: Array, y: Array, m: Array) -> Array:
-        """Whether each row (n,) has nothing to do, by its margin and its alpha as it is now."""
-        if self._slack is None or self._is_zero:
-            return np.zeros(len(row_id), bool)
-        return self._objective.rests(y, m, self._state.alpha[row_id], self._slack)
+    @property
+    def limits(self) -> tuple[float, float, float]:
+        """Slack (negative: nothing is screened) and the upper bounds on alpha for y = +1 and -1."""
+        slack = -1.0 if self._slack is None or self._is_zero else self._slack
+        return slack, *self._objective.upper

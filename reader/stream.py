@@ -81,4 +81,3 @@ def _with_constant(examples: Segment, column: int, value: float) -> Segment:
         indices=np.insert(examples.indices, ends, INDEX.type(column)),
         values=np.insert(examples.values, ends, VALUE.type(value)),
     )
-

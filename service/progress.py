@@ -33,7 +33,15 @@ def progress(
     if not page["finished_passes"]:
         figures = {name: value if name in ("pass", "block", "blocks") else None for name, value in figures.items()}
     figures = {name: value if value is not None and math.isfinite(value) else None for name, value in figures.items()}
-    counted = ("rows_streamed", "rows_screened", "read_bytes", "resident_rows", "resident_bytes", "evicted_rows", "updates")
+    counted = (
+        "rows_streamed",
+        "rows_screened",
+        "read_bytes",
+        "resident_rows",
+        "resident_bytes",
+        "evicted_rows",
+        "updates",
+    )
     return {
         **figures,
         **{name: page[name] for name in counted},

@@ -1,5 +1,7 @@
 """Choosing the best of many rows without sorting them, the inner loop of `repack`."""
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -10,12 +12,12 @@ _END = 1 << 32  # above every key
 
 
 @njit(cache=True, nogil=True)
-def key(bits: int) -> int:
-    """A float32's bits (as int32) to an integer in 0 .. 2^32 - 1 of the same order."""
+def key(bits: Any) -> Any:
+    """A float32's bits (an int32, widened) to an integer in 0 .. 2^32 - 1 of the same order."""
     return (bits ^ ((bits >> 31) & 0x7FFFFFFF)) + 0x80000000
 
 
-# best_rows(bits (n,) int32: scores (float32), size (n,) bytes, segment (n,), room, chosen (n,) bool, worth (segments,)):
+# best_rows(bits (n,) int32: scores (float32), size, segment (n,), room, chosen (n,) bool, worth (n_segments,)):
 # chooses the rows of lowest score that fit into `room` bytes, the first of equals first and never one of score +inf.
 # Fills `chosen` and adds the bytes of the chosen rows to `worth` by segment. Selection by radix: eleven, eleven and ten
 # bits of the key, each time inside the one interval in which the room runs out.

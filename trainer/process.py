@@ -48,7 +48,7 @@ class Trainer:
         out_of_time = settings.max_seconds is not None and elapsed >= settings.max_seconds
         rule = settings.relative_gap, settings.max_passes, out_of_time
         self.stop_reason = stop_reason(progress, settings.tolerance, *rule)
-        if self.stop_reason == "tolerance" and not self._holds_at_once():
+        if self.stop_reason == "tolerance" and self._certified_gap() > (settings.tolerance or 0.0):
             self.stop_reason = stop_reason(progress, None, *rule)
         if self.stop_reason is None and self._state.control["stop"]:
             self.stop_reason = "stopped"
@@ -81,11 +81,10 @@ class Trainer:
             },
         }
 
-    def _holds_at_once(self) -> bool:
-        """Whether M+ - M- <= tolerance for all rows at one w: a pass meets them at a moving one, and not the screened."""
+    def _certified_gap(self) -> float:
+        """M+ - M- of all rows at one w: a pass meets them at a moving one, and leaves screened ones out."""
         self._certify()
-        control = self._state.control
-        return bool(control["final_M_plus"] - control["final_M_minus"] <= self._settings.tolerance)
+        return self._state.control["final_M_plus"] - self._state.control["final_M_minus"]
 
     def _certify(self) -> None:
         """Publish w and wait until the reader has certified it."""

@@ -4,86 +4,76 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage.repack import Candidates, plan_repack
+from storage.repack import Candidates, appraise, choose_segments, usable_room
 
 ROOM = 1000
 
 
+def by_sorting(rows, room):
+    """What `appraise` chooses, the slow way: best first, for as long as they fit; the rest of a score may be split."""
+    order = np.argsort(rows.score, kind="stable")
+    used = np.cumsum(rows.bytes[order])
+    return order[(used <= room) & (rows.score[order] < np.inf)]
+
+
 @st.composite
-def cases(draw):
-    """(candidates, n_segments, to_free, most_retired), every segment at most full."""
+def rows_of_segments(draw):
+    """Rows of some segments, with scores of all kinds, many of them equal."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    n_segments = draw(st.integers(2, 25))
-    longest = draw(st.sampled_from([20, 200, 1000]))
-    segments, sizes = [], []
-    for segment in range(n_segments):
-        left = ROOM if rng.random() < 0.7 else int(rng.integers(20, ROOM + 1))
-        while left >= 17:
-            size = int(min(left, rng.integers(17, max(18, longest))))
-            segments.append(segment)
-            sizes.append(size)
-            left -= size
-    score = rng.normal(size=len(sizes))
-    score[rng.random(len(sizes)) < draw(st.sampled_from([0, 0.1, 0.9]))] = np.inf
-    score[rng.random(len(sizes)) < draw(st.sampled_from([0, 0.1, 0.9]))] = -np.inf
-    to_free = draw(st.integers(1, max(1, n_segments // 2)))
-    most_retired = draw(st.integers(to_free, 3 * to_free))
-    return Candidates(np.array(segments), score, np.array(sizes)), n_segments, to_free, most_retired
+    n_rows, n_segments = draw(st.integers(0, 300)), draw(st.integers(1, 25))
+    score = rng.normal(size=n_rows) * 10.0 ** rng.integers(-30, 30, n_rows)
+    score = np.where(rng.random(n_rows) < draw(st.sampled_from([0, 0.5])), np.round(score), score)
+    score[rng.random(n_rows) < draw(st.sampled_from([0, 0.1, 0.9]))] = np.inf
+    score[rng.random(n_rows) < draw(st.sampled_from([0, 0.1, 0.9]))] = -np.inf
+    segment = np.sort(rng.integers(0, n_segments, n_rows)).astype(np.int32)
+    sizes = rng.integers(17, draw(st.sampled_from([18, 60, 1000])), n_rows).astype(np.int32)
+    return Candidates(segment, score.astype(np.float32), sizes), n_segments
 
 
 @settings(max_examples=300, deadline=None)
-@given(cases())
-def test_frees_what_was_asked_and_keeps_the_best(case):
-    candidates, n_segments, to_free, most_retired = case
-    plan = plan_repack(candidates, n_segments, to_free, most_retired, ROOM)
-    retired = plan.retired.tolist()
-    assert to_free <= len(retired) <= most_retired
-    assert len(set(retired)) == len(retired)
-    assert set(retired) <= set(range(n_segments))
-    of_retired = np.isin(candidates.segment, plan.retired)
-    kept, dropped = plan.kept, of_retired & ~plan.kept
-    assert not np.any(kept & ~of_retired)
-    assert candidates.bytes[kept].sum() <= (len(retired) - to_free) * ROOM
-    assert not np.any(candidates.score[kept] == np.inf)
-    # Whatever stays is worth no less than whatever leaves: -inf first.
-    if kept.any() and dropped.any():
-        assert candidates.score[kept].max() <= candidates.score[dropped].min()
+@given(rows_of_segments(), st.floats(0, 1.2))
+def test_the_best_rows_are_chosen_as_if_sorted(case, share):
+    rows, n_segments = case
+    room = share * rows.bytes.sum()
+    best, worth = appraise(rows, n_segments, room)
+    assert rows.bytes[best].sum() <= room
+    assert not np.any(rows.score[best] == np.inf)
+    assert np.array_equal(worth, np.bincount(rows.segment[best], rows.bytes[best], n_segments))
+    # Whatever stays is worth no less than whatever leaves, and no more leaves than has to.
+    if best.any() and not best.all():
+        assert rows.score[best].max() <= rows.score[~best].min()
+    chosen = by_sorting(rows, room)
+    assert rows.bytes[best].sum() >= rows.bytes[chosen].sum() - rows.bytes.max(initial=0)
+    assert np.all(best[chosen] | (rows.score[chosen] == rows.score[best].max(initial=-np.inf)))
 
 
-@settings(max_examples=100, deadline=None)
-@given(cases())
-def test_what_must_wait_stays_if_there_is_room(case):
-    candidates, n_segments, to_free, _ = case
-    waits = candidates.score == -np.inf
-    plan = plan_repack(candidates, n_segments, to_free, n_segments, ROOM)
-    # The room that is counted on: a segment less a row, but at least half of it.
-    if candidates.bytes[waits].sum() <= (n_segments - to_free) * ROOM / 2:
-        left = np.isin(candidates.segment, plan.retired) & ~plan.kept
-        assert not np.any(left & waits)
-
-
-def test_nothing_to_free_changes_nothing():
-    candidates = Candidates(np.zeros(3, int), np.full(3, np.inf), np.full(3, 20))
-    for to_free in (0, -2):
-        plan = plan_repack(candidates, 1, to_free, 3, ROOM)
-        assert len(plan.retired) == 0
-        assert not plan.kept.any()
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.floats(0, ROOM), min_size=2, max_size=60), st.data())
+def test_enough_segments_and_no_more_are_retired(worth, data):
+    worth = np.array(worth)
+    to_free = data.draw(st.integers(1, len(worth) - 1))
+    most = data.draw(st.integers(to_free, len(worth)))
+    retired = choose_segments(worth, to_free, most, ROOM)
+    assert to_free <= len(retired) <= most
+    assert len(set(retired.tolist())) == len(retired)
+    others = np.setdiff1d(np.arange(len(worth)), retired)
+    assert worth[retired].max() <= worth[others].min(initial=np.inf)
+    if len(retired) < most:
+        assert worth[retired].sum() <= (len(retired) - to_free) * ROOM
+    if len(retired) > to_free:
+        assert worth[retired[:-1]].sum() > (len(retired) - 1 - to_free) * ROOM
 
 
 def test_empty_segments_are_retired_first():
-    # Of the segments 0 to 3, the second and the last have nothing worth keeping.
-    segment = np.repeat(np.arange(4), 10)
-    score = np.where(np.isin(segment, [1, 3]), np.inf, -1.0)
-    plan = plan_repack(Candidates(segment, score, np.full(40, 90)), 4, 2, 4, ROOM)
-    assert plan.retired.tolist() == [1, 3]
-    assert not plan.kept.any()
+    assert sorted(choose_segments(np.array([900.0, 0.0, 800.0, 0.0]), 2, 4, ROOM).tolist()) == [1, 3]
 
 
 def test_rows_are_gathered_when_no_segment_is_empty():
-    # Every second row is worth keeping: two segments become one.
-    segment = np.repeat(np.arange(4), 10)
-    score = np.where(np.arange(40) % 2, 1.0, -1.0)
-    plan = plan_repack(Candidates(segment, score, np.full(40, 90)), 4, 1, 3, ROOM)
-    of_retired = np.isin(segment, plan.retired)
-    assert len(plan.retired) >= 2
-    assert plan.kept[of_retired & (score < 0)].all()
+    # Half of each is worth keeping: two segments become one.
+    assert len(choose_segments(np.full(4, 450.0), 1, 3, ROOM)) == 2
+
+
+def test_room_lost_at_the_end_of_a_segment_is_about_a_row():
+    assert usable_room(np.full(10, 90), ROOM) == ROOM - 90
+    assert usable_room(np.array([20] * 10 + [900]), ROOM) == ROOM / 2
+    assert usable_room(np.empty(0, np.int32), ROOM) == ROOM

@@ -1,0 +1,66 @@
+"""Sorting the rows of a piece into resident, screened and new, the inner loops of `arrivals`."""
+
+from numba import njit
+
+from storage.csr import Array
+
+NEW, RESIDENT, SCREENED = 0, 1, 2
+
+# classify(row_id, y, m (n,): a piece's rows and their margins, slack, U_positive, U_negative,
+#          is_resident, leaving (n_rows,) bool, alpha (n_rows,), kind (n,) uint8, new (n,) int64):
+# what becomes of each row. A row that is at a bound while its gradient m - 1 holds it there by more than `slack` is
+# SCREENED, but not if it has just left the cache: alpha may be changing still. Fills `kind`, lists the positions of
+# the NEW rows in `new` and returns their number. slack < 0: no row is screened.
+
+
+@njit(cache=True, nogil=True)
+def classify(
+    row_id: Array,
+    y: Array,
+    m: Array,
+    slack: float,
+    U_positive: float,
+    U_negative: float,
+    is_resident: Array,
+    leaving: Array,
+    alpha: Array,
+    kind: Array,
+    new: Array,
+) -> int:
+    count = 0
+    for k in range(row_id.shape[0]):
+        i = row_id[k]
+        kind[k] = NEW
+        if is_resident[i]:
+            kind[k] = RESIDENT
+        elif slack >= 0.0 and abs(m[k] - 1.0) > slack and not leaving[i]:
+            bound = 0.0 if m[k] > 1.0 else U_positive if y[k] > 0 else U_negative
+            if alpha[i] == bound:
+                kind[k] = SCREENED
+        new[count] = k
+        count += kind[k] == NEW
+    return count
+
+
+# account(row_id, kind, indptr (n + 1,), stamp, is_resident, skipped, visited (n_rows,)): enters the n rows in the
+# books: NEW ones are resident now, RESIDENT ones have streamed by in the pass `stamp`.
+# Returns (rows screened, those of them not visited in the pass, non-zeros of the resident rows, resident rows).
+
+
+@njit(cache=True, nogil=True)
+def account(
+    row_id: Array, kind: Array, indptr: Array, stamp: int, is_resident: Array, skipped: Array, visited: Array
+) -> tuple[int, int, int, int]:
+    screened = unvisited = nnz = resident = 0
+    for k in range(row_id.shape[0]):
+        i = row_id[k]
+        if kind[k] == NEW:
+            is_resident[i] = True
+        elif kind[k] == RESIDENT:
+            skipped[i] = stamp
+            nnz += indptr[k + 1] - indptr[k]
+            resident += 1
+        else:
+            screened += 1
+            unvisited += visited[i] != stamp
+    return screened, unvisited, nnz, resident
