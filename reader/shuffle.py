@@ -12,7 +12,7 @@ import numpy as np
 
 from storage.block import BlockInfo, BlockWriter
 from storage.csr import INDEX, INDPTR, VALUE, Array, Rows, copy_rows
-from storage.dataset import block_path, first_rows
+from storage.dataset import block_path
 from storage.segment import packed_bytes
 
 BUCKETS = 256
@@ -41,6 +41,7 @@ class Shuffler:
         self._buckets = [_Bucket() for _ in range(BUCKETS)]
         self._encoder = ThreadPoolExecutor(1)
         self._pending: list[Future] = []
+        self._next_row = 0
         (directory / "blocks").mkdir(parents=True)
 
     def add(self, rows: Rows) -> None:
@@ -62,9 +63,7 @@ class Shuffler:
                 self._flush(number, bucket)
         self._wait(0)
         self._encoder.shutdown()
-        writers = [bucket.writer for bucket in self._buckets if bucket.writer is not None]
-        starts = first_rows(writer.rows for writer in writers)
-        return tuple(writer.finish(start) for writer, start in zip(writers, starts, strict=True))
+        return tuple(bucket.writer.finish() for bucket in self._buckets if bucket.writer is not None)
 
     def abandon(self) -> None:
         """Stop the encoder; what is staged is of no use."""
@@ -80,7 +79,9 @@ class Shuffler:
     def _flush(self, number: int, bucket: _Bucket) -> None:
         if bucket.writer is None:
             bucket.writer = BlockWriter(block_path(self._directory, number), self._dataset, number)
-        self._pending.append(self._encoder.submit(bucket.writer.append, bucket.take()))
+        rows = bucket.take()
+        self._pending.append(self._encoder.submit(bucket.writer.append, rows, self._next_row))
+        self._next_row += len(rows)
         self._wait(_MOST_PENDING)
 
     def _wait(self, most: int) -> None:

@@ -5,6 +5,9 @@
 A block grows by appending pieces while a dataset is read in, so that a row's block can be chosen at random with little
 memory; header and index are written last. Manifest -> header and index -> piece -> column: each level holds the
 checksum of the next, so a block that is damaged, exchanged for another or left from an older dataset is always noticed.
+
+Rows are numbered over the whole dataset in the order in which its pieces are appended, whatever their blocks: a piece
+knows the id of its first row for good when it is written.
 """
 
 import os
@@ -20,7 +23,7 @@ from storage.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows, squared_norms
 from storage.errors import CorruptData, UnknownVersion
 
 MAGIC = b"SSVMBLK\n"
-VERSION = 1
+VERSION = 2
 
 HEADER = np.dtype(
     [
@@ -41,6 +44,7 @@ COLUMNS = ("label", "Qii", "length", "indices", "values")
 INDEX_ENTRY = np.dtype(
     [
         ("offset", "<u8"),
+        ("first_row", "<u8"),
         ("rows", "<u4"),
         ("nnz", "<u4"),
         ("column_bytes", "<u4", (len(COLUMNS),)),
@@ -56,7 +60,6 @@ NORM = np.dtype("<f8")
 class BlockInfo:
     """What the manifest holds of a block. `checksum` covers header and index, and through them every byte."""
 
-    first_row: int
     rows: int
     nnz: int
     bytes: int
@@ -84,21 +87,19 @@ class BlockWriter:
         self._block = block
         self._entries: list[tuple] = []
         self._offset = HEADER.itemsize
-        self.rows = 0
         path.write_bytes(bytes(HEADER.itemsize))
 
-    def append(self, rows: Rows) -> None:
-        """Encode and write one piece."""
+    def append(self, rows: Rows, first_row: int) -> None:
+        """Encode and write one piece, whose rows have the ids from `first_row` on."""
         columns = _encode(rows)
         data = b"".join(columns)
         with self._path.open("ab") as file:
             file.write(data)
         sizes = tuple(len(column) for column in columns)
-        self._entries.append((self._offset, len(rows), rows.nnz, sizes, zlib.crc32(data)))
+        self._entries.append((self._offset, first_row, len(rows), rows.nnz, sizes, zlib.crc32(data)))
         self._offset += len(data)
-        self.rows += len(rows)
 
-    def finish(self, first_row: int) -> BlockInfo:
+    def finish(self) -> BlockInfo:
         """Write index and header; the block is complete but not yet durable."""
         index = np.array(self._entries, INDEX_ENTRY)
         header = np.zeros((), HEADER)
@@ -112,7 +113,6 @@ class BlockWriter:
             file.seek(self._offset)
             file.write(index.tobytes())
         return BlockInfo(
-            first_row=first_row,
             rows=int(header["rows"]),
             nnz=int(header["nnz"]),
             bytes=self._offset + index.nbytes,
@@ -127,7 +127,6 @@ class BlockReader:
         self._file = file
         self._info = info
         self._index = self._read_index()
-        self._first_rows = info.first_row + np.concatenate(([0], np.cumsum(self._index["rows"][:-1], dtype=np.int64)))
 
     def __len__(self) -> int:
         return len(self._index)
@@ -149,7 +148,7 @@ class BlockReader:
         if zlib.crc32(data) != entry["checksum"]:
             raise CorruptData(f"piece {number} has a wrong checksum")
         rows, norms = _decode(data, entry)
-        return Piece(rows, norms, int(self._first_rows[number]))
+        return Piece(rows, norms, int(entry["first_row"]))
 
     def _read_index(self) -> Array:
         raw = self._file.read(HEADER.itemsize)
