@@ -24,7 +24,7 @@ from reader.parsers import READERS
 from reader.shuffle import Shuffler
 from storage.child import die_with_parent
 from storage.csr import Rows
-from storage.dataset import Manifest, publish_dataset
+from storage.dataset import Manifest, publish_dataset, staged_path
 
 _READ_BYTES = 1 << 20
 _MOST_LABELS = 10_000
@@ -41,15 +41,16 @@ def ingest(
 ) -> Manifest:
     """Read `chunks`, plain or compressed, and publish the dataset `final`.
 
-    Raises InputError for a bad input, FileExistsError if there is such a dataset.
+    Its pieces can be followed while it grows, see storage.arriving. Raises InputError for a bad input, FileExistsError
+    if there is such a dataset, or its staged directory: of an ingest that is running or was killed.
     """
     limits = limits or Limits()
     if final.exists():
         raise FileExistsError(f"{final.name} exists")
-    uid = uuid.uuid4().hex
-    staged = final.with_name(f".{final.name}.{uid}.staged")
+    staged = staged_path(final)
+    staged.mkdir(parents=True)
     try:
-        manifest = _stage(chunks, staged, uid, format_, index_base, limits, seed)
+        manifest = _stage(chunks, staged, uuid.uuid4().hex, format_, index_base, limits, seed)
         publish_dataset(staged, final, manifest)
         return manifest
     except BaseException:

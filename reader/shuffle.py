@@ -4,12 +4,14 @@ Every row goes to one of a fixed number of buckets, drawn uniformly; a bucket co
 to its block as a piece whenever it has enough. A file sorted by class does no harm: every block is a random sample.
 """
 
+from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from storage.arriving import Journal
 from storage.block import BlockInfo, BlockWriter
 from storage.csr import INDEX, INDPTR, VALUE, Array, Rows, copy_rows
 from storage.dataset import block_path
@@ -40,9 +42,10 @@ class Shuffler:
         self._rng = np.random.default_rng(seed)
         self._buckets = [_Bucket() for _ in range(BUCKETS)]
         self._encoder = ThreadPoolExecutor(1)
-        self._pending: list[Future] = []
+        self._pending: deque[tuple[int, Future[Array]]] = deque()  # number of the block, entry of its index
         self._next_row = 0
-        (directory / "blocks").mkdir(parents=True)
+        (directory / "blocks").mkdir()
+        self._journal = Journal(directory)
 
     def add(self, rows: Rows) -> None:
         """Draw a bucket for every row."""
@@ -63,11 +66,13 @@ class Shuffler:
                 self._flush(number, bucket)
         self._wait(0)
         self._encoder.shutdown()
+        self._journal.remove()
         return tuple(bucket.writer.finish() for bucket in self._buckets if bucket.writer is not None)
 
     def abandon(self) -> None:
         """Stop the encoder; what is staged is of no use."""
         self._encoder.shutdown(cancel_futures=True)
+        self._journal.remove()
 
     def _add_to_bucket(self, number: int, rows: Rows) -> None:
         bucket = self._buckets[number]
@@ -80,14 +85,15 @@ class Shuffler:
         if bucket.writer is None:
             bucket.writer = BlockWriter(block_path(self._directory, number), self._dataset, number)
         rows = bucket.take()
-        self._pending.append(self._encoder.submit(bucket.writer.append, rows, self._next_row))
+        self._pending.append((number, self._encoder.submit(bucket.writer.append, rows, self._next_row)))
         self._next_row += len(rows)
         self._wait(_MOST_PENDING)
 
     def _wait(self, most: int) -> None:
-        """Hold the parser back when the encoder is behind; raise what went wrong there."""
-        while len(self._pending) > most:
-            self._pending.pop(0).result()
+        """Hold the parser back when the encoder is behind; announce what is written, raise what went wrong."""
+        while self._pending and (len(self._pending) > most or self._pending[0][1].done()):
+            block, entry = self._pending.popleft()
+            self._journal.announce(block, entry.result())
 
     def _merge_buckets(self) -> None:
         """A small dataset: put buckets together until each block is worth a piece."""

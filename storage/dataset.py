@@ -95,6 +95,11 @@ def block_path(directory: Path, number: int) -> Path:
     return directory / "blocks" / f"{number:06d}.blk"
 
 
+def staged_path(final: Path) -> Path:
+    """Where a dataset is put together before it is published as `final`."""
+    return final.with_name(f".{final.name}.staged")
+
+
 def publish_dataset(staged: Path, final: Path, manifest: Manifest) -> None:
     """Complete a staged directory of blocks with its manifest and give it its final name, durably."""
     write_file(staged / MANIFEST, [pack(_content(manifest), VERSION)])

@@ -13,9 +13,11 @@ import zstandard
 
 from reader.errors import HINTS, InputError
 from reader.ingest import ingest
+from storage.arriving import ArrivingDataset
 from storage.block import BlockWriter
-from storage.dataset import Dataset, read_manifest
-from tests.contracts.problems import libsvm_text, random_problem, stored_rows
+from storage.dataset import Dataset, read_manifest, staged_path
+from tests.contracts.problems import joined, libsvm_text, random_problem, stored_rows
+from tests.storage.rows import assert_same_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -124,6 +126,10 @@ def test_compressed_input_counts_its_own_bytes(tmp_path):
 GOOD = b"".join(b"%d %d:%d.5 %d:1\n" % (k % 2, k % 9 + 1, k, k % 9 + 20) for k in range(300_000))
 
 
+# More than all buckets hold together: the first pieces are written long before its end.
+LONG = b"".join(b"%d " % (k % 2) + b" ".join(b"%d:1.5" % j for j in range(k % 7, 2000)) + b"\n" for k in range(5000))
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [
@@ -172,6 +178,39 @@ def test_existing_dataset_is_refused(tmp_path):
         ingest([b"-1 2:1\n"], tmp_path / "data")
     assert read_manifest(tmp_path / "data") == first
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_a_second_ingest_into_the_name_leaves_the_first_alone(tmp_path):
+    def chunks():
+        with pytest.raises(FileExistsError):
+            ingest([b"-1 2:1\n"], tmp_path / "data")
+        yield b"1 1:1\n"
+
+    ingest(chunks(), tmp_path / "data")
+    assert read_manifest(tmp_path / "data").labels == {1.0: 1}
+
+
+def test_its_pieces_can_be_read_while_it_runs(tmp_path):
+    """The input goes on only when its first pieces have been read."""
+    arriving = ArrivingDataset(staged_path(tmp_path / "data"), tmp_path / "data")
+    pieces, early = [], []
+
+    def follow():
+        pieces.extend(arriving.piece(announced) for announced in arriving.new_pieces())
+
+    def chunks():
+        for start in range(0, len(LONG), 1 << 20):
+            yield LONG[start : start + (1 << 20)]
+            follow()
+        early.append(len(pieces))
+
+    ingest(chunks(), tmp_path / "data")
+    follow()
+    assert arriving.is_complete
+    assert 0 < early[0] < len(pieces)
+    rows, ids = stored_rows(tmp_path / "data")
+    assert [row for piece in pieces for row in range(piece.first_row, piece.first_row + len(piece))] == ids
+    assert_same_rows(joined([piece.rows for piece in pieces]), rows)
 
 
 def run_command(directory, data: bytes, *options):
