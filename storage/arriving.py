@@ -41,7 +41,7 @@ class Journal:
 
     def remove(self) -> None:
         """The end of it; followers who have it open can still read it."""
-        self._path.unlink()
+        self._path.unlink(missing_ok=True)
 
 
 class ArrivingDataset:

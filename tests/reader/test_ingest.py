@@ -13,6 +13,7 @@ import zstandard
 
 from reader.errors import HINTS, InputError
 from reader.ingest import ingest
+from reader.shuffle import PIECE_WORDS
 from storage.arriving import ArrivingDataset
 from storage.block import BlockWriter
 from storage.dataset import Dataset, read_manifest, staged_path
@@ -92,6 +93,29 @@ def test_seed_decides_the_assignment(tmp_path):
         ingest([libsvm_text(X, y)], tmp_path / name, seed=seed)
         orders.append(stored_rows(tmp_path / name)[0].values.tobytes())
     assert orders[0] == orders[1] != orders[2]
+
+
+def test_the_dataset_does_not_depend_on_threads_and_chunks(tmp_path):
+    found = []
+    for threads, size in ((1, 1 << 20), (2, 1 << 20), (3, 99_991)):
+        directory = tmp_path / f"{threads}"
+        ingest([LONG[k : k + size] for k in range(0, len(LONG), size)], directory, threads=threads)
+        with_ids = stored_rows(directory)[0]
+        sizes = [(block.rows, block.nnz, block.bytes) for block in read_manifest(directory).blocks]
+        found.append((sizes, with_ids.label.tobytes(), with_ids.indptr.tobytes(), with_ids.indices.tobytes()))
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("n_rows", [1, 40])
+def test_rows_longer_than_a_bucket(tmp_path, n_rows):
+    """Each is a piece of its own, in as many blocks as drew one."""
+    lengths = [PIECE_WORDS // 2 - 2 + k % 3 for k in range(n_rows)]
+    text = b"".join(b"%d " % k + b" ".join(b"%d:2" % j for j in range(n)) + b"\n" for k, n in enumerate(lengths))
+    ingest([text], tmp_path / "data")
+    rows, ids = stored_rows(tmp_path / "data")
+    assert ids == list(range(n_rows))
+    assert np.diff(rows.indptr)[np.argsort(rows.label)].tolist() == lengths
+    assert sorted(rows.label.tolist()) == list(range(n_rows))
 
 
 @pytest.mark.parametrize(
