@@ -3,7 +3,7 @@
     header | piece 0 columns | piece 1 columns | ... | index (one entry a piece)
 
 A block grows by appending pieces while a dataset is read in, so that a row's block can be chosen at random with little
-memory; header and index are written last. Manifest -> header and index -> piece -> column: each level holds the
+memory; header and index are written last. Manifest -> header -> index -> piece: each level holds the
 checksum of the next, so a block that is damaged, exchanged for another or left from an older dataset is always noticed.
 
 Rows are numbered over the whole dataset in the order in which its pieces are appended, whatever their blocks: a piece
