@@ -8,6 +8,7 @@ Reads standard input and makes the dataset DIRECTORY. Prints one JSON object: th
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import uuid
@@ -21,10 +22,11 @@ from reader.decompress import decompressed
 from reader.errors import InputError
 from reader.limits import Limits
 from reader.parsers import READERS
+from reader.parsers.libsvm import LibsvmParser
 from reader.shuffle import Shuffler
 from storage.child import die_with_parent
 from storage.csr import Rows
-from storage.dataset import Manifest, publish_dataset
+from storage.dataset import Manifest, publish_dataset, staged_path
 
 _READ_BYTES = 1 << 20
 _MOST_LABELS = 10_000
@@ -38,18 +40,22 @@ def ingest(
     index_base: str | int = "auto",
     limits: Limits | None = None,
     seed: int = 0,
+    threads: int | None = None,
 ) -> Manifest:
     """Read `chunks`, plain or compressed, and publish the dataset `final`.
 
-    Raises InputError for a bad input, FileExistsError if there is such a dataset.
+    threads: how many parse, as many as there are cores by default; the dataset does not depend on it.
+    Its pieces can be followed while it grows, see storage.arriving. Raises InputError for a bad input, FileExistsError
+    if there is such a dataset, or its staged directory: of an ingest that is running or was killed.
     """
     limits = limits or Limits()
     if final.exists():
         raise FileExistsError(f"{final.name} exists")
-    uid = uuid.uuid4().hex
-    staged = final.with_name(f".{final.name}.{uid}.staged")
+    staged = staged_path(final)
+    staged.mkdir(parents=True)
     try:
-        manifest = _stage(chunks, staged, uid, format_, index_base, limits, seed)
+        parser = READERS[format_](index_base, limits, threads or len(os.sched_getaffinity(0)))
+        manifest = _stage(_Counted(chunks), staged, parser, seed)
         publish_dataset(staged, final, manifest)
         return manifest
     except BaseException:
@@ -57,16 +63,13 @@ def ingest(
         raise
 
 
-def _stage(
-    chunks: Iterable[bytes], staged: Path, uid: str, format_: str, index_base: str | int, limits: Limits, seed: int
-) -> Manifest:
-    counted = _Counted(chunks)
-    parser = READERS[format_](index_base, limits)
+def _stage(chunks: "_Counted", staged: Path, parser: LibsvmParser, seed: int) -> Manifest:
+    uid = uuid.uuid4().hex
     labels = _LabelCounts()
     longest = 0
     shuffler = Shuffler(staged, uid, seed)
     try:
-        for rows in parser.parse_chunks(decompressed(counted, limits)):
+        for rows in parser.parse_chunks(decompressed(chunks, parser.limits)):
             labels.add(rows)
             longest = max(longest, int(np.diff(rows.indptr).max()))
             shuffler.add(rows)
@@ -74,16 +77,15 @@ def _stage(
     except BaseException:
         shuffler.abandon()
         raise
-    base = index_base if index_base in (0, 1) else int(parser.min_index != 0)
     return Manifest(
         uid=uid,
-        index_base=int(base),
-        n_features=(parser.max_index + 1 - int(base)) if parser.max_index is not None else 0,
+        index_base=parser.index_base,
+        n_features=(parser.max_index + 1 - parser.index_base) if parser.max_index is not None else 0,
         n_rows=parser.rows,
         nnz=parser.nnz,
         labels=labels.counts,
         longest_row=longest,
-        input_bytes=counted.bytes,
+        input_bytes=chunks.bytes,
         counters={name: int(getattr(parser, name)) for name in _COUNTERS},
         blocks=blocks,
     )

@@ -1,34 +1,37 @@
 """Random assignment of rows to blocks in one pass and bounded memory (Yu et al., KDD 2010, Algorithm 4).
 
 Every row goes to one of a fixed number of buckets, drawn uniformly; a bucket collects rows in memory and appends them
-to its block as a piece whenever it has enough. A file sorted by class does no harm: every block is a random sample.
+to its block as a piece whenever it is full. A file sorted by class does no harm: every block is a random sample.
+
+What is written where, and with which row ids, is a function of the rows and the seed alone.
 """
 
+from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from reader.shuffle_kernel import ROW_WORDS, gather, scatter
+from storage.arriving import Journal
 from storage.block import BlockInfo, BlockWriter
-from storage.csr import INDEX, INDPTR, VALUE, Array, Rows, copy_rows
-from storage.dataset import block_path, first_rows
-from storage.segment import packed_bytes
+from storage.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows
+from storage.dataset import block_path
 
 BUCKETS = 256
-PIECE_BYTES = 256 << 10  # decoded: 64 MiB for all buckets when full
-_MOST_PENDING = 64  # pieces waiting for the encoder
+PIECE_WORDS = 64 << 10  # 256 KiB: 64 MiB for all buckets
+_SPARE = 64  # full buckets that may wait for the encoder
+_WORD = np.dtype("<i4")
 
 
-@dataclass
-class _Bucket:
-    parts: list[Rows] = field(default_factory=list)
-    bytes: int = 0
-    writer: BlockWriter | None = None
+class _Written(NamedTuple):
+    """A piece given to the encoder: its block, the slot it leaves, its index entry when it is written."""
 
-    def take(self) -> Rows:
-        rows, self.parts, self.bytes = concatenate(self.parts), [], 0
-        return rows
+    block: int
+    slot: int | None
+    entry: Future[Array]
 
 
 class Shuffler:
@@ -38,91 +41,111 @@ class Shuffler:
         self._directory = directory
         self._dataset = dataset
         self._rng = np.random.default_rng(seed)
-        self._buckets = [_Bucket() for _ in range(BUCKETS)]
+        # A bucket has a slot of the memory; when it is full it takes a free one.
+        self._memory = np.empty((BUCKETS + _SPARE, PIECE_WORDS), _WORD)
+        self._slot = np.arange(BUCKETS)
+        self._free = list(range(BUCKETS, BUCKETS + _SPARE))
+        self._used = np.zeros(BUCKETS, np.int64)  # words
+        self._rows = np.zeros(BUCKETS, np.int64)
+        self._writers: dict[int, tuple[int, BlockWriter]] = {}  # by bucket: number of the block, its writer
         self._encoder = ThreadPoolExecutor(1)
-        self._pending: list[Future] = []
-        (directory / "blocks").mkdir(parents=True)
+        self._pending: deque[_Written] = deque()
+        self._next_row = 0
+        (directory / "blocks").mkdir()
+        self._journal = Journal(directory)
 
     def add(self, rows: Rows) -> None:
         """Draw a bucket for every row."""
-        bucket_of = self._rng.integers(0, BUCKETS, len(rows), dtype=np.uint8)
-        order = np.argsort(bucket_of, kind="stable")
-        shuffled = pick(rows, order)
-        ends = np.cumsum(np.bincount(bucket_of, minlength=BUCKETS)).tolist()
-        for number, (start, stop) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
-            if stop > start:
-                self._add_to_bucket(number, run(shuffled, start, stop))
+        bucket_of = self._rng.integers(0, BUCKETS, len(rows))
+        row = 0
+        while True:
+            row = scatter(row, bucket_of, *_columns(rows), self._slot, self._memory, self._used, self._rows)
+            if row == len(rows):
+                break
+            bucket = int(bucket_of[row])
+            self._flush(bucket)
+            if _words(rows, row) > PIECE_WORDS:
+                self._write_alone(bucket, rows, row)
+                row += 1
 
     def finish(self) -> tuple[BlockInfo, ...]:
         """Write what is left; the blocks in order, complete but not yet durable."""
-        if all(bucket.writer is None for bucket in self._buckets):
-            self._merge_buckets()
-        for number, bucket in enumerate(self._buckets):
-            if bucket.parts:
-                self._flush(number, bucket)
+        if self._writers:
+            for bucket in range(BUCKETS):
+                self._flush(bucket)
+        else:
+            for number, (words, n_rows) in enumerate(self._merged()):
+                self._write(number, words, n_rows, None)
         self._wait(0)
         self._encoder.shutdown()
-        writers = [bucket.writer for bucket in self._buckets if bucket.writer is not None]
-        starts = first_rows(writer.rows for writer in writers)
-        return tuple(writer.finish(start) for writer, start in zip(writers, starts, strict=True))
+        self._journal.remove()
+        return tuple(writer.finish() for _, writer in self._writers.values())
 
     def abandon(self) -> None:
         """Stop the encoder; what is staged is of no use."""
         self._encoder.shutdown(cancel_futures=True)
+        self._journal.remove()
 
-    def _add_to_bucket(self, number: int, rows: Rows) -> None:
-        bucket = self._buckets[number]
-        bucket.parts.append(rows)
-        bucket.bytes += packed_bytes(len(rows), rows.nnz)
-        if bucket.bytes >= PIECE_BYTES:
-            self._flush(number, bucket)
+    def _flush(self, bucket: int) -> None:
+        """Give the bucket's rows to the encoder."""
+        if self._rows[bucket] == 0:
+            return
+        self._wait(_SPARE - 1)
+        slot = int(self._slot[bucket])
+        self._write(bucket, self._memory[slot, : self._used[bucket]], int(self._rows[bucket]), slot)
+        self._slot[bucket] = self._free.pop()
+        self._used[bucket] = self._rows[bucket] = 0
 
-    def _flush(self, number: int, bucket: _Bucket) -> None:
-        if bucket.writer is None:
-            bucket.writer = BlockWriter(block_path(self._directory, number), self._dataset, number)
-        self._pending.append(self._encoder.submit(bucket.writer.append, bucket.take()))
-        self._wait(_MOST_PENDING)
+    def _write_alone(self, bucket: int, rows: Rows, row: int) -> None:
+        """A row that is too long for a bucket; its memory is given back before the next is read."""
+        words = np.empty((1, _words(rows, row)), _WORD)
+        used, count = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        scatter(row, np.zeros(row + 1, np.int64), *_columns(rows), np.zeros(1, np.int64), words, used, count)
+        self._write(bucket, words[0], 1, None)
+        self._wait(0)
+
+    def _write(self, bucket: int, words: Array, n_rows: int, slot: int | None) -> None:
+        if bucket not in self._writers:
+            number = len(self._writers)
+            self._writers[bucket] = number, BlockWriter(block_path(self._directory, number), self._dataset, number)
+        number, writer = self._writers[bucket]
+        entry = self._encoder.submit(_append, writer, words, n_rows, self._next_row)
+        self._pending.append(_Written(number, slot, entry))
+        self._next_row += n_rows
 
     def _wait(self, most: int) -> None:
-        """Hold the parser back when the encoder is behind; raise what went wrong there."""
-        while len(self._pending) > most:
-            self._pending.pop(0).result()
+        """Hold the parser back when the encoder is behind; announce what is written, raise what went wrong."""
+        while self._pending and (len(self._pending) > most or self._pending[0].entry.done()):
+            written = self._pending.popleft()
+            self._journal.announce(written.block, written.entry.result())
+            if written.slot is not None:
+                self._free.append(written.slot)
 
-    def _merge_buckets(self) -> None:
-        """A small dataset: put buckets together until each block is worth a piece."""
-        merged = [_Bucket()]
-        for bucket in self._buckets:
-            if merged[-1].bytes >= PIECE_BYTES:
-                merged.append(_Bucket())
-            merged[-1].parts += bucket.parts
-            merged[-1].bytes += bucket.bytes
-        self._buckets = merged
-
-
-def pick(rows: Rows, order: Array) -> Rows:
-    """The rows `order` (k,) in that order."""
-    lengths = np.diff(rows.indptr)[order]
-    indptr = np.zeros(len(order) + 1, INDPTR)
-    np.cumsum(lengths, out=indptr[1:])
-    picked = Rows(rows.label[order], indptr, np.empty(indptr[-1], INDEX), np.empty(indptr[-1], VALUE))
-    copy_rows(order, rows.indptr, rows.indices, rows.values, picked.indptr, picked.indices, picked.values)
-    return picked
+    def _merged(self) -> Iterator[tuple[Array, int]]:
+        """A small dataset: buckets put together until each block is worth a piece; (words, rows) of each."""
+        parts: list[Array] = []
+        n_rows = 0
+        for bucket in np.flatnonzero(self._rows).tolist():
+            parts.append(self._memory[bucket, : self._used[bucket]])
+            n_rows += int(self._rows[bucket])
+            if sum(map(len, parts)) >= PIECE_WORDS:
+                yield np.concatenate(parts), n_rows
+                parts, n_rows = [], 0
+        if parts:
+            yield np.concatenate(parts), n_rows
 
 
-def run(rows: Rows, start: int, stop: int) -> Rows:
-    """Rows start to stop, sharing memory."""
-    first, last = rows.indptr[start], rows.indptr[stop]
-    return Rows(
-        rows.label[start:stop], rows.indptr[start : stop + 1] - first, rows.indices[first:last], rows.values[first:last]
-    )
+def _words(rows: Rows, row: int) -> int:
+    return ROW_WORDS + 2 * int(rows.indptr[row + 1] - rows.indptr[row])
 
 
-def concatenate(parts: list[Rows]) -> Rows:
-    """All rows of all parts, in order."""
-    starts = np.cumsum([0, *(part.nnz for part in parts[:-1])])
-    return Rows(
-        np.concatenate([part.label for part in parts]),
-        np.concatenate([[0], *(part.indptr[1:] + start for part, start in zip(parts, starts, strict=True))]),
-        np.concatenate([part.indices for part in parts]),
-        np.concatenate([part.values for part in parts]),
-    )
+def _columns(rows: Rows) -> tuple[Array, Array, Array, Array]:
+    """As the kernels take them: the bits of numbers, not their values, are moved."""
+    return rows.label.view(_WORD).reshape(-1, 2), rows.indptr, rows.indices, rows.values.view(_WORD)
+
+
+def _append(writer: BlockWriter, words: Array, n_rows: int, first_row: int) -> Array:
+    nnz = (len(words) - ROW_WORDS * n_rows) // 2
+    rows = Rows(np.empty(n_rows, LABEL), np.zeros(n_rows + 1, INDPTR), np.empty(nnz, INDEX), np.empty(nnz, VALUE))
+    gather(words, *_columns(rows))
+    return writer.append(rows, first_row)

@@ -58,10 +58,10 @@ class TextWindow:
         if self.filled - self.begin > self.max_line_bytes:
             raise self.error(self.begin, "line_too_long", self._too_long())
 
-    def make_room(self) -> None:
-        """Drops what lies before `begin`; if that is nothing, the window grows."""
+    def make_room(self, lines: int) -> None:
+        """Drops what lies before `begin`, the end of the first `lines` lines; if that is nothing, the window grows."""
         if self.begin:
-            self._lines_before += int(np.count_nonzero(self.text[: self.begin] == ord("\n")))
+            self._lines_before = lines
             self._bytes_before += self.begin
             left = self.filled - self.begin
             self.buffer[:left] = self.buffer[self.begin : self.filled]

@@ -3,8 +3,11 @@
     header | piece 0 columns | piece 1 columns | ... | index (one entry a piece)
 
 A block grows by appending pieces while a dataset is read in, so that a row's block can be chosen at random with little
-memory; header and index are written last. Manifest -> header and index -> piece -> column: each level holds the
+memory; header and index are written last. Manifest -> header -> index -> piece: each level holds the
 checksum of the next, so a block that is damaged, exchanged for another or left from an older dataset is always noticed.
+
+Rows are numbered over the whole dataset in the order in which its pieces are appended, whatever their blocks: a piece
+knows the id of its first row for good when it is written.
 """
 
 import os
@@ -20,7 +23,7 @@ from storage.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows, squared_norms
 from storage.errors import CorruptData, UnknownVersion
 
 MAGIC = b"SSVMBLK\n"
-VERSION = 1
+VERSION = 2
 
 HEADER = np.dtype(
     [
@@ -41,6 +44,7 @@ COLUMNS = ("label", "Qii", "length", "indices", "values")
 INDEX_ENTRY = np.dtype(
     [
         ("offset", "<u8"),
+        ("first_row", "<u8"),
         ("rows", "<u4"),
         ("nnz", "<u4"),
         ("column_bytes", "<u4", (len(COLUMNS),)),
@@ -56,7 +60,6 @@ NORM = np.dtype("<f8")
 class BlockInfo:
     """What the manifest holds of a block. `checksum` covers header and index, and through them every byte."""
 
-    first_row: int
     rows: int
     nnz: int
     bytes: int
@@ -82,25 +85,25 @@ class BlockWriter:
         self._path = path
         self._dataset = dataset
         self._block = block
-        self._entries: list[tuple] = []
+        self._entries: list[Array] = []
         self._offset = HEADER.itemsize
-        self.rows = 0
         path.write_bytes(bytes(HEADER.itemsize))
 
-    def append(self, rows: Rows) -> None:
-        """Encode and write one piece."""
+    def append(self, rows: Rows, first_row: int) -> Array:
+        """Encode and write one piece, whose rows have the ids from `first_row` on; its INDEX_ENTRY."""
         columns = _encode(rows)
         data = b"".join(columns)
         with self._path.open("ab") as file:
             file.write(data)
         sizes = tuple(len(column) for column in columns)
-        self._entries.append((self._offset, len(rows), rows.nnz, sizes, zlib.crc32(data)))
+        entry = np.array((self._offset, first_row, len(rows), rows.nnz, sizes, zlib.crc32(data)), INDEX_ENTRY)
+        self._entries.append(entry)
         self._offset += len(data)
-        self.rows += len(rows)
+        return entry
 
-    def finish(self, first_row: int) -> BlockInfo:
+    def finish(self) -> BlockInfo:
         """Write index and header; the block is complete but not yet durable."""
-        index = np.array(self._entries, INDEX_ENTRY)
+        index = np.stack(self._entries)
         header = np.zeros((), HEADER)
         header["magic"], header["version"], header["block"] = MAGIC, VERSION, self._block
         header["dataset"] = self._dataset.encode()
@@ -112,7 +115,6 @@ class BlockWriter:
             file.seek(self._offset)
             file.write(index.tobytes())
         return BlockInfo(
-            first_row=first_row,
             rows=int(header["rows"]),
             nnz=int(header["nnz"]),
             bytes=self._offset + index.nbytes,
@@ -121,35 +123,31 @@ class BlockWriter:
 
 
 class BlockReader:
-    """The pieces of one block, in any order. Raises CorruptData for any byte that is not as written."""
+    """The pieces of one block, in any order. Raises CorruptData for any byte that is not as written.
+
+    index   (n_pieces,) INDEX_ENTRY
+    """
 
     def __init__(self, file: BinaryIO, info: BlockInfo) -> None:
         self._file = file
         self._info = info
-        self._index = self._read_index()
-        self._first_rows = info.first_row + np.concatenate(([0], np.cumsum(self._index["rows"][:-1], dtype=np.int64)))
+        self.index = self._read_index()
 
     def __len__(self) -> int:
-        return len(self._index)
+        return len(self.index)
 
     def stored_bytes(self, number: int) -> int:
         """Size of a piece on disk."""
-        return int(self._index[number]["column_bytes"].sum())
+        return _stored_bytes(self.index[number])
 
     def will_need(self, number: int) -> None:
         """Let the kernel fetch a piece while something else is done."""
-        offset, size = int(self._index[number]["offset"]), self.stored_bytes(number)
+        offset, size = int(self.index[number]["offset"]), self.stored_bytes(number)
         os.posix_fadvise(self._file.fileno(), offset, size, os.POSIX_FADV_WILLNEED)
 
     def piece(self, number: int) -> Piece:
         """Read, check and decode one piece."""
-        entry = self._index[number]
-        self._file.seek(int(entry["offset"]))
-        data = self._file.read(self.stored_bytes(number))
-        if zlib.crc32(data) != entry["checksum"]:
-            raise CorruptData(f"piece {number} has a wrong checksum")
-        rows, norms = _decode(data, entry)
-        return Piece(rows, norms, int(self._first_rows[number]))
+        return read_piece(self._file, self.index[number])
 
     def _read_index(self) -> Array:
         raw = self._file.read(HEADER.itemsize)
@@ -165,6 +163,20 @@ class BlockReader:
         if zlib.crc32(index) != header["index_checksum"]:
             raise CorruptData("the index has a wrong checksum")
         return np.frombuffer(index, INDEX_ENTRY)
+
+
+def read_piece(file: BinaryIO, entry: Array) -> Piece:
+    """Read, check and decode the piece that `entry`, with the fields of INDEX_ENTRY, describes."""
+    file.seek(int(entry["offset"]))
+    data = file.read(_stored_bytes(entry))
+    if zlib.crc32(data) != entry["checksum"]:
+        raise CorruptData(f"the piece of the rows from {entry['first_row']} on has a wrong checksum")
+    rows, norms = _decode(data, entry)
+    return Piece(rows, norms, int(entry["first_row"]))
+
+
+def _stored_bytes(entry: Array) -> int:
+    return int(entry["column_bytes"].sum())
 
 
 def _encode(rows: Rows) -> list[bytes]:

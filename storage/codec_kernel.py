@@ -1,57 +1,50 @@
-"""Byte shuffling and index differences, the inner loops of `codec`."""
+"""Byte shuffling and index differences, the inner loops of `codec`: loops that compile to vector code."""
 
 from numba import njit
 
 from storage.csr import Array
 
-# split_bytes(data (n * size,) uint8, size, planes (n * size,) uint8): planes[b * n + i] = byte b of item i.
-# join_bytes is its inverse. `planes` or `data` is filled in place.
+# split_bytes(words (n,) unsigned, planes (n * size,) uint8): planes[b * n + i] = byte b of word i, of `size` bytes.
+# join_bytes is its inverse; `words` are zero before.
 
 
 @njit(cache=True, nogil=True)
-def split_bytes(data: Array, size: int, planes: Array) -> None:
-    count = data.shape[0] // size
-    for byte in range(size):
+def split_bytes(words: Array, planes: Array) -> None:
+    count = words.shape[0]
+    for byte in range(words.itemsize):
+        plane = planes[byte * count : (byte + 1) * count]
+        shift = words.dtype.type(8 * byte)
         for i in range(count):
-            planes[byte * count + i] = data[i * size + byte]
+            plane[i] = words[i] >> shift
 
 
 @njit(cache=True, nogil=True)
-def join_bytes(planes: Array, size: int, data: Array) -> None:
-    count = data.shape[0] // size
-    for byte in range(size):
+def join_bytes(planes: Array, words: Array) -> None:
+    count = words.shape[0]
+    for byte in range(words.itemsize):
+        plane = planes[byte * count : (byte + 1) * count]
+        shift = words.dtype.type(8 * byte)
         for i in range(count):
-            data[i * size + byte] = planes[byte * count + i]
+            words[i] |= words.dtype.type(plane[i]) << shift
 
 
-# split_indices(indices (nnz,) int32, indptr (n_rows + 1,), planes (4 * nnz,) uint8): the difference of each index from
-# the one before it in its row (the first from 0), as four byte planes. join_indices is its inverse.
+# differences(indices (nnz,) int32, indptr (n_rows + 1,), out (nnz,) int32): each index less the one before it in its
+# row, the first as it is. integrate(indptr, indices), in place, is its inverse.
 
 
 @njit(cache=True, nogil=True)
-def split_indices(indices: Array, indptr: Array, planes: Array) -> None:
-    count = indices.shape[0]
+def differences(indices: Array, indptr: Array, out: Array) -> None:
+    for j in range(1, indices.shape[0]):
+        out[j] = indices[j] - indices[j - 1]
     for row in range(indptr.shape[0] - 1):
-        previous = 0
-        for j in range(indptr[row], indptr[row + 1]):
-            difference = indices[j] - previous
-            previous = indices[j]
-            planes[j] = difference & 0xFF
-            planes[count + j] = (difference >> 8) & 0xFF
-            planes[2 * count + j] = (difference >> 16) & 0xFF
-            planes[3 * count + j] = (difference >> 24) & 0xFF
+        if indptr[row] < indptr[row + 1]:
+            out[indptr[row]] = indices[indptr[row]]
 
 
 @njit(cache=True, nogil=True)
-def join_indices(planes: Array, indptr: Array, indices: Array) -> None:
-    count = indices.shape[0]
+def integrate(indptr: Array, indices: Array) -> None:
     for row in range(indptr.shape[0] - 1):
         index = 0
         for j in range(indptr[row], indptr[row + 1]):
-            index += (
-                int(planes[j])
-                | (int(planes[count + j]) << 8)
-                | (int(planes[2 * count + j]) << 16)
-                | (int(planes[3 * count + j]) << 24)
-            )
+            index += indices[j]
             indices[j] = index

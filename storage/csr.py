@@ -105,26 +105,3 @@ def add_rows(coefficient: Array, indptr: Array, indices: Array, values: Array, w
         if coefficient[i] != 0.0:
             for j in range(indptr[i], indptr[i + 1]):
                 w[indices[j]] += coefficient[i] * values[j]
-
-
-# copy_rows(picked (k,), indptr, indices, values, out_indptr (k + 1,), out_indices, out_values): the picked rows, in the
-# order of `picked`; out_indptr[0] says where the first is put.
-
-
-@njit(cache=True, nogil=True)
-def copy_rows(
-    picked: Array,
-    indptr: Array,
-    indices: Array,
-    values: Array,
-    out_indptr: Array,
-    out_indices: Array,
-    out_values: Array,
-) -> None:
-    position = out_indptr[0]
-    for k in range(picked.shape[0]):
-        for j in range(indptr[picked[k]], indptr[picked[k] + 1]):
-            out_indices[position] = indices[j]
-            out_values[position] = values[j]
-            position += 1
-        out_indptr[k + 1] = position

@@ -1,7 +1,7 @@
 """A dataset on disk: a directory of blocks and the manifest that counts and checks them."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from storage.durable import publish, write_file
 from storage.errors import CorruptData
 from storage.segment import packed_bytes
 
-VERSION = 1
+VERSION = 2
 MANIFEST = "manifest.json"
 _READ_AHEAD_BYTES = 1 << 20
 _ADD_AGAIN = "The dataset was damaged on disk: add it again."
@@ -95,6 +95,11 @@ def block_path(directory: Path, number: int) -> Path:
     return directory / "blocks" / f"{number:06d}.blk"
 
 
+def staged_path(final: Path) -> Path:
+    """Where a dataset is put together before it is published as `final`."""
+    return final.with_name(f".{final.name}.staged")
+
+
 def publish_dataset(staged: Path, final: Path, manifest: Manifest) -> None:
     """Complete a staged directory of blocks with its manifest and give it its final name, durably."""
     write_file(staged / MANIFEST, [pack(_content(manifest), VERSION)])
@@ -110,15 +115,6 @@ def read_manifest(directory: Path) -> Manifest:
     content["labels"] = {float(value): rows for value, rows in content["labels"]}
     content["blocks"] = tuple(BlockInfo(**block) for block in content["blocks"])
     return Manifest(**content)
-
-
-def first_rows(sizes: Iterable[int]) -> list[int]:
-    """Id of the first row of each block of the given numbers of rows."""
-    starts, start = [], 0
-    for size in sizes:
-        starts.append(start)
-        start += size
-    return starts
 
 
 def _content(manifest: Manifest) -> dict[str, Any]:

@@ -6,7 +6,10 @@ its final name.
 
 import os
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+_SYNCED_TOGETHER = 32
 
 
 def publish(staged: Path, final: Path) -> None:
@@ -32,10 +35,14 @@ def write_file(final: Path, chunks: Iterable[bytes]) -> None:
 
 
 def _sync_tree(path: Path) -> None:
-    if path.is_dir():
-        for child in path.iterdir():
-            _sync_tree(child)
-    _sync(path)
+    if not path.is_dir():
+        return _sync(path)
+    inside = list(path.rglob("*"))
+    # One after the other, each file would wait for the disk on its own.
+    with ThreadPoolExecutor(_SYNCED_TOGETHER) as pool:
+        list(pool.map(_sync, [inner for inner in inside if not inner.is_dir()]))
+        list(pool.map(_sync, [path, *(inner for inner in inside if inner.is_dir())]))
+    return None
 
 
 def _sync(path: Path) -> None:

@@ -19,11 +19,12 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.bench import acceptance
+from tests.bench import acceptance, ingest
 
 # name -> what yields its lines of Markdown. Each has a section of its name in RESULTS.md.
 BENCHES: dict[str, Callable[[], Iterator[str]]] = {
     "acceptance": acceptance.run,
+    "ingest": ingest.run,
 }
 
 RESULTS = Path(__file__).with_name("RESULTS.md")

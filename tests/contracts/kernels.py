@@ -4,7 +4,8 @@ import hashlib
 
 import numpy as np
 
-from storage import codec, codec_kernel, csr
+from reader import shuffle_kernel
+from storage import codec_kernel, csr
 from tests.contracts.problems import random_problem
 from trainer.kernels.dual import visit_rows
 from trainer.kernels.order import next_random, permutation
@@ -51,20 +52,29 @@ def compute() -> dict[str, bytes]:
     total = w.copy()
     csr.add_rows(np.where(np.arange(n_rows) % 4, rng.standard_normal(n_rows), 0.0), indptr, indices, values, total)
     found["add_rows"] = total.tobytes()
-    picked = np.array([5, 5, n_rows - 1, 0])
-    out = np.full(5, 3, np.int32), np.zeros(200, np.int32), np.zeros(200, np.float32)
-    csr.copy_rows(picked, indptr, indices, values, *out)
-    found["copy_rows"] = b"".join(array.tobytes() for array in out)
+    bits = rng.standard_normal(n_rows).view(np.int32).reshape(-1, 2), indptr, indices, values.view(np.int32)
+    bucket_of, slot = np.arange(n_rows) % 3, np.array([2, 0, 1])
+    memory, used, rows_in = np.zeros((3, 250), np.int32), np.zeros(3, np.int64), np.zeros(3, np.int64)
+    first_out = shuffle_kernel.scatter(0, bucket_of, *bits, slot, memory, used, rows_in)
+    assert 0 < first_out < n_rows
+    found["scatter"] = b"".join(array.tobytes() for array in (memory, used, rows_in)) + bytes([first_out])
+    count = int(rows_in[1])
+    out = np.zeros((count, 2), np.int32), np.zeros(count + 1, int), np.zeros(200, np.int32), np.zeros(200, np.int32)
+    shuffle_kernel.gather(memory[0, : used[1]], *out)
+    found["gather"] = b"".join(array.tobytes() for array in out)
 
     planes = np.empty(values.nbytes, np.uint8)
-    codec_kernel.split_bytes(values.view(np.uint8), 4, planes)
-    back = np.empty(values.nbytes, np.uint8)
-    codec_kernel.join_bytes(planes, 4, back)
+    codec_kernel.split_bytes(values.view(np.uint32), planes)
+    back = np.zeros(len(values), np.uint32)
+    codec_kernel.join_bytes(planes, back)
     found["split_bytes"], found["join_bytes"] = planes.tobytes(), back.tobytes()
     large = np.array([0, 2**31 - 1, 5, 7, 2**31 - 2, 1 << 16], np.int32)
     pointers = np.array([0, 2, 2, 5, 6], np.int64)
-    found["split_indices"] = codec.encode_indices(large, pointers)
-    found["join_indices"] = codec.decode_indices(found["split_indices"], pointers).tobytes()
+    steps = np.empty(len(large), np.int32)
+    codec_kernel.differences(large, pointers, steps)
+    found["differences"] = steps.tobytes()
+    codec_kernel.integrate(pointers, steps)
+    found["integrate"] = steps.tobytes()
 
     for loss, bounds in BOUNDS.items():
         alpha, weights = np.zeros(2 * n_rows), np.zeros(60)

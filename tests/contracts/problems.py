@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from reader.ingest import ingest
+from storage.block import Piece
 from storage.csr import Rows
 from storage.dataset import Dataset
 from storage.errors import CacheTooSmall
@@ -47,14 +48,13 @@ def make_dataset(directory: Path, X, y, index_base: str | int = 1, seed: int = 0
 def stored_rows(directory: Path) -> tuple[Rows, list[int]]:
     """All rows of a dataset in the order of their ids, and those ids as the pieces state them."""
     dataset = Dataset(directory)
-    parts, ids = [], []
+    pieces: list[Piece] = []
     for number in range(len(dataset.manifest.blocks)):
         with dataset.open_block(number) as block:
-            for k in range(len(block)):
-                piece = block.piece(k)
-                parts.append(piece.rows)
-                ids += range(piece.first_row, piece.first_row + len(piece))
-    return joined(parts), ids
+            pieces += [block.piece(k) for k in range(len(block))]
+    pieces.sort(key=lambda piece: piece.first_row)
+    ids = [row for piece in pieces for row in range(piece.first_row, piece.first_row + len(piece))]
+    return joined([piece.rows for piece in pieces]), ids
 
 
 def joined(parts: list[Rows]) -> Rows:

@@ -13,9 +13,12 @@ import zstandard
 
 from reader.errors import HINTS, InputError
 from reader.ingest import ingest
+from reader.shuffle import PIECE_WORDS
+from storage.arriving import ArrivingDataset
 from storage.block import BlockWriter
-from storage.dataset import Dataset, read_manifest
-from tests.contracts.problems import libsvm_text, random_problem, stored_rows
+from storage.dataset import Dataset, read_manifest, staged_path
+from tests.contracts.problems import joined, libsvm_text, random_problem, stored_rows
+from tests.storage.rows import assert_same_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -64,9 +67,6 @@ def test_many_blocks_hold_every_row_once(tmp_path):
     assert np.array_equal(np.sort(seconds), np.arange(n))
     assert np.array_equal(rows.indices[0::2], seconds % 1000 + 1)
     assert np.array_equal(rows.label, seconds % 2)
-    assert [block.first_row for block in manifest.blocks] == [
-        sum(block.rows for block in manifest.blocks[:k]) for k in range(len(manifest.blocks))
-    ]
 
 
 def test_label_sorted_input_is_spread_over_the_blocks(tmp_path):
@@ -93,6 +93,29 @@ def test_seed_decides_the_assignment(tmp_path):
         ingest([libsvm_text(X, y)], tmp_path / name, seed=seed)
         orders.append(stored_rows(tmp_path / name)[0].values.tobytes())
     assert orders[0] == orders[1] != orders[2]
+
+
+def test_the_dataset_does_not_depend_on_threads_and_chunks(tmp_path):
+    found = []
+    for threads, size in ((1, 1 << 20), (2, 1 << 20), (3, 99_991)):
+        directory = tmp_path / f"{threads}"
+        ingest([LONG[k : k + size] for k in range(0, len(LONG), size)], directory, threads=threads)
+        with_ids = stored_rows(directory)[0]
+        sizes = [(block.rows, block.nnz, block.bytes) for block in read_manifest(directory).blocks]
+        found.append((sizes, with_ids.label.tobytes(), with_ids.indptr.tobytes(), with_ids.indices.tobytes()))
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("n_rows", [1, 40])
+def test_rows_longer_than_a_bucket(tmp_path, n_rows):
+    """Each is a piece of its own, in as many blocks as drew one."""
+    lengths = [PIECE_WORDS // 2 - 2 + k % 3 for k in range(n_rows)]
+    text = b"".join(b"%d " % k + b" ".join(b"%d:2" % j for j in range(n)) + b"\n" for k, n in enumerate(lengths))
+    ingest([text], tmp_path / "data")
+    rows, ids = stored_rows(tmp_path / "data")
+    assert ids == list(range(n_rows))
+    assert np.diff(rows.indptr)[np.argsort(rows.label)].tolist() == lengths
+    assert sorted(rows.label.tolist()) == list(range(n_rows))
 
 
 @pytest.mark.parametrize(
@@ -125,6 +148,10 @@ def test_compressed_input_counts_its_own_bytes(tmp_path):
 
 
 GOOD = b"".join(b"%d %d:%d.5 %d:1\n" % (k % 2, k % 9 + 1, k, k % 9 + 20) for k in range(300_000))
+
+
+# More than all buckets hold together: the first pieces are written long before its end.
+LONG = b"".join(b"%d " % (k % 2) + b" ".join(b"%d:1.5" % j for j in range(k % 7, 2000)) + b"\n" for k in range(5000))
 
 
 @pytest.mark.parametrize(
@@ -160,7 +187,7 @@ def test_interrupted_input_leaves_nothing(tmp_path):
 def test_failing_disk_is_reported_and_leaves_nothing(tmp_path, monkeypatch):
     """Pieces are written by another thread: what goes wrong there is not lost."""
 
-    def fail(_self, _rows):
+    def fail(_self, _rows, _first_row):
         raise OSError("disk full")
 
     monkeypatch.setattr(BlockWriter, "append", fail)
@@ -175,6 +202,39 @@ def test_existing_dataset_is_refused(tmp_path):
         ingest([b"-1 2:1\n"], tmp_path / "data")
     assert read_manifest(tmp_path / "data") == first
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_a_second_ingest_into_the_name_leaves_the_first_alone(tmp_path):
+    def chunks():
+        with pytest.raises(FileExistsError):
+            ingest([b"-1 2:1\n"], tmp_path / "data")
+        yield b"1 1:1\n"
+
+    ingest(chunks(), tmp_path / "data")
+    assert read_manifest(tmp_path / "data").labels == {1.0: 1}
+
+
+def test_its_pieces_can_be_read_while_it_runs(tmp_path):
+    """The input goes on only when its first pieces have been read."""
+    arriving = ArrivingDataset(staged_path(tmp_path / "data"), tmp_path / "data")
+    pieces, early = [], []
+
+    def follow():
+        pieces.extend(arriving.piece(announced) for announced in arriving.new_pieces())
+
+    def chunks():
+        for start in range(0, len(LONG), 1 << 20):
+            yield LONG[start : start + (1 << 20)]
+            follow()
+        early.append(len(pieces))
+
+    ingest(chunks(), tmp_path / "data")
+    follow()
+    assert arriving.is_complete
+    assert 0 < early[0] < len(pieces)
+    rows, ids = stored_rows(tmp_path / "data")
+    assert [row for piece in pieces for row in range(piece.first_row, piece.first_row + len(piece))] == ids
+    assert_same_rows(joined([piece.rows for piece in pieces]), rows)
 
 
 def run_command(directory, data: bytes, *options):

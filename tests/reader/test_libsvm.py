@@ -1,5 +1,6 @@
 """LIBSVM text: every fault with its place, every accepted oddity, and equality with the slow reader."""
 
+import itertools
 import os
 import re
 import subprocess
@@ -28,9 +29,9 @@ def pieces(data, size):
     return (data[i : i + size] for i in range(0, len(data), size))
 
 
-def outcome(data, size=1 << 20, index_base="auto", limits=None, window_bytes=1 << 12):
+def outcome(data, size=1 << 20, index_base="auto", limits=None, window_bytes=1 << 12, threads=3):
     """What the parser makes of a text, in the terms of the reference."""
-    parser = LibsvmParser(index_base, limits, window_bytes=window_bytes)
+    parser = LibsvmParser(index_base, limits, threads, window_bytes=window_bytes, part_bytes=1)
     text = libsvm_text.Text()
     try:
         for batch in parser.parse_chunks(pieces(data, size)):
@@ -119,8 +120,9 @@ FAULTS = [
 @pytest.mark.parametrize(("data", "code", "line", "column"), FAULTS)
 def test_faults_are_told_with_their_place(data, code, line, column):
     for size in (1, 7, 4096):
-        assert outcome(data, size) == (code, line, column)
-        assert outcome(data, size, window_bytes=4) == (code, line, column)
+        for threads in (1, 2, 5):
+            assert outcome(data, size, threads=threads) == (code, line, column)
+            assert outcome(data, size, threads=threads, window_bytes=4) == (code, line, column)
     assert expected(data) == (code, line, column)
 
 
@@ -177,8 +179,8 @@ ODDITIES = [
 
 @pytest.mark.parametrize(("data", "counted", "least", "greatest"), ODDITIES)
 def test_oddities_are_accepted_and_counted(data, counted, least, greatest):
-    for size in (1, 7, 4096):
-        result = outcome(data, size)
+    for size, threads in itertools.product((1, 7, 4096), (1, 2, 5)):
+        result = outcome(data, size, threads=threads)
         assert result == expected(data)
         assert result[1:] == (counted, least, greatest)
 
@@ -222,10 +224,11 @@ def texts(draw):
     index_base=st.sampled_from(["auto", 0, 1]),
     max_line=st.sampled_from([2**24, 2**24, 30]),
     window_bytes=st.sampled_from([4, 64, 4096]),
+    threads=st.sampled_from([1, 2, 7]),
 )
-def test_same_as_the_slow_reader(data, size, index_base, max_line, window_bytes):
+def test_same_as_the_slow_reader(data, size, index_base, max_line, window_bytes, threads):
     limits = Limits(max_line_bytes=max_line)
-    assert outcome(data, size, index_base, limits, window_bytes) == expected(data, index_base, limits)
+    assert outcome(data, size, index_base, limits, window_bytes, threads) == expected(data, index_base, limits)
 
 
 def exact_decimal(number):
@@ -311,10 +314,24 @@ def test_the_problem_is_short_and_printable():
 
 def test_the_byte_offset_counts_from_the_start_of_the_text():
     data = b"\xef\xbb\xbf" + b"1 1:1\n" * 1000 + b"1 1:x\n"
-    for window_bytes in (4, 64, 1 << 20):
+    for window_bytes, threads in itertools.product((4, 64, 1 << 20), (1, 4)):
+        parser = LibsvmParser(threads=threads, window_bytes=window_bytes, part_bytes=16)
         with pytest.raises(InputError) as caught:
-            list(LibsvmParser(window_bytes=window_bytes).parse_chunks(pieces(data, 11)))
+            list(parser.parse_chunks(pieces(data, 11)))
         assert (caught.value.line, caught.value.column, caught.value.byte) == (1001, 3, 6005)
+
+
+def test_the_first_fault_is_told_whoever_finds_it():
+    """Many parts at a time, each with faults: the one that comes first in the text counts, and the rows before it."""
+    lines = [b"1 %d:1" % (k + 1) for k in range(2000)]
+    for first in (0, 1, 499, 500, 501, 1250, 1999):
+        text = b"\n".join([*lines[:first], *(b"1 1:x" for _ in lines[first:])])
+        parser = LibsvmParser(threads=8, window_bytes=1 << 20, part_bytes=1)
+        found = []
+        with pytest.raises(InputError) as caught:
+            found.extend(batch.indices for batch in parser.parse_chunks([text]))
+        assert (caught.value.line, caught.value.column) == (first + 1, 3)
+        assert len(found) == 0 or np.array_equal(np.concatenate(found), np.arange(1, sum(map(len, found)) + 1))
 
 
 SCRIPT = """

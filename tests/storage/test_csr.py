@@ -54,15 +54,3 @@ def test_add_rows(rows):
     expected = w + dense(rows).T @ coefficient
     csr.add_rows(coefficient, rows.indptr, rows.indices, rows.values, w)
     assert w == pytest.approx(expected, rel=1e-12, abs=1e-12)
-
-
-def test_copy_rows_appends_where_it_is_told(rows):
-    picked = np.array([7, 3, 3, 49, 0])
-    lengths = np.diff(rows.indptr)[picked]
-    indptr = np.full(6, 4, np.int32)
-    indices, values = np.full(4 + lengths.sum() + 1, -1, np.int32), np.full(4 + lengths.sum() + 1, -1, np.float32)
-    csr.copy_rows(picked, rows.indptr, rows.indices, rows.values, indptr, indices, values)
-    assert indptr.tolist() == [4, *(4 + np.cumsum(lengths))]
-    expected = np.concatenate([rows.indices[rows.indptr[i] : rows.indptr[i + 1]] for i in picked])
-    assert indices.tolist() == [-1] * 4 + expected.tolist() + [-1]
-    assert (values[[0, 3, -1]] == -1).all()

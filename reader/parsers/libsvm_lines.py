@@ -1,0 +1,153 @@
+"""Reads the lines of one part of a text window: what one thread of the LIBSVM parser does."""
+
+import math
+import re
+
+import numpy as np
+
+from reader.errors import InputError
+from reader.parsers import libsvm_kernel as kernel
+from reader.parsers.libsvm_fault import BAD_BYTE, label_fault, pair_fault, value_fault
+from reader.text_window import TextWindow
+from storage.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows
+
+ROWS_A_BATCH = 1 << 18  # keeps the row arrays small when lines are two bytes long
+HARD_TOKENS = 1 << 10
+TOKEN = re.compile(rb"[^ \t\r\n#]*")
+
+
+class LineReader:
+    """Reads parts of one window, one after the other, in a thread that need not be the same each time.
+
+    lowest    smallest index allowed, 0 or 1
+    features  every index is below it
+
+    state     what `parse_lines` counts, over all parts
+    rows, nnz rows and values given out
+    """
+
+    def __init__(self, window: TextWindow, lowest: int, features: int) -> None:
+        self.state = np.zeros(kernel.STATE_SIZE, np.int64)
+        self.state[kernel.MAX_INDEX] = -1
+        self.state[kernel.MIN_INDEX] = kernel.INDEX_LIMIT
+        self.rows = self.nnz = 0
+        self._window = window
+        self._lowest = lowest
+        self._features = features
+        self._begin = self._end = 0
+        self._label = np.empty(ROWS_A_BATCH, LABEL)
+        self._row_end = np.empty(ROWS_A_BATCH, INDPTR)
+        self._hard = np.empty((HARD_TOKENS, 4), np.int64)
+        self._indices = np.empty(0, INDEX)
+        self._values = np.empty(0, VALUE)
+
+    @property
+    def at_end(self) -> bool:
+        return self._begin == self._end
+
+    @property
+    def lines(self) -> int:
+        """Lines read so far."""
+        return self.rows + int(self.state[kernel.BLANK] + self.state[kernel.COMMENT])
+
+    def start(self, begin: int, end: int) -> Rows | None:
+        """Reads from offset `begin` of the window to `end`, which is behind a line feed; else as `read`."""
+        self._begin, self._end = begin, end
+        pairs = (end - begin) // 4 + 1  # a pair takes four bytes with its blank
+        if len(self._indices) < pairs:
+            self._indices, self._values = np.empty(pairs, INDEX), np.empty(pairs, VALUE)
+        return self.read()
+
+    def read(self) -> Rows | None:
+        """The next rows in arrays of their own, None when there was none among the lines read.
+
+        InputError when the line behind those is at fault. Reads on until `at_end`.
+        """
+        window, state = self._window, self.state
+        state[[kernel.ROWS, kernel.PAIRS, kernel.HARD]] = 0
+        state[kernel.POSITION] = self._begin
+        outcome = kernel.parse_lines(
+            window.text,
+            self._end,
+            window.max_line_bytes,
+            self._lowest,
+            self._features,
+            self._label,
+            self._row_end,
+            self._indices,
+            self._values,
+            self._hard,
+            state,
+        )
+        # Full before the end of its first line: all of `hard` is of that line, and is checked before it grows.
+        stuck = outcome == kernel.FULL and state[kernel.POSITION] == self._begin
+        has_zeros = self._patch_hard(self._hard if stuck else self._hard[: state[kernel.HARD]])
+        if outcome == kernel.FAULT:
+            raise self._fault()
+        if stuck:
+            self._hard = np.empty((2 * len(self._hard), 4), np.int64)
+        self._begin = int(state[kernel.POSITION])
+        rows = int(state[kernel.ROWS])
+        if rows == 0:
+            return None
+        batch = self._copy(rows, int(state[kernel.PAIRS]))
+        if has_zeros:
+            batch = _without_zeros(batch)
+            state[kernel.ZEROS] += state[kernel.PAIRS] - batch.nnz
+        self.rows += rows
+        self.nnz += batch.nnz
+        return batch
+
+    def _copy(self, rows: int, pairs: int) -> Rows:
+        indptr = np.zeros(rows + 1, INDPTR)
+        indptr[1:] = self._row_end[:rows]
+        return Rows(self._label[:rows].copy(), indptr, self._indices[:pairs].copy(), self._values[:pairs].copy())
+
+    def _patch_hard(self, hard: Array) -> bool:
+        """Rounds what the kernel left over; whether a value came out as zero."""
+        has_zeros = False
+        for kind, place, begin, end in hard.tolist():
+            token = bytes(self._window.buffer[begin:end])
+            number = float(token)
+            if kind == kernel.HARD_LABEL:
+                if math.isinf(number):
+                    raise self._window.error(begin, *label_fault(token))
+                self._label[place] = number
+                continue
+            fault = value_fault(token)
+            if fault is not None:
+                raise self._window.error(self._pair_start(begin), *fault)
+            self._values[place] = number
+            has_zeros = has_zeros or self._values[place] == 0
+        return has_zeros
+
+    def _pair_start(self, value: int) -> int:
+        place = value - 1  # of the colon
+        while chr(self._window.buffer[place - 1]).isdigit():
+            place -= 1
+        return place
+
+    def _fault(self) -> InputError:
+        """What is wrong where the kernel stopped."""
+        place, previous = int(self.state[kernel.TOKEN]), int(self.state[kernel.PREVIOUS])
+        match = TOKEN.match(self._window.buffer, place)
+        token = match.group() if match else b""
+        bad = BAD_BYTE.search(token)
+        if bad or not token:
+            return bad_byte(self._window, place + (bad.start() if bad else 0))
+        if previous < self._lowest - 1:
+            return self._window.error(place, *label_fault(token))
+        return self._window.error(place, *pair_fault(token, previous, self._lowest, self._features))
+
+
+def bad_byte(window: TextWindow, place: int) -> InputError:
+    """The error of a byte that belongs in no text."""
+    byte = window.buffer[place]
+    name = "a carriage return without line feed" if byte == kernel.RETURN else f"a byte 0x{byte:02x}"
+    return window.error(place, "bad_byte", f"{name} in ASCII text")
+
+
+def _without_zeros(batch: Rows) -> Rows:
+    keep = batch.values != 0
+    before = np.concatenate([np.zeros(1, INDPTR), np.cumsum(keep, dtype=INDPTR)])
+    return Rows(batch.label, before[batch.indptr], batch.indices[keep], batch.values[keep])

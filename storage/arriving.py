@@ -1,0 +1,127 @@
+"""A dataset that is still being read in: its pieces can be read as soon as they are written whole.
+
+Whoever stages it appends a record to `<staged>/journal` for each piece whose bytes are in its block, in the order of
+row ids. The journal goes when the dataset is complete: the blocks' own indices then say the same.
+"""
+
+import itertools
+import zlib
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from storage.block import INDEX_ENTRY, Piece, read_piece
+from storage.csr import Array
+from storage.dataset import Dataset, block_path
+from storage.errors import CorruptData
+
+JOURNAL = "journal"
+
+ANNOUNCED = np.dtype([("block", "<u4"), *INDEX_ENTRY.descr])
+RECORD = np.dtype([("announced", ANNOUNCED), ("record_checksum", "<u4")])
+
+
+class Journal:
+    """Announces pieces to those who follow."""
+
+    def __init__(self, staged: Path) -> None:
+        self._path = staged / JOURNAL
+        self._path.touch(exist_ok=False)
+
+    def announce(self, block: int, entry: Array) -> None:
+        """The piece with this INDEX_ENTRY can be read. Pieces are to be announced in the order of row ids."""
+        record = np.zeros((), RECORD)
+        record["announced"]["block"] = block
+        for name in INDEX_ENTRY.names or ():
+            record["announced"][name] = entry[name]
+        record["record_checksum"] = zlib.crc32(record["announced"].tobytes())
+        with self._path.open("ab", buffering=0) as file:
+            file.write(record.tobytes())
+
+    def remove(self) -> None:
+        """The end of it; followers who have it open can still read it."""
+        self._path.unlink(missing_ok=True)
+
+
+class ArrivingDataset:
+    """Follows the dataset staged at `staged`, to be published as `final`. Neither need be there yet."""
+
+    def __init__(self, staged: Path, final: Path) -> None:
+        self._staged = staged
+        self._final = final
+        self._journal: BinaryIO | None = None
+        self._rest = b""  # of a record that is being written
+        self.is_complete = False  # published, and all its pieces have been given out
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether what was being staged is gone. One that was never seen here cannot be missed."""
+        # In this order: a dataset that is renamed in between is not taken for a lost one.
+        return self._journal is not None and not self._staged.exists() and not self._final.exists()
+
+    def new_pieces(self) -> list[Array]:
+        """The pieces, (ANNOUNCED), that can be read and were not given out before, in the order of row ids."""
+        if self.is_complete:
+            return []
+        # Looked at before the journal is: what is published has been announced.
+        is_published = self._final.exists()
+        if self._journal is None:
+            self._open_journal()
+        if self._journal is None:
+            pieces = _pieces_of(Dataset(self._final)) if is_published else []
+        else:
+            pieces = self._read_journal(self._journal, is_published)
+        if is_published:
+            self.close()
+            self.is_complete = True
+        return pieces
+
+    def piece(self, announced: Array) -> Piece:
+        """Read, check and decode a piece. Raises CorruptData, also when the dataset is gone."""
+        # The staged file first: it cannot come back once it has moved.
+        for directory in (self._staged, self._final):
+            try:
+                file = block_path(directory, int(announced["block"])).open("rb", buffering=0)
+            except FileNotFoundError:
+                continue
+            with file:
+                return read_piece(file, announced)
+        raise CorruptData(f"block {announced['block']}: the file is missing")
+
+    def close(self) -> None:
+        """Give the journal up; pieces given out can still be read."""
+        if self._journal is not None:
+            self._journal.close()
+
+    def _open_journal(self) -> None:
+        try:
+            self._journal = (self._staged / JOURNAL).open("rb", buffering=0)
+        except FileNotFoundError:
+            return
+
+    def _read_journal(self, journal: BinaryIO, is_published: bool) -> list[Array]:
+        data = self._rest + journal.read()
+        records = np.frombuffer(data, RECORD, len(data) // RECORD.itemsize)
+        intact = list(itertools.takewhile(_is_intact, records))
+        self._rest = data[len(intact) * RECORD.itemsize :]
+        if is_published and self._rest:
+            raise CorruptData("the journal of the arriving dataset is damaged")
+        return [record["announced"] for record in intact]
+
+
+def _is_intact(record: Array) -> bool:
+    return bool(zlib.crc32(record["announced"].tobytes()) == record["record_checksum"])
+
+
+def _pieces_of(dataset: Dataset) -> list[Array]:
+    """What the journal of a complete dataset held, (ANNOUNCED)."""
+    found = []
+    for number in range(len(dataset.manifest.blocks)):
+        with dataset.open_block(number) as block:
+            pieces = np.zeros(len(block), ANNOUNCED)
+            pieces["block"] = number
+            for name in INDEX_ENTRY.names or ():
+                pieces[name] = block.index[name]
+            found.append(pieces)
+    return list(np.sort(np.concatenate(found), order="first_row"))

@@ -1,0 +1,158 @@
+"""Whoever follows a dataset that is being staged gets each of its pieces once, whole and in order."""
+
+import shutil
+
+import pytest
+
+from storage.arriving import JOURNAL, RECORD, ArrivingDataset, Journal
+from storage.block import BlockInfo, BlockWriter, Piece
+from storage.csr import Rows
+from storage.dataset import Dataset, Manifest, block_path, publish_dataset, staged_path
+from storage.errors import CorruptData
+from tests.storage.rows import assert_same_rows, random_rows
+
+UID = "0123456789abcdef" * 2
+PIECES = [(0, random_rows(5, seed=0)), (1, random_rows(9, seed=1)), (0, random_rows(7, seed=2))]
+
+
+class Staging:
+    """Stages PIECES, (block, rows), one after the other."""
+
+    def __init__(self, final):
+        self.final = final
+        self.staged = staged_path(final)
+        (self.staged / "blocks").mkdir(parents=True)
+        self.journal = Journal(self.staged)
+        self.writers = [BlockWriter(block_path(self.staged, k), UID, k) for k in range(2)]
+        self.rows = 0
+
+    def write(self, block: int, rows: Rows) -> None:
+        self.journal.announce(block, self.writers[block].append(rows, self.rows))
+        self.rows += len(rows)
+
+    def publish(self) -> tuple[BlockInfo, ...]:
+        self.journal.remove()
+        blocks = tuple(writer.finish() for writer in self.writers)
+        nnz = sum(block.nnz for block in blocks)
+        publish_dataset(self.staged, self.final, Manifest(UID, 0, 1000, self.rows, nnz, {}, 8, 1, {}, blocks))
+        return blocks
+
+
+@pytest.fixture
+def staging(tmp_path):
+    return Staging(tmp_path / "data")
+
+
+@pytest.fixture
+def arriving(tmp_path):
+    follower = ArrivingDataset(staged_path(tmp_path / "data"), tmp_path / "data")
+    yield follower
+    follower.close()
+
+
+def assert_pieces(found: list[Piece], expected=PIECES):
+    assert len(found) == len(expected)
+    first_row = 0
+    for piece, (_, rows) in zip(found, expected, strict=True):
+        assert_same_rows(piece.rows, rows)
+        assert piece.first_row == first_row
+        first_row += len(rows)
+
+
+def test_each_piece_is_given_out_when_it_is_written(staging, arriving):
+    assert arriving.new_pieces() == []
+    given = []
+    for block, rows in PIECES:
+        staging.write(block, rows)
+        (announced,) = arriving.new_pieces()
+        given.append(announced)
+        assert arriving.new_pieces() == []
+        assert_pieces([arriving.piece(announced) for announced in given], PIECES[: len(given)])
+    assert not arriving.is_complete
+    staging.publish()
+    assert arriving.new_pieces() == []
+    assert arriving.is_complete and not arriving.has_failed
+    # The files have moved.
+    assert_pieces([arriving.piece(announced) for announced in given])
+    assert Dataset(staging.final).manifest.n_rows == staging.rows
+    assert sorted(path.name for path in staging.final.iterdir()) == ["blocks", "manifest.json"]
+
+
+def test_what_was_announced_last_is_not_lost(staging, arriving):
+    arriving.new_pieces()
+    for block, rows in PIECES:
+        staging.write(block, rows)
+    staging.publish()
+    given = arriving.new_pieces()
+    assert arriving.is_complete
+    assert_pieces([arriving.piece(announced) for announced in given])
+
+
+def test_one_who_comes_late_gets_the_same(staging, arriving, tmp_path):
+    for block, rows in PIECES:
+        staging.write(block, rows)
+    early = arriving.new_pieces()
+    staging.publish()
+    late = ArrivingDataset(staging.staged, staging.final)
+    assert late.new_pieces() == early
+    assert late.is_complete
+    assert late.new_pieces() == []
+
+
+def test_one_who_comes_early_waits(tmp_path, arriving):
+    assert arriving.new_pieces() == []
+    assert not arriving.is_complete and not arriving.has_failed
+    staging = Staging(tmp_path / "data")
+    staging.write(*PIECES[0])
+    assert len(arriving.new_pieces()) == 1
+
+
+def test_a_record_that_is_half_there_is_waited_for(staging, arriving):
+    staging.write(*PIECES[0])
+    staging.write(*PIECES[1])
+    journal = staging.staged / JOURNAL
+    data = journal.read_bytes()
+    given = []
+    journal.write_bytes(b"")
+    for byte in data:
+        with journal.open("ab") as file:
+            file.write(bytes([byte]))
+        given += arriving.new_pieces()
+        assert len(given) == journal.stat().st_size // RECORD.itemsize
+    assert_pieces([arriving.piece(announced) for announced in given], PIECES[:2])
+
+
+def test_a_damaged_journal_is_noticed(staging, arriving):
+    for block, rows in PIECES:
+        staging.write(block, rows)
+    journal = staging.staged / JOURNAL
+    data = bytearray(journal.read_bytes())
+    data[RECORD.itemsize + 9] ^= 1
+    journal.write_bytes(data)
+    assert len(arriving.new_pieces()) == 1
+    staging.publish()
+    with pytest.raises(CorruptData, match="journal"):
+        arriving.new_pieces()
+
+
+def test_a_damaged_piece_is_noticed(staging, arriving):
+    staging.write(*PIECES[0])
+    path = block_path(staging.staged, 0)
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    (announced,) = arriving.new_pieces()
+    with pytest.raises(CorruptData, match="checksum"):
+        arriving.piece(announced)
+
+
+def test_a_failed_ingest_is_noticed(staging, arriving):
+    staging.write(*PIECES[0])
+    (announced,) = arriving.new_pieces()
+    assert not arriving.has_failed
+    shutil.rmtree(staging.staged)
+    assert arriving.has_failed
+    assert arriving.new_pieces() == []
+    assert not arriving.is_complete
+    with pytest.raises(CorruptData, match="missing"):
+        arriving.piece(announced)
