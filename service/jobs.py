@@ -33,6 +33,7 @@ class JobSpec(BaseModel):
     relative_gap      stop at a certified (P - D) / P <= relative_gap; null: never
     cache_bytes       bound on the cache file
     eviction          "score", or "paper" for the rule of the StreamSVM paper
+    selection         "uniform", or "adaptive": resident rows that gain more are visited more often
     pace              "fixed" makes the same model to the byte at every run
     updates_per_row   coordinate updates for each row read
     """
@@ -52,6 +53,7 @@ class JobSpec(BaseModel):
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
     cache_bytes: Annotated[int, Field(ge=1, le=1 << 44)] = 256 << 20
     eviction: Literal["score", "paper"] = "score"
+    selection: Literal["uniform", "adaptive"] = "uniform"
     pace: Literal["adaptive", "fixed"] = "adaptive"
     updates_per_row: Annotated[Positive, Field(le=1000)] = 2.0
     labels: Annotated[dict[str, str], Field(max_length=64)] = {}
@@ -60,10 +62,15 @@ class JobSpec(BaseModel):
 def parse_spec(fields: Any) -> JobSpec:
     """A checked JobSpec; raises ServiceError for the first thing wrong with it."""
     try:
-        return JobSpec.model_validate(fields)
+        spec = JobSpec.model_validate(fields)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         raise _explain(first) from None
+    if spec.eviction == "paper" and spec.selection != "uniform":
+        raise ServiceError(
+            "selection_range", 'eviction "paper" visits uniformly', 'For other selections use eviction "score".'
+        )
+    return spec
 
 
 def _explain(fault: Any) -> ServiceError:

@@ -58,7 +58,8 @@ class JobPlan:
             "cache_rows": self.cache.row_bytes / self.manifest.decoded_bytes * self.manifest.n_rows,
             **spec.model_dump(
                 include={
-                    "solver", "tolerance", "relative_gap", "max_passes", "max_seconds", "updates_per_row", "pace"
+                    "solver", "tolerance", "relative_gap", "max_passes", "max_seconds", "updates_per_row", "pace",
+                    "selection",
                 }
             ),
         }  # fmt: skip

@@ -20,6 +20,7 @@ class TrainerSettings:
     updates_per_row   updates for each streamed row, visits on arrival included
     pace              "fixed": exactly so many; "adaptive": more while the reader is not ready
     eviction          "score" or "paper"
+    selection         a key of `trainer.selection.SELECTIONS`
     """
 
     n_rows: int
@@ -37,6 +38,7 @@ class TrainerSettings:
     updates_per_row: float
     pace: str
     eviction: str
+    selection: str
     seed: int
 
     @property

@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-seconds", type=float)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--eviction", choices=("score", "paper"))
+    parser.add_argument("--selection", choices=("uniform", "adaptive"))
     parser.add_argument("--pace", choices=("adaptive", "fixed"))
     parser.add_argument("--updates-per-row", type=float, help=f"(default: {defaults['updates_per_row']})")
     parser.add_argument("--class-weight", type=_weight, action="append", metavar="LABEL=WEIGHT")

@@ -40,6 +40,8 @@ FAULTS = [
     ({"solver": "magic"}, "solver_range"),
     ({"eviction": "lru"}, "eviction_range"),
     ({"pace": "slow"}, "pace_range"),
+    ({"selection": "random"}, "selection_range"),
+    ({"selection": "adaptive", "eviction": "paper"}, "selection_range"),
     ({"class_weight": {"1": 0}}, "class_weight_range"),
     ({"class_weight": {"1": 1e300}}, "class_weight_range"),
     ({"class_weight": [1]}, "wrong_type"),
