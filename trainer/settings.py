@@ -21,6 +21,7 @@ class TrainerSettings:
     pace              "fixed": exactly so many; "adaptive": more while the reader is not ready
     eviction          "score" or "paper"
     selection         a key of `trainer.selection.SELECTIONS`
+    threads           for the gradients of arriving rows; 1: they are taken when the rows are visited
     """
 
     n_rows: int
@@ -39,6 +40,7 @@ class TrainerSettings:
     pace: str
     eviction: str
     selection: str
+    threads: int
     seed: int
 
     @property

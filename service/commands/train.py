@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--eviction", choices=("score", "paper"))
     parser.add_argument("--selection", choices=("uniform", "adaptive"))
     parser.add_argument("--pace", choices=("adaptive", "fixed"))
+    parser.add_argument("--threads", type=int, help=f"(default: {defaults['threads']})")
     parser.add_argument("--updates-per-row", type=float, help=f"(default: {defaults['updates_per_row']})")
     parser.add_argument("--class-weight", type=_weight, action="append", metavar="LABEL=WEIGHT")
     parser.add_argument("--index-base", choices=("auto", "0", "1"), default="auto")

@@ -10,6 +10,7 @@ from trainer.kernels.adaptive import adapt, share_visits
 from trainer.kernels.dual import visit_rows
 from trainer.kernels.order import next_random, permutation
 from trainer.kernels.paper import paper_visits
+from trainer.kernels.resting import mark_resting
 
 BOUNDS = {"hinge": (2.0, 0.0, 0.5, 0.0), "squared_hinge": (np.inf, 0.25, np.inf, 1.0)}
 
@@ -81,6 +82,11 @@ def compute() -> dict[str, bytes]:
         found[f"visit_rows {loss}"] = b"".join(a.tobytes() for a in (alpha, weights, score, gain, np.array(results)))
         found[f"adapt {loss}"] = preference.tobytes() + mean.tobytes()
         found[f"share_visits {loss}"] = visits.tobytes() + credit.tobytes()
+
+        resting, score, dots = np.zeros(n_rows, bool), np.zeros(n_rows, np.float32), np.empty(n_rows)
+        csr.row_dots(indptr, indices, values, weights, dots)
+        mark_resting(*rows[:2], dots, *bounds, alpha, resting, score)
+        found[f"mark_resting {loss}"] = resting.tobytes() + score.tobytes()
 
         alpha, weights = np.zeros(2 * n_rows), np.zeros(60)
         gone, rule = np.zeros(2 * n_rows, bool), np.array([np.inf, 0.0, 0.0, float(n_rows)])

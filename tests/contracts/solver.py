@@ -25,6 +25,7 @@ SMALLEST_CACHE = smallest_cache(400)
 _WAYS = [
     *({"eviction": name} for name in RULES),
     *({"eviction": "score", "selection": name} for name in SELECTIONS if name != "uniform"),
+    {"eviction": "score", "threads": 2},
 ]
 # The ways to train: what of a job chooses the code that runs.
 MODES = [{"solver": solver, **way} for solver in SOLVERS for way in _WAYS]

@@ -1,10 +1,13 @@
 """`eviction: "score"`: every row is visited once when it arrives, and tells the reader how little it has left."""
 
+from concurrent.futures import Executor
+
 import numpy as np
 
 from storage.cache import Step
 from storage.csr import Array
 from storage.segment import Segment
+from trainer.arriving import find_resting
 from trainer.kernels.dual import visit_rows
 from trainer.problem import Problem
 from trainer.selection import SELECTIONS, random_order
@@ -17,7 +20,14 @@ class ScoreRule:
     """Visits the fresh segments first, then the resident ones in random order, sweep after sweep."""
 
     def __init__(
-        self, problem: Problem, settings: TrainerSettings, steps: Steps, tally: Tally, alpha: Array, w: Array
+        self,
+        problem: Problem,
+        settings: TrainerSettings,
+        steps: Steps,
+        tally: Tally,
+        alpha: Array,
+        w: Array,
+        pool: Executor,
     ) -> None:
         self._bounds = problem.bounds
         self._selection = SELECTIONS[settings.selection](len(alpha))
@@ -25,6 +35,7 @@ class ScoreRule:
         self._tally = tally
         self._alpha = alpha
         self._w = w
+        self._pool = pool if settings.threads > 1 else None
         self._live: tuple[int, ...] = ()
         self._sweepable: set[int] = set()
         self._sweep: list[int] = []
@@ -34,7 +45,11 @@ class ScoreRule:
         # Rows just visited wait for the next step, unless there are no others.
         self._sweepable = set(step.resident or step.fresh)
         self._live = (*step.fresh, *step.resident)
-        return sum(self._visit_fresh(segment_id, rng) for segment_id in _shuffled(step.fresh, rng))
+        fresh = [self._steps.read(segment_id) for segment_id in _shuffled(step.fresh, rng)]
+        for rows, positions in zip(fresh, self._leave_out_resting(fresh), strict=True):
+            self._selection.admit(rows.row_id)
+            self._visit(rows, positions[random_order(len(positions), rng)])
+        return sum(map(len, fresh))
 
     def visit_some(self, rng: np.random.Generator) -> int:
         """Visit the next segment of the sweep; returns the number of visits."""
@@ -59,11 +74,18 @@ class ScoreRule:
         self._sweep = _shuffled(segment_ids, rng)
         self._selection.begin_sweep(self._steps.read(segment_id).row_id for segment_id in segment_ids)
 
-    def _visit_fresh(self, segment_id: int, rng: np.random.Generator) -> int:
-        rows = self._steps.read(segment_id)
-        self._selection.admit(rows.row_id)
-        self._visit(rows, random_order(len(rows), rng))
-        return len(rows)
+    def _leave_out_resting(self, fresh: list[Segment]) -> list[Array]:
+        """Positions (k,) int32 of the rows to visit in each segment: all of them if there is but one thread."""
+        if self._pool is None:
+            return [np.arange(len(rows), dtype=np.int32) for rows in fresh]
+        found = find_resting(fresh, self._bounds, self._alpha, self._w, self._pool)
+        for rows, (resting, score) in zip(fresh, found, strict=True):
+            count = int(np.count_nonzero(resting))
+            if count:
+                # Visited they are: with a projected gradient of 0, and nothing changed.
+                self._tally.add(count, 0.0, 0.0, 0.0, 0)
+                self._steps.note(rows.row_id[resting], score[resting])
+        return [np.flatnonzero(~resting).astype(np.int32) for resting, _ in found]
 
     def _visit_selected(self, segment_id: int, rng: np.random.Generator) -> int:
         rows = self._steps.read(segment_id)
