@@ -34,6 +34,8 @@ class JobSpec(BaseModel):
     cache_bytes       bound on the cache file
     eviction          "score", or "paper" for the rule of the StreamSVM paper
     screening         rows that rest at their bound by more than this slack stay out of the cache; null: none do
+    selection         "uniform", or "adaptive": resident rows that gain more are visited more often
+    threads           for the gradients of arriving rows; no more than there are cores
     pace              "fixed" makes the same model to the byte at every run
     updates_per_row   coordinate updates for each row read
     """
@@ -54,7 +56,9 @@ class JobSpec(BaseModel):
     cache_bytes: Annotated[int, Field(ge=1, le=1 << 44)] = 256 << 20
     eviction: Literal["score", "paper"] = "score"
     screening: Annotated[Finite, Field(ge=0)] | None = 0.1
+    selection: Literal["uniform", "adaptive"] = "uniform"
     pace: Literal["adaptive", "fixed"] = "adaptive"
+    threads: Annotated[int, Field(ge=1)] = 1
     updates_per_row: Annotated[Positive, Field(le=1000)] = 2.0
     labels: Annotated[dict[str, str], Field(max_length=64)] = {}
 
@@ -62,10 +66,21 @@ class JobSpec(BaseModel):
 def parse_spec(fields: Any) -> JobSpec:
     """A checked JobSpec; raises ServiceError for the first thing wrong with it."""
     try:
-        return JobSpec.model_validate(fields)
+        spec = JobSpec.model_validate(fields)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         raise _explain(first) from None
+    _check_together(spec)
+    return spec
+
+
+def _check_together(spec: JobSpec) -> None:
+    """The rule of the paper picks at random, and nothing else."""
+    for name in ("selection", "threads"):
+        if spec.eviction == "paper" and getattr(spec, name) != JobSpec.model_fields[name].default:
+            raise ServiceError(
+                f"{name}_range", f'eviction "paper" has no choice of {name}', 'Use eviction "score", or leave it out.'
+            )
 
 
 def _explain(fault: Any) -> ServiceError:

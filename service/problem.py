@@ -1,5 +1,6 @@
 """From a job and a dataset to what reader and trainer are told. Everything that can be refused is refused here."""
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +61,8 @@ class JobPlan:
             "cache_rows": self.cache.row_bytes / self.manifest.decoded_bytes * self.manifest.n_rows,
             **spec.model_dump(
                 include={
-                    "solver", "tolerance", "relative_gap", "max_passes", "max_seconds", "updates_per_row", "pace"
+                    "solver", "tolerance", "relative_gap", "max_passes", "max_seconds", "updates_per_row", "pace",
+                    "selection", "threads",
                 }
             ),
         }  # fmt: skip
@@ -68,7 +70,10 @@ class JobPlan:
 
 
 def plan_job(spec: JobSpec, manifest: Manifest) -> JobPlan:
-    """Raises ServiceError: single_class, too_many_classes, unknown_label, cache_too_small."""
+    """Raises ServiceError: threads_range, single_class, too_many_classes, unknown_label, cache_too_small."""
+    cores = len(os.sched_getaffinity(0))
+    if spec.threads > cores:
+        raise ServiceError("threads_range", f"threads is {spec.threads}, there are {cores} cores")
     values = sorted(manifest.labels)
     if len(values) == 1:
         raise ServiceError("single_class", f"all rows have the label {values[0]:g}", "Training needs two classes.")

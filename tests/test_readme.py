@@ -9,6 +9,7 @@ from service.commands import COMMANDS
 from service.exports import MODEL_FORMATS
 from service.jobs import TRANSITIONS, JobSpec
 from service.settings import Settings
+from trainer.selection import SELECTIONS
 from trainer.solvers import SOLVERS
 from trainer.solvers.streamsvm import RULES
 
@@ -21,7 +22,7 @@ def test_job_fields(field):
     assert f"| `{field}`" in README or f", `{field}` |" in README
 
 
-@pytest.mark.parametrize("name", [*SOLVERS, *RULES, *MODEL_FORMATS, *TRANSITIONS, *SETTINGS])
+@pytest.mark.parametrize("name", [*SOLVERS, *RULES, *SELECTIONS, *MODEL_FORMATS, *TRANSITIONS, *SETTINGS])
 def test_names(name):
     assert f'`"{name}"`' in README or f"`{name}`" in README
 

@@ -20,6 +20,8 @@ class TrainerSettings:
     updates_per_row   updates for each streamed row, visits on arrival included
     pace              "fixed": exactly so many; "adaptive": more while the reader is not ready
     eviction          "score" or "paper"
+    selection         a key of `trainer.selection.SELECTIONS`
+    threads           for the gradients of arriving rows; 1: they are taken when the rows are visited
     """
 
     n_rows: int
@@ -37,6 +39,8 @@ class TrainerSettings:
     updates_per_row: float
     pace: str
     eviction: str
+    selection: str
+    threads: int
     seed: int
 
     @property

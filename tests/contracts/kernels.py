@@ -7,9 +7,11 @@ import numpy as np
 from reader import shuffle_kernel
 from storage import codec_kernel, csr
 from tests.contracts.problems import random_problem
+from trainer.kernels.adaptive import adapt, share_visits
 from trainer.kernels.dual import visit_rows
 from trainer.kernels.order import next_random, permutation
 from trainer.kernels.paper import paper_visits
+from trainer.kernels.resting import mark_resting
 
 BOUNDS = {"hinge": (2.0, 0.0, 0.5, 0.0), "squared_hinge": (np.inf, 0.25, np.inf, 1.0)}
 
@@ -78,12 +80,23 @@ def compute() -> dict[str, bytes]:
 
     for loss, bounds in BOUNDS.items():
         alpha, weights = np.zeros(2 * n_rows), np.zeros(60)
-        score = np.zeros(n_rows, np.float32)
+        score, gain = np.zeros(n_rows, np.float32), np.zeros(n_rows)
+        preference, credit = np.ones(2 * n_rows, np.float32), np.full(2 * n_rows, 0.5, np.float32)
+        visits, mean = np.zeros(n_rows, np.int32), np.zeros(2)
         results = []
         for sweep in range(3):
             order = np.random.default_rng(sweep).permutation(n_rows).astype(np.int32)
-            results.append(visit_rows(order, *rows, *bounds, alpha, weights, score))
-        found[f"visit_rows {loss}"] = b"".join(a.tobytes() for a in (alpha, weights, score, np.array(results)))
+            results.append(visit_rows(order, *rows, *bounds, alpha, weights, score, gain))
+            adapt(order, rows[0], gain, n_rows, preference, mean)
+            share_visits(rows[0], 0.9, preference, credit, visits)
+        found[f"visit_rows {loss}"] = b"".join(a.tobytes() for a in (alpha, weights, score, gain, np.array(results)))
+        found[f"adapt {loss}"] = preference.tobytes() + mean.tobytes()
+        found[f"share_visits {loss}"] = visits.tobytes() + credit.tobytes()
+
+        resting, score, dots = np.zeros(n_rows, bool), np.zeros(n_rows, np.float32), np.empty(n_rows)
+        csr.row_dots(indptr, indices, values, weights, dots)
+        mark_resting(*rows[:2], dots, *bounds, alpha, resting, score)
+        found[f"mark_resting {loss}"] = resting.tobytes() + score.tobytes()
 
         alpha, weights = np.zeros(2 * n_rows), np.zeros(60)
         gone, rule = np.zeros(2 * n_rows, bool), np.array([np.inf, 0.0, 0.0, float(n_rows)])

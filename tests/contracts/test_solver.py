@@ -6,23 +6,21 @@ from scipy import sparse
 
 from reader.ingest import ingest
 from tests.contracts.problems import make_dataset, random_problem
-from tests.contracts.solver import SMALLEST_CACHE, check_certificate, check_run, check_solver, exact
+from tests.contracts.solver import MODES, SMALLEST_CACHE, check_certificate, check_run, check_solver, exact, name_of
 from tests.reference import data
 from tests.reference.dcd import dcd
 from tests.training import train
 from trainer.problem import LOSSES
-from trainer.solvers import SOLVERS
 from trainer.solvers.streamsvm import RULES
 
-COMBINATIONS = [(solver, eviction) for solver in SOLVERS for eviction in RULES]
-everywhere = pytest.mark.parametrize(("solver", "eviction"), COMBINATIONS)
+everywhere = pytest.mark.parametrize("mode", MODES, ids=name_of)
 
 
 @everywhere
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
-def test_contract(solver, eviction, loss, C, tmp_path):
-    check_solver(solver, eviction, loss, C, tmp_path)
+def test_contract(mode, loss, C, tmp_path):
+    check_solver(mode, loss, C, tmp_path)
 
 
 def label_sorted():
@@ -85,16 +83,16 @@ ODD = [
 @everywhere
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("make", ODD)
-def test_odd_problems(solver, eviction, loss, make, tmp_path):
+def test_odd_problems(mode, loss, make, tmp_path):
     dataset = make_dataset(tmp_path / "data", *make())
-    settings = {"solver": solver, "eviction": eviction, "loss": loss, "positive": 1.0}
+    settings = {**mode, "loss": loss, "positive": 1.0}
     check_run(tmp_path / "some passes", dataset, 6, **settings)
     found = train(
         tmp_path / "run", dataset, SMALLEST_CACHE, updates_per_row=4, tolerance=None, relative_gap=1e-3, **settings
     )
     problem = exact(dataset, loss=loss)
     check_certificate(found, problem)
-    if eviction == "score":
+    if mode["eviction"] == "score":
         assert found.result["stop_reason"] == "relative_gap"
         best = dcd(problem.X, problem.y, 1.0, loss)
         assert found.result["certificate"]["dual_objective"] == pytest.approx(best.dual, rel=1.1e-3)
@@ -102,19 +100,17 @@ def test_odd_problems(solver, eviction, loss, make, tmp_path):
 
 @everywhere
 @pytest.mark.parametrize("updates_per_row", [0.2, 1, 50])
-def test_few_and_many_updates(solver, eviction, updates_per_row, tmp_path):
+def test_few_and_many_updates(mode, updates_per_row, tmp_path):
     dataset = make_dataset(tmp_path / "data", *random_problem())
-    check_run(
-        tmp_path / "run", dataset, 5, solver=solver, eviction=eviction, updates_per_row=updates_per_row, positive=1.0
-    )
+    check_run(tmp_path / "run", dataset, 5, updates_per_row=updates_per_row, positive=1.0, **mode)
 
 
 @everywhere
 @pytest.mark.parametrize("loss", LOSSES)
-def test_class_weights_and_bias(solver, eviction, loss, tmp_path):
+def test_class_weights_and_bias(mode, loss, tmp_path):
     dataset = make_dataset(tmp_path / "data", *random_problem())
     settings = {"loss": loss, "C": 2.0, "C_negative": 0.25, "bias": 0.7}
-    check_run(tmp_path / "run", dataset, 8, solver=solver, eviction=eviction, positive=1.0, **settings)
+    check_run(tmp_path / "run", dataset, 8, positive=1.0, **mode, **settings)
 
 
 def test_weights_and_bias_reach_the_right_optimum(tmp_path):

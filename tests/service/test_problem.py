@@ -1,5 +1,6 @@
 """From a job and a dataset to a plan: what is refused, what a class weighs."""
 
+import os
 import re
 
 import pytest
@@ -68,3 +69,10 @@ def test_reader_and_trainer_are_told_the_same_problem():
     shared = ("loss", "C_positive", "C_negative", "eviction", "seed", "cache_bytes")
     assert {name: told["reader"][name] for name in shared} == {name: told["trainer"][name] for name in shared}
     assert told["reader"]["dataset"] == "somewhere"
+
+
+def test_no_more_threads_than_cores():
+    cores = len(os.sched_getaffinity(0))
+    assert plan(threads=cores).spec.threads == cores
+    error = refusal(threads=cores + 1)
+    assert error.code == "threads_range" and f"{cores} core" in error.message

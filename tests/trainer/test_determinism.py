@@ -5,8 +5,8 @@ import itertools
 import pytest
 
 from tests.contracts.problems import make_dataset, random_problem
-from tests.contracts.solver import SMALLEST_CACHE, solving
-from trainer.solvers.streamsvm import RULES
+from tests.contracts.solver import MODES, SMALLEST_CACHE, name_of, solving
+from trainer.selection import SELECTIONS
 from trainer.steps import Steps
 
 PASSES = 6
@@ -28,20 +28,20 @@ def run(directory, dataset, turns=1, extra=(), **settings):
         return session.alpha.tobytes(), session.w.tobytes(), reported
 
 
-@pytest.mark.parametrize("eviction", RULES)
+@pytest.mark.parametrize("mode", MODES, ids=name_of)
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-def test_pace_of_the_reader_changes_nothing(tmp_path, dataset, eviction, loss):
-    common = {"eviction": eviction, "loss": loss, "updates_per_row": 3}
+def test_pace_of_the_reader_changes_nothing(tmp_path, dataset, mode, loss):
+    common = {**mode, "loss": loss, "updates_per_row": 3}
     first = run(tmp_path / "a", dataset, **common)
     assert run(tmp_path / "b", dataset, **common) == first
     assert run(tmp_path / "c", dataset, turns=5, **common) == first
     assert run(tmp_path / "d", dataset, extra=(1, 7, 0, 2, 30), **common) == first
 
 
-@pytest.mark.parametrize("eviction", RULES)
-def test_reader_that_works_while_the_trainer_visits_changes_nothing(tmp_path, dataset, eviction, monkeypatch):
+@pytest.mark.parametrize("mode", MODES, ids=name_of)
+def test_reader_that_works_while_the_trainer_visits_changes_nothing(tmp_path, dataset, mode, monkeypatch):
     """The reader takes its turns in the middle of a step, wherever the trainer notes what it has visited."""
-    first = run(tmp_path / "a", dataset, eviction=eviction)
+    first = run(tmp_path / "a", dataset, **mode)
     readers = []
     real_note, turns = Steps.note, itertools.cycle([0, 3, 1, 0, 0, 2])
 
@@ -50,14 +50,21 @@ def test_reader_that_works_while_the_trainer_visits_changes_nothing(tmp_path, da
         for _ in range(next(turns)):
             readers[-1].step()
 
-    with solving(tmp_path / "b", dataset, SMALLEST_CACHE, eviction=eviction) as session:
+    with solving(tmp_path / "b", dataset, SMALLEST_CACHE, **mode) as session:
         readers.append(session.reader)
         monkeypatch.setattr(Steps, "note", note)
         reported = [next(session.passes) for _ in range(PASSES)]
         assert (session.alpha.tobytes(), session.w.tobytes(), reported) == first
 
 
-@pytest.mark.parametrize("eviction", RULES)
-def test_seeds_differ(tmp_path, dataset, eviction):
-    results = {run(tmp_path / str(seed), dataset, seed=seed, eviction=eviction)[1] for seed in range(4)}
+@pytest.mark.parametrize("mode", MODES, ids=name_of)
+def test_seeds_differ(tmp_path, dataset, mode):
+    results = {run(tmp_path / str(seed), dataset, seed=seed, **mode)[1] for seed in range(4)}
     assert len(results) == 4
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_two_threads_and_three_find_the_same(tmp_path, dataset, selection):
+    """One finds something else: it takes each gradient at the w of the visit, and two at that of the step."""
+    found = {n: run(tmp_path / str(n), dataset, selection=selection, threads=n) for n in (1, 2, 3)}
+    assert found[2] == found[3] != found[1]

@@ -19,7 +19,8 @@ from storage.prefetch_kernel import prefetch
 #
 # Inputs      order (k,) int32; row_id, y, Qii (n,), indptr (n + 1,), indices, values: a segment's columns
 #             U_positive, D_positive, U_negative, D_negative: the loss, for rows with y = +1 and y = -1
-# In place    alpha (n_rows,) by row_id; w (d,); score (n,) float32 by position
+# In place    alpha (n_rows,) by row_id; w (d,); score (n,) float32 by position; gain (k,) float64 by place in `order`:
+#             by how much the dual objective rose, 0 without a step
 # Returns     largest and smallest PG met (M+, M-; -inf, inf for k = 0; zeros count, as in LIBLINEAR), and the
 #             changes of sum D_i alpha_i^2 / 2 and of the number of free rows
 
@@ -42,6 +43,7 @@ def visit_rows(
     alpha: Array,
     w: Array,
     score: Array,
+    gain: Array,
 ) -> tuple[float, float, float, int]:
     M_plus, M_minus, curvature, freed = -float("inf"), float("inf"), 0.0, 0
     count = order.shape[0]
@@ -78,11 +80,13 @@ def visit_rows(
             slack = max(0.0, 1.0 - m)
             score[position] = a * (1.0 - m) - slack * slack / (2.0 * D) - D * a * a / 2.0
 
+        gain[k] = 0.0
         if abs(PG) > 1e-12:
             H = Qii[position] + D
             # A row without features has no part in w: the bound is its optimum.
             new = min(max(a - G / H, 0.0), U) if H > 0.0 else U
             alpha[i] = new
+            gain[k] = (a - new) * (G + (new - a) * H / 2.0)
             curvature += D * (new * new - a * a) / 2.0
             freed += int(0.0 < new < U) - int(0.0 < a < U)
             step = (new - a) * sign

@@ -4,6 +4,8 @@ Picks are drawn a segment at a time, the segment with a chance in proportion to 
 resident rows, as printed; neighbouring picks come from one segment.
 """
 
+from concurrent.futures import Executor
+
 import numpy as np
 
 from storage.cache import Step
@@ -22,7 +24,14 @@ class PaperRule:
     """The trainer of the paper; the reader evicts at random whatever the trainer has not given up."""
 
     def __init__(
-        self, problem: Problem, settings: TrainerSettings, steps: Steps, tally: Tally, alpha: Array, w: Array
+        self,
+        problem: Problem,
+        settings: TrainerSettings,
+        steps: Steps,
+        tally: Tally,
+        alpha: Array,
+        w: Array,
+        _pool: Executor,
     ) -> None:
         self._bounds = problem.bounds
         self._capacity = settings.cache_rows

@@ -1,28 +1,41 @@
 """`eviction: "score"`: every row is visited once when it arrives, and tells the reader how little it has left."""
 
+from concurrent.futures import Executor
+
 import numpy as np
 
 from storage.cache import Step
 from storage.csr import Array
+from storage.segment import Segment
+from trainer.arriving import find_resting
 from trainer.kernels.dual import visit_rows
-from trainer.kernels.order import permutation
 from trainer.problem import Problem
+from trainer.selection import SELECTIONS, random_order
 from trainer.settings import TrainerSettings
 from trainer.steps import Steps
 from trainer.tally import Tally
 
 
 class ScoreRule:
-    """Visits whole segments: the fresh ones first, then the resident ones in random order, sweep after sweep."""
+    """Visits the fresh segments first, then the resident ones in random order, sweep after sweep."""
 
     def __init__(
-        self, problem: Problem, _settings: TrainerSettings, steps: Steps, tally: Tally, alpha: Array, w: Array
+        self,
+        problem: Problem,
+        settings: TrainerSettings,
+        steps: Steps,
+        tally: Tally,
+        alpha: Array,
+        w: Array,
+        pool: Executor,
     ) -> None:
         self._bounds = problem.bounds
+        self._selection = SELECTIONS[settings.selection](len(alpha))
         self._steps = steps
         self._tally = tally
         self._alpha = alpha
         self._w = w
+        self._pool = pool if settings.threads > 1 else None
         self._live: tuple[int, ...] = ()
         self._sweepable: set[int] = set()
         self._sweep: list[int] = []
@@ -32,43 +45,64 @@ class ScoreRule:
         # Rows just visited wait for the next step, unless there are no others.
         self._sweepable = set(step.resident or step.fresh)
         self._live = (*step.fresh, *step.resident)
-        return sum(self._visit_all(segment_id, rng) for segment_id in _shuffled(step.fresh, rng))
+        fresh = [self._steps.read(segment_id) for segment_id in _shuffled(step.fresh, rng)]
+        for rows, positions in zip(fresh, self._leave_out_resting(fresh), strict=True):
+            self._selection.admit(rows.row_id)
+            self._visit(rows, positions[random_order(len(positions), rng)])
+        return sum(map(len, fresh))
 
     def visit_some(self, rng: np.random.Generator) -> int:
-        """Visit the next segment of the sweep; returns the number of its rows."""
-        while True:
+        """Visit the next segment of the sweep; returns the number of visits."""
+        visits = 0
+        while not visits:
             if not self._sweep:
-                self._sweep = _shuffled(sorted(self._sweepable), rng)
+                self._begin_sweep(rng)
             segment_id = self._sweep.pop()
             # It may have been repacked since the sweep began.
             if segment_id in self._sweepable:
-                return self._visit_all(segment_id, rng)
+                visits = self._visit_selected(segment_id, rng)
+        return visits
 
     def end_pass(self) -> None:
         """Visit what streamed by as resident and was not met in a sweep since: no row is left out of a pass."""
         for segment_id in self._live:
-            left = self._steps.unvisited(self._steps.read(segment_id).row_id)
-            if len(left):
-                self._visit(segment_id, left)
+            rows = self._steps.read(segment_id)
+            self._visit(rows, self._steps.unvisited(rows.row_id))
 
-    def _visit_all(self, segment_id: int, rng: np.random.Generator) -> int:
-        order = np.empty(len(self._steps.read(segment_id)), np.int32)
-        permutation(int(rng.integers(1, 1 << 32)), order)
-        return self._visit(segment_id, order)
+    def _begin_sweep(self, rng: np.random.Generator) -> None:
+        segment_ids = sorted(self._sweepable)
+        self._sweep = _shuffled(segment_ids, rng)
+        self._selection.begin_sweep(self._steps.read(segment_id).row_id for segment_id in segment_ids)
 
-    def _visit(self, segment_id: int, order: Array) -> int:
+    def _leave_out_resting(self, fresh: list[Segment]) -> list[Array]:
+        """Positions (k,) int32 of the rows to visit in each segment: all of them if there is but one thread."""
+        if self._pool is None:
+            return [np.arange(len(rows), dtype=np.int32) for rows in fresh]
+        found = find_resting(fresh, self._bounds, self._alpha, self._w, self._pool)
+        for rows, (resting, score) in zip(fresh, found, strict=True):
+            count = int(np.count_nonzero(resting))
+            if count:
+                # Visited they are: with a projected gradient of 0, and nothing changed.
+                self._tally.add(count, 0.0, 0.0, 0.0, 0)
+                self._steps.note(rows.row_id[resting], score[resting])
+        return [np.flatnonzero(~resting).astype(np.int32) for resting, _ in found]
+
+    def _visit_selected(self, segment_id: int, rng: np.random.Generator) -> int:
         rows = self._steps.read(segment_id)
-        score = np.empty(len(rows), np.float32)
+        order = self._selection.order(rows.row_id, rng)
+        self._selection.learn(rows.row_id, order, self._visit(rows, order))
+        return len(order)
+
+    def _visit(self, rows: Segment, order: Array) -> Array:
+        """Visit the positions `order` (k,); returns what each visit gained (k,)."""
+        score, gain = np.empty(len(rows), np.float32), np.empty(len(order))
         found = visit_rows(
             order, rows.row_id, rows.y, rows.Qii, rows.indptr, rows.indices, rows.values,
-            *self._bounds, self._alpha, self._w, score,
+            *self._bounds, self._alpha, self._w, score, gain,
         )  # fmt: skip
         self._tally.add(len(order), *found)
-        if len(order) == len(rows):
-            self._steps.note(rows.row_id, score)
-        else:
-            self._steps.note(rows.row_id[order], score[order])
-        return len(order)
+        self._steps.note(rows.row_id[order], score[order])
+        return gain
 
 
 def _shuffled(segment_ids: list[int] | tuple[int, ...], rng: np.random.Generator) -> list[int]:

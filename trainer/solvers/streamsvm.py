@@ -6,6 +6,7 @@ leave first, or "paper", the algorithm as printed.
 """
 
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 import numpy as np
@@ -43,7 +44,14 @@ def streamsvm(
 ) -> Generator[Progress, None, None]:
     """Train alpha (n_rows,) and w (width,) in place; yields after every pass, for ever."""
     tally = Tally(alpha, w)
-    rule = RULES[settings.eviction](problem, settings, steps, tally, alpha, w)
+    with ThreadPoolExecutor(settings.threads) as pool:
+        rule = RULES[settings.eviction](problem, settings, steps, tally, alpha, w, pool)
+        yield from _passes(rule, settings, steps, tally, w)
+
+
+def _passes(
+    rule: Rule, settings: TrainerSettings, steps: Steps, tally: Tally, w: Array
+) -> Generator[Progress, None, None]:
     rng = np.random.default_rng()
     pass_, owed = 0, 0.0
     while True:

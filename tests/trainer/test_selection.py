@@ -1,0 +1,126 @@
+"""Adaptive selection: how visits are shared out, and what gains do to preferences."""
+
+import numpy as np
+import pytest
+
+from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.solver import SMALLEST_CACHE, exact
+from tests.reference.dcd import dcd
+from tests.training import train
+from trainer.kernels.adaptive import LEAST, MOST, adapt, share_visits
+from trainer.selection import SELECTIONS, Adaptive
+
+
+def preferences(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.exp(rng.uniform(np.log(LEAST), np.log(MOST), n)).astype(np.float32)
+
+
+def share(preference, sweeps, q):
+    """Visits (sweeps, n) of each row in each sweep."""
+    n = len(preference)
+    credit, visits = np.full(n, 0.5, np.float32), np.empty((sweeps, n), np.int32)
+    for sweep in visits:
+        share_visits(np.arange(n, dtype=np.int32), q, preference, credit, sweep)
+        assert np.all((credit >= 0) & (credit <= 1))
+    return visits
+
+
+def test_rows_of_equal_preference_are_visited_once_a_sweep():
+    assert np.all(share(np.ones(50, np.float32), 20, 1.0) == 1)
+
+
+def test_visits_follow_the_preferences():
+    preference = preferences(200)
+    q = len(preference) / preference.sum()
+    visits = share(preference, 300, q)
+    owed = 300 * q * preference.astype(float)
+    assert np.abs(visits.sum(axis=0) - owed).max() <= 0.5 + 1e-2
+    assert abs(visits.sum() - 300 * 200) <= 200
+    # Deterministic quotas: two sweeps of a row differ by one visit at most.
+    assert np.all(np.ptp(visits, axis=0) <= 1)
+
+
+def adapted(gains, N=10, preference=None, mean=(1.0, 100.0)):
+    """(preferences, mean) after visits to rows 0, 1, 2, ... in turn that gained `gains`."""
+    n = len(gains)
+    preference, mean = np.ones(n, np.float32) if preference is None else preference, np.array(mean)
+    adapt(np.arange(n, dtype=np.int32), np.arange(n, dtype=np.int32), np.array(gains, float), N, preference, mean)
+    return preference, mean
+
+
+def test_a_visit_moves_its_preference_and_the_mean():
+    preference, mean = adapted([3.0, 0.0])
+    after = 1.0 + (3.0 - 1.0) / 10
+    assert preference == pytest.approx([np.exp(0.2 * 2.0), np.exp(-0.2)], rel=1e-6)
+    assert mean[0] == pytest.approx(after * 0.9)
+
+
+def test_the_first_sweep_only_makes_the_mean():
+    gains = np.arange(8.0)
+    preference, mean = adapted(gains, N=8, mean=(0.0, 0.0))
+    assert np.all(preference == 1.0)
+    assert mean.tolist() == pytest.approx([gains.mean(), 8])
+
+
+def test_without_a_gain_so_far_nothing_is_learned():
+    """A warm start at the optimum: the mean is 0, and the first gain is no infinite surprise."""
+    preference, mean = adapted([0.0, 0.0, 5.0, 5.0], mean=(0.0, 100.0))
+    assert np.all(preference == 1.0)
+    assert mean[0] == 5.0
+
+
+@pytest.mark.parametrize("start", [LEAST, 1.0, MOST])
+def test_preferences_keep_their_bounds(start):
+    gains = [1e300, 0.0, 1e-300, np.finfo(float).tiny] * 50
+    rows = np.tile(np.arange(4, dtype=np.int32), 50)
+    preference, mean = np.full(4, start, np.float32), np.array([1e-12, 100.0])
+    adapt(rows, np.arange(4, dtype=np.int32), np.array(gains), 1000, preference, mean)
+    assert np.all((preference >= np.float32(LEAST)) & (preference <= MOST))
+    assert np.all(np.isfinite(mean))
+
+
+def test_rows_that_come_back_start_afresh():
+    rows, rng = np.arange(40, dtype=np.int32), np.random.default_rng(0)
+    selection = Adaptive(40)
+    for _ in range(5):
+        selection.begin_sweep([rows])
+        order = selection.order(rows, rng)
+        selection.learn(rows, order, (order < 4).astype(float))
+    selection.begin_sweep([rows])
+    assert np.bincount(selection.order(rows, rng), minlength=40)[:4].min() > 1
+    selection.admit(rows)
+    selection.begin_sweep([rows])
+    assert sorted(selection.order(rows, rng).tolist()) == rows.tolist()
+
+
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_a_sweep_visits_as_many_rows_as_there_are(name):
+    rng, selection = np.random.default_rng(1), SELECTIONS[name](120)
+    segments = np.split(np.arange(120, dtype=np.int32), [50, 51])
+    visits = 0
+    for _ in range(60):
+        selection.begin_sweep(segments)
+        for rows in segments:
+            order = selection.order(rows, rng)
+            selection.learn(rows, order, rows[order] % 7 == 0)
+            visits += len(order)
+    assert visits == pytest.approx(60 * 120, rel=0.05)
+
+
+def test_adaptive_visits_change_the_way_and_not_the_end(tmp_path):
+    dataset = make_dataset(tmp_path / "data", *random_problem(500))
+    found = {
+        name: train(
+            tmp_path / name, dataset, SMALLEST_CACHE, selection=name, tolerance=1e-4, max_passes=3000, updates_per_row=4
+        )
+        for name in SELECTIONS
+    }
+    problem = exact(dataset)
+    best = dcd(problem.X, problem.y, 1.0, tol=1e-8)
+    for run in found.values():
+        # The stop on M+ - M- asks for a pass in which every row was visited.
+        assert run.result["stop_reason"] == "tolerance"
+        assert run.passes[-1]["rows_unvisited"] == 0
+        assert run.result["certificate"]["dual_objective"] == pytest.approx(best.dual, rel=1e-6)
+    assert found["uniform"].alpha.tobytes() != found["adaptive"].alpha.tobytes()

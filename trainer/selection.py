@@ -1,0 +1,87 @@
+"""In which order, and how often, a sweep visits the resident rows. A job's `selection` chooses."""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import numpy as np
+
+from storage.csr import Array
+from trainer.kernels.adaptive import adapt, share_visits
+from trainer.kernels.order import permutation
+
+
+def random_order(count: int, rng: np.random.Generator) -> Array:
+    """0 .. count - 1, (count,) int32, in random order."""
+    order = np.empty(count, np.int32)
+    permutation(int(rng.integers(1, 1 << 32)), order)
+    return order
+
+
+class Selection(Protocol):
+    """Asked segment by segment; a segment is named by the ids (n,) of its rows."""
+
+    def admit(self, row_id: Array) -> None:
+        """These rows have just come into the cache."""
+
+    def begin_sweep(self, row_ids: Iterable[Array]) -> None:
+        """A sweep over segments with these rows begins."""
+
+    def order(self, row_id: Array, rng: np.random.Generator) -> Array:
+        """Positions (k,) int32 to visit, one after the other."""
+
+    def learn(self, row_id: Array, order: Array, gain: Array) -> None:
+        """The visits `order` (k,) raised the dual objective by `gain` (k,)."""
+
+
+class Uniform:
+    """Every row once a sweep."""
+
+    def __init__(self, _n_rows: int) -> None:
+        pass
+
+    def admit(self, row_id: Array) -> None:
+        """All rows are alike."""
+
+    def begin_sweep(self, row_ids: Iterable[Array]) -> None:
+        """All sweeps are alike."""
+
+    def order(self, row_id: Array, rng: np.random.Generator) -> Array:
+        return random_order(len(row_id), rng)
+
+    def learn(self, row_id: Array, order: Array, gain: Array) -> None:
+        """Nothing to learn."""
+
+
+class Adaptive:
+    """Rows that gain more are visited more often, a row once a sweep on average (`trainer.kernels.adaptive`)."""
+
+    def __init__(self, n_rows: int) -> None:
+        self._preference = np.ones(n_rows, np.float32)
+        self._credit = np.full(n_rows, 0.5, np.float32)
+        self._mean = np.zeros(2)
+        self._rows = 0
+        self._q = 1.0
+
+    def admit(self, row_id: Array) -> None:
+        # What it gained before it left says little about what it gains now.
+        self._preference[row_id] = 1.0
+        self._credit[row_id] = 0.5
+
+    def begin_sweep(self, row_ids: Iterable[Array]) -> None:
+        rows, preferences = 0, 0.0
+        for row_id in row_ids:
+            rows += len(row_id)
+            preferences += float(self._preference[row_id].sum(dtype=np.float64))
+        self._rows, self._q = rows, rows / preferences
+
+    def order(self, row_id: Array, rng: np.random.Generator) -> Array:
+        visits = np.empty(len(row_id), np.int32)
+        share_visits(row_id, self._q, self._preference, self._credit, visits)
+        turns = np.repeat(np.arange(len(row_id), dtype=np.int32), visits)
+        return turns[random_order(len(turns), rng)]
+
+    def learn(self, row_id: Array, order: Array, gain: Array) -> None:
+        adapt(order, row_id, gain, self._rows, self._preference, self._mean)
+
+
+SELECTIONS: dict[str, Callable[[int], Selection]] = {"uniform": Uniform, "adaptive": Adaptive}
