@@ -1,10 +1,12 @@
 """What peers print is understood, and a peer's run from start to end."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
 
+from tests.bench import reading
 from tests.bench.liblinear_speed import HUGE_EPS, Run, eps_of_fewest_sweeps, sweep_seconds, sweeps_of
 from tests.bench.peers import PEERS
 from tests.bench.peers.measure import collect, measure
@@ -77,6 +79,32 @@ def test_a_peer_in_its_own_process(name, data):
 def test_a_program_that_is_missing(data, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     assert measure("OCAS", data, 1.0, enough=0.0).cannot_run == "not installed (no program svmocas)"
+
+
+FAKE_LIBLINEAR = """#!{python}
+import sys, time
+with open(sys.argv[-2]):
+    time.sleep(0.1)
+time.sleep(0.1)
+"""
+
+
+def test_liblinear_reads_until_it_closes_its_input(data, tmp_path, monkeypatch):
+    program = tmp_path / reading.PROGRAM
+    program.write_text(FAKE_LIBLINEAR.format(python=sys.executable))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = reading.read(data, 1.0)
+    assert 0 < found.seconds < found.whole_seconds
+
+
+def test_without_the_program_the_beginning_of_the_text_is_scaled(data, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(reading, "PREFIX_BYTES", data.text_bytes // 10)
+    found = reading.read(data, 1.0)
+    assert found.seconds > 0
+    assert found.whole_seconds is None
+    assert sorted(path.name for path in data.directory.glob("prefix-*")) == []
 
 
 def test_number_of_sweeps_is_read():
