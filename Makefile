@@ -26,8 +26,9 @@ test: setup
 test-slow: setup
 	$(BIN)/python -m pytest -m slow
 
+# make bench NAME=kernel runs one of them; SIZE=10GB generates that much text instead of 1GB.
 bench: setup
-	$(BIN)/python -m tests.bench
+	$(if $(SIZE),SIZE=$(SIZE)) $(BIN)/python -m tests.bench $(NAME)
 
 check: setup
 	$(BIN)/ruff check .

@@ -2,6 +2,8 @@
 
 python -m tests.bench [NAME ...] [--write]
 
+The environment variable SIZE (1GB) is how much text is generated at most, TMPDIR where it lies while a bench runs.
+
 `--write` also puts them into RESULTS.md, each in the place of its own last results.
 """
 
@@ -16,31 +18,43 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from tests.bench import acceptance, ingest
+from tests.bench import acceptance, comparison, disk, growth, ingest, kernel
 
 # name -> what yields its lines of Markdown. Each has a section of its name in RESULTS.md.
 BENCHES: dict[str, Callable[[], Iterator[str]]] = {
     "acceptance": acceptance.run,
     "ingest": ingest.run,
+    "comparison": comparison.run,
+    "kernel": kernel.run,
+    "disk": disk.run,
+    "growth": growth.run,
 }
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
-_LIBRARIES = ("numpy", "numba", "lmdb", "zstandard")
+_LIBRARIES = ("numpy", "numba", "lmdb", "zstandard", "liblinear-official", "scikit-learn", "vowpalwabbit")
 
 
 def circumstances(name: str) -> list[str]:
     """When, where and with what a bench ran."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    libraries = ", ".join(f"{library} {version(library)}" for library in _LIBRARIES)
+    libraries = ", ".join(f"{library} {_version(library)}" for library in _LIBRARIES)
+    size = f"SIZE={os.environ['SIZE']} " if "SIZE" in os.environ else ""
     return [
         f"{datetime.now(UTC):%Y-%m-%d}; {os.cpu_count()} cores ({_processor()}), {memory:.0f} GiB of memory;",
         f"Python {platform.python_version()}, {libraries};",
-        f"{_commit()}; `python -m tests.bench {name}`.",
+        f"{_commit()}; `{size}python -m tests.bench {name}`.",
         "",
     ]
+
+
+def _version(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def _processor() -> str:

@@ -6,49 +6,22 @@ that are not there are left out.
 
 from __future__ import annotations
 
-import json
-import re
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from scipy import sparse
 
-from reader.ingest import ingest, read_chunks
-from service.errors import ServiceError
-from service.jobs import parse_spec
-from service.problem import plan_job
-from service.progress import read_history
-from service.run import Run, prepare_run
-from service.settings import Settings
-from storage.dataset import Manifest, read_manifest
-from storage.errors import CacheTooSmall
-from storage.plan import plan_cache
+from storage.dataset import read_manifest
+from tests.bench.jobs import Finished, ingested, tenth, train
 from tests.contracts.problems import make_dataset, random_problem, smallest_cache
-from tests.reference.data import available, load_binary, write_libsvm
+from tests.reference.data import available, load_binary
 from tests.reference.optima import NAMES, OPTIMA
 
 _FILES = {"mnist8": "mnist.train"}
-_POLL_SECONDS = 0.02
 # The optimum is known to 1e-8 or so, and a dual objective may lie that far above it.
 _ROUNDING = 1e-7
-
-
-@dataclass(frozen=True)
-class Finished:
-    """A job that has run: a dictionary a pass, its result, the share of the data cached in the end, and its time."""
-
-    passes: list[dict]
-    result: dict
-    cached: float
-    seconds: float
-
-    @property
-    def certificate(self) -> dict:
-        return self.result["certificate"]
 
 
 def run() -> Iterator[str]:
@@ -64,7 +37,7 @@ def _compile_kernels(directory: Path) -> None:
     """Keep compiling, which the first job of a machine does, out of the clock."""
     dataset = make_dataset(directory / "small", *random_problem())
     for pace in ("adaptive", "fixed"):
-        _train(dataset, pace=pace, cache_bytes=smallest_cache(), max_passes=2)
+        train(dataset, pace=pace, cache_bytes=smallest_cache(), max_passes=2)
 
 
 def optima_table(directory: Path) -> Iterator[str]:
@@ -90,11 +63,11 @@ def optima_table(directory: Path) -> Iterator[str]:
 
 
 def _optima_rows(directory: Path, name: str) -> Iterator[str]:
-    dataset = _ingested(directory / name, *load_binary(name))
-    cache_bytes, remark = _tenth(read_manifest(dataset))
+    dataset = ingested(directory / name, *load_binary(name))
+    cache_bytes, remark = tenth(read_manifest(dataset))
     for (known, C), optimum in OPTIMA.items():
         if known == name:
-            done = _train(dataset, C=C, cache_bytes=cache_bytes, tolerance=1e-3, max_passes=100)
+            done = train(dataset, C=C, cache_bytes=cache_bytes, tolerance=1e-3, max_passes=100)
             yield _optima_row(f"{name}{remark}", C, optimum, done, read_manifest(dataset).n_rows)
     shutil.rmtree(dataset)
 
@@ -141,63 +114,13 @@ def out_of_core_table(directory: Path) -> Iterator[str]:
     yield "| --- | --: | --: | --: | --: | --: | --: |"
     parts = [load_binary("imdb.train"), load_binary("imdb.test")]
     X = sparse.vstack([X for X, _ in parts]).tocsr()
-    dataset = _ingested(directory / "imdb", X, [label for _, y in parts for label in y])
+    dataset = ingested(directory / "imdb", X, [label for _, y in parts for label in y])
     decoded = read_manifest(dataset).decoded_bytes
     fixed = {"C": 1.0, "tolerance": None, "pace": "fixed", "updates_per_row": 4.0, "eviction": "score"}
     for share, passes, target in ((4, 3, 3e-3), (4, 4, 1e-3), (10, 4, 1e-2)):
         for seed in (0, 1, 2):
-            done = _train(dataset, cache_bytes=decoded // share, max_passes=passes, seed=seed, **fixed)
+            done = train(dataset, cache_bytes=decoded // share, max_passes=passes, seed=seed, **fixed)
             gap = done.certificate["relative_duality_gap"]
             reached = f"{target:.0e}" if gap < target else f"**{target:.0e} missed**"
             yield f"| 1/{share} | {passes} | {seed} | {gap:.2e} | {reached} | {done.cached:.1%} | {done.seconds:.1f} |"
     shutil.rmtree(dataset)
-
-
-def _ingested(dataset: Path, X: sparse.csr_matrix, y) -> Path:
-    """The rows as a dataset; their text does not stay."""
-    text = dataset.with_suffix(".svm")
-    write_libsvm(text, X, y)
-    with text.open("rb") as source:
-        ingest(read_chunks(source), dataset)
-    text.unlink()
-    return dataset
-
-
-def _tenth(manifest: Manifest) -> tuple[int, str]:
-    """A tenth of the data, or the least that its longest row allows, and a remark then."""
-    wanted = manifest.decoded_bytes // 10
-    try:
-        plan_cache(wanted, manifest.longest_row)
-    except CacheTooSmall as error:
-        least = int(re.findall(r"\d+", error.hint)[-1])
-        return least, f" (cache {least / manifest.decoded_bytes:.0%}, the least allowed)"
-    return wanted, ""
-
-
-def _train(dataset: Path, **fields: object) -> Finished:
-    """Run a job to its end; raises ServiceError if it cannot run or dies."""
-    settings = Settings.from_environment()
-    spec = parse_spec({"dataset": "bench", **fields})
-    manifest = read_manifest(dataset)
-    base = settings.cache_dir if settings.cache_dir.is_dir() else None
-    with tempfile.TemporaryDirectory(prefix="streamsvm-bench-", dir=base) as scratch:
-        directory = Path(scratch)
-        prepare_run(directory / "run", plan_job(spec, manifest), dataset)
-        began = time.perf_counter()
-        run = _to_the_end(directory, settings.stall_seconds)
-        seconds = time.perf_counter() - began
-        cached = run.control["resident_bytes"] / manifest.decoded_bytes
-        return Finished(read_history(directory / "history.ndjson"), run.result(), cached, seconds)
-
-
-def _to_the_end(directory: Path, stall_seconds: float) -> Run:
-    run = Run(directory / "run", directory, stall_seconds)
-    try:
-        run.start()
-        while not run.poll():
-            time.sleep(_POLL_SECONDS)
-    except ServiceError as error:
-        raise RuntimeError(f"{error.message}\n{json.dumps(error.at)}") from error
-    finally:
-        run.kill()
-    return run
