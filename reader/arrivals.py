@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from reader.arrivals_kernel import account, classify
+from reader.passes import Passes
 from reader.residents import Residents
-from reader.screening import Screening
-from reader.stream import Examples, Streamed
+from reader.screening import Margins, Screening
+from reader.stream import Streamed
 from storage.csr import Array
+from storage.errors import RowTooLong
 from storage.plan import CachePlan
 from storage.segment import Segment, SegmentBuilder, packed_bytes, room
 from storage.state import State, pass_stamp
@@ -42,17 +44,16 @@ class ArrivalSource:
     """Cuts an endless run of passes into steps. Rows that go into a fresh segment are marked resident at once."""
 
     def __init__(
-        self, examples: Examples, plan: CachePlan, seed: int, screening: Screening, residents: Residents, state: State
+        self, passes: Passes, plan: CachePlan, screening: Screening, residents: Residents, state: State
     ) -> None:
-        self._examples = examples
+        self._passes = passes
         self._plan = plan
-        self._seed = seed
         self._screening = screening
         self._residents = residents
         self._state = state
         self._builder = SegmentBuilder(plan.segment_bytes)
         self._pass = 0
-        self._pieces: Iterator[Streamed] = iter(())
+        self._pieces: Iterator[Streamed[Margins]] = iter(())
         self._piece: Segment | None = None
         self._margins: Array = np.empty(0)
         self._position = 0
@@ -87,8 +88,8 @@ class ArrivalSource:
 
     def _begin_pass(self) -> None:
         self._pass += 1
-        self._pieces = self._examples.stream(self._seed, self._pass)
-        self._screening.begin_pass()
+        self._screening.begin_pass(self._passes.width)
+        self._pieces = self._passes.stream(self._pass, self._screening.look)
         self._screened_unvisited = 0
         self._next_piece()
 
@@ -97,7 +98,7 @@ class ArrivalSource:
         self._piece = streamed.rows if streamed else None
         self._position = 0
         if streamed:
-            self._margins = self._screening.margins(streamed.rows)
+            self._margins = self._screening.take(streamed.found)
             self._blocks_begun = streamed.blocks_begun
             self._read_bytes += streamed.read_bytes
 
@@ -115,6 +116,8 @@ class ArrivalSource:
         )  # fmt: skip
         new = new[:count] + start
         added = self._builder.add(piece, new)
+        if count and not added and self._builder.is_empty:
+            raise RowTooLong(f"a row of {np.diff(piece.indptr)[new[0]]} values is longer than a segment of the cache")
         stop = len(piece) if added == count else int(new[added])
         if added < count:
             arrivals.fresh.append(self._builder.take())

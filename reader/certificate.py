@@ -24,20 +24,26 @@ class Certificate:
 
 
 class CertificatePass:
-    """`add` every row once, in any order, then take the `result`. w (width,) and alpha (n_rows,) stay as they are."""
+    """`look` at every row and `add` it once, in any order, then take the `result`.
+
+    w (width,) and alpha (n_rows,) stay as they are.
+    """
 
     def __init__(self, objective: Objective, w: Array, alpha: Array) -> None:
         self._objective = objective
-        self._w = w
+        self._w = w.copy()  # private memory, as in screening
         self._alpha = alpha
         self._v = np.zeros_like(w)
         self._losses = self._curvature = 0.0
         self._M_plus, self._M_minus = -np.inf, np.inf
 
-    def add(self, rows: Segment) -> None:
-        """Take these rows in."""
+    def look(self, rows: Segment) -> Array:
+        """m_i (n,) of the rows; on any thread."""
+        return margins(rows, self._w)
+
+    def add(self, rows: Segment, m: Array) -> None:
+        """Take these rows in, with what `look` found."""
         own = self._alpha[rows.row_id]
-        m = margins(rows, self._w)
         PG = self._objective.projected_gradient(rows.y, m, own)
         self._losses += self._objective.losses(rows.y, m)
         self._curvature += self._objective.dual_curvature(rows.y, own)

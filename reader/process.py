@@ -10,13 +10,12 @@ from pathlib import Path
 from reader.arrivals import Arrivals, ArrivalSource
 from reader.certificate import CertificatePass
 from reader.objective import Objective
+from reader.passes import Passes
 from reader.residents import Residents
 from reader.screening import Screening
 from reader.settings import ReaderSettings
-from reader.stream import Examples
 from storage.cache import CacheReader, CacheWriter, Step
 from storage.child import die_with_parent
-from storage.dataset import Dataset
 from storage.plan import plan_cache
 from storage.state import CACHE_FILE, open_state
 
@@ -28,21 +27,14 @@ class Reader:
 
     def __init__(self, run: Path) -> None:
         settings = ReaderSettings.read(run)
-        dataset = Dataset(Path(settings.dataset))
-        self._examples = Examples(dataset, settings.positive, settings.bias)
+        self._passes = Passes(settings, self._wait)
         self._objective = Objective(settings.loss, settings.C_positive, settings.C_negative)
-        self._state = open_state(run, dataset.manifest.n_rows, self._examples.width)
-        self._plan = plan_cache(settings.cache_bytes, self._examples.longest_row)
+        self._state = open_state(run, settings.n_rows, settings.width)
+        self._plan = plan_cache(settings.cache_bytes, settings.longest_row)
         self._cache = CacheWriter(run / CACHE_FILE, self._plan)
         self._residents = Residents(self._cache, self._plan, self._state, settings.eviction, settings.seed)
-        self._source = ArrivalSource(
-            self._examples,
-            self._plan,
-            settings.seed,
-            Screening(self._objective, self._state, settings.screening),
-            self._residents,
-            self._state,
-        )
+        screening = Screening(self._objective, self._state, settings.screening)
+        self._source = ArrivalSource(self._passes, self._plan, screening, self._residents, self._state)
         self._next_id = 1
         self._number = 0
         self._arrivals: Arrivals | None = None
@@ -77,6 +69,7 @@ class Reader:
         return True
 
     def shutdown(self) -> None:
+        self._passes.close()
         self._cache.close()
 
     def _commit(self, arrivals: Arrivals) -> bool:
@@ -90,6 +83,8 @@ class Reader:
         self._number += 1
         step = Step(
             number=self._number,
+            n_rows=self._passes.n_rows,
+            width=self._passes.width,
             pass_=arrivals.pass_,
             rows=arrivals.rows,
             screened=arrivals.screened,
@@ -109,6 +104,8 @@ class Reader:
         self._number += 1
         step = Step(
             number=self._number,
+            n_rows=self._passes.n_rows,
+            width=self._passes.width,
             pass_=pass_,
             rows=self._residents.rows,
             screened=0,
@@ -139,14 +136,19 @@ class Reader:
         control["committed_step"] = self._number
 
     def _certify(self) -> None:
-        state = self._state
-        certificate = CertificatePass(self._objective, state.w, state.alpha)
-        for streamed in self._examples.stream(seed=0, pass_=0):
-            certificate.add(streamed.rows)
+        state, passes = self._state, self._passes
+        certificate = CertificatePass(self._objective, state.w[: passes.width], state.alpha[: passes.n_rows])
+        for streamed in passes.stream(0, certificate.look):
+            certificate.add(streamed.rows, streamed.found)
             state.control["reader_heartbeat"] = time.monotonic()
         for name, value in vars(certificate.result()).items():
             state.control[f"final_{name}"] = value
         state.control["certificates_made"] += 1
+
+    def _wait(self) -> None:
+        """Nothing of an arriving dataset is there to be read."""
+        self._state.control["reader_heartbeat"] = time.monotonic()
+        time.sleep(_NAP_SECONDS)
 
     @property
     def is_finished(self) -> bool:

@@ -4,12 +4,22 @@ The sum of their losses is the streaming certificate: P at that w, for no extra 
 bound by more than a slack has nothing to do: it need not enter the cache, and counts as visited with PG = 0.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from reader.objective import Objective, margins
 from storage.csr import Array
 from storage.segment import Segment
 from storage.state import State
+
+
+@dataclass(frozen=True)
+class Margins:
+    """Of some rows: m_i at the pass's w, (n,), and the sum of their losses."""
+
+    m: Array
+    losses: float
 
 
 class Screening:
@@ -19,25 +29,28 @@ class Screening:
         self._objective = objective
         self._state = state
         self._slack = slack
+        self._w: Array | None = None  # None: zero
+        self.losses = 0.0
+
+    def begin_pass(self, width: int) -> None:
+        """Take the first `width` of the published w."""
+        published = self._state.w[:width]
         # Private memory, not a mapping: the dot products jump about in it, and huge pages make that cheaper.
-        self._w = np.zeros(len(state.w))
-        self._is_zero = True
+        self._w = published.copy() if published.any() else None
         self.losses = 0.0
 
-    def begin_pass(self) -> None:
-        """Take the published w."""
-        self._w[:] = self._state.w
-        self._is_zero = not self._w.any()
-        self.losses = 0.0
+    def look(self, rows: Segment) -> Margins:
+        """The rows' margins; on any thread."""
+        m = np.zeros(len(rows)) if self._w is None else margins(rows, self._w)
+        return Margins(m, self._objective.losses(rows.y, m))
 
-    def margins(self, rows: Segment) -> Array:
-        """m_i at the pass's w, (n,); adds the rows to the losses of the pass."""
-        m = np.zeros(len(rows)) if self._is_zero else margins(rows, self._w)
-        self.losses += self._objective.losses(rows.y, m)
-        return m
+    def take(self, found: Margins) -> Array:
+        """m_i (n,) of rows that stream by now: they are added to the losses of the pass."""
+        self.losses += found.losses
+        return found.m
 
     @property
     def limits(self) -> tuple[float, float, float]:
         """Slack (negative: nothing is screened) and the upper bounds on alpha for y = +1 and -1."""
-        slack = -1.0 if self._slack is None or self._is_zero else self._slack
+        slack = -1.0 if self._slack is None or self._w is None else self._slack
         return slack, *self._objective.upper

@@ -11,7 +11,10 @@ from storage.state import RUN_FILE
 class ReaderSettings:
     """
     dataset               directory of the dataset
-    positive              label of the rows with y = +1; all others have y = -1
+    staged                where it is being put together while it is read in, or None: it is complete
+    positive              label of the rows with y = +1; all others have y = -1. Found out if it is being read in
+    n_rows, width         lengths of the state's arrays: of alpha and w, or bounds on them while that is not known
+    longest_row           most non-zeros in a row, or a guess while that is not known
     C_positive, C_negative  C_i of the rows with y = +1 and y = -1
     loss                  "hinge" or "squared_hinge"
     bias                  value of a constant feature added to every row, or None
@@ -19,8 +22,12 @@ class ReaderSettings:
     screening             slack beyond which a row that rests at its bound is left out of a pass, or None
     """
 
-    dataset: str
+    dataset: Path
+    staged: Path | None
     positive: float
+    n_rows: int
+    width: int
+    longest_row: int
     C_positive: float
     C_negative: float
     loss: str
@@ -33,4 +40,6 @@ class ReaderSettings:
     @classmethod
     def read(cls, run: Path) -> "ReaderSettings":
         """The settings in a run directory."""
-        return cls(**json.loads((run / RUN_FILE).read_bytes())["reader"])
+        settings = json.loads((run / RUN_FILE).read_bytes())["reader"]
+        paths = {name: settings[name] and Path(settings[name]) for name in ("dataset", "staged")}
+        return cls(**{**settings, **paths})

@@ -47,6 +47,10 @@ class JobPlan:
         reader = {
             **shared,
             "dataset": dataset,
+            "staged": None,
+            "n_rows": self.manifest.n_rows,
+            "width": self.width,
+            "longest_row": self.manifest.longest_row + (self.spec.bias is not None),
             "positive": self.positive,
             "bias": spec.bias,
             "cache_bytes": spec.cache_bytes,

@@ -11,15 +11,14 @@ from typing import BinaryIO
 
 import numpy as np
 
-from storage.block import INDEX_ENTRY, Piece, read_piece
+from storage.block import LOCATION, Piece, locations
 from storage.csr import Array
-from storage.dataset import Dataset, block_path
+from storage.dataset import Dataset, block_path, read_and_forget
 from storage.errors import CorruptData
 
 JOURNAL = "journal"
 
-ANNOUNCED = np.dtype([("block", "<u4"), *INDEX_ENTRY.descr])
-RECORD = np.dtype([("announced", ANNOUNCED), ("record_checksum", "<u4")])
+RECORD = np.dtype([("location", LOCATION), ("record_checksum", "<u4")])
 
 
 class Journal:
@@ -32,10 +31,8 @@ class Journal:
     def announce(self, block: int, entry: Array) -> None:
         """The piece with this INDEX_ENTRY can be read. Pieces are to be announced in the order of row ids."""
         record = np.zeros((), RECORD)
-        record["announced"]["block"] = block
-        for name in INDEX_ENTRY.names or ():
-            record["announced"][name] = entry[name]
-        record["record_checksum"] = zlib.crc32(record["announced"].tobytes())
+        record["location"] = locations(block, entry.reshape(1))[0]
+        record["record_checksum"] = zlib.crc32(record["location"].tobytes())
         with self._path.open("ab", buffering=0) as file:
             file.write(record.tobytes())
 
@@ -61,7 +58,7 @@ class ArrivingDataset:
         return self._journal is not None and not self._staged.exists() and not self._final.exists()
 
     def new_pieces(self) -> list[Array]:
-        """The pieces, (ANNOUNCED), that can be read and were not given out before, in the order of row ids."""
+        """The pieces, (LOCATION), that can be read and were not given out before, in the order of row ids."""
         if self.is_complete:
             return []
         # Looked at before the journal is: what is published has been announced.
@@ -77,17 +74,17 @@ class ArrivingDataset:
             self.is_complete = True
         return pieces
 
-    def piece(self, announced: Array) -> Piece:
+    def piece(self, location: Array) -> Piece:
         """Read, check and decode a piece. Raises CorruptData, also when the dataset is gone."""
         # The staged file first: it cannot come back once it has moved.
         for directory in (self._staged, self._final):
             try:
-                file = block_path(directory, int(announced["block"])).open("rb", buffering=0)
+                file = block_path(directory, int(location["block"])).open("rb", buffering=0)
             except FileNotFoundError:
                 continue
             with file:
-                return read_piece(file, announced)
-        raise CorruptData(f"block {announced['block']}: the file is missing")
+                return read_and_forget(file, location)
+        raise CorruptData(f"block {location['block']}: the file is missing")
 
     def close(self) -> None:
         """Give the journal up; pieces given out can still be read."""
@@ -107,21 +104,14 @@ class ArrivingDataset:
         self._rest = data[len(intact) * RECORD.itemsize :]
         if is_published and self._rest:
             raise CorruptData("the journal of the arriving dataset is damaged")
-        return [record["announced"] for record in intact]
+        return [record["location"] for record in intact]
 
 
 def _is_intact(record: Array) -> bool:
-    return bool(zlib.crc32(record["announced"].tobytes()) == record["record_checksum"])
+    return bool(zlib.crc32(record["location"].tobytes()) == record["record_checksum"])
 
 
 def _pieces_of(dataset: Dataset) -> list[Array]:
-    """What the journal of a complete dataset held, (ANNOUNCED)."""
-    found = []
-    for number in range(len(dataset.manifest.blocks)):
-        with dataset.open_block(number) as block:
-            pieces = np.zeros(len(block), ANNOUNCED)
-            pieces["block"] = number
-            for name in INDEX_ENTRY.names or ():
-                pieces[name] = block.index[name]
-            found.append(pieces)
+    """What the journal of a complete dataset held, (LOCATION)."""
+    found = [dataset.pieces(number) for number in range(len(dataset.manifest.blocks))]
     return list(np.sort(np.concatenate(found), order="first_row"))

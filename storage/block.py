@@ -10,7 +10,6 @@ Rows are numbered over the whole dataset in the order in which its pieces are ap
 knows the id of its first row for good when it is written.
 """
 
-import os
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +50,9 @@ INDEX_ENTRY = np.dtype(
         ("checksum", "<u4"),
     ]
 )
+
+# Where a piece of a dataset is: the number of its block, and its entry in the block's index.
+LOCATION = np.dtype([("block", "<u4"), *INDEX_ENTRY.descr])
 
 LENGTH = np.dtype("<u4")
 NORM = np.dtype("<f8")
@@ -136,15 +138,6 @@ class BlockReader:
     def __len__(self) -> int:
         return len(self.index)
 
-    def stored_bytes(self, number: int) -> int:
-        """Size of a piece on disk."""
-        return _stored_bytes(self.index[number])
-
-    def will_need(self, number: int) -> None:
-        """Let the kernel fetch a piece while something else is done."""
-        offset, size = int(self.index[number]["offset"]), self.stored_bytes(number)
-        os.posix_fadvise(self._file.fileno(), offset, size, os.POSIX_FADV_WILLNEED)
-
     def piece(self, number: int) -> Piece:
         """Read, check and decode one piece."""
         return read_piece(self._file, self.index[number])
@@ -168,15 +161,25 @@ class BlockReader:
 def read_piece(file: BinaryIO, entry: Array) -> Piece:
     """Read, check and decode the piece that `entry`, with the fields of INDEX_ENTRY, describes."""
     file.seek(int(entry["offset"]))
-    data = file.read(_stored_bytes(entry))
+    data = file.read(stored_bytes(entry))
     if zlib.crc32(data) != entry["checksum"]:
         raise CorruptData(f"the piece of the rows from {entry['first_row']} on has a wrong checksum")
     rows, norms = _decode(data, entry)
     return Piece(rows, norms, int(entry["first_row"]))
 
 
-def _stored_bytes(entry: Array) -> int:
+def stored_bytes(entry: Array) -> int:
+    """Size of a piece on disk."""
     return int(entry["column_bytes"].sum())
+
+
+def locations(block: int, index: Array) -> Array:
+    """The LOCATIONs (n,) of the pieces with these INDEX_ENTRYs (n,)."""
+    found = np.empty(len(index), LOCATION)
+    found["block"] = block
+    for name in INDEX_ENTRY.names or ():
+        found[name] = index[name]
+    return found
 
 
 def _encode(rows: Rows) -> list[bytes]:

@@ -20,6 +20,8 @@ _STEP_KEY = b"step"
 _STEP = np.dtype(
     [
         ("number", "<i8"),
+        ("n_rows", "<i8"),
+        ("width", "<i8"),
         ("pass", "<i8"),
         ("rows", "<i8"),
         ("screened", "<i8"),
@@ -37,6 +39,7 @@ class Step:
     """One commit of the cache.
 
     number       counts the commits of an attempt, from 1
+    n_rows, width  rows and features of the problem, as far as they are known
     pass_        pass over the data it belongs to, from 1
     rows         rows streamed for it, those already resident included
     screened     of these, rows that rest at their bound and were kept out of the cache
@@ -48,6 +51,8 @@ class Step:
     """
 
     number: int
+    n_rows: int
+    width: int
     pass_: int
     rows: int
     screened: int
@@ -102,7 +107,7 @@ class CacheWriter:
         header = np.array(
             [
                 (
-                    step.number, step.pass_, step.rows, step.screened, step.screened_unvisited,
+                    step.number, step.n_rows, step.width, step.pass_, step.rows, step.screened, step.screened_unvisited,
                     step.ends_pass, step.pass_losses, len(step.fresh), len(ids),
                 )
             ],
@@ -160,6 +165,8 @@ def _parse(record: memoryview) -> Step:
     fresh = int(header["fresh"])
     return Step(
         number=int(header["number"]),
+        n_rows=int(header["n_rows"]),
+        width=int(header["width"]),
         pass_=int(header["pass"]),
         rows=int(header["rows"]),
         screened=int(header["screened"]),

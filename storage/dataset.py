@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from storage.block import BlockInfo, BlockReader
+from storage.block import BlockInfo, BlockReader, Piece, locations, read_piece, stored_bytes
+from storage.csr import Array
 from storage.document import pack, unpack
 from storage.durable import publish, write_file
 from storage.errors import CorruptData
@@ -15,7 +16,7 @@ from storage.segment import packed_bytes
 
 VERSION = 2
 MANIFEST = "manifest.json"
-_READ_AHEAD_BYTES = 1 << 20
+_PAGE = 4096
 _ADD_AGAIN = "The dataset was damaged on disk: add it again."
 
 
@@ -65,11 +66,22 @@ class Dataset:
         self.directory = directory
         self.manifest = read_manifest(directory)
 
-    def will_need(self, number: int) -> None:
-        """Let the kernel fetch the start of a block, all of a small one, while something else is done."""
-        # What is wrong with the file is said when it is opened for reading.
-        with suppress(FileNotFoundError), block_path(self.directory, number).open("rb") as file:
-            os.posix_fadvise(file.fileno(), 0, _READ_AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
+    def pieces(self, number: int) -> Array:
+        """The LOCATIONs (n_pieces,) of a block's pieces. Raises CorruptData naming the block."""
+        with self.open_block(number) as block:
+            return locations(number, block.index)
+
+    def will_need(self, location: Array) -> None:
+        """Let the kernel fetch a piece while something else is done."""
+        # What is wrong with the file is said when the piece is read.
+        with suppress(FileNotFoundError), block_path(self.directory, int(location["block"])).open("rb") as file:
+            os.posix_fadvise(file.fileno(), *_pages(location), os.POSIX_FADV_WILLNEED)
+
+    def piece(self, location: Array) -> Piece:
+        """Read, check and decode a piece. Raises CorruptData naming the block."""
+        number = int(location["block"])
+        with _naming(number), block_path(self.directory, number).open("rb", buffering=0) as file:
+            return read_and_forget(file, location)
 
     @contextmanager
     def open_block(self, number: int) -> Iterator[BlockReader]:
@@ -77,17 +89,37 @@ class Dataset:
 
         Raises CorruptData naming the block.
         """
-        path = block_path(self.directory, number)
-        try:
-            with path.open("rb", buffering=0) as file:
-                try:
-                    yield BlockReader(file, self.manifest.blocks[number])
-                finally:
-                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        except CorruptData as error:
-            raise CorruptData(f"block {number}: {error.message}", _ADD_AGAIN) from error
-        except FileNotFoundError as error:
-            raise CorruptData(f"block {number}: the file is missing", _ADD_AGAIN) from error
+        with _naming(number), block_path(self.directory, number).open("rb", buffering=0) as file:
+            try:
+                yield BlockReader(file, self.manifest.blocks[number])
+            finally:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+@contextmanager
+def _naming(number: int) -> Iterator[None]:
+    """CorruptData says which block it is."""
+    try:
+        yield
+    except CorruptData as error:
+        raise CorruptData(f"block {number}: {error.message}", _ADD_AGAIN) from error
+    except FileNotFoundError as error:
+        raise CorruptData(f"block {number}: the file is missing", _ADD_AGAIN) from error
+
+
+def read_and_forget(file: BinaryIO, location: Array) -> Piece:
+    """Read a piece and give its file pages back to the kernel: the page cache counts as memory too."""
+    try:
+        return read_piece(file, location)
+    finally:
+        os.posix_fadvise(file.fileno(), *_pages(location), os.POSIX_FADV_DONTNEED)
+
+
+def _pages(location: Array) -> tuple[int, int]:
+    """Offset and size of the file pages with a piece."""
+    start, end = int(location["offset"]), int(location["offset"]) + stored_bytes(location)
+    start -= start % _PAGE
+    return start, -(-end // _PAGE) * _PAGE - start
 
 
 def block_path(directory: Path, number: int) -> Path:

@@ -30,6 +30,18 @@ class CacheTooSmall(StorageError):
     code = "cache_too_small"
 
 
+class DatasetLost(StorageError):
+    """A dataset that was being read in will not be there."""
+
+    code = "dataset_lost"
+
+
+class RowTooLong(StorageError):
+    """A row does not fit into a segment of the cache."""
+
+    code = "row_too_long"
+
+
 class CacheFull(StorageError):
     """The cache file reached `cache_bytes`: the plan of what it may hold was wrong."""
 

@@ -57,7 +57,8 @@ class Steps:
             self._half_norm = self._next_half_norm
         if step.ends_pass:
             self.publish(w)
-            self._next_half_norm = float(w @ w) / 2
+            known = w[: step.width]
+            self._next_half_norm = float(known @ known) / 2
         self._state.control["started_step"] = step.number
         return step
 
@@ -82,11 +83,13 @@ class Steps:
     def count_unvisited(self, step: Step) -> int:
         """Rows of the whole problem not visited in the pass that `step` ends, neither here nor by the reader."""
         self._mark_visited()
-        return int(np.count_nonzero(self._state.visited != self._stamp)) - step.screened_unvisited
+        visited = self._state.visited[: step.n_rows]
+        return int(np.count_nonzero(visited != self._stamp)) - step.screened_unvisited
 
     def publish(self, w: Array) -> None:
         """Let the reader see this w."""
-        self._state.w[:] = w
+        width = self._step.width if self._step else 0
+        self._state.w[:width] = w[:width]
 
     def primal(self, step: Step) -> float:
         """P at the w published before the pass that `step` ends."""

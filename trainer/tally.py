@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from storage.cache import Step
 from storage.csr import Array
 from trainer.progress import Progress
 
@@ -30,17 +31,18 @@ class Tally:
         if rows:
             self.add(0, 0.0, 0.0, 0.0, 0)
 
-    def finish_pass(self, pass_: int, rows_unvisited: int, primal: float) -> Progress:
-        """Close the pass; `primal` is P at the w published before it."""
+    def finish_pass(self, step: Step, rows_unvisited: int, primal: float) -> Progress:
+        """Close the pass that `step` ends; `primal` is P at the w published before it."""
         # P holds for every w, so the least one seen bounds the optimum.
         self._primal_bound = min(self._primal_bound, primal)
+        alpha, w = self._alpha[: step.n_rows], self._w[: step.width]
         progress = Progress(
-            pass_=pass_,
+            pass_=step.pass_,
             updates=self._updates,
             M_plus=self._M_plus,
             M_minus=self._M_minus,
             rows_unvisited=rows_unvisited,
-            dual_objective=float(self._alpha.sum() - self._w @ self._w / 2 - self._curvature),
+            dual_objective=float(alpha.sum() - w @ w / 2 - self._curvature),
             primal_bound=self._primal_bound,
             free_rows=self._free_rows,
         )

@@ -48,7 +48,9 @@ class Simulated:
         self.residents.advance(eviction.retired, repacked, added)
         self.number += 1
         live = self.residents.segments
-        step = Step(self.number, pass_, 0, 0, 0, False, 0.0, tuple(added), tuple(k for k in live if k not in added))
+        step = Step(
+            self.number, N_ROWS, 10, pass_, 0, 0, 0, False, 0.0, tuple(added), tuple(k for k in live if k not in added)
+        )
         self.cache.commit(step, {**repacked, **added}, eviction.retired)
         return np.arange(first, self.next_row), eviction
 

@@ -66,6 +66,6 @@ def _passes(
             owed -= rule.visit_some(rng)
         if step.ends_pass:
             rule.end_pass()
-            yield tally.finish_pass(pass_, steps.count_unvisited(step), steps.primal(step))
+            yield tally.finish_pass(step, steps.count_unvisited(step), steps.primal(step))
         while settings.pace == "adaptive" and not steps.is_next_ready:
             rule.visit_some(rng)

@@ -1,0 +1,67 @@
+"""Pass after pass over one dataset; the first one may be over it while it is still being read in."""
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from reader.following import Following
+from reader.settings import ReaderSettings
+from reader.stream import Examples, Shuffled, Source, Streamed, Streamer
+from storage.arriving import ArrivingDataset
+from storage.dataset import Dataset
+from storage.segment import Segment
+
+T = TypeVar("T")
+
+
+class Passes:
+    """Rows and features are counted as they come to be known: at once when the dataset is complete.
+
+    n_rows, width   so far; n_blocks of the running pass begun
+    """
+
+    def __init__(self, settings: ReaderSettings, wait: Callable[[], object]) -> None:
+        self._settings = settings
+        self._examples = Examples(settings.positive, settings.bias, width=0)
+        self._streamer = Streamer(self._examples, wait)
+        self._source: Source | None = None
+        self._arriving = None
+        self.n_rows = 0
+        if settings.staged is None:
+            self._open()
+        else:
+            self._arriving = ArrivingDataset(settings.staged, settings.dataset)
+
+    @property
+    def width(self) -> int:
+        """Length of w so far."""
+        return self._examples.width
+
+    def stream(self, pass_: int, look: Callable[[Segment], T]) -> Iterator[Streamed[T]]:
+        """The pieces of a pass, see `Streamer.stream`. Pass 0 is the certificate's."""
+        if self._arriving is not None:
+            yield from self._follow(self._arriving, pass_, look)
+            self._arriving = None
+            self._open()
+        else:
+            assert self._source is not None
+            yield from self._streamer.stream(self._source, self._settings.seed, pass_, look)
+
+    def close(self) -> None:
+        """Let go of threads and files."""
+        self._streamer.close()
+        if self._arriving is not None:
+            self._arriving.close()
+
+    def _follow(self, arriving: ArrivingDataset, pass_: int, look: Callable[[Segment], T]) -> Iterator[Streamed[T]]:
+        source = Following(arriving, self._examples)
+        for streamed in self._streamer.stream(source, self._settings.seed, pass_, look):
+            rows = streamed.rows
+            self.n_rows = int(rows.row_id[-1]) + 1
+            self._examples.width = max(self.width, int(rows.indices.max(initial=-1)) + 1)
+            yield streamed
+
+    def _open(self) -> None:
+        dataset = Dataset(self._settings.dataset)
+        self._source = Shuffled(dataset)
+        self.n_rows = dataset.manifest.n_rows
+        self._examples.width = dataset.manifest.width + (self._settings.bias is not None)
