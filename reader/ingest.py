@@ -44,7 +44,7 @@ def ingest(
 ) -> Manifest:
     """Read `chunks`, plain or compressed, and publish the dataset `final`.
 
-    threads: how many parse, as many as there are cores by default; the dataset does not depend on it.
+    threads: how many parse, and how many encode; by default the number of cores. The dataset does not depend on it.
     Its pieces can be followed while it grows, see storage.arriving. Raises InputError for a bad input, FileExistsError
     if there is such a dataset, or its staged directory: of an ingest that is running or was killed.
     """
@@ -54,8 +54,9 @@ def ingest(
     staged = staged_path(final)
     staged.mkdir(parents=True)
     try:
-        parser = READERS[format_](index_base, limits, threads or len(os.sched_getaffinity(0)))
-        manifest = _stage(_Counted(chunks), staged, parser, seed)
+        threads = threads or len(os.sched_getaffinity(0))
+        parser = READERS[format_](index_base, limits, threads)
+        manifest = _stage(_Counted(chunks), staged, parser, seed, threads)
         publish_dataset(staged, final, manifest)
         return manifest
     except BaseException:
@@ -63,11 +64,11 @@ def ingest(
         raise
 
 
-def _stage(chunks: "_Counted", staged: Path, parser: LibsvmParser, seed: int) -> Manifest:
+def _stage(chunks: "_Counted", staged: Path, parser: LibsvmParser, seed: int, threads: int) -> Manifest:
     uid = uuid.uuid4().hex
     labels = _LabelCounts()
     longest = 0
-    shuffler = Shuffler(staged, uid, seed)
+    shuffler = Shuffler(staged, uid, seed, threads)
     try:
         for rows in parser.parse_chunks(decompressed(chunks, parser.limits)):
             labels.add(rows)

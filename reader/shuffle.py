@@ -22,12 +22,12 @@ from storage.dataset import block_path
 
 BUCKETS = 256
 PIECE_WORDS = 64 << 10  # 256 KiB: 64 MiB for all buckets
-_SPARE = 64  # full buckets that may wait for the encoder
+_SPARE = 64  # full buckets that may wait for an encoder
 _WORD = np.dtype("<i4")
 
 
 class _Written(NamedTuple):
-    """A piece given to the encoder: its block, the slot it leaves, its index entry when it is written."""
+    """A piece given to an encoder: its block, the slot it leaves, its index entry when it is written."""
 
     block: int
     slot: int | None
@@ -35,9 +35,9 @@ class _Written(NamedTuple):
 
 
 class Shuffler:
-    """Distributes rows over the blocks of a dataset being staged. Encoding and writing run on another core."""
+    """Distributes rows over the blocks of a dataset being staged. `threads` others encode and write them."""
 
-    def __init__(self, directory: Path, dataset: str, seed: int) -> None:
+    def __init__(self, directory: Path, dataset: str, seed: int, threads: int) -> None:
         self._directory = directory
         self._dataset = dataset
         self._rng = np.random.default_rng(seed)
@@ -48,7 +48,8 @@ class Shuffler:
         self._used = np.zeros(BUCKETS, np.int64)  # words
         self._rows = np.zeros(BUCKETS, np.int64)
         self._writers: dict[int, tuple[int, BlockWriter]] = {}  # by bucket: number of the block, its writer
-        self._encoder = ThreadPoolExecutor(1)
+        # One thread each: the pieces of a block are written in order.
+        self._encoders = [ThreadPoolExecutor(1) for _ in range(threads)]
         self._pending: deque[_Written] = deque()
         self._next_row = 0
         (directory / "blocks").mkdir()
@@ -77,17 +78,19 @@ class Shuffler:
             for number, (words, n_rows) in enumerate(self._merged()):
                 self._write(number, words, n_rows, None)
         self._wait(0)
-        self._encoder.shutdown()
+        for encoder in self._encoders:
+            encoder.shutdown()
         self._journal.remove()
         return tuple(writer.finish() for _, writer in self._writers.values())
 
     def abandon(self) -> None:
-        """Stop the encoder; what is staged is of no use."""
-        self._encoder.shutdown(cancel_futures=True)
+        """Stop encoding; what is staged is of no use."""
+        for encoder in self._encoders:
+            encoder.shutdown(cancel_futures=True)
         self._journal.remove()
 
     def _flush(self, bucket: int) -> None:
-        """Give the bucket's rows to the encoder."""
+        """Give the bucket's rows to its encoder."""
         if self._rows[bucket] == 0:
             return
         self._wait(_SPARE - 1)
@@ -109,12 +112,12 @@ class Shuffler:
             number = len(self._writers)
             self._writers[bucket] = number, BlockWriter(block_path(self._directory, number), self._dataset, number)
         number, writer = self._writers[bucket]
-        entry = self._encoder.submit(_append, writer, words, n_rows, self._next_row)
+        entry = self._encoders[number % len(self._encoders)].submit(_append, writer, words, n_rows, self._next_row)
         self._pending.append(_Written(number, slot, entry))
         self._next_row += n_rows
 
     def _wait(self, most: int) -> None:
-        """Hold the parser back when the encoder is behind; announce what is written, raise what went wrong."""
+        """Hold the parser back when the encoders are behind; announce what is written, raise what went wrong."""
         while self._pending and (len(self._pending) > most or self._pending[0].entry.done()):
             written = self._pending.popleft()
             self._journal.announce(written.block, written.entry.result())

@@ -130,7 +130,9 @@ def check_pass(problem: Exact, progress: Progress, alpha, w, before: Progress | 
         assert progress.primal_bound == pytest.approx(problem.C.sum())  # P at w = 0
     else:
         assert progress.pass_ == before.pass_ + 1
-        assert progress.updates > before.updates
+        # The paper's rule takes whole segments: with few updates a row, a pass may have been paid for by those before.
+        assert progress.updates >= before.updates
+        assert progress.updates > before.updates or eviction == "paper"
         assert progress.dual_objective >= before.dual_objective - 1e-12 * size
         assert progress.primal_bound <= before.primal_bound
 
