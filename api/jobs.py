@@ -6,6 +6,7 @@ from fastapi import APIRouter, Response
 
 from api.body import JsonObject
 from api.context import Context
+from service.following import plan_following
 from service.jobs import TRANSITIONS, JobSpec, parse_spec
 from service.problem import plan_job
 from service.views import history, job_view
@@ -21,8 +22,11 @@ _JOB_BODY = {
 def submit_job(context: Context, fields: JsonObject, response: Response) -> dict[str, Any]:
     """Queue a job. What cannot run is refused now."""
     spec = parse_spec(fields)
-    record, manifest = context.datasets.manifest(spec.dataset)
-    plan_job(spec, manifest)
+    record = context.store.dataset(spec.dataset)
+    if record["state"] == "ready":
+        plan_job(spec, context.datasets.manifest(spec.dataset)[1])
+    else:
+        plan_following(spec, context.settings.max_features)
     job_id = context.store.add_job(record["id"], spec.model_dump())
     response.headers["Location"] = f"/v1/jobs/{job_id}"
     return job_view(context.settings, context.store.job(job_id))

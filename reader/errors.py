@@ -66,6 +66,11 @@ class InputError(Exception):
         at = {name: place for name, place in places.items() if place is not None}
         return {"code": self.code, "detail": self.message, "hint": self.hint, "at": at}
 
+    @classmethod
+    def of(cls, problem: dict[str, Any]) -> "InputError":
+        """The error that another process described so."""
+        return cls(problem["code"], problem["detail"], hint=problem["hint"], **problem["at"])
+
 
 def excerpt(data: bytes | bytearray) -> str:
     """At most 40 characters of `data` for a message, printable ASCII only."""

@@ -20,6 +20,7 @@ from storage.plan import plan_cache
 from storage.state import CACHE_FILE, open_state
 
 _NAP_SECONDS = 50e-6
+_WAIT_SECONDS = 2e-3
 
 
 class Reader:
@@ -148,7 +149,7 @@ class Reader:
     def _wait(self) -> None:
         """Nothing of an arriving dataset is there to be read."""
         self._state.control["reader_heartbeat"] = time.monotonic()
-        time.sleep(_NAP_SECONDS)
+        time.sleep(_WAIT_SECONDS)
 
     @property
     def is_finished(self) -> bool:

@@ -5,6 +5,7 @@ Decoding, and whatever else is to be done with a piece on its own, runs ahead on
 
 import os
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from storage.segment import OFFSET, ROW_ID, SIGN, Segment
 T = TypeVar("T")
 
 _SWITCH_SECONDS = 1e-4
+_FETCHED_AHEAD = 8  # pieces the kernel is asked for before they are read
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,19 @@ class Shuffled:
         self.piece = dataset.piece
 
     def order(self, seed: int, pass_: int) -> Iterator[tuple[int, Array]]:
+        coming: deque[tuple[int, Array]] = deque()
+        for place in self._shuffled(seed, pass_):
+            self._dataset.will_need(place[1])
+            coming.append(place)
+            if len(coming) > _FETCHED_AHEAD:
+                yield coming.popleft()
+        yield from coming
+
+    def _shuffled(self, seed: int, pass_: int) -> Iterator[tuple[int, Array]]:
         blocks = block_order(len(self._dataset.manifest.blocks), seed, pass_).tolist()
         for begun, block in enumerate(blocks, start=1):
             pieces = self._dataset.pieces(block)
             for location in pieces[piece_order(len(pieces), seed, pass_, block)]:
-                self._dataset.will_need(location)
                 yield begun, location
 
 

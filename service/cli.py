@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     except ServiceError as error:
         # Of a reader or trainer that died; its log goes with the temporary directory.
         sys.stderr.write(error.at.get("log_tail", ""))
-        code = OUT_OF_RESOURCE if error.code in PROCESS_FAILURES else USAGE
+        code = OUT_OF_RESOURCE if error.code in (*PROCESS_FAILURES, "ingest_failed") else USAGE
         return _complain(f"{error.message} [{error.code}]", error.hint, code)
     except StorageError as error:
         return _complain(f"{error.message} [{error.code}]", error.hint, USAGE)

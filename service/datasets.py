@@ -1,14 +1,13 @@
 """Datasets by name: read in by a child process while they arrive, published whole or not at all."""
 
 import asyncio
-import json
 import re
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 from service.errors import ServiceError
+from service.ingesting import failure, ingest_command
 from service.settings import Settings
 from service.store import Store
 from storage.child import child_environment
@@ -38,7 +37,7 @@ class Datasets:
             if record["state"] == "ingesting":
                 # Published but not yet recorded is no loss: it was never acknowledged.
                 shutil.rmtree(self.directory(record["id"]), ignore_errors=True)
-                self._store.delete_dataset(record["id"])
+                self._store.drop_dataset(record["id"])
         for staged in self._settings.datasets.glob(".*"):
             shutil.rmtree(staged, ignore_errors=True)
 
@@ -86,9 +85,7 @@ class Upload:
     async def start(self, format_: str, index_base: str) -> None:
         """Start the process that reads in."""
         self._child = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "reader.ingest", str(self._directory),
-            "--format", format_, "--index-base", index_base,
-            "--max-features", str(self._settings.max_features), "--max-bytes", str(self._settings.max_upload_bytes),
+            *ingest_command(self._directory, self._settings, format_, index_base),
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=child_environment(),
             start_new_session=True,
         )  # fmt: skip
@@ -112,9 +109,7 @@ class Upload:
         if self._running.returncode == 0:
             self._store.set_dataset_ready(self._dataset_id)
             return
-        if self._running.returncode == 1 and output.startswith(b'{"problem"'):
-            raise ServiceError.of(json.loads(output)["problem"])
-        raise ServiceError("ingest_failed", "reading in the data failed", "The service's log says more.")
+        raise ServiceError.of(failure(self._running.returncode or 0, output).problem())
 
     async def abandon(self) -> None:
         """Give up: nothing of the upload stays."""
@@ -123,7 +118,7 @@ class Upload:
             await self._child.wait()
         for left in self._settings.datasets.glob(f"*{self._dataset_id}*"):
             shutil.rmtree(left, ignore_errors=True)
-        self._store.delete_dataset(self._dataset_id)
+        self._store.drop_dataset(self._dataset_id)
 
     @property
     def _running(self) -> asyncio.subprocess.Process:

@@ -10,13 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from reader.ingest import ingest, read_chunks
-from reader.limits import Limits
+from service.errors import ServiceError
+from service.following import FollowPlan, can_follow, plan_following
+from service.ingesting import Ingesting
 from service.jobs import JobSpec
 from service.models import final_model
-from service.problem import plan_job
+from service.problem import JobPlan, plan_job
 from service.progress import progress, read_history
-from service.run import Run, prepare_run
+from service.run import PROCESS_FAILURES, Run, prepare_run
 from service.settings import Settings
 from storage.dataset import read_manifest
 from storage.model_file import Model
@@ -27,33 +28,48 @@ Report = Callable[[dict[str, Any], list[dict[str, Any]]], None]
 
 
 def train_file(file: Path, spec: JobSpec, settings: Settings, index_base: str | int, report: Report) -> Model:
-    """Train on a file; `report` receives progress and history about ten times a second.
+    """Train on a file, if possible while it is being read in.
 
-    Raises InputError for a bad file, ServiceError for a job that cannot run or that died.
+    `report` receives progress and history about ten times a second. Raises InputError for a bad file, ServiceError for
+    a job that cannot run or that died.
     """
-    with _temporary_directory(None, "streamsvm-") as work:
-        with _open(file) as source:
-            limits = Limits(max_bytes=settings.max_upload_bytes, max_features=settings.max_features)
-            ingest(read_chunks(source), work / "dataset", index_base=index_base, limits=limits)
-        manifest = read_manifest(work / "dataset")
-        plan = plan_job(spec, manifest)
-        # The cache belongs into memory, the blocks do not.
-        in_memory = settings.cache_dir.is_dir() and shutil.disk_usage(settings.cache_dir).free > plan.run_bytes
-        with _temporary_directory(settings.cache_dir if in_memory else work, "streamsvm-run-") as scratch:
-            prepare_run(scratch / "run", plan, work / "dataset")
-            run = Run(scratch / "run", work, settings.stall_seconds)
-            began = time.monotonic()
+    with (
+        _temporary_directory(None, "streamsvm-") as work,
+        _open(file) as source,
+        Ingesting(source, work / "dataset", settings, index_base) as ingesting,
+    ):
+        if can_follow(spec):
             try:
-                run.start()
-                finished = False
-                while not finished:
-                    time.sleep(_POLL_SECONDS)
-                    finished = run.poll()
-                    history = read_history(work / "history.ndjson")
-                    report(progress(run.control, spec, manifest, time.monotonic() - began, history), history)
-            finally:
-                run.kill()
-            return final_model(plan, run.directory, {"spec": spec.model_dump(), **run.result()})
+                return _train(work, plan_following(spec, settings.max_features), settings, ingesting, report)
+            except ServiceError as error:
+                if error.code not in PROCESS_FAILURES:
+                    raise
+        # What cannot be followed, or turned out so: a row too long for the cache as it was divided.
+        ingesting.wait()
+        return _train(work, plan_job(spec, read_manifest(work / "dataset")), settings, ingesting, report)
+
+
+def _train(work: Path, plan: JobPlan | FollowPlan, settings: Settings, ingesting: Ingesting, report: Report) -> Model:
+    dataset = work / "dataset"
+    # The cache belongs into memory, the blocks do not.
+    in_memory = settings.cache_dir.is_dir() and shutil.disk_usage(settings.cache_dir).free > plan.run_bytes
+    with _temporary_directory(settings.cache_dir if in_memory else work, "streamsvm-run-") as scratch:
+        prepare_run(scratch / "run", plan, dataset)
+        run = Run(scratch / "run", work, settings.stall_seconds)
+        began = time.monotonic()
+        try:
+            run.start()
+            finished = False
+            while not (finished and isinstance(plan, JobPlan)):
+                time.sleep(_POLL_SECONDS)
+                if isinstance(plan, FollowPlan) and ingesting.is_done():
+                    plan = plan_job(plan.spec, read_manifest(dataset))
+                finished = run.poll()
+                history = read_history(work / "history.ndjson")
+                report(progress(run.control, plan.spec, plan.n_blocks, time.monotonic() - began, history), history)
+        finally:
+            run.kill()
+        return final_model(plan, run.directory, {"spec": plan.spec.model_dump(), **run.result()})
 
 
 @contextmanager

@@ -22,7 +22,7 @@ def final_model(plan: JobPlan, run: Path, about: dict[str, Any]) -> Model:
         labels=(plan.positive, plan.negative),
         index_base=plan.manifest.index_base,
         bias=plan.spec.bias,
-        w_bias=float(state.w[-1]) if plan.spec.bias is not None else 0.0,
+        w_bias=float(state.w[plan.width - 1]) if plan.spec.bias is not None else 0.0,
         about={**about, "loss": plan.spec.loss, "C": plan.spec.C, "solver": plan.spec.solver},
     )
 

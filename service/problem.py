@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from service.errors import ServiceError
@@ -25,6 +26,16 @@ class JobPlan:
     cache: CachePlan
 
     @property
+    def n_rows(self) -> int:
+        """Length of alpha."""
+        return self.manifest.n_rows
+
+    @property
+    def n_blocks(self) -> int:
+        """Blocks of a pass."""
+        return len(self.manifest.blocks)
+
+    @property
     def width(self) -> int:
         """Length of w: the features as numbered in the input, and the constant one if there is a bias."""
         return self.manifest.width + (self.spec.bias is not None)
@@ -32,52 +43,51 @@ class JobPlan:
     @property
     def run_bytes(self) -> int:
         """Size of cache and state files."""
-        return self.spec.cache_bytes + state_bytes(self.manifest.n_rows, self.width)
+        return self.spec.cache_bytes + state_bytes(self.n_rows, self.width)
 
-    def run_file(self, dataset: str) -> dict[str, Any]:
-        """Contents of `run.json` for the dataset in directory `dataset`."""
-        spec = self.spec
-        shared = {
-            "loss": spec.loss,
-            "C_positive": self.C_positive,
-            "C_negative": self.C_negative,
-            "eviction": spec.eviction,
-            "seed": spec.seed,
-        }
-        reader = {
-            **shared,
-            "dataset": dataset,
-            "staged": None,
-            "n_rows": self.manifest.n_rows,
-            "width": self.width,
-            "longest_row": self.manifest.longest_row + (self.spec.bias is not None),
-            "positive": self.positive,
-            "bias": spec.bias,
-            "cache_bytes": spec.cache_bytes,
-            # The paper's rule looks at every row itself.
-            "screening": spec.screening if spec.eviction == "score" else None,
-        }
-        trainer = {
-            **shared,
-            "n_rows": self.manifest.n_rows,
-            "width": self.width,
-            "cache_bytes": spec.cache_bytes,
-            "cache_rows": self.cache.row_bytes / self.manifest.decoded_bytes * self.manifest.n_rows,
-            **spec.model_dump(
-                include={
-                    "solver", "tolerance", "relative_gap", "max_passes", "max_seconds", "updates_per_row", "pace",
-                    "selection", "threads",
-                }
-            ),
-        }  # fmt: skip
-        return {"reader": reader, "trainer": trainer}
+    def run_file(self, dataset: Path) -> dict[str, Any]:
+        """Contents of `run.json` for the dataset in this directory."""
+        return run_file(
+            self.spec,
+            n_rows=self.n_rows,
+            width=self.width,
+            C=(self.C_positive, self.C_negative),
+            reader={
+                "dataset": str(dataset),
+                "staged": None,
+                "positive": self.positive,
+                "longest_row": self.manifest.longest_row + (self.spec.bias is not None),
+            },
+            trainer={
+                "cache_rows": self.cache.row_bytes / self.manifest.decoded_bytes * self.n_rows,
+                "follows": False,
+            },
+        )
+
+
+def run_file(
+    spec: JobSpec, n_rows: int, width: int, C: tuple[float, float], reader: dict[str, Any], trainer: dict[str, Any]
+) -> dict[str, Any]:
+    """Contents of `run.json`: what a job tells both processes, and what only one of them is told."""
+    shared = {
+        "n_rows": n_rows,
+        "width": width,
+        "C_positive": C[0],
+        "C_negative": C[1],
+        **spec.model_dump(include={"loss", "cache_bytes", "eviction", "seed"}),
+    }
+    # The paper's rule looks at every row itself.
+    screening = spec.screening if spec.eviction == "score" else None
+    rest = spec.model_dump(exclude={"dataset", "bias", "class_weight", "screening", "labels", "C", *shared})
+    return {
+        "reader": {**shared, **reader, "bias": spec.bias, "screening": screening},
+        "trainer": {**shared, **trainer, **rest},
+    }
 
 
 def plan_job(spec: JobSpec, manifest: Manifest) -> JobPlan:
     """Raises ServiceError: threads_range, single_class, too_many_classes, unknown_label, cache_too_small."""
-    cores = len(os.sched_getaffinity(0))
-    if spec.threads > cores:
-        raise ServiceError("threads_range", f"threads is {spec.threads}, there are {cores} cores")
+    check_threads(spec)
     values = sorted(manifest.labels)
     if len(values) == 1:
         raise ServiceError("single_class", f"all rows have the label {values[0]:g}", "Training needs two classes.")
@@ -89,11 +99,23 @@ def plan_job(spec: JobSpec, manifest: Manifest) -> JobPlan:
         )
     negative, positive = values
     weights = _class_weights(spec, values)
+    cache = cache_of(spec, manifest.longest_row)
+    return JobPlan(spec, manifest, positive, negative, spec.C * weights[positive], spec.C * weights[negative], cache)
+
+
+def check_threads(spec: JobSpec) -> None:
+    """Raises ServiceError threads_range."""
+    cores = len(os.sched_getaffinity(0))
+    if spec.threads > cores:
+        raise ServiceError("threads_range", f"threads is {spec.threads}, there are {cores} cores")
+
+
+def cache_of(spec: JobSpec, longest_row: int) -> CachePlan:
+    """Raises ServiceError cache_too_small."""
     try:
-        cache = plan_cache(spec.cache_bytes, manifest.longest_row + (spec.bias is not None))
+        return plan_cache(spec.cache_bytes, longest_row + (spec.bias is not None))
     except CacheTooSmall as error:
         raise ServiceError(error.code, error.message, error.hint) from None
-    return JobPlan(spec, manifest, positive, negative, spec.C * weights[positive], spec.C * weights[negative], cache)
 
 
 def _class_weights(spec: JobSpec, values: list[float]) -> dict[float, float]:

@@ -6,21 +6,23 @@ from pathlib import Path
 from typing import Any
 
 from service.jobs import JobSpec
-from storage.dataset import Manifest
 from storage.state import Control
 
 _PASSES_FOR_RATE = 4
 
 
 def progress(
-    control: Control, spec: JobSpec, manifest: Manifest, elapsed: float, history: list[dict]
+    control: Control, spec: JobSpec, blocks: int | None, elapsed: float, history: list[dict]
 ) -> dict[str, Any]:
-    """The `progress` of a job. Figures of a pass are null until the first is finished."""
+    """The `progress` of a job on a dataset of so many blocks, None: not known yet.
+
+    Figures of a pass are null until the first is finished.
+    """
     page = control.values()
     figures = {
         "pass": page["pass"],
         "block": page["block"],
-        "blocks": len(manifest.blocks),
+        "blocks": blocks,
         "m_plus": page["M_plus"],
         "m_minus": page["M_minus"],
         "gap": page["M_plus"] - page["M_minus"],

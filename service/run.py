@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from service.errors import ServiceError
+from service.following import FollowPlan
 from service.problem import JobPlan
 from service.progress import read_json
 from storage.child import child_environment
@@ -19,11 +20,11 @@ _HEARTBEAT = "{}_heartbeat"
 PROCESS_FAILURES = DIED, STALLED = "process_died", "process_stalled"
 
 
-def prepare_run(directory: Path, plan: JobPlan, dataset: Path) -> None:
+def prepare_run(directory: Path, plan: JobPlan | FollowPlan, dataset: Path) -> None:
     """Lay out a run directory: state files and run.json."""
     directory.mkdir(parents=True)
-    create_state(directory, plan.manifest.n_rows, plan.width)
-    (directory / RUN_FILE).write_text(json.dumps(plan.run_file(str(dataset))))
+    create_state(directory, plan.n_rows, plan.width)
+    (directory / RUN_FILE).write_text(json.dumps(plan.run_file(dataset)))
 
 
 class Run:

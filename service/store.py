@@ -78,6 +78,11 @@ class Store:
         """The record, by name."""
         return self._one("SELECT * FROM datasets WHERE name = ?", name, "dataset")
 
+    def dataset_state(self, dataset_id: str) -> str | None:
+        """`ingesting` or `ready`; None if it is gone."""
+        found = self._all("SELECT state FROM datasets WHERE id = ?", dataset_id)
+        return found[0]["state"] if found else None
+
     def datasets(self) -> list[dict[str, Any]]:
         """All, by name."""
         return self._all("SELECT * FROM datasets ORDER BY name")
@@ -92,16 +97,21 @@ class Store:
                 raise ServiceError("dataset_in_use", f"job {used['id']} uses the dataset", "Wait for it to end.")
             connection.execute("DELETE FROM datasets WHERE id = ?", (dataset_id,))
 
+    def drop_dataset(self, dataset_id: str) -> None:
+        """Forget one that could not be read in; jobs that waited for it fail."""
+        with self._write() as connection:
+            connection.execute("DELETE FROM datasets WHERE id = ?", (dataset_id,))
+
     # jobs
 
     def add_job(self, dataset_id: str, spec: dict[str, Any]) -> str:
-        """Queue a job on a dataset that is ready; returns its id."""
+        """Queue a job on a dataset that is there, or is being read in; returns its id."""
         job_id = new_id("job")
         first = json.dumps([{"state": "queued", "at": now()}])
         with self._write() as connection:
             added = connection.execute(
                 "INSERT INTO jobs (id, dataset_id, spec, state, created_at, transitions) "
-                "SELECT ?, id, ?, 'queued', ?, ? FROM datasets WHERE id = ? AND state = 'ready'",
+                "SELECT ?, id, ?, 'queued', ?, ? FROM datasets WHERE id = ?",
                 (job_id, json.dumps(spec), now(), first, dataset_id),
             )
             if not added.rowcount:
@@ -119,9 +129,15 @@ class Store:
         return self._all("SELECT * FROM jobs WHERE state = ? ORDER BY id DESC", state)
 
     def claim_job(self) -> dict[str, Any] | None:
-        """Take the oldest queued job: it is running from now on. None if there is none."""
+        """Take the oldest queued job: it is running from now on. None if there is none.
+
+        A job whose first attempt to follow a dataset that is being read in has failed waits until that is done.
+        """
         with self._write() as connection:
-            row = connection.execute("SELECT * FROM jobs WHERE state = 'queued' ORDER BY rowid LIMIT 1").fetchone()
+            row = connection.execute(
+                "SELECT * FROM jobs WHERE state = 'queued' AND NOT (attempt > 0 AND EXISTS "
+                "(SELECT 1 FROM datasets WHERE id = dataset_id AND state = 'ingesting')) ORDER BY rowid LIMIT 1"
+            ).fetchone()
             if row is None:
                 return None
             started = row["started_at"] or now()

@@ -8,6 +8,7 @@ from service.jobs import JobSpec, now
 from service.progress import progress, read_history
 from service.settings import Settings
 from storage.dataset import Manifest, read_manifest
+from storage.errors import CorruptData
 from storage.model_file import Model
 from storage.state import Control, open_control
 
@@ -76,8 +77,11 @@ def model_view(record: dict[str, Any], model: Model) -> dict[str, Any]:
 def _live_progress(settings: Settings, record: dict[str, Any], control: Control) -> dict[str, Any]:
     began = datetime.fromisoformat(record["transitions"][-1]["at"])
     elapsed = (datetime.fromisoformat(now()) - began).total_seconds()
-    manifest = read_manifest(settings.datasets / record["dataset_id"])
-    return progress(control, JobSpec(**record["spec"]), manifest, elapsed, history(settings, record["id"]))
+    try:
+        blocks = len(read_manifest(settings.datasets / record["dataset_id"]).blocks)
+    except CorruptData:
+        blocks = None  # still being read in
+    return progress(control, JobSpec(**record["spec"]), blocks, elapsed, history(settings, record["id"]))
 
 
 def _phase(control: Control) -> str:

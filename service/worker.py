@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any
 
 from service.errors import ServiceError
+from service.following import FollowPlan, plan_following
 from service.jobs import JobSpec
 from service.lock import lock
 from service.models import publish_model
@@ -39,7 +40,7 @@ class _Active:
     """The job being run."""
 
     record: dict[str, Any]
-    plan: JobPlan
+    plan: JobPlan | FollowPlan
     run: Run
     started: float
 
@@ -92,7 +93,7 @@ class Worker:
         directory: Path | None = None
         try:
             job_dir.mkdir(exist_ok=True)
-            plan = plan_job(JobSpec(**record["spec"]), read_manifest(dataset))
+            plan = self._plan(record)
             directory = self._run_directory(plan, job_id)
             prepare_run(directory, plan, dataset)
             run = Run(directory, job_dir, self._settings.stall_seconds)
@@ -107,7 +108,16 @@ class Worker:
         self._active = _Active(record, plan, run, now)
         _log.info("job %s: attempt %s started", job_id, record["attempt"])
 
-    def _run_directory(self, plan: JobPlan, job_id: str) -> Path:
+    def _plan(self, record: dict[str, Any]) -> JobPlan | FollowPlan:
+        """What is to be run, as far as the dataset is known. Raises ServiceError if it does not suit, or is gone."""
+        spec, state = JobSpec(**record["spec"]), self._store.dataset_state(record["dataset_id"])
+        if state == "ready":
+            return plan_job(spec, read_manifest(self._settings.datasets / record["dataset_id"]))
+        if state == "ingesting":
+            return plan_following(spec, self._settings.max_features)
+        raise ServiceError("dataset_lost", "the dataset could not be read in", "The answer to its upload says why.")
+
+    def _run_directory(self, plan: JobPlan | FollowPlan, job_id: str) -> Path:
         """In memory if there is room, else on the data disk."""
         base = self._settings.cache_dir
         if not base.is_dir() or shutil.disk_usage(base).free < plan.run_bytes + _SPARE_BYTES:
@@ -116,18 +126,25 @@ class Worker:
 
     def _attend(self, active: _Active, now: float) -> None:
         try:
+            if isinstance(active.plan, FollowPlan):
+                active.plan = self._plan(active.record)
+        except (ServiceError, StorageError) as error:
+            self._drop_run(active)
+            self._fail(active.record, _describe(error))
+            return
+        try:
             finished = active.run.poll()
         except ServiceError as error:
             _log.warning("job %s: %s", active.record["id"], error.message)
             self._drop_run(active)
             self._retry(active.record, error)
             return
-        if finished:
-            self._finish(active, now)
+        if finished and isinstance(active.plan, JobPlan):
+            self._finish(active, active.plan, now)
 
-    def _finish(self, active: _Active, now: float) -> None:
+    def _finish(self, active: _Active, plan: JobPlan, now: float) -> None:
         """Publish the model, then say so: a job that has succeeded has its model."""
-        record, plan, run = active.record, active.plan, active.run
+        record, run = active.record, active.run
         result = run.result()
         try:
             model_id = publish_model(self._settings, plan, run.directory, result)
@@ -136,7 +153,7 @@ class Worker:
             self._fail(record, _describe(error))
             return
         history = read_history(self._settings.jobs / record["id"] / "history.ndjson")
-        last = {**progress(run.control, plan.spec, plan.manifest, now - active.started, history), "eta_seconds": 0}
+        last = {**progress(run.control, plan.spec, plan.n_blocks, now - active.started, history), "eta_seconds": 0}
         state = "stopped" if result["stop_reason"] == "stopped" else "succeeded"
         self._store.finish_job(record["id"], state, result=result, progress=last, model_id=model_id)
         self._drop_run(active)

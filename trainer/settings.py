@@ -11,7 +11,8 @@ from trainer.problem import Problem
 @dataclass(frozen=True)
 class TrainerSettings:
     """
-    n_rows, width     lengths of alpha and w
+    n_rows, width     lengths of alpha and w, or bounds on them while the dataset is being read in
+    follows           the first pass is over a dataset that is being read in
     cache_bytes       bound on the cache file
     cache_rows        rows the cache holds when full, on average: Omega in the paper
     solver            a key of `trainer.solvers.SOLVERS`
@@ -28,6 +29,7 @@ class TrainerSettings:
     width: int
     cache_bytes: int
     cache_rows: float
+    follows: bool
     solver: str
     loss: str
     C_positive: float

@@ -117,7 +117,7 @@ class _TerminalLine(_Lines):
     """One line that is written over."""
 
     def __call__(self, progress: dict[str, Any], history: list[dict[str, Any]]) -> None:
-        text = f"pass {progress['pass']} block {progress['block']}/{progress['blocks']}"
+        text = f"pass {progress['pass']} block {progress['block']}/{progress['blocks'] or '?'}"
         if progress["gap"] is not None:
             text = f"{text}  {_describe(history[-1]).split(': ')[1]}" if history else text
         if progress["eta_seconds"] is not None:

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from storage.cache import Step
 from trainer.problem import Problem
 from trainer.progress import Progress
 from trainer.tally import Tally

@@ -67,5 +67,7 @@ def _passes(
         if step.ends_pass:
             rule.end_pass()
             yield tally.finish_pass(step, steps.count_unvisited(step), steps.primal(step))
-        while settings.pace == "adaptive" and not steps.is_next_ready:
+        # While a dataset is being read in, that is what the cores are for.
+        is_followed = settings.follows and pass_ == 1
+        while settings.pace == "adaptive" and not is_followed and not steps.is_next_ready:
             rule.visit_some(rng)

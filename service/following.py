@@ -1,0 +1,69 @@
+"""Jobs on a dataset that is still being read in: their first pass goes over its pieces as they are written.
+
+How many rows and features there will be is not known, so state files are made for the most there can be: they are
+sparse, and take memory as rows and features come.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from service.errors import ServiceError
+from service.jobs import JobSpec
+from service.problem import cache_of, check_threads, run_file
+from storage.dataset import staged_path
+
+MOST_ROWS = 1 << 30
+_LONGEST_ROW_GUESSED = 1
+_STATE_BYTES_GUESSED = 256 << 20
+
+
+@dataclass(frozen=True)
+class FollowPlan:
+    """A job that can begin; whether the dataset suits it shows when it is complete. width: bound on features."""
+
+    spec: JobSpec
+    width: int
+    n_rows: int = MOST_ROWS
+    n_blocks: None = None
+
+    @property
+    def run_bytes(self) -> int:
+        """Size of cache and state files, a guess."""
+        return self.spec.cache_bytes + _STATE_BYTES_GUESSED
+
+    def run_file(self, dataset: Path) -> dict[str, Any]:
+        """Contents of `run.json` for the dataset that will be in this directory."""
+        return run_file(
+            self.spec,
+            n_rows=self.n_rows,
+            width=self.width,
+            C=(self.spec.C, self.spec.C),
+            reader={
+                "dataset": str(dataset),
+                "staged": str(staged_path(dataset)),
+                "positive": 0.0,
+                "longest_row": _LONGEST_ROW_GUESSED,
+            },
+            trainer={"cache_rows": 0.0, "follows": True},
+        )
+
+
+def can_follow(spec: JobSpec) -> bool:
+    """Whether the job needs to know nothing of the dataset that only shows at its end."""
+    steady = spec.eviction == "score" and spec.selection == "uniform"
+    # A run of pace "fixed" is a function of the data, not of when it came.
+    return steady and spec.pace == "adaptive" and spec.bias is None and not spec.class_weight
+
+
+def plan_following(spec: JobSpec, max_features: int) -> FollowPlan:
+    """Raises ServiceError: not_ready, threads_range, cache_too_small."""
+    if not can_follow(spec):
+        raise ServiceError(
+            "not_ready",
+            "the dataset is still being read in, and this job needs to know it as a whole",
+            "Submit it when the dataset is ready, or leave out bias, class_weight, pace fixed, selection and eviction.",
+        )
+    check_threads(spec)
+    cache_of(spec, _LONGEST_ROW_GUESSED)
+    return FollowPlan(spec, max_features)

@@ -1,0 +1,63 @@
+"""The process that reads a dataset in."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO
+
+from reader.errors import InputError
+from service.errors import ServiceError
+from service.settings import Settings
+from storage.child import child_environment
+
+
+def ingest_command(directory: Path, settings: Settings, format_: str, index_base: str | int) -> list[str]:
+    """Reads standard input, makes the dataset `directory`, and prints what `failure` understands."""
+    return [
+        sys.executable, "-m", "reader.ingest", str(directory), "--format", format_, "--index-base", str(index_base),
+        "--max-features", str(settings.max_features), "--max-bytes", str(settings.max_upload_bytes),
+    ]  # fmt: skip
+
+
+def failure(code: int, output: bytes) -> InputError | ServiceError:
+    """Why the process ended with this exit code, not 0, and this output."""
+    if code == 1 and output.startswith(b'{"problem"'):
+        return InputError.of(json.loads(output)["problem"])
+    return ServiceError("ingest_failed", "reading in the data failed", "The service's log says more.")
+
+
+class Ingesting:
+    """Reads a file in; leaving the context ends it. Errors are an InputError for a bad input, or a ServiceError."""
+
+    def __init__(self, source: IO[bytes], directory: Path, settings: Settings, index_base: str | int) -> None:
+        self._child = subprocess.Popen(
+            ingest_command(directory, settings, "libsvm", index_base),
+            stdin=source,
+            stdout=subprocess.PIPE,
+            env=child_environment(),
+            # A Ctrl-C is for this process, which then ends its child itself.
+            start_new_session=True,
+        )
+
+    def is_done(self) -> bool:
+        """Whether the dataset is complete; raises what went wrong."""
+        code = self._child.poll()
+        if code:
+            assert self._child.stdout is not None
+            raise failure(code, self._child.stdout.read())
+        return code == 0
+
+    def wait(self) -> None:
+        """Until the dataset is complete; raises what went wrong."""
+        self._child.wait()
+        self.is_done()
+
+    def __enter__(self) -> "Ingesting":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._child.kill()
+        self._child.wait()
+        assert self._child.stdout is not None
+        self._child.stdout.close()
