@@ -16,6 +16,7 @@ from reader.screening import Screening
 from reader.settings import ReaderSettings
 from storage.cache import CacheReader, CacheWriter, Step
 from storage.child import die_with_parent
+from storage.errors import RowTooLong
 from storage.plan import plan_cache
 from storage.state import CACHE_FILE, open_state
 
@@ -139,7 +140,7 @@ class Reader:
     def _certify(self) -> None:
         state, passes = self._state, self._passes
         certificate = CertificatePass(self._objective, state.w[: passes.width], state.alpha[: passes.n_rows])
-        for streamed in passes.stream(0, certificate.look):
+        for streamed in passes.stream(0, certificate.look, busy=1):
             certificate.add(streamed.rows, streamed.found)
             state.control["reader_heartbeat"] = time.monotonic()
         for name, value in vars(certificate.result()).items():
@@ -171,6 +172,9 @@ def main(run: Path) -> None:
                 began = time.perf_counter()
                 time.sleep(_NAP_SECONDS)
                 reader.note_wait(time.perf_counter() - began)
+    except RowTooLong as error:
+        print(error.message, file=sys.stderr)
+        sys.exit(error.exit_code)
     finally:
         reader.shutdown()
 

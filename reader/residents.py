@@ -158,6 +158,8 @@ class _Slots:
     def __init__(self, plan: CachePlan) -> None:
         # Only what is written to takes memory; few segments are full of the shortest rows.
         shape = plan.most_live, most_rows(plan.segment_bytes)
+        self._slot_of: dict[int, int] = {}
+        self._free = list(range(plan.most_live))
         self.ids = np.zeros(plan.most_live, np.int64)
         self.live, self.fresh, self.is_new = (np.zeros(plan.most_live, bool) for _ in range(3))
         self.rows = np.zeros(plan.most_live, np.int64)
@@ -171,9 +173,14 @@ class _Slots:
         return np.flatnonzero(self.live & ~self.fresh)
 
     def advance(self, retired: list[int], repacked: dict[int, bytes], fresh: dict[int, bytes]) -> None:
-        self.live[np.isin(self.ids, retired)] = False
+        """Note what a commit changed."""
+        for segment_id in retired:
+            slot = self._slot_of.pop(segment_id)
+            self.live[slot] = False
+            self._free.append(slot)
         self.fresh[:] = False
-        for slot, (segment_id, data) in zip(np.flatnonzero(~self.live), {**repacked, **fresh}.items(), strict=False):
+        for segment_id, data in {**repacked, **fresh}.items():
+            slot = self._slot_of[segment_id] = self._free.pop()
             self.ids[slot] = segment_id
             self.live[slot] = self.is_new[slot] = True
             self.fresh[slot] = segment_id in fresh

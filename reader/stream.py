@@ -3,7 +3,6 @@
 Decoding, and whatever else is to be done with a piece on its own, runs ahead on other cores.
 """
 
-import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -112,32 +111,27 @@ def _with_constant(examples: Segment, column: int, value: float) -> Segment:
 
 
 class Streamer:
-    """Streams pieces, on `threads` threads beside the caller's; by default on the cores that are left.
+    """Streams pieces; with threads beside the caller's, what is to be done with a piece runs ahead on them."""
 
-    Two are taken, by the caller and by the trainer: on a machine with no more, a thread would take from one of them
-    what it gives (measured: 1.3 times slower).
-    """
-
-    def __init__(self, examples: Examples, wait: Callable[[], object], threads: int | None = None) -> None:
-        self._threads = max(0, len(os.sched_getaffinity(0)) - 2) if threads is None else threads
+    def __init__(self, examples: Examples, wait: Callable[[], object]) -> None:
         self._examples = examples
-        self._pool = ThreadPoolExecutor(self._threads) if self._threads else None
         self._wait = wait
-        if self._pool:
-            # A thread that comes back from a kernel would else wait five milliseconds for its turn.
-            sys.setswitchinterval(_SWITCH_SECONDS)
+        # A thread that comes back from a kernel would else wait five milliseconds for its turn.
+        sys.setswitchinterval(_SWITCH_SECONDS)
 
-    def stream(self, source: Source, seed: int, pass_: int, look: Callable[[Segment], T]) -> Iterator[Streamed[T]]:
+    def stream(
+        self, source: Source, seed: int, pass_: int, look: Callable[[Segment], T], threads: int
+    ) -> Iterator[Streamed[T]]:
         """The pieces of the pass; `look` is called with the rows of each, in any order and on any thread."""
         tasks = (place and partial(self._read, source, *place, look) for place in source.order(seed, pass_))
-        if self._pool is None:
-            return work_at_once(tasks, self._wait)
-        return work_ahead(tasks, self._pool, 2 * self._threads + 2, self._wait)
-
-    def close(self) -> None:
-        """Leave what is begun."""
-        if self._pool:
-            self._pool.shutdown(cancel_futures=True)
+        if threads < 1:
+            yield from work_at_once(tasks, self._wait)
+            return
+        pool = ThreadPoolExecutor(threads)
+        try:
+            yield from work_ahead(tasks, pool, 2 * threads + 2, self._wait)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
     def _read(self, source: Source, begun: int, location: Array, look: Callable[[Segment], T]) -> Streamed[T]:
         rows = self._examples.of(source.piece(location))

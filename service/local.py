@@ -17,9 +17,10 @@ from service.jobs import JobSpec
 from service.models import final_model
 from service.problem import JobPlan, plan_job
 from service.progress import progress, read_history
-from service.run import PROCESS_FAILURES, Run, prepare_run
+from service.run import Run, prepare_run
 from service.settings import Settings
 from storage.dataset import read_manifest
+from storage.errors import RowTooLong
 from storage.model_file import Model
 
 _POLL_SECONDS = 0.1
@@ -42,9 +43,9 @@ def train_file(file: Path, spec: JobSpec, settings: Settings, index_base: str | 
             try:
                 return _train(work, plan_following(spec, settings.max_features), settings, ingesting, report)
             except ServiceError as error:
-                if error.code not in PROCESS_FAILURES:
+                if error.code != RowTooLong.code:
                     raise
-        # What cannot be followed, or turned out so: a row too long for the cache as it was divided.
+        # What cannot be followed, or turned out so: for rows of unknown length the cache was divided too finely.
         ingesting.wait()
         return _train(work, plan_job(spec, read_manifest(work / "dataset")), settings, ingesting, report)
 

@@ -12,6 +12,7 @@ from service.following import FollowPlan
 from service.problem import JobPlan
 from service.progress import read_json
 from storage.child import child_environment
+from storage.errors import RowTooLong
 from storage.state import RUN_FILE, Control, create_state, open_control
 
 _LOG_TAIL_BYTES = 2000
@@ -55,6 +56,8 @@ class Run:
     def poll(self) -> bool:
         """Whether it is finished; raises ServiceError if a process died or fell silent."""
         codes = {name: child.poll() for name, child in self._children.items()}
+        if codes["reader"] == RowTooLong.exit_code:
+            raise self._failure(RowTooLong.code, "a row is longer than a segment of the cache")
         for name, code in codes.items():
             if code:
                 raise self._failure(DIED, f"the {name} process ended with {_describe(code)}")

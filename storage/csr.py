@@ -101,7 +101,11 @@ def row_dots(indptr: Array, indices: Array, values: Array, w: Array, out: Array)
 
 @njit(cache=True, nogil=True)
 def add_rows(coefficient: Array, indptr: Array, indices: Array, values: Array, w: Array) -> None:
+    prefetches = w.shape[0] > LARGE_W
     for i in range(coefficient.shape[0]):
+        if prefetches and i + 1 < coefficient.shape[0] and coefficient[i + 1] != 0.0:
+            for j in range(indptr[i + 1], indptr[i + 2]):
+                prefetch(w, indices[j])
         if coefficient[i] != 0.0:
             for j in range(indptr[i], indptr[i + 1]):
                 w[indices[j]] += coefficient[i] * values[j]

@@ -37,9 +37,10 @@ class DatasetLost(StorageError):
 
 
 class RowTooLong(StorageError):
-    """A row does not fit into a segment of the cache."""
+    """A row does not fit into a segment of the cache: it is being read in, and its length was not known before."""
 
     code = "row_too_long"
+    exit_code = 3  # of a process that ends with it
 
 
 class CacheFull(StorageError):

@@ -80,13 +80,34 @@ def test_a_dataset_that_a_job_needs_stays(store):
     assert store.job(job)["state"] == "failed"
 
 
-def test_no_job_on_a_dataset_that_is_gone_or_not_there_yet(store):
-    dataset = store.add_dataset("data")
-    assert refusal(store.add_job, dataset, {}) == "unknown_dataset"
-    store.set_dataset_ready(dataset)
+def test_no_job_on_a_dataset_that_is_gone(store):
+    dataset = ready_dataset(store)
     store.delete_dataset(dataset)
     assert refusal(store.add_job, dataset, {}) == "unknown_dataset"
     assert store.jobs() == []
+
+
+def test_a_job_follows_a_dataset_that_is_being_read_in_once(store):
+    dataset = store.add_dataset("data")
+    assert store.dataset_state(dataset) == "ingesting"
+    job = store.add_job(dataset, {})
+    assert store.claim_job()["id"] == job
+    # What failed then waits for the whole dataset, and holds up nobody.
+    store.requeue_job(job)
+    assert store.claim_job() is None
+    other = store.add_job(ready_dataset(store, "other"), {})
+    assert store.claim_job()["id"] == other
+    store.set_dataset_ready(dataset)
+    assert store.claim_job()["id"] == job
+
+
+def test_a_job_on_a_dataset_that_could_not_be_read_in_can_be_claimed(store):
+    """To fail: nothing else would ever end it."""
+    dataset = store.add_dataset("data")
+    job = store.add_job(dataset, {})
+    store.drop_dataset(dataset)
+    assert store.dataset_state(dataset) is None
+    assert store.claim_job()["id"] == job
 
 
 def test_the_oldest_job_is_claimed_first_whatever_the_clock_says(store, monkeypatch):
