@@ -27,6 +27,7 @@ from reader.shuffle import Shuffler
 from storage.child import die_with_parent
 from storage.csr import Rows
 from storage.dataset import Manifest, publish_dataset, staged_path
+from storage.feature_places import write_places
 
 _READ_BYTES = 1 << 20
 _MOST_LABELS = 10_000
@@ -75,6 +76,8 @@ def _stage(chunks: "_Counted", staged: Path, parser: LibsvmParser, seed: int, th
             longest = max(longest, int(np.diff(rows.indptr).max()))
             shuffler.add(rows)
         blocks = shuffler.finish()
+        places = shuffler.features.places
+        checksum = 0 if places is None else write_places(staged, places)
     except BaseException:
         shuffler.abandon()
         raise
@@ -89,6 +92,8 @@ def _stage(chunks: "_Counted", staged: Path, parser: LibsvmParser, seed: int, th
         input_bytes=chunks.bytes,
         counters={name: int(getattr(parser, name)) for name in _COUNTERS},
         blocks=blocks,
+        renumbered=0 if places is None else len(places),
+        places_checksum=checksum,
     )
 
 

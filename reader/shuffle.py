@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from reader.renumber import Renumbering
 from reader.shuffle_kernel import ROW_WORDS, gather, scatter
 from storage.arriving import Journal
 from storage.block import BlockInfo, BlockWriter
@@ -52,6 +53,7 @@ class Shuffler:
         self._encoders = [ThreadPoolExecutor(1) for _ in range(threads)]
         self._pending: deque[_Written] = deque()
         self._next_row = 0
+        self.features = Renumbering()
         (directory / "blocks").mkdir()
         self._journal = Journal(directory)
 
@@ -60,7 +62,10 @@ class Shuffler:
         bucket_of = self._rng.integers(0, BUCKETS, len(rows))
         row = 0
         while True:
+            start = row
             row = scatter(row, bucket_of, *_columns(rows), self._slot, self._memory, self._used, self._rows)
+            if not self.features.is_settled:
+                self.features.observe(rows.indices[rows.indptr[start] : rows.indptr[row]])
             if row == len(rows):
                 break
             bucket = int(bucket_of[row])
@@ -108,11 +113,16 @@ class Shuffler:
         self._wait(0)
 
     def _write(self, bucket: int, words: Array, n_rows: int, slot: int | None) -> None:
+        if not self.features.is_settled:
+            self.features.settle()
         if bucket not in self._writers:
             number = len(self._writers)
-            self._writers[bucket] = number, BlockWriter(block_path(self._directory, number), self._dataset, number)
+            path, increasing = block_path(self._directory, number), self.features.places is None
+            self._writers[bucket] = number, BlockWriter(path, self._dataset, number, increasing)
         number, writer = self._writers[bucket]
-        entry = self._encoders[number % len(self._encoders)].submit(_append, writer, words, n_rows, self._next_row)
+        entry = self._encoders[number % len(self._encoders)].submit(
+            _append, writer, words, n_rows, self._next_row, self.features
+        )
         self._pending.append(_Written(number, slot, entry))
         self._next_row += n_rows
 
@@ -147,8 +157,9 @@ def _columns(rows: Rows) -> tuple[Array, Array, Array, Array]:
     return rows.label.view(_WORD).reshape(-1, 2), rows.indptr, rows.indices, rows.values.view(_WORD)
 
 
-def _append(writer: BlockWriter, words: Array, n_rows: int, first_row: int) -> Array:
+def _append(writer: BlockWriter, words: Array, n_rows: int, first_row: int, features: Renumbering) -> Array:
     nnz = (len(words) - ROW_WORDS * n_rows) // 2
     rows = Rows(np.empty(n_rows, LABEL), np.zeros(n_rows + 1, INDPTR), np.empty(nnz, INDEX), np.empty(nnz, VALUE))
     gather(words, *_columns(rows))
+    features.apply(rows.indices)
     return writer.append(rows, first_row)

@@ -70,7 +70,7 @@ def _train(work: Path, plan: JobPlan | FollowPlan, settings: Settings, ingesting
                 report(progress(run.control, plan.spec, plan.n_blocks, time.monotonic() - began, history), history)
         finally:
             run.kill()
-        return final_model(plan, run.directory, {"spec": plan.spec.model_dump(), **run.result()})
+        return final_model(plan, dataset, run.directory, {"spec": plan.spec.model_dump(), **run.result()})
 
 
 @contextmanager

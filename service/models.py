@@ -9,14 +9,16 @@ from service.ids import new_id
 from service.problem import JobPlan
 from service.settings import Settings
 from storage.csr import Array
+from storage.dataset import Dataset
 from storage.model_file import Model, read_model, write_model
 from storage.state import open_state
 
 
-def final_model(plan: JobPlan, run: Path, about: dict[str, Any]) -> Model:
-    """The model in the state files of a finished run."""
+def final_model(plan: JobPlan, dataset: Path, run: Path, about: dict[str, Any]) -> Model:
+    """The model in the state files of a finished run on the dataset in this directory."""
     state = open_state(run, plan.manifest.n_rows, plan.width)
-    features: Array = state.w[plan.manifest.index_base : plan.manifest.width]
+    w = Dataset(dataset).in_input_order(state.w[: plan.manifest.width])
+    features: Array = w[plan.manifest.index_base :]
     return Model(
         w=np.array(features),
         labels=(plan.positive, plan.negative),
@@ -27,9 +29,10 @@ def final_model(plan: JobPlan, run: Path, about: dict[str, Any]) -> Model:
     )
 
 
-def publish_model(settings: Settings, plan: JobPlan, run: Path, result: dict[str, Any]) -> str:
-    """Make the model of a finished run durable; returns the id under which it is to be recorded.
+def publish_model(settings: Settings, plan: JobPlan, dataset: Path, run: Path, result: dict[str, Any]) -> str:
+    """Make the model of a finished run on the dataset in this directory durable.
 
+    Returns the id under which it is to be recorded.
     The files name no job and no time: the same run makes the same bytes.
     """
     model_id = new_id("mdl")
@@ -38,7 +41,7 @@ def publish_model(settings: Settings, plan: JobPlan, run: Path, result: dict[str
         "spec": plan.spec.model_dump(),
         **result,
     }
-    write_model(settings.models / model_id, final_model(plan, run, about))
+    write_model(settings.models / model_id, final_model(plan, dataset, run, about))
     return model_id
 
 

@@ -147,8 +147,10 @@ class Worker:
         record, run = active.record, active.run
         result = run.result()
         try:
-            model_id = publish_model(self._settings, plan, run.directory, result)
-        except OSError as error:
+            model_id = publish_model(
+                self._settings, plan, self._settings.datasets / record["dataset_id"], run.directory, result
+            )
+        except (StorageError, OSError) as error:
             self._drop_run(active)
             self._fail(record, _describe(error))
             return

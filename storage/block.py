@@ -22,7 +22,7 @@ from storage.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows, squared_norms
 from storage.errors import CorruptData, UnknownVersion
 
 MAGIC = b"SSVMBLK\n"
-VERSION = 2
+VERSION = 3
 
 HEADER = np.dtype(
     [
@@ -46,6 +46,7 @@ INDEX_ENTRY = np.dtype(
         ("first_row", "<u8"),
         ("rows", "<u4"),
         ("nnz", "<u4"),
+        ("increasing", "<u4"),  # 1: indices increase inside a row, and are stored as differences
         ("column_bytes", "<u4", (len(COLUMNS),)),
         ("checksum", "<u4"),
     ]
@@ -83,8 +84,9 @@ class Piece:
 class BlockWriter:
     """Appends pieces to a block file. The file is opened for each piece, so thousands of blocks may be under way."""
 
-    def __init__(self, path: Path, dataset: str, block: int) -> None:
+    def __init__(self, path: Path, dataset: str, block: int, increasing: bool = True) -> None:
         self._path = path
+        self._increasing = increasing  # whether indices increase inside each row
         self._dataset = dataset
         self._block = block
         self._entries: list[Array] = []
@@ -93,12 +95,13 @@ class BlockWriter:
 
     def append(self, rows: Rows, first_row: int) -> Array:
         """Encode and write one piece, whose rows have the ids from `first_row` on; its INDEX_ENTRY."""
-        columns = _encode(rows)
+        columns = _encode(rows, self._increasing)
         data = b"".join(columns)
         with self._path.open("ab") as file:
             file.write(data)
         sizes = tuple(len(column) for column in columns)
-        entry = np.array((self._offset, first_row, len(rows), rows.nnz, sizes, zlib.crc32(data)), INDEX_ENTRY)
+        counts = self._offset, first_row, len(rows), rows.nnz, self._increasing
+        entry = np.array((*counts, sizes, zlib.crc32(data)), INDEX_ENTRY)
         self._entries.append(entry)
         self._offset += len(data)
         return entry
@@ -182,14 +185,14 @@ def locations(block: int, index: Array) -> Array:
     return found
 
 
-def _encode(rows: Rows) -> list[bytes]:
+def _encode(rows: Rows, increasing: bool) -> list[bytes]:
     norms = np.empty(len(rows), NORM)
     squared_norms(rows.indptr, rows.values, norms)
     return [
         codec.encode(rows.label.astype(LABEL, copy=False)),
         codec.encode(norms),
         codec.encode(np.diff(rows.indptr).astype(LENGTH)),
-        codec.encode_indices(rows.indices, rows.indptr),
+        codec.encode_indices(rows.indices, rows.indptr) if increasing else codec.encode(rows.indices),
         # Binary data is common: a column of ones is not stored at all.
         b"" if bool(np.all(rows.values == 1)) else codec.encode(rows.values),
     ]
@@ -207,7 +210,7 @@ def _decode(data: bytes, entry: Array) -> tuple[Rows, Array]:
     rows = Rows(
         label=codec.decode(label, LABEL, n_rows),
         indptr=indptr,
-        indices=codec.decode_indices(indices, indptr),
+        indices=codec.decode_indices(indices, indptr) if entry["increasing"] else codec.decode(indices, INDEX, nnz),
         values=codec.decode(values, VALUE, nnz) if len(values) else np.ones(nnz, VALUE),
     )
     return rows, codec.decode(norms, NORM, n_rows)

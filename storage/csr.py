@@ -29,7 +29,8 @@ class Rows:
 
     label   (n_rows,)     float64, the label as it stood in the input
     indptr  (n_rows + 1,) int64, starts at 0
-    indices (nnz,)        int32, strictly increasing inside a row, as numbered in the input (base 0 or 1)
+    indices (nnz,)        int32, each once in a row; strictly increasing inside it, as numbered in the input (base 0 or
+                          1), unless features were numbered anew
     values  (nnz,)        float32, finite
     """
 

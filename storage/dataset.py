@@ -12,9 +12,10 @@ from storage.csr import Array
 from storage.document import pack, unpack
 from storage.durable import publish, write_file
 from storage.errors import CorruptData
+from storage.feature_places import in_input_order, read_places
 from storage.segment import packed_bytes
 
-VERSION = 2
+VERSION = 3
 MANIFEST = "manifest.json"
 _PAGE = 4096
 _ADD_AGAIN = "The dataset was damaged on disk: add it again."
@@ -29,6 +30,8 @@ class Manifest:
     n_features    features of a model trained on it: the largest index + 1 - index_base
     labels        label value -> number of rows
     longest_row   most non-zeros in a row
+    renumbered    features, from the first on, that have other numbers in the blocks than in the input
+    places_checksum  of the file that says which
     counters      what the parser accepted but counted: blank lines, explicit zeros ...
     """
 
@@ -42,6 +45,8 @@ class Manifest:
     input_bytes: int
     counters: dict[str, int]
     blocks: tuple[BlockInfo, ...]
+    renumbered: int = 0
+    places_checksum: int = 0
 
     @property
     def decoded_bytes(self) -> int:
@@ -65,6 +70,13 @@ class Dataset:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.manifest = read_manifest(directory)
+
+    def in_input_order(self, w: Array) -> Array:
+        """w (width,), indexed as the rows are, with its features in the order of the input. Raises CorruptData."""
+        if not self.manifest.renumbered:
+            return w
+        places = read_places(self.directory, self.manifest.renumbered, self.manifest.places_checksum)
+        return in_input_order(w, places)
 
     def pieces(self, number: int) -> Array:
         """The LOCATIONs (n_pieces,) of a block's pieces. Raises CorruptData naming the block."""

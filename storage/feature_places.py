@@ -1,0 +1,38 @@
+"""Where a dataset keeps the features of its input, if it numbers them anew: one file of zstd-compressed int32."""
+
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from storage import codec
+from storage.csr import INDEX, Array
+from storage.durable import write_file
+from storage.errors import CorruptData
+
+_NAME = "features"
+
+
+def write_places(directory: Path, places: Array) -> int:
+    """Store `places` (d,) int32, feature f of the input is places[f]; returns the checksum for the manifest."""
+    data = codec.encode(places)
+    write_file(directory / _NAME, [data])
+    return zlib.crc32(data)
+
+
+def read_places(directory: Path, count: int, checksum: int) -> Array:
+    """The places (count,) of a dataset. Raises CorruptData."""
+    try:
+        data = (directory / _NAME).read_bytes()
+    except FileNotFoundError as error:
+        raise CorruptData("the file of feature places is missing") from error
+    if zlib.crc32(data) != checksum:
+        raise CorruptData("the file of feature places has a wrong checksum")
+    return codec.decode(data, INDEX, count)
+
+
+def in_input_order(w: Array, places: Array) -> Array:
+    """w (width,) as the dataset numbers features -> (width,) as its input does."""
+    restored = np.array(w)
+    restored[: len(places)] = w[places]
+    return restored
