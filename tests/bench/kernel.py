@@ -12,6 +12,7 @@ import numpy as np
 from liblinear import liblinear as binding
 from scipy import sparse
 
+from reader.renumber import Renumbering
 from storage.csr import Array
 from storage.plan import LARGEST_SEGMENT, LMDB_PAGE_HEADER, SMALLEST_SEGMENT
 from storage.segment import Segment, SegmentBuilder, packed_bytes, room, view
@@ -101,10 +102,18 @@ def smallest_segment(longest_row: int) -> int:
 
 
 def make_segments(X: sparse.csr_matrix, y: np.ndarray, size: int, seed: int = 0) -> list[Segment]:
-    """The rows at random in segments of `size` bytes, LMDB's header taken off: read-only, as in the cache."""
+    """The rows at random in segments of `size` bytes, LMDB's header taken off: read-only, as in the cache.
+
+    Features are numbered as a dataset numbers them.
+    """
     Qii = np.add.reduceat(np.append(X.data.astype(float) ** 2, 0.0), X.indptr[:-1]) * (np.diff(X.indptr) > 0)
     ids = np.arange(X.shape[0], dtype=np.int32)
-    source = Segment(ids, y.astype(np.int8), Qii, X.indptr.astype(np.int64), X.indices, X.data.astype(np.float32))
+    indices = X.indices.copy()
+    features = Renumbering()
+    features.observe(indices)
+    features.settle()
+    features.apply(indices)
+    source = Segment(ids, y.astype(np.int8), Qii, X.indptr.astype(np.int64), indices, X.data.astype(np.float32))
     builder = SegmentBuilder(size - LMDB_PAGE_HEADER)
     left = np.random.default_rng(seed).permutation(X.shape[0])
     segments = []

@@ -19,7 +19,7 @@ from trainer.solvers import SOLVERS
 
 C = 1.0
 PASSES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-MOST_SECONDS = 600
+MOST_SECONDS = 60
 JUDGED = (1e-3, 1e-4)
 # Certifies the optimum where none is known.
 _EXACT = {"C": C, "tolerance": None, "relative_gap": 1e-6, "max_passes": 200, "max_seconds": 1800.0}

@@ -50,10 +50,14 @@ def visit_rows(
     prefetches = w.shape[0] > LARGE_W
     for k in range(count):
         if k + ROWS_AHEAD < count:
-            ahead = indptr[order[k + ROWS_AHEAD]]
-            prefetch(indices, ahead)
-            prefetch(values, ahead)
-            prefetch(alpha, row_id[order[k + ROWS_AHEAD]])
+            coming = order[k + ROWS_AHEAD]
+            # The first three lines of a row; of a longer one the processor fetches the rest by itself.
+            for line in range(3):
+                prefetch(indices, indptr[coming] + 16 * line)
+                prefetch(values, indptr[coming] + 16 * line)
+            prefetch(Qii, coming)
+            prefetch(y, coming)
+            prefetch(alpha, row_id[coming])
         if prefetches and k + 1 < count:
             for j in range(indptr[order[k + 1]], indptr[order[k + 1] + 1]):
                 prefetch(w, indices[j])
