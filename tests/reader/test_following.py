@@ -11,7 +11,7 @@ from service.jobs import JobSpec
 from service.run import prepare_run
 from storage.csr import Rows
 from storage.dataset import Dataset
-from storage.errors import DatasetLost, RowTooLong
+from storage.errors import DatasetLost, RowTooLong, StorageError
 from storage.state import open_state
 from tests.contracts.problems import random_problem
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
@@ -64,10 +64,10 @@ def follow(tmp_path, monkeypatch):
     """follow(feed, ...): a Reader that follows what is fed."""
     readers = []
 
-    def make(feed, cache_bytes=SMALLEST_CACHE, **settings):
+    def make(feed, cache_bytes=SMALLEST_CACHE, n_rows=FollowPlan.n_rows, width=MOST_FEATURES, **settings):
         # Turns are taken, so the pace is fixed; what the plan says does not depend on it.
         spec = JobSpec(**{"dataset": "test", "pace": "fixed", "cache_bytes": cache_bytes, **settings})
-        prepare_run(tmp_path / "run", FollowPlan(spec, MOST_FEATURES), feed.final)
+        prepare_run(tmp_path / "run", FollowPlan(spec, width, n_rows), feed.final)
         monkeypatch.setattr(Reader, "_wait", lambda _reader: feed.next())
         readers.append(Reader(tmp_path / "run"))
         return readers[-1]
@@ -210,6 +210,17 @@ def test_a_row_longer_than_a_segment_is_named(tmp_path, follow):
             reader.step()
             control["started_step"] = control["committed_step"]
     assert control["rows_streamed"] <= 150
+
+
+@pytest.mark.parametrize("bounds", [{"n_rows": 250}, {"width": 100}], ids=str)
+def test_more_than_there_is_room_for_ends_the_reader(tmp_path, follow, bounds):
+    """No kernel writes beyond the end of an array."""
+    reader = follow(Feed(tmp_path, pieces(*random_problem(400))), **bounds)
+    control = reader._state.control
+    with pytest.raises(StorageError, match="room"):
+        while True:
+            reader.step()
+            control["started_step"] = control["committed_step"]
 
 
 def test_state_files_take_the_room_of_what_there_is(tmp_path, follow):

@@ -7,7 +7,7 @@ import pytest
 from storage.arriving import JOURNAL, RECORD, ArrivingDataset
 from storage.block import Piece
 from storage.dataset import Dataset, block_path, staged_path
-from storage.errors import CorruptData
+from storage.errors import CorruptData, DatasetLost
 from tests.storage.rows import assert_same_rows, random_rows
 from tests.storage.staging import Staging
 
@@ -130,5 +130,5 @@ def test_a_failed_ingest_is_noticed(staging, arriving):
     assert arriving.has_failed
     assert arriving.new_pieces() == []
     assert not arriving.is_complete
-    with pytest.raises(CorruptData, match="missing"):
+    with pytest.raises(DatasetLost, match="missing"):
         arriving.piece(announced)
