@@ -28,7 +28,8 @@ class Following:
                     blocks.add(int(location["block"]))
                     yield len(blocks), location
                 held = []
-            yield None
+            if not self._arriving.is_complete:
+                yield None
 
     def _new_pieces(self) -> list[Array]:
         found = self._arriving.new_pieces()

@@ -9,6 +9,7 @@ from reader.settings import ReaderSettings
 from reader.stream import Examples, Shuffled, Source, Streamed, Streamer
 from storage.arriving import ArrivingDataset
 from storage.dataset import Dataset
+from storage.errors import StorageError
 from storage.segment import Segment
 
 T = TypeVar("T")
@@ -63,6 +64,8 @@ class Passes:
             rows = streamed.rows
             self.n_rows = int(rows.row_id[-1]) + 1
             self._examples.width = max(self.width, int(rows.indices.max(initial=-1)) + 1)
+            if self.n_rows > self._settings.n_rows or self.width > self._settings.width:
+                raise StorageError("more rows or features come than there is room for in the state")
             yield streamed
 
     def _open(self) -> None:

@@ -16,7 +16,7 @@ from reader.screening import Screening
 from reader.settings import ReaderSettings
 from storage.cache import CacheReader, CacheWriter, Step
 from storage.child import die_with_parent
-from storage.errors import RowTooLong
+from storage.errors import DatasetLost, RowTooLong
 from storage.plan import plan_cache
 from storage.state import CACHE_FILE, open_state
 
@@ -172,7 +172,7 @@ def main(run: Path) -> None:
                 began = time.perf_counter()
                 time.sleep(_NAP_SECONDS)
                 reader.note_wait(time.perf_counter() - began)
-    except RowTooLong as error:
+    except (DatasetLost, RowTooLong) as error:
         print(error.message, file=sys.stderr)
         sys.exit(error.exit_code)
     finally:

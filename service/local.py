@@ -20,7 +20,7 @@ from service.progress import progress, read_history
 from service.run import Run, prepare_run
 from service.settings import Settings
 from storage.dataset import read_manifest
-from storage.errors import RowTooLong
+from storage.errors import DatasetLost, RowTooLong
 from storage.model_file import Model
 
 _POLL_SECONDS = 0.1
@@ -43,9 +43,10 @@ def train_file(file: Path, spec: JobSpec, settings: Settings, index_base: str | 
             try:
                 return _train(work, plan_following(spec, settings.max_features), settings, ingesting, report)
             except ServiceError as error:
-                if error.code != RowTooLong.code:
+                if error.code not in (RowTooLong.code, DatasetLost.code):
                     raise
-        # What cannot be followed, or turned out so: for rows of unknown length the cache was divided too finely.
+        # What cannot be followed, or turned out so: for rows of unknown length the cache was divided too finely. If the
+        # dataset is lost, `wait` says why.
         ingesting.wait()
         return _train(work, plan_job(spec, read_manifest(work / "dataset")), settings, ingesting, report)
 

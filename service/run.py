@@ -12,12 +12,16 @@ from service.following import FollowPlan
 from service.problem import JobPlan
 from service.progress import read_json
 from storage.child import child_environment
-from storage.errors import RowTooLong
+from storage.errors import DatasetLost, RowTooLong
 from storage.state import RUN_FILE, Control, create_state, open_control
 
 _LOG_TAIL_BYTES = 2000
 _COMMANDS = {"reader": "reader.process", "trainer": "trainer.process"}
 _HEARTBEAT = "{}_heartbeat"
+_READER_ENDS = {
+    RowTooLong.exit_code: (RowTooLong.code, "a row is longer than a segment of the cache"),
+    DatasetLost.exit_code: (DatasetLost.code, "the dataset could not be read in"),
+}
 PROCESS_FAILURES = DIED, STALLED = "process_died", "process_stalled"
 
 
@@ -56,8 +60,8 @@ class Run:
     def poll(self) -> bool:
         """Whether it is finished; raises ServiceError if a process died or fell silent."""
         codes = {name: child.poll() for name, child in self._children.items()}
-        if codes["reader"] == RowTooLong.exit_code:
-            raise self._failure(RowTooLong.code, "a row is longer than a segment of the cache")
+        if codes["reader"] in _READER_ENDS:
+            raise self._failure(*_READER_ENDS[codes["reader"]])
         for name, code in codes.items():
             if code:
                 raise self._failure(DIED, f"the {name} process ended with {_describe(code)}")

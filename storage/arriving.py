@@ -14,7 +14,7 @@ import numpy as np
 from storage.block import LOCATION, Piece, locations
 from storage.csr import Array
 from storage.dataset import Dataset, block_path, read_and_forget
-from storage.errors import CorruptData
+from storage.errors import CorruptData, DatasetLost
 
 JOURNAL = "journal"
 
@@ -75,7 +75,7 @@ class ArrivingDataset:
         return pieces
 
     def piece(self, location: Array) -> Piece:
-        """Read, check and decode a piece. Raises CorruptData, also when the dataset is gone."""
+        """Read, check and decode a piece. Raises CorruptData, or DatasetLost when the dataset is gone."""
         # The staged file first: it cannot come back once it has moved.
         for directory in (self._staged, self._final):
             try:
@@ -84,7 +84,7 @@ class ArrivingDataset:
                 continue
             with file:
                 return read_and_forget(file, location)
-        raise CorruptData(f"block {location['block']}: the file is missing")
+        raise DatasetLost(f"block {location['block']} is missing: the dataset was given up while it was being read in")
 
     def close(self) -> None:
         """Give the journal up; pieces given out can still be read."""

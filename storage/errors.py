@@ -34,6 +34,7 @@ class DatasetLost(StorageError):
     """A dataset that was being read in will not be there."""
 
     code = "dataset_lost"
+    exit_code = 4  # of a process that ends with it
 
 
 class RowTooLong(StorageError):

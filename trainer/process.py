@@ -83,6 +83,8 @@ class Trainer:
 
     def _certified_gap(self) -> float:
         """M+ - M- of all rows at one w: a pass meets them at a moving one, and leaves screened ones out."""
+        # Training may go on: the reader is to stream the coming pass at the w that was published for it, not at this.
+        self._steps.await_next()
         self._certify()
         return self._state.control["final_M_plus"] - self._state.control["final_M_minus"]
 

@@ -43,12 +43,20 @@ class Steps:
         number = self._step.number if self._step else 0
         return bool(self._state.control["committed_step"] > number)
 
+    def await_next(self) -> None:
+        """Wait until `next` would return at once. The reader has then taken the w it streams the next step at."""
+        began = time.perf_counter()
+        while not self.is_next_ready:
+            self._state.control["trainer_heartbeat"] = time.monotonic()
+            self._wait()
+        self._state.control["trainer_wait_seconds"] += time.perf_counter() - began
+
     def next(self, w: Array) -> Step:
         """Move on to the next step, waiting for it if need be.
 
         At the start of the last step of a pass `w` is published: the coming pass is certified at it.
         """
-        self._await_next()
+        self.await_next()
         starts_pass = self._step is None or self._step.ends_pass
         step = self._step = self._cache.renew()
         self._hand_over()
@@ -107,10 +115,3 @@ class Steps:
             self._state.score[rows] = scores
         self._notes.clear()
         self._marked = 0
-
-    def _await_next(self) -> None:
-        began = time.perf_counter()
-        while not self.is_next_ready:
-            self._state.control["trainer_heartbeat"] = time.monotonic()
-            self._wait()
-        self._state.control["trainer_wait_seconds"] += time.perf_counter() - began

@@ -1,11 +1,12 @@
 """Every kernel on small inputs, as bytes: `python -m tests.contracts.kernels` prints them for another interpreter."""
 
 import hashlib
+import itertools
 
 import numpy as np
 
-from reader import shuffle_kernel
-from storage import codec_kernel, csr
+from reader import arrivals_kernel, residents_kernel, shuffle_kernel
+from storage import codec_kernel, csr, repack_kernel
 from tests.contracts.problems import random_problem
 from trainer.kernels.adaptive import adapt, share_visits
 from trainer.kernels.dual import visit_rows
@@ -54,6 +55,8 @@ def compute() -> dict[str, bytes]:
     total = w.copy()
     csr.add_rows(np.where(np.arange(n_rows) % 4, rng.standard_normal(n_rows), 0.0), indptr, indices, values, total)
     found["add_rows"] = total.tobytes()
+    ends = itertools.pairwise(indptr.tolist())
+    found["dot"] = np.array([csr.dot(indices, values, start, end, w) for start, end in ends]).tobytes()
     bits = rng.standard_normal(n_rows).view(np.int32).reshape(-1, 2), indptr, indices, values.view(np.int32)
     bucket_of, slot = np.arange(n_rows) % 3, np.array([2, 0, 1])
     memory, used, rows_in = np.zeros((3, 250), np.int32), np.zeros(3, np.int64), np.zeros(3, np.int64)
@@ -77,6 +80,8 @@ def compute() -> dict[str, bytes]:
     found["differences"] = steps.tobytes()
     codec_kernel.integrate(pointers, steps)
     found["integrate"] = steps.tobytes()
+
+    found |= _of_a_large_w(rows) | _of_the_reader(rows, rng)
 
     for loss, bounds in BOUNDS.items():
         alpha, weights = np.zeros(2 * n_rows), np.zeros(60)
@@ -109,6 +114,53 @@ def compute() -> dict[str, bytes]:
             a.tobytes() for a in (alpha, weights, gone, rule, np.array(results))
         )  # fmt: skip
     return found
+
+
+def _of_a_large_w(rows) -> dict[str, bytes]:
+    """Where w is so long that the kernels ask for weights ahead: features all over it, some beyond its end."""
+    row_id, _, _, indptr, indices, values = rows
+    n_rows, d = len(row_id), csr.LARGE_W + 600
+    spread = (indices * (d // 58)).astype(np.int32)
+    assert spread.max() > d > csr.LARGE_W
+    w, dots = np.random.default_rng(2).standard_normal(d), np.empty(n_rows)
+    csr.row_dots(indptr, spread, values, w, dots)
+    inside = spread % d
+    csr.add_rows(np.where(np.arange(n_rows) % 4, dots, 0.0), indptr, inside, values, w)
+    alpha, score, gain = np.zeros(2 * n_rows), np.zeros(n_rows, np.float32), np.zeros(n_rows)
+    order = np.arange(n_rows, dtype=np.int32)[::-1].copy()
+    visit_rows(order, *rows[:4], inside, values, *BOUNDS["hinge"], alpha, w, score, gain)
+    return {"row_dots large": dots.tobytes(), "add_rows and visit_rows large": w.tobytes() + alpha.tobytes()}
+
+
+def _of_the_reader(rows, rng) -> dict[str, bytes]:
+    row_id, y, _, indptr = rows[:4]
+    n_rows, n_all = len(row_id), 2 * len(row_id)
+    m, alpha = rng.normal(1, 1, n_rows), rng.choice([0.0, 0.5, 2.0], n_all)
+    is_resident, leaving = rng.random((2, n_all)) < 0.2
+    skipped, visited = rng.integers(0, 3, (2, n_all)).astype(np.uint8)
+    kind, new = np.zeros(n_rows, np.uint8), np.zeros(n_rows, np.int64)
+    books = is_resident, skipped, visited
+    counts = [arrivals_kernel.classify(row_id, y, m, 0.1, 2.0, 0.5, is_resident, leaving, alpha, kind, new)]
+    counts += arrivals_kernel.account(row_id, kind, indptr, 2, *books)
+    assert min(counts) > 0
+    entered = b"".join(array.tobytes() for array in (kind, new[: counts[0]], *books, np.array(counts)))
+
+    score = rng.normal(size=n_all).astype(np.float32)
+    score[rng.random(n_all) < 0.2] = np.inf
+    table = rng.integers(0, n_all, (4, 30)).astype(np.int32), rng.integers(16, 99, (4, 30)).astype(np.int32)
+    slots, used = np.array([3, 0, 2]), np.array([30, 7, 0, 21])
+    of_segment, scores, sizes = np.empty(51, np.int32), np.empty(51, np.float32), np.empty(51, np.int32)
+    residents_kernel.gather(slots, used, *table, score, skipped, visited, 2, of_segment, scores, sizes)
+    assert (scores == -np.inf).any()
+    chosen, worth = np.zeros(51, bool), np.zeros(3)
+    repack_kernel.best_rows(scores.view(np.int32), sizes, of_segment, 1500.0, chosen, worth)
+    assert 0 < chosen.sum() < 51
+    looked_up = b"".join(array.tobytes() for array in (of_segment, scores, sizes))
+    return {
+        "classify and account": entered,
+        "gather of residents": looked_up,
+        "best_rows": chosen.tobytes() + worth.tobytes(),
+    }
 
 
 def digests() -> dict[str, str]:

@@ -4,38 +4,14 @@ import shutil
 
 import pytest
 
-from storage.arriving import JOURNAL, RECORD, ArrivingDataset, Journal
-from storage.block import BlockInfo, BlockWriter, Piece
-from storage.csr import Rows
-from storage.dataset import Dataset, Manifest, block_path, publish_dataset, staged_path
-from storage.errors import CorruptData
+from storage.arriving import JOURNAL, RECORD, ArrivingDataset
+from storage.block import Piece
+from storage.dataset import Dataset, block_path, staged_path
+from storage.errors import CorruptData, DatasetLost
 from tests.storage.rows import assert_same_rows, random_rows
+from tests.storage.staging import Staging
 
-UID = "0123456789abcdef" * 2
 PIECES = [(0, random_rows(5, seed=0)), (1, random_rows(9, seed=1)), (0, random_rows(7, seed=2))]
-
-
-class Staging:
-    """Stages PIECES, (block, rows), one after the other."""
-
-    def __init__(self, final):
-        self.final = final
-        self.staged = staged_path(final)
-        (self.staged / "blocks").mkdir(parents=True)
-        self.journal = Journal(self.staged)
-        self.writers = [BlockWriter(block_path(self.staged, k), UID, k) for k in range(2)]
-        self.rows = 0
-
-    def write(self, block: int, rows: Rows) -> None:
-        self.journal.announce(block, self.writers[block].append(rows, self.rows))
-        self.rows += len(rows)
-
-    def publish(self) -> tuple[BlockInfo, ...]:
-        self.journal.remove()
-        blocks = tuple(writer.finish() for writer in self.writers)
-        nnz = sum(block.nnz for block in blocks)
-        publish_dataset(self.staged, self.final, Manifest(UID, 0, 1000, self.rows, nnz, {}, 8, 1, {}, blocks))
-        return blocks
 
 
 @pytest.fixture
@@ -154,5 +130,5 @@ def test_a_failed_ingest_is_noticed(staging, arriving):
     assert arriving.has_failed
     assert arriving.new_pieces() == []
     assert not arriving.is_complete
-    with pytest.raises(CorruptData, match="missing"):
+    with pytest.raises(DatasetLost, match="missing"):
         arriving.piece(announced)

@@ -1,10 +1,16 @@
 """The state files are shared memory with names."""
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from storage.state import CONTROL, create_state, open_control, open_state, pass_stamp, state_bytes
 
+ROOT = Path(__file__).resolve().parents[2]
 ARRAYS = {"alpha": (np.float64, 7), "w": (np.float64, 3), "score": (np.float32, 7), "visited": (np.uint8, 7)}
 
 
@@ -38,6 +44,44 @@ def test_control_fields_are_apart(tmp_path):
     assert page.values() == values
     assert all(type(page[name]) is type(value) for name, value in values.items())
     assert (tmp_path / "control").stat().st_size == 8 * len(CONTROL)
+
+
+def test_control_takes_the_numbers_of_numpy(tmp_path):
+    """Whatever counts rows comes from numpy sooner or later; what is read is a plain number, as JSON wants it."""
+    control = create_state(tmp_path, 7, 3).control
+    numbers = {"<i8": (np.int32(-5), np.int64(2**62), np.uint8(200), 2**63 - 1, -(2**63), True)}
+    numbers["<f8"] = (np.float32(0.5), np.float64(0.1), np.int64(7), 7, -np.inf)
+    for name, dtype, _ in CONTROL:
+        for number in numbers[dtype.str]:
+            control[name] = number
+            assert control[name] == number
+            assert type(control[name]) is (float if dtype.kind == "f" else int)
+    control["updates"] += np.count_nonzero(np.ones(3))
+    json.dumps(control.values())
+
+
+def test_a_fraction_is_no_count(tmp_path):
+    control = create_state(tmp_path, 7, 3).control
+    control["updates"] = 3
+    with pytest.raises(TypeError):
+        control["updates"] = 3.5
+    with pytest.raises(ValueError):
+        control["updates"] = 2**63
+    assert control["updates"] == 3
+
+
+def test_another_process_reads_what_was_written_and_answers(tmp_path):
+    """While both have the page mapped, as reader and trainer have."""
+    control = create_state(tmp_path, 7, 3).control
+    control["committed_step"], control["M_plus"] = 2**40 + 1, 0.1
+    program = (
+        "import sys; from pathlib import Path; from storage.state import open_control\n"
+        "page = open_control(Path(sys.argv[1]))\n"
+        "page['started_step'] = page['committed_step'] + 1; page['M_minus'] = -page['M_plus']"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT, check=True)
+    assert (control["started_step"], control["M_minus"]) == (2**40 + 2, -0.1)
+    assert (control["committed_step"], control["M_plus"]) == (2**40 + 1, 0.1)
 
 
 def test_unknown_control_field_is_refused(tmp_path):

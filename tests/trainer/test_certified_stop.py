@@ -1,0 +1,55 @@
+"""A stop on `tolerance` holds at one w, for all rows; to find out that it does not changes nothing."""
+
+import pytest
+
+import trainer.process
+from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
+from tests.training import train
+
+CLOCKS = {"elapsed_seconds", "reader_wait_seconds", "trainer_wait_seconds"}
+AHEAD = {"rows_streamed", "rows_screened", "resident_rows", "resident_bytes", "evicted_rows"}  # at that moment
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(500, noise=0.02))
+
+
+@pytest.fixture
+def every_pass_would_stop(monkeypatch):
+    """M+ - M- of every pass seems small enough: the certificate alone decides."""
+    rule = trainer.process.stop_reason
+
+    def stop_reason(progress, tolerance, *rest):
+        return rule(progress, None, *rest) if tolerance is None else "tolerance"
+
+    monkeypatch.setattr(trainer.process, "stop_reason", stop_reason)
+
+
+@pytest.mark.parametrize("screening", [0.1, None])
+def test_the_certificate_decides(tmp_path, dataset, every_pass_would_stop, screening):
+    found = train(tmp_path / "run", dataset, SMALLEST_CACHE, tolerance=0.1, screening=screening)
+    assert found.result["stop_reason"] == "tolerance" and found.result["converged"]
+    assert found.state.control["certificates_made"] == len(found.passes) > 2
+    assert found.result["certificate"]["gap"] <= 0.1
+    check_certificate(found, exact(dataset))
+
+
+def test_a_refused_stop_changes_no_pass(tmp_path, dataset, every_pass_would_stop):
+    refused = train(tmp_path / "refused", dataset, SMALLEST_CACHE, tolerance=1e-12, max_passes=6)
+    assert refused.state.control["certificates_made"] > 6
+    never = train(tmp_path / "never", dataset, SMALLEST_CACHE, tolerance=None, max_passes=6)
+    assert refused.w.tobytes() == never.w.tobytes()
+    assert refused.alpha.tobytes() == never.alpha.tobytes()
+    assert [_of_trainer(done) for done in refused.passes] == [_of_trainer(done) for done in never.passes]
+
+
+def test_a_refused_stop_is_no_convergence(tmp_path, dataset, every_pass_would_stop):
+    found = train(tmp_path / "run", dataset, SMALLEST_CACHE, tolerance=1e-12, max_passes=2)
+    assert (found.result["stop_reason"], found.result["converged"]) == ("max_passes", False)
+    check_certificate(found, exact(dataset))
+
+
+def _of_trainer(done: dict) -> dict:
+    return {name: value for name, value in done.items() if name not in CLOCKS | AHEAD}
