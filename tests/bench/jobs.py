@@ -109,12 +109,13 @@ def train(dataset: Path, **fields: object) -> Finished:
 
 def _to_the_end(run: Run) -> float:
     """When training had ended; returns once it is certified."""
-    trained = None
+    certificates, trained = 0, None
     try:
         run.start()
         while not run.poll():
-            if trained is None and run.control["training_done"]:
-                trained = time.perf_counter()
+            # The last certificate is that of the result.
+            if run.control["certificates_wanted"] > certificates:
+                certificates, trained = run.control["certificates_wanted"], time.perf_counter()
             time.sleep(_POLL_SECONDS)
     except ServiceError as error:
         raise RuntimeError(f"{error.message}\n{json.dumps(error.at)}") from error
