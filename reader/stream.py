@@ -23,7 +23,7 @@ from storage.segment import OFFSET, ROW_ID, SIGN, Segment
 T = TypeVar("T")
 
 _SWITCH_SECONDS = 1e-4
-_FETCHED_AHEAD = 8  # pieces the kernel is asked for before they are read
+_FETCHED_AHEAD = 32  # pieces the kernel is asked for before they are read
 
 
 @dataclass(frozen=True)
