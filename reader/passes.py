@@ -18,7 +18,7 @@ T = TypeVar("T")
 class Passes:
     """Rows and features are counted as they come to be known: at once when the dataset is complete.
 
-    n_rows, width   so far; n_blocks of the running pass begun
+    n_rows, width   so far
     """
 
     def __init__(self, settings: ReaderSettings, wait: Callable[[], object]) -> None:

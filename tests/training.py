@@ -47,6 +47,14 @@ def train(run: Path, dataset: Path, cache_bytes: int, positive: float | None = N
     """Train to the stop rule in this process."""
     write_run(run, dataset, cache_bytes, positive, **settings)
     reader = Reader(run)
+    passes, result = to_the_end(run, reader)
+    reader.shutdown()
+    settings_ = json.loads((run / "run.json").read_text())["trainer"]
+    return Outcome(passes, result, open_state(run, settings_["n_rows"], settings_["width"]))
+
+
+def to_the_end(run: Path, reader: Reader) -> tuple[list[dict], dict]:
+    """Train with this reader to the stop rule; what each pass and the result came to."""
     while reader.step():
         pass
     cache = reader.cache_reader()
@@ -55,9 +63,6 @@ def train(run: Path, dataset: Path, cache_bytes: int, positive: float | None = N
     while trainer.stop_reason is None:
         passes.append(trainer.step())
     trainer.shutdown()
-    while not reader.is_finished:
-        reader.step()
+    assert reader.is_finished
     cache.close()
-    reader.shutdown()
-    settings_ = json.loads((run / "run.json").read_text())["trainer"]
-    return Outcome(passes, trainer.result(), open_state(run, settings_["n_rows"], settings_["width"]))
+    return passes, trainer.result()

@@ -17,9 +17,8 @@ from tests.contracts.problems import random_problem
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.reference.dcd import dcd
 from tests.storage.staging import Staging
-from tests.training import Outcome, train
+from tests.training import Outcome, to_the_end, train
 from trainer.problem import LOSSES
-from trainer.process import Trainer
 from trainer.steps import Steps
 
 MOST_FEATURES = 1 << 27
@@ -79,22 +78,14 @@ def follow(tmp_path, monkeypatch):
 
 def finish(run, reader) -> Outcome:
     """Train to the end with a reader that has begun to follow."""
-    while reader.step():
-        pass
-    cache = reader.cache_reader()
-    trainer = Trainer(run, cache, wait=reader.step)
-    passes = []
-    while trainer.stop_reason is None:
-        passes.append(trainer.step())
-    trainer.shutdown()
-    cache.close()
+    passes, result = to_the_end(run, reader)
     manifest = Dataset(run.parent / "data").manifest
     state = open_state(run, FollowPlan.n_rows, MOST_FEATURES)
     # Beyond what there turned out to be nothing was written.
     assert not state.alpha[manifest.n_rows : 4 * manifest.n_rows].any()
     assert not state.w[manifest.width : 4 * manifest.width].any()
     known = open_state(run, manifest.n_rows, manifest.width)
-    return Outcome(passes, trainer.result(), known)
+    return Outcome(passes, result, known)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -2,7 +2,7 @@
 
 from numba import njit
 
-from storage.csr import Array
+from storage.csr import Array, dot
 
 # Problem     as in kernels/dual.py
 # Source      Matsushima, Vishwanathan, Smola (KDD 2012), Algorithm 2
@@ -60,10 +60,7 @@ def paper_visits(
         sign = float(y[position])
         U, D = (U_positive, D_positive) if sign > 0.0 else (U_negative, D_negative)
         a = alpha[i]
-        dot = 0.0
-        for j in range(start, end):
-            dot += w[indices[j]] * float(values[j])
-        G = sign * dot - 1.0 + D * a
+        G = sign * dot(indices, values, start, end, w) - 1.0 + D * a
         rule[1] = max(rule[1], abs(G))
         if (a == 0.0 and rule[0] < G) or (a == U and -rule[0] > G):
             gone[i] = True
