@@ -12,7 +12,8 @@ class ReaderSettings:
     """
     dataset               directory of the dataset
     staged                where it is being put together while it is read in, or None: it is complete
-    positive              label of the rows with y = +1; all others have y = -1. Found out if it is being read in
+    positive              label of the rows with y = +1; all others have y = -1. Found out if it is being read in.
+                          None: y is the label itself
     n_rows, width         lengths of the state's arrays: of alpha and w, or bounds on them while that is not known
     longest_row           most non-zeros in a row, or a guess while that is not known
     C_positive, C_negative  C_i of the rows with y = +1 and y = -1
@@ -24,7 +25,7 @@ class ReaderSettings:
 
     dataset: Path
     staged: Path | None
-    positive: float
+    positive: float | None
     n_rows: int
     width: int
     longest_row: int

@@ -18,7 +18,7 @@ from reader.order import block_order, piece_order
 from storage.block import Piece, stored_bytes
 from storage.csr import INDEX, VALUE, Array
 from storage.dataset import Dataset
-from storage.segment import OFFSET, ROW_ID, SIGN, Segment
+from storage.segment import OFFSET, ROW_ID, TARGET, Segment
 
 T = TypeVar("T")
 
@@ -74,11 +74,11 @@ class Shuffled:
 class Examples:
     """How a dataset's rows become a training problem's.
 
-    positive    label of the rows with y = +1
+    positive    label of the rows with y = +1, all others have -1; None: y is the label itself
     bias        value of the constant feature, or None; it is the last: feature width - 1
     """
 
-    positive: float
+    positive: float | None
     bias: float | None
     width: int
 
@@ -87,13 +87,16 @@ class Examples:
         rows = piece.rows
         examples = Segment(
             row_id=np.arange(piece.first_row, piece.first_row + len(piece), dtype=ROW_ID),
-            y=np.where(rows.label == self.positive, 1, -1).astype(SIGN),
+            y=self._targets(rows.label),
             Qii=piece.Qii,
             indptr=rows.indptr.astype(OFFSET),
             indices=rows.indices,
             values=rows.values,
         )
         return examples if self.bias is None else _with_constant(examples, self.width - 1, float(VALUE.type(self.bias)))
+
+    def _targets(self, label: Array) -> Array:
+        return (label if self.positive is None else np.where(label == self.positive, 1, -1)).astype(TARGET)
 
 
 def _with_constant(examples: Segment, column: int, value: float) -> Segment:

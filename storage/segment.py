@@ -2,7 +2,8 @@
 
     header | Qii | row_id | indptr | indices | values | y | unused
 
-A row here is ready for training: `y` is -1 or +1, its features are float32, its id finds its alpha.
+A row here is ready for training: `y` is -1 or +1, or the value to predict, its features are float32, its id finds its
+alpha.
 """
 
 from dataclasses import dataclass
@@ -16,9 +17,9 @@ HEADER = np.dtype([("rows", "<i8"), ("nnz", "<i8")])
 ROW_ID = np.dtype("<i4")
 OFFSET = np.dtype("<i4")
 NORM = np.dtype("<f8")
-SIGN = np.dtype("i1")
+TARGET = np.dtype("<f4")
 
-_PER_ROW = NORM.itemsize + ROW_ID.itemsize + OFFSET.itemsize + SIGN.itemsize
+_PER_ROW = NORM.itemsize + ROW_ID.itemsize + OFFSET.itemsize + TARGET.itemsize
 _PER_VALUE = INDEX.itemsize + VALUE.itemsize
 _FIXED = HEADER.itemsize + OFFSET.itemsize
 
@@ -42,7 +43,7 @@ def most_rows(segment_bytes: int) -> int:
 class Segment:
     """Views of a segment's columns, or arrays of the same shape.
 
-    row_id (n,) int32   y (n,) int8   Qii (n,) float64   indptr (n + 1,) int32   indices, values (nnz,)
+    row_id (n,) int32   y (n,) float32   Qii (n,) float64   indptr (n + 1,) int32   indices, values (nnz,)
     """
 
     row_id: Array
@@ -80,7 +81,7 @@ class SegmentBuilder:
         self._room = room(segment_bytes)
         rows, most_values = most_rows(segment_bytes), self._room // _PER_VALUE
         self._row_id = np.empty(rows, ROW_ID)
-        self._y = np.empty(rows, SIGN)
+        self._y = np.empty(rows, TARGET)
         self._Qii = np.empty(rows, NORM)
         self._indptr = np.zeros(rows + 1, OFFSET)
         self._indices = np.empty(most_values, INDEX)
@@ -122,4 +123,4 @@ class SegmentBuilder:
 
 def _layout(rows: int, nnz: int) -> tuple[tuple[np.dtype, int], ...]:
     # Widest first, so that every column is aligned.
-    return ((NORM, rows), (ROW_ID, rows), (OFFSET, rows + 1), (INDEX, nnz), (VALUE, nnz), (SIGN, rows))
+    return ((NORM, rows), (ROW_ID, rows), (OFFSET, rows + 1), (INDEX, nnz), (VALUE, nnz), (TARGET, rows))

@@ -113,7 +113,7 @@ def make_segments(X: sparse.csr_matrix, y: np.ndarray, size: int, seed: int = 0)
     features.observe(indices)
     features.settle()
     features.apply(indices)
-    source = Segment(ids, y.astype(np.int8), Qii, X.indptr.astype(np.int64), indices, X.data.astype(np.float32))
+    source = Segment(ids, y.astype(np.float32), Qii, X.indptr.astype(np.int64), indices, X.data.astype(np.float32))
     builder = SegmentBuilder(size - LMDB_PAGE_HEADER)
     left = np.random.default_rng(seed).permutation(X.shape[0])
     segments = []

@@ -27,7 +27,7 @@ def columns(n_rows=40, seed=0):
     values = (X.data * rng.choice([1e-3, 1.0, 30.0], X.nnz)).astype(np.float32)
     squares = np.concatenate([[0.0], np.cumsum(values.astype(float) ** 2)])
     row_id = rng.permutation(2 * n_rows + 2)[: n_rows + 1].astype(np.int32)
-    arrays = (row_id, np.append(y, 1).astype(np.int8), np.diff(squares[indptr]), indptr, X.indices.copy(), values)
+    arrays = (row_id, np.append(y, 1).astype(np.float32), np.diff(squares[indptr]), indptr, X.indices.copy(), values)
     for array in arrays:
         array.setflags(write=False)
     return arrays

@@ -9,6 +9,8 @@ import pytest
 
 from reader.ahead import work_ahead, work_at_once
 from reader.stream import Examples, Shuffled, Streamer
+from storage.block import Piece
+from storage.csr import Rows
 from storage.dataset import Dataset
 from tests.contracts.problems import make_dataset, random_problem
 
@@ -124,6 +126,14 @@ def test_threads_change_nothing(dataset, bias):
     # The order is that of the pass.
     assert streamed(dataset, 3, bias, pass_=3) != alone
     assert sorted(piece[1:] for piece in streamed(dataset, 3, bias, pass_=3)) == sorted(piece[1:] for piece in alone)
+
+
+def test_targets_are_signs_or_the_labels_themselves():
+    rows = Rows(np.array([2.5, -1e3, 0.1]), np.zeros(4, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
+    piece = Piece(rows, np.zeros(3), 7)
+    for bias in (None, 0.5):
+        assert Examples(2.5, bias, 9).of(piece).y.tolist() == [1.0, -1.0, -1.0]
+        assert Examples(None, bias, 9).of(piece).y.tolist() == [2.5, -1e3, np.float32(0.1)]
 
 
 def test_a_stream_that_is_given_up_ends_its_threads(dataset):

@@ -28,7 +28,7 @@ def setting(seed, n=400, n_rows=1000):
     """Rows at a bound and between, on either side of the margin and on it; some resident, some that just left."""
     rng = np.random.default_rng(seed)
     row_id = rng.permutation(n_rows)[:n].astype(np.int32)
-    y = rng.choice([-1, 1], n).astype(np.int8)
+    y = rng.choice([-1, 1], n).astype(np.float32)
     m = rng.choice([-2.0, 0.4, 0.5, 0.6, 0.95, 1.0, 1.05, 1.4, 1.5, 1.6, 3.0], n)
     upper = np.where(y > 0, 2.0, 0.25)
     alpha = np.zeros(n_rows)
@@ -60,7 +60,7 @@ def test_without_an_upper_bound_only_zero_is_one(loss):
     """U = inf: a row far on the wrong side of the margin is never at rest."""
     kind, new = np.empty(2, np.uint8), np.empty(2, np.int64)
     alpha, no = np.array([0.0, 1e300]), np.zeros(2, bool)
-    m, y = np.array([5.0, -5.0]), np.ones(2, np.int8)
+    m, y = np.array([5.0, -5.0]), np.ones(2, np.float32)
     classify(np.arange(2, dtype=np.int32), y, m, 0.1, np.inf, np.inf, no, no, alpha, kind, new)
     assert kind.tolist() == [SCREENED, NEW]
 

@@ -33,7 +33,7 @@ def as_segment(rows: Rows, first_row=0) -> Segment:
     """The rows as a segment's columns, with ids from `first_row` on."""
     Qii = np.array([np.sum(rows.values[a:b].astype(float) ** 2) for a, b in itertools.pairwise(rows.indptr)])
     ids = np.arange(first_row, first_row + len(rows), dtype=np.int32)
-    y = np.where(rows.label > 0, 1, -1).astype(np.int8)
+    y = np.where(rows.label > 0, 1, -1).astype(np.float32)
     return Segment(ids, y, Qii.astype(float), rows.indptr.astype(np.int32), rows.indices, rows.values)
 
 
