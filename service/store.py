@@ -1,15 +1,14 @@
-"""The records of datasets, jobs and models, in SQLite. One connection an operation; every write is one transaction.
+"""The records of datasets, jobs and models, in SQLite; every write is one transaction.
 
 Progress is not kept here: a durable write costs too much for that.
 """
 
 import json
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from service.database import Database
 from service.errors import ServiceError
 from service.ids import new_id
 from service.jobs import check_transition, now
@@ -28,23 +27,13 @@ CREATE TABLE models (
 """
 _JSON_COLUMNS = ("spec", "transitions", "progress", "result", "failure")
 
-# WAL loses data in a rare race before these versions (https://sqlite.org/wal.html, section 11).
-_WAL_FIXED = ((3, 51, 3), (3, 50, 7), (3, 44, 6))
-
-
-def journal_mode(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> str:
-    """WAL where this SQLite has the fix, else TRUNCATE."""
-    newest, *branches = _WAL_FIXED
-    is_fixed = version >= newest or any(version[:2] == fixed[:2] and version >= fixed for fixed in branches)
-    return "WAL" if is_fixed else "TRUNCATE"
-
 
 class Store:
     """All operations raise ServiceError for what a user did wrong, sqlite3.Error for what the disk did."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        with self._write() as connection:
+        self._database = Database(path)
+        with self._database.write() as connection:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version == 0:
                 for statement in _SCHEMA.split(";"):
@@ -61,7 +50,7 @@ class Store:
         """Reserve a name; the dataset is `ingesting`. Returns its id."""
         dataset_id = new_id("ds")
         try:
-            with self._write() as connection:
+            with self._database.write() as connection:
                 connection.execute("INSERT INTO datasets VALUES (?, ?, 'ingesting', ?)", (dataset_id, name, now()))
         except sqlite3.IntegrityError:
             raise ServiceError(
@@ -71,7 +60,7 @@ class Store:
 
     def set_dataset_ready(self, dataset_id: str) -> None:
         """Its files are published."""
-        with self._write() as connection:
+        with self._database.write() as connection:
             connection.execute("UPDATE datasets SET state = 'ready' WHERE id = ?", (dataset_id,))
 
     def dataset(self, name: str) -> dict[str, Any]:
@@ -89,7 +78,7 @@ class Store:
 
     def delete_dataset(self, dataset_id: str) -> None:
         """Forget it; refused while a job that has not ended uses it."""
-        with self._write() as connection:
+        with self._database.write() as connection:
             used = connection.execute(
                 "SELECT id FROM jobs WHERE dataset_id = ? AND state IN ('queued', 'running')", (dataset_id,)
             ).fetchone()
@@ -99,7 +88,7 @@ class Store:
 
     def drop_dataset(self, dataset_id: str) -> None:
         """Forget one that could not be read in; jobs that waited for it fail."""
-        with self._write() as connection:
+        with self._database.write() as connection:
             connection.execute("DELETE FROM datasets WHERE id = ?", (dataset_id,))
 
     # jobs
@@ -108,7 +97,7 @@ class Store:
         """Queue a job on a dataset that is there, or is being read in; returns its id."""
         job_id = new_id("job")
         first = json.dumps([{"state": "queued", "at": now()}])
-        with self._write() as connection:
+        with self._database.write() as connection:
             added = connection.execute(
                 "INSERT INTO jobs (id, dataset_id, spec, state, created_at, transitions) "
                 "SELECT ?, id, ?, 'queued', ?, ? FROM datasets WHERE id = ?",
@@ -133,7 +122,7 @@ class Store:
 
         A job whose first attempt to follow a dataset that is being read in has failed waits until that is done.
         """
-        with self._write() as connection:
+        with self._database.write() as connection:
             row = connection.execute(
                 "SELECT * FROM jobs WHERE state = 'queued' AND NOT (attempt > 0 AND EXISTS "
                 "(SELECT 1 FROM datasets WHERE id = dataset_id AND state = 'ingesting')) ORDER BY rowid LIMIT 1"
@@ -160,7 +149,7 @@ class Store:
         self._finish(job_id, state, {**columns, "finished_at": now()})
 
     def _finish(self, job_id: str, state: str, columns: dict[str, Any]) -> None:
-        with self._write() as connection:
+        with self._database.write() as connection:
             row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job_id,)).fetchone()
             _move(connection, row, state)
             for name, value in columns.items():
@@ -186,26 +175,7 @@ class Store:
         return rows[0]
 
     def _all(self, query: str, *values: str) -> list[dict[str, Any]]:
-        with closing(self._connect()) as connection:
-            return [_unpack(row) for row in connection.execute(query, values)]
-
-    @contextmanager
-    def _write(self) -> Iterator[sqlite3.Connection]:
-        with closing(self._connect()) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
-
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._path, timeout=30, isolation_level=None)
-        connection.row_factory = sqlite3.Row
-        connection.execute(f"PRAGMA journal_mode = {journal_mode()}")
-        connection.execute("PRAGMA synchronous = FULL")
-        return connection
+        return [_unpack(row) for row in self._database.rows(query, *values)]
 
 
 def _move(connection: sqlite3.Connection, row: sqlite3.Row, state: str) -> None:

@@ -6,8 +6,9 @@ from contextlib import closing
 
 import pytest
 
+from service.database import journal_mode
 from service.errors import ServiceError
-from service.store import Store, journal_mode
+from service.store import Store
 
 
 @pytest.fixture

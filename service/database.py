@@ -1,0 +1,48 @@
+"""The one SQLite file of a data directory. A connection an operation; every write is one transaction."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+# WAL loses data in a rare race before these versions (https://sqlite.org/wal.html, section 11).
+_WAL_FIXED = ((3, 51, 3), (3, 50, 7), (3, 44, 6))
+
+
+def journal_mode(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> str:
+    """WAL where this SQLite has the fix, else TRUNCATE."""
+    newest, *branches = _WAL_FIXED
+    is_fixed = version >= newest or any(version[:2] == fixed[:2] and version >= fixed for fixed in branches)
+    return "WAL" if is_fixed else "TRUNCATE"
+
+
+class Database:
+    """Reads and writes, from any thread or process; sqlite3.Error for what the disk did."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
+        """What a query finds."""
+        with closing(self._connect()) as connection:
+            return connection.execute(query, values).fetchall()
+
+    @contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """A transaction, durable when the block is left; undone if it raises."""
+        with closing(self._connect()) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, timeout=30, isolation_level=None)
+        connection.row_factory = sqlite3.Row
+        connection.execute(f"PRAGMA journal_mode = {journal_mode()}")
+        connection.execute("PRAGMA synchronous = FULL")
+        return connection
