@@ -33,6 +33,7 @@ class JobSpec(BaseModel):
     relative_gap      stop at a certified (P - D) / P <= relative_gap; null: never
     cache_bytes       bound on the cache file
     eviction          "score", or "paper" for the rule of the StreamSVM paper
+    paper_...         of eviction "paper", see `trainer.solvers.paper_rule`; printed but for epsilon
     screening         rows that rest at their bound by more than this slack stay out of the cache; null: none do
     selection         "uniform", or "adaptive": resident rows that gain more are visited more often
     threads           for the gradients of arriving rows; no more than there are cores
@@ -55,6 +56,10 @@ class JobSpec(BaseModel):
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
     cache_bytes: Annotated[int, Field(ge=1, le=1 << 44)] = 256 << 20
     eviction: Literal["score", "paper"] = "score"
+    paper_epsilon: Positive | None = None
+    paper_beta: Literal["step", "sweep"] = "step"
+    paper_reset: bool = False
+    paper_gradient: Literal["plain", "projected"] = "plain"
     screening: Annotated[Finite, Field(ge=0)] | None = 0.1
     selection: Literal["uniform", "adaptive"] = "uniform"
     pace: Literal["adaptive", "fixed"] = "adaptive"
@@ -74,13 +79,22 @@ def parse_spec(fields: Any) -> JobSpec:
     return spec
 
 
+_ONLY_OF = {
+    "score": ("selection", "threads"),
+    "paper": ("paper_epsilon", "paper_beta", "paper_reset", "paper_gradient"),
+}
+
+
 def _check_together(spec: JobSpec) -> None:
-    """The rule of the paper picks at random, and nothing else."""
-    for name in ("selection", "threads"):
-        if spec.eviction == "paper" and getattr(spec, name) != JobSpec.model_fields[name].default:
-            raise ServiceError(
-                f"{name}_range", f'eviction "paper" has no choice of {name}', 'Use eviction "score", or leave it out.'
-            )
+    """Each rule of eviction has options of its own: that of the paper picks at random, and nothing else."""
+    for eviction, names in _ONLY_OF.items():
+        for name in names:
+            if spec.eviction != eviction and getattr(spec, name) != JobSpec.model_fields[name].default:
+                raise ServiceError(
+                    f"{name}_range",
+                    f'eviction "{spec.eviction}" has no choice of {name}',
+                    f'Use eviction "{eviction}", or leave it out.',
+                )
 
 
 def _explain(fault: Any) -> ServiceError:

@@ -21,6 +21,7 @@ class TrainerSettings:
     updates_per_row   updates for each streamed row, visits on arrival included
     pace              "fixed": exactly so many; "adaptive": more while the reader is not ready
     eviction          "score" or "paper"
+    paper_...         of `eviction` "paper": see `trainer.solvers.paper_rule`
     selection         a key of `trainer.selection.SELECTIONS`
     threads           for the gradients of arriving rows; 1: they are taken when the rows are visited
     """
@@ -41,6 +42,10 @@ class TrainerSettings:
     updates_per_row: float
     pace: str
     eviction: str
+    paper_epsilon: float | None
+    paper_beta: str
+    paper_reset: bool
+    paper_gradient: str
     selection: str
     threads: int
     seed: int

@@ -104,11 +104,12 @@ def compute() -> dict[str, bytes]:
         found[f"mark_resting {loss}"] = resting.tobytes() + score.tobytes()
 
         alpha, weights = np.zeros(2 * n_rows), np.zeros(60)
-        gone, rule = np.zeros(2 * n_rows, bool), np.array([np.inf, 0.0, 0.0, float(n_rows)])
+        gone, rule = np.zeros(2 * n_rows, bool), np.array([np.inf, 0.0, 0.0, float(n_rows), 0.0])
         results = []
         for sweep in range(6):
             order = np.random.default_rng(sweep).integers(0, n_rows, 60, dtype=np.int32)
-            results.append(paper_visits(order, *rows, *bounds, 30.0, 0.9, n_rows, alpha, weights, gone, rule))
+            ways = 30.0, 0.9, float(n_rows), sweep % 2 > 0, sweep % 3 > 0
+            results.append(paper_visits(order, *rows, *bounds, *ways, alpha, weights, gone, rule))
         assert gone.any()
         found[f"paper_visits {loss}"] = b"".join(
             a.tobytes() for a in (alpha, weights, gone, rule, np.array(results))

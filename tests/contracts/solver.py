@@ -26,6 +26,8 @@ _WAYS = [
     *({"eviction": name} for name in RULES),
     *({"eviction": "score", "selection": name} for name in SELECTIONS if name != "uniform"),
     {"eviction": "score", "threads": 2},
+    {"eviction": "paper", "paper_epsilon": 9.0, "paper_beta": "step"},
+    {"eviction": "paper", "paper_beta": "sweep", "paper_reset": True, "paper_gradient": "projected"},
 ]
 # The ways to train: what of a job chooses the code that runs.
 MODES = [{"solver": solver, **way} for solver in SOLVERS for way in _WAYS]

@@ -120,37 +120,42 @@ def test_clipped_alpha_is_exactly_at_its_bound(loss):
 
 
 @pytest.mark.parametrize("loss", BOUNDS)
-def test_printed_rule_as_printed(loss):
+@pytest.mark.parametrize("per_sweep", [False, True])
+@pytest.mark.parametrize("projected", [False, True])
+def test_printed_rule_as_printed_and_as_meant(loss, per_sweep, projected):
     rows, dense, bounds, U, D, _, alpha, w = setting(loss, 1)
     row_id, y = rows[:2]
     order = np.random.default_rng(0).integers(0, len(row_id), 300, dtype=np.int32)
-    capacity, beta, n = 38.0, 0.9, 40
-    gone, rule = np.zeros(len(alpha), bool), np.array([np.inf, 0.0, 0.0, float(len(row_id))])
+    capacity, beta, n = 38.0, 0.9, 40.0
+    gone, rule = np.zeros(len(alpha), bool), np.array([np.inf, 0.0, 0.0, float(len(row_id)), 0.0])
     a, v, given_up = alpha.copy(), w.copy(), set()
-    eps, eps_new, picks, inside, gradients = np.inf, 0.0, 0, len(row_id), []
+    eps, eps_new, picks, inside, waited, gradients = np.inf, 0.0, 0, len(row_id), 0, []
     for k in order:
         i = row_id[k]
         if i in given_up:
             continue
-        eps = eps * beta if inside > 0.9 * capacity else eps
+        waited += 1
+        if inside > 0.9 * capacity and (waited >= inside or not per_sweep):
+            eps, waited = eps * beta, 0
         picks += 1
         if picks >= n:
             eps, picks = eps_new, 0
         new, new_v, G, PG = naive_step(dense[k], float(y[k]), U[k], D[k], a[i], v)
-        eps_new = max(eps_new, abs(G))
+        eps_new = max(eps_new, abs(PG if projected else G))
         if (a[i] == 0 and eps < G) or (a[i] == U[k] and -eps > G):
             given_up.add(i)
             inside -= 1
             continue
         gradients.append(PG)
         a[i], v = new, new_v
-    M_plus, M_minus, _, _ = paper_visits(order, *rows, *bounds, capacity, beta, n, alpha, w, gone, rule)
+    ways = capacity, beta, n, per_sweep, projected
+    M_plus, M_minus, _, _ = paper_visits(order, *rows, *bounds, *ways, alpha, w, gone, rule)
     assert 0 < len(given_up) == np.count_nonzero(gone)
     assert set(np.flatnonzero(gone).tolist()) == {int(i) for i in given_up}
     assert alpha == pytest.approx(a, rel=1e-6, abs=1e-9)
     assert w == pytest.approx(v, rel=1e-6, abs=1e-9)
     assert (M_plus, M_minus) == pytest.approx((max(gradients), min(gradients)), rel=1e-6)
-    assert rule.tolist() == pytest.approx([eps, eps_new, picks, inside], rel=1e-6)
+    assert rule.tolist() == pytest.approx([eps, eps_new, picks, inside, waited], rel=1e-6)
 
 
 @given(st.integers(1, 2**32 - 1), st.integers(0, 300))

@@ -13,11 +13,12 @@ from storage.csr import Array, dot
 #   G, eps_new <- max(eps_new, |G|)
 #   give i up if alpha_i = 0 and G > eps, or alpha_i = U_i and G < -eps; else one coordinate step
 #
-# As printed: eps_new is never lowered, and beta applies at every pick.
+# That is as printed. As meant, most likely (`per_sweep`, `projected`): beta applies once in as many picks as there are
+# rows in the cache, and eps_new is made of |PG|. Whoever calls lowers eps_new, and may pass n = inf to set eps itself.
 #
 # Inputs      order (k,) int32: picked positions; a segment's columns; U and D of both signs; `capacity` rows, beta, n
-# In place    alpha, w; gone (n_rows,) bool by row_id: rows given up; rule (4,) = eps, eps_new, picks since eps was
-#             set, rows in the cache
+# In place    alpha, w; gone (n_rows,) bool by row_id: rows given up; rule (5,) = eps, eps_new, picks since eps was
+#             set, rows in the cache, picks since beta applied
 # Returns     largest and smallest PG of the steps made (M+, M-), the changes of sum D_i alpha_i^2 / 2
 #             and of the number of free rows
 
@@ -37,7 +38,9 @@ def paper_visits(
     D_negative: float,
     capacity: float,
     beta: float,
-    n: int,
+    n: float,
+    per_sweep: bool,
+    projected: bool,
     alpha: Array,
     w: Array,
     gone: Array,
@@ -49,8 +52,10 @@ def paper_visits(
         i = row_id[position]
         if gone[i]:
             continue
-        if rule[3] > 0.9 * capacity:
+        rule[4] += 1.0
+        if rule[3] > 0.9 * capacity and (not per_sweep or rule[4] >= rule[3]):
             rule[0] *= beta
+            rule[4] = 0.0
         rule[2] += 1.0
         if rule[2] >= n:
             rule[0] = rule[1]
@@ -61,15 +66,15 @@ def paper_visits(
         U, D = (U_positive, D_positive) if sign > 0.0 else (U_negative, D_negative)
         a = alpha[i]
         G = sign * dot(indices, values, start, end, w) - 1.0 + D * a
-        rule[1] = max(rule[1], abs(G))
+        PG = G
+        if (a == 0.0 and G >= 0.0) or (a == U and G <= 0.0):
+            PG = 0.0
+        rule[1] = max(rule[1], abs(PG) if projected else abs(G))
         if (a == 0.0 and rule[0] < G) or (a == U and -rule[0] > G):
             gone[i] = True
             rule[3] -= 1.0
             continue
 
-        PG = G
-        if (a == 0.0 and G >= 0.0) or (a == U and G <= 0.0):
-            PG = 0.0
         M_plus, M_minus = max(M_plus, PG), min(M_minus, PG)
         if abs(PG) > 1e-12:
             H = Qii[position] + D

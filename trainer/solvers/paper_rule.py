@@ -2,6 +2,16 @@
 
 Picks are drawn a segment at a time, the segment with a chance in proportion to its rows: each pick is uniform over the
 resident rows, as printed; neighbouring picks come from one segment.
+
+The rule for epsilon has four places where what is printed can hardly be what was meant. A job chooses at each:
+
+    paper_epsilon   its first value, null for infinity; printed is 9, most likely a lost infinity sign
+    paper_beta      beta applies at every pick ("step", as printed: in a full cache epsilon is 0 after some hundred picks)
+                    or once in a sweep's worth of them ("sweep")
+    paper_reset     false, as printed: after n picks epsilon is the largest gradient ever met. true: after a pass of the
+                    reader it is the largest of that pass
+    paper_gradient  "plain", as printed: G of Algorithm 2, which a row that rests far from its margin makes large, or
+                    "projected", as its equation 9 has it
 """
 
 from concurrent.futures import Executor
@@ -17,7 +27,6 @@ from trainer.steps import Steps
 from trainer.tally import Tally
 
 BETA = 0.9
-INITIAL_EPSILON = np.inf  # printed as 9, most likely a lost infinity sign
 
 
 class PaperRule:
@@ -40,11 +49,25 @@ class PaperRule:
         self._alpha = alpha
         self._w = w
         self._gone = np.zeros(len(alpha), bool)
-        # eps, eps_new, picks since eps was set, rows in the cache
-        self._rule = np.array([INITIAL_EPSILON, 0.0, 0.0, 0.0])
+        self._resets = settings.paper_reset
+        # beta, n, per_sweep, projected: see the kernel
+        self._ways = (
+            BETA,
+            np.inf if settings.paper_reset else float(len(alpha)),
+            settings.paper_beta == "sweep",
+            settings.paper_gradient == "projected",
+        )
+        # eps, eps_new, picks since eps was set, rows in the cache, picks since beta applied
+        epsilon = np.inf if settings.paper_epsilon is None else settings.paper_epsilon
+        self._rule = np.array([epsilon, 0.0, 0.0, 0.0, 0.0])
         self._ids = np.empty(0, np.int64)
         self._sizes = np.empty(0, np.int64)
         self._pass = 0
+
+    @property
+    def epsilon(self) -> float:
+        """How far beyond its bound's condition a row has to rest to be given up."""
+        return float(self._rule[0])
 
     def begin(self, step: Step, _rng: np.random.Generator) -> int:
         """Take in a new step. Visits nothing: a row may leave unvisited, which is why a pass may miss some."""
@@ -67,11 +90,13 @@ class PaperRule:
         looked_at = rows.row_id[looked_at[~self._gone[rows.row_id[looked_at]]]]
         found = paper_visits(
             order, rows.row_id, rows.y, rows.Qii, rows.indptr, rows.indices, rows.values,
-            *self._bounds, self._capacity, BETA, len(self._alpha), self._alpha, self._w, self._gone, self._rule,
+            *self._bounds, self._capacity, *self._ways, self._alpha, self._w, self._gone, self._rule,
         )  # fmt: skip
         self._tally.add(len(order), *found)
         self._steps.note(looked_at, np.where(self._gone[looked_at], np.inf, 0.0).astype(np.float32))
         return len(order)
 
     def end_pass(self) -> None:
-        """The paper has no rule for the rows it missed."""
+        """Set epsilon anew if it is to be done once a pass. The paper has no rule for the rows it missed."""
+        if self._resets and self._rule[2] > 0:
+            self._rule[:3] = self._rule[1], 0.0, 0.0

@@ -1,0 +1,130 @@
+"""The oddities of the printed rule for epsilon, each against what was most likely meant."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from service.errors import ServiceError
+from service.jobs import JobSpec, parse_spec
+from storage.segment import Segment
+from tests.contracts.kernels import columns
+from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.solver import SMALLEST_CACHE, exact
+from tests.reference.dcd import dcd
+from tests.training import train
+from trainer.kernels.paper import paper_visits
+from trainer.problem import Problem
+from trainer.solvers.paper_rule import BETA, PaperRule
+from trainer.tally import Tally
+
+AS_MEANT = {"paper_beta": "sweep", "paper_reset": True, "paper_gradient": "projected"}
+HINGE = (1.0, 0.0, 1.0, 0.0)
+
+
+def epsilon_after(picks: int, epsilon: float, per_sweep: bool) -> float:
+    """Of so many picks in a full cache, none of which is given up: all rows are free."""
+    rows = columns()
+    n = len(rows[0])
+    alpha, gone, rule = np.full(2 * n, 0.5), np.zeros(2 * n, bool), np.array([epsilon, 0.0, 0.0, float(n), 0.0])
+    order = np.zeros(picks, np.int32)
+    paper_visits(order, *rows, *HINGE, float(n), BETA, np.inf, per_sweep, False, alpha, np.zeros(60), gone, rule)
+    assert not gone.any()
+    return rule[0]
+
+
+def test_nine_is_soon_nothing_when_beta_applies_at_every_pick():
+    assert epsilon_after(86, 9.0, False) > 1e-3 > epsilon_after(87, 9.0, False)
+    assert epsilon_after(372, 9.0, False) < 1e-16
+
+
+def test_beta_once_a_sweep_leaves_epsilon_what_it_is():
+    n = len(columns()[0])
+    assert epsilon_after(n - 1, 9.0, True) == 9.0
+    assert epsilon_after(n, 9.0, True) == 9.0 * BETA
+    assert epsilon_after(372, 9.0, True) == pytest.approx(9.0 * BETA ** (372 // n))
+
+
+def test_infinity_keeps_all_rows_until_epsilon_is_set():
+    assert epsilon_after(372, np.inf, False) == np.inf
+
+
+class OneSegment:
+    """Steps that always hold the same rows."""
+
+    def __init__(self, rows: Segment) -> None:
+        self.rows = rows
+
+    def read(self, _segment_id: int) -> Segment:
+        return self.rows
+
+    def note(self, row_id: np.ndarray, score: np.ndarray) -> None:
+        self.given_up = row_id[np.isinf(score)]
+
+
+def epsilons(passes: int, picks: int = 600, **options) -> list[float]:
+    """Epsilon after each pass over 200 copies of x = 1 and one x = 50, which rests at G = 49 from the optimum on."""
+    x, n = np.append(np.ones(200, np.float32), np.float32(50)), 201
+    ids, ptr = np.arange(n, dtype=np.int32), np.arange(n + 1, dtype=np.int32)
+    steps = OneSegment(Segment(ids, np.ones(n, np.float32), x.astype(float) ** 2, ptr, np.zeros(n, np.int32), x))
+    spec = JobSpec(dataset="a", eviction="paper", **options)
+    settings = SimpleNamespace(cache_rows=10.0 * n, **spec.model_dump(include=_OPTIONS))
+    alpha, w, rng = np.zeros(n), np.zeros(1), np.random.default_rng(0)
+    rule = PaperRule(Problem("hinge", 1.0, 1.0), settings, steps, Tally(alpha, w), alpha, w, None)
+    found = []
+    for pass_ in range(1, passes + 1):
+        step = SimpleNamespace(fresh=(), resident=(1,), pass_=pass_)
+        rule.begin(step, rng)
+        done = 0
+        while done < picks:
+            done += rule.visit_some(rng)
+        rule.end_pass()
+        found.append(rule.epsilon)
+    return found
+
+
+_OPTIONS = {"paper_epsilon", "paper_beta", "paper_reset", "paper_gradient"}
+
+
+def test_as_printed_epsilon_never_falls_below_the_largest_gradient_ever_met():
+    found = epsilons(8)
+    assert found == sorted(found)
+    assert found[-1] == pytest.approx(49, abs=0.5)
+
+
+def test_as_meant_epsilon_follows_the_violations_down():
+    assert epsilons(8, **AS_MEANT)[-1] == pytest.approx(0, abs=1e-9)
+
+
+def test_a_reset_alone_still_counts_rows_at_rest():
+    assert epsilons(8, paper_reset=True)[-1] == pytest.approx(49, abs=0.5)
+
+
+def test_projected_gradients_alone_keep_the_largest_of_the_beginning():
+    found = epsilons(8, paper_gradient="projected")
+    assert found == [found[0]] * 8
+    assert 0.9 <= found[0] <= 49
+
+
+def test_a_pass_without_picks_leaves_epsilon():
+    assert epsilons(3, picks=0, **AS_MEANT) == [np.inf] * 3
+
+
+@pytest.mark.parametrize("options", [{"paper_epsilon": 9.0}, AS_MEANT], ids=["as printed", "as meant"])
+def test_both_reach_the_optimum_with_updates_enough(options, tmp_path):
+    dataset = make_dataset(tmp_path / "data", *random_problem())
+    found = train(
+        tmp_path / "run", dataset, SMALLEST_CACHE, eviction="paper", updates_per_row=20,
+        tolerance=None, relative_gap=1e-3, max_passes=200, **options,
+    )  # fmt: skip
+    assert found.result["stop_reason"] == "relative_gap"
+    problem = exact(dataset)
+    assert found.result["certificate"]["dual_objective"] == pytest.approx(dcd(problem.X, problem.y, 1.0).dual, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", sorted(_OPTIONS))
+def test_options_of_the_printed_rule_are_refused_elsewhere(name):
+    value = {"paper_epsilon": 9.0, "paper_beta": "sweep", "paper_reset": True, "paper_gradient": "projected"}[name]
+    with pytest.raises(ServiceError, match='eviction "score" has no choice of paper_'):
+        parse_spec({"dataset": "a", name: value})
+    assert getattr(parse_spec({"dataset": "a", "eviction": "paper", name: value}), name) == value
