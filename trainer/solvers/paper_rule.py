@@ -6,8 +6,8 @@ resident rows, as printed; neighbouring picks come from one segment.
 The rule for epsilon has four places where what is printed can hardly be what was meant. A job chooses at each:
 
     paper_epsilon   its first value, null for infinity; printed is 9, most likely a lost infinity sign
-    paper_beta      beta applies at every pick ("step", as printed: in a full cache epsilon is 0 after some hundred picks)
-                    or once in a sweep's worth of them ("sweep")
+    paper_beta      beta applies at every pick ("step", as printed: a full cache soon has an epsilon of 0) or once in as
+                    many as there are rows in the cache ("sweep")
     paper_reset     false, as printed: after n picks epsilon is the largest gradient ever met. true: after a pass of the
                     reader it is the largest of that pass
     paper_gradient  "plain", as printed: G of Algorithm 2, which a row that rests far from its margin makes large, or
