@@ -1,20 +1,19 @@
 """/v1/models"""
 
-import functools
+import os
 import tempfile
-from typing import Any, Literal
+from typing import IO, Annotated, Any, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Header, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import StreamingResponse
+from fastapi.responses import FileResponse, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from api.body import stream
 from api.context import Context
 from service.exports import MODEL_FORMATS
-from service.models import load_model
+from service.models import delete_model, load_model, load_predictor, model_file
 from service.prediction import pieces, predict_body
-from service.predictor import Predictor
-from service.settings import Settings
 from service.views import model_view
 
 router = APIRouter(prefix="/v1/models", tags=["models"])
@@ -35,30 +34,52 @@ def get_model(context: Context, model_id: str) -> dict[str, Any]:
     return model_view(record, load_model(context.settings, model_id))
 
 
-@router.get("/{model_id}/file", operation_id="downloadModel", response_class=StreamingResponse)
+@router.delete("/{model_id}", status_code=204, operation_id="deleteModel")
+def remove_model(context: Context, model_id: str) -> Response:
+    """Remove a model; the job that made it stays."""
+    delete_model(context.settings, context.store, model_id)
+    return Response(status_code=204)
+
+
+@router.get("/{model_id}/file", operation_id="downloadModel", response_class=FileResponse)
 def download_model(
-    context: Context, model_id: str, format: Literal["liblinear", "npz", "json"] = "liblinear"
-) -> StreamingResponse:
-    """The model as a file."""
-    model = load_model(context.settings, context.store.model(model_id)["id"])
+    context: Context,
+    model_id: str,
+    format: Literal[tuple(MODEL_FORMATS)] = "liblinear",  # type: ignore[valid-type]
+    if_none_match: Annotated[str, Header()] = "",
+) -> Response:
+    """The model as a file, or the range of it that is asked for."""
     kind = MODEL_FORMATS[format]
-    name = f'attachment; filename="{model_id}{kind.suffix}"'
-    return StreamingResponse(kind.write(model), media_type=kind.media_type, headers={"Content-Disposition": name})
+    file = model_file(context.settings, context.store.model(model_id), format)
+    response = _OpenFileResponse(file, kind.media_type, f"{model_id}{kind.suffix}")
+    tag = response.headers["etag"]
+    if tag in if_none_match:
+        file.close()
+        return Response(status_code=304, headers={"ETag": tag})
+    return response
+
+
+class _OpenFileResponse(FileResponse):
+    """A file without a name, closed when it was sent, or was not."""
+
+    def __init__(self, file: IO[bytes], media_type: str, filename: str) -> None:
+        self._file = file
+        number = file.fileno()
+        stat = os.fstat(number)
+        super().__init__(f"/proc/self/fd/{number}", media_type=media_type, filename=filename, stat_result=stat)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._file:
+            await super().__call__(scope, receive, send)
 
 
 @router.post("/{model_id}/predict", operation_id="predict", response_class=StreamingResponse, openapi_extra=_TEXT_BODY)
 async def predict(context: Context, request: Request, model_id: str) -> StreamingResponse:
     """Labels and decision values for rows of LIBSVM text; the labels in the text are not looked at."""
-    predictor = _predictor(context.settings, context.store.model(model_id)["id"])
+    predictor = load_predictor(context.settings, context.store.model(model_id)["id"])
     with tempfile.TemporaryFile() as body:
         async for chunk in stream(request, context.settings.max_predict_bytes):
             body.write(chunk)
         body.seek(0)
         answer = await run_in_threadpool(predict_body, predictor, body)
     return StreamingResponse(pieces(answer), media_type="application/json")
-
-
-@functools.lru_cache(maxsize=4)
-def _predictor(settings: Settings, model_id: str) -> Predictor:
-    """A model never changes: the last few asked for are kept."""
-    return Predictor(load_model(settings, model_id))

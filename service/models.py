@@ -1,13 +1,21 @@
-"""Trained models: made from a finished run, kept for ever, given out by id."""
+"""Trained models: made from a finished run, never changed, given out by id."""
 
+import functools
+import os
+import shutil
+import tempfile
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
+from service.exports import MODEL_FORMATS
 from service.ids import new_id
+from service.predictor import Predictor
 from service.problem import JobPlan
 from service.settings import Settings
+from service.store import Store
 from storage.csr import Array
 from storage.dataset import Dataset
 from storage.model_file import Model, read_model, write_model
@@ -48,3 +56,33 @@ def publish_model(settings: Settings, plan: JobPlan, dataset: Path, run: Path, r
 def load_model(settings: Settings, model_id: str) -> Model:
     """A recorded model."""
     return read_model(settings.models / model_id)
+
+
+@functools.lru_cache(maxsize=4)
+def load_predictor(settings: Settings, model_id: str) -> Predictor:
+    """A recorded model, ready to be applied. It never changes: the last few asked for are kept."""
+    return Predictor(load_model(settings, model_id))
+
+
+def model_file(settings: Settings, record: dict[str, Any], format_: str) -> IO[bytes]:
+    """A recorded model as a file of a format, one without a name; its time is that of the model.
+
+    It is made anew from checked weights each time, so that a copy can never go bad. Raises ModelFormatError.
+    """
+    written = MODEL_FORMATS[format_].write(load_model(settings, record["id"]))
+    file: IO[bytes] = tempfile.TemporaryFile(dir=settings.data_dir)  # noqa: SIM115 - the caller closes it
+    try:
+        file.writelines(written)
+        file.flush()
+        made = datetime.fromisoformat(record["created_at"]).timestamp()
+        os.utime(file.fileno(), (made, made))
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def delete_model(settings: Settings, store: Store, model_id: str) -> None:
+    """Forget a model and remove its files."""
+    store.delete_model(model_id)
+    shutil.rmtree(settings.models / model_id, ignore_errors=True)

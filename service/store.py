@@ -168,6 +168,12 @@ class Store:
         """All, the newest first."""
         return self._all("SELECT * FROM models ORDER BY id DESC")
 
+    def delete_model(self, model_id: str) -> None:
+        """Forget it; the job that made it stays."""
+        with self._database.write() as connection:
+            if not connection.execute("DELETE FROM models WHERE id = ?", (model_id,)).rowcount:
+                raise ServiceError("unknown_model", "there is no such model")
+
     def _one(self, query: str, key: str, kind: str) -> dict[str, Any]:
         rows = self._all(query, key)
         if not rows:

@@ -12,7 +12,7 @@ from service.predictor import Predictor
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm predict`."""
-    parser.add_argument("model", type=Path, help="LIBLINEAR text, .npz or .json")
+    parser.add_argument("model", type=Path, help="LIBLINEAR text, .npz, .json or .onnx")
     parser.add_argument("file", type=Path, help="LIBSVM text, plain or compressed; - for standard input")
     parser.add_argument("-o", "--output", type=Path, help="write the predictions there instead of printing them")
     parser.add_argument("--decision-values", action="store_true", help="write the decision value behind each label")

@@ -22,7 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm train`: every field of a job, in dashes."""
     defaults = {name: field.default for name, field in JobSpec.model_fields.items()}
     parser.add_argument("file", type=Path, help="LIBSVM text, plain or compressed; - for standard input")
-    parser.add_argument("-o", "--output", type=Path, help="LIBLINEAR text, or .npz or .json (default: FILE.model)")
+    parser.add_argument(
+        "-o", "--output", type=Path, help="LIBLINEAR text, or .npz, .json or .onnx (default: FILE.model)"
+    )
     parser.add_argument("-C", type=float, help="weight of the losses (default: 1)")
     parser.add_argument("--cache", dest="cache_bytes", type=parse_size, help="bound on the cache (default: 256MiB)")
     parser.add_argument("--solver", help=f"(default: {defaults['solver']})")

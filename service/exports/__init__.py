@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import BinaryIO
 
-from service.exports import json_text, liblinear_text, npz
+from service.exports import json_text, liblinear_text, npz, onnx_graph
 from service.exports.errors import ModelFormatError
 from storage.model_file import Model
 
@@ -33,10 +33,11 @@ MODEL_FORMATS: dict[str, ModelFormat] = {
     "liblinear": ModelFormat(".model", "text/plain; charset=us-ascii", liblinear_text.write, liblinear_text.read),
     "npz": ModelFormat(".npz", "application/zip", npz.write, npz.read),
     "json": ModelFormat(".json", "application/json", json_text.write, json_text.read),
+    "onnx": ModelFormat(".onnx", "application/octet-stream", onnx_graph.write, onnx_graph.read),
 }
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
-    """The key in MODEL_FORMATS for a file's name: npz and json by its ending, anything else is liblinear."""
+    """The key in MODEL_FORMATS for a file's name, by its ending; liblinear if it is none of theirs."""
     ending = PurePath(path).suffix.lower()
-    return next((name for name in ("npz", "json") if MODEL_FORMATS[name].suffix == ending), "liblinear")
+    return next((name for name, kind in MODEL_FORMATS.items() if kind.suffix == ending), "liblinear")

@@ -24,7 +24,11 @@ VERSION = 1
 
 def write(model: Model) -> Iterator[bytes]:
     """The document in pieces under 1 MiB; ModelFormatError, before the first, if a weight is not finite."""
-    checked(model)
+    return _stream(head_of(checked(model)), model.w)
+
+
+def head_of(model: Model) -> str:
+    """A model without its weights, as a JSON object."""
     head = {
         "format": FORMAT,
         "version": VERSION,
@@ -36,7 +40,7 @@ def write(model: Model) -> Iterator[bytes]:
         "intercept": model.intercept,
         "about": plain(model.about),
     }
-    return _stream(json.dumps(head, allow_nan=False), model.w)
+    return json.dumps(head, allow_nan=False)
 
 
 def _stream(head: str, w: Array) -> Iterator[bytes]:
@@ -62,11 +66,15 @@ def plain(value: Any) -> Any:
 def read(file: BinaryIO) -> Model:
     """The model of a document; ModelFormatError if it is another one, of another version, or incomplete."""
     document = parse_object(file.read())
+    return with_weights(document, _numbers(document, "w"))
+
+
+def with_weights(document: dict[str, Any], w: Array) -> Model:
+    """The model of a head and its weights (n_features,); ModelFormatError unless they are of this program."""
     if document.get("format") != FORMAT:
         raise ModelFormatError(f'this is no model: "format" is not "{FORMAT}"')
     if document.get("version") != VERSION:
         raise ModelFormatError("the model has an unknown version", f"this program reads version {VERSION}")
-    w = _numbers(document, "w")
     labels = _numbers(document, "labels")
     if len(labels) != 2 or len(w) != document.get("n_features"):
         raise ModelFormatError('"labels" are not two, or "w" has not "n_features" weights')

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+from pathlib import Path
 
 import pytest
 import zstandard
@@ -34,6 +35,48 @@ def test_every_format_loads_again_and_is_equal(filled, name):
     assert (found.labels, found.bias, found.w_bias) == (model.labels, model.bias, model.w_bias)
 
 
+@pytest.mark.parametrize("name", MODEL_FORMATS)
+def test_a_download_that_broke_off_is_taken_up_again(filled, name):
+    url = f"/v1/models/{filled.model}/file?format={name}"
+    whole = filled.request("GET", url)
+    assert int(whole.headers["content-length"]) == len(whole.content)
+    headers = {"Range": "bytes=40-", "If-Range": whole.headers["etag"]}
+    rest = filled.request("GET", url, headers=headers)
+    assert rest.status_code == 206
+    assert rest.headers["content-range"] == f"bytes 40-{len(whole.content) - 1}/{len(whole.content)}"
+    assert whole.content[:40] + rest.content == whole.content
+    other = filled.request("GET", url, headers={**headers, "If-Range": '"other"'})
+    assert (other.status_code, other.content) == (200, whole.content)
+
+
+def test_a_model_that_is_there_already_is_not_sent_again(filled):
+    url = f"/v1/models/{filled.model}/file"
+    tag = filled.request("GET", url).headers["etag"]
+    again = filled.request("GET", url, headers={"If-None-Match": tag})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+
+
+def test_downloads_leave_no_file(filled):
+    places = filled.settings.data_dir, Path("/proc/self/fd")
+    before = [len(list(place.iterdir())) for place in places]
+    for headers in ({}, {"Range": "bytes=0-3"}, {"Range": "bytes=99999999-"}, {"Range": "lines=1-2"}):
+        filled.request("GET", f"/v1/models/{filled.model}/file", headers=headers)
+    assert [len(list(place.iterdir())) for place in places] == before
+
+
+def test_a_deleted_model_is_gone_and_its_job_stays(service):
+    model = service.add_model(service.add_dataset("data"), some_model())
+    url = f"/v1/models/{model}"
+    assert service.request("POST", f"{url}/predict", content=TEXT).status_code == 200
+    assert service.request("DELETE", url).status_code == 204
+    assert not (service.settings.models / model).exists()
+    for method, path in (("GET", ""), ("GET", "/file"), ("POST", "/predict"), ("DELETE", "")):
+        check_problem(service.request(method, url + path, content=TEXT), "unknown_model", 404)
+    assert service.request("GET", "/v1/models").json()["models"] == []
+    (job,) = service.request("GET", "/v1/jobs").json()["jobs"]
+    assert (job["state"], job["model_id"]) == ("succeeded", model)
+
+
 def test_liblinear_is_what_one_gets_unasked(filled):
     assert filled.request("GET", f"/v1/models/{filled.model}/file").text.startswith("solver_type L2R_L1LOSS_SVC_DUAL\n")
 
@@ -45,7 +88,7 @@ def test_a_model_that_a_format_cannot_hold_comes_in_another(filled):
     assert filled.request("GET", f"{url}?format=npz").status_code == 200
 
 
-@pytest.mark.parametrize("format_", ["onnx", "", "NPZ", "../w.npy"])
+@pytest.mark.parametrize("format_", ["pmml", "", "NPZ", "../w.npy"])
 def test_a_format_that_is_none(filled, format_):
     response = filled.request("GET", f"/v1/models/{filled.model}/file", params={"format": format_})
     check_problem(response, "wrong_type", 422)

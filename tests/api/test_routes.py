@@ -15,8 +15,8 @@ def operations(filled) -> list[dict]:
 def test_openapi_describes_every_route_once(filled):
     found = [operation["operationId"] for operation in operations(filled)]
     assert sorted(found) == [
-        "deleteDataset", "downloadModel", "getDataset", "getJob", "getJobHistory", "getModel", "listDatasets",
-        "listJobs", "listModels", "predict", "putDataset", "submitJob",
+        "deleteDataset", "deleteModel", "downloadModel", "getDataset", "getJob", "getJobHistory", "getModel",
+        "listDatasets", "listJobs", "listModels", "predict", "putDataset", "submitJob",
     ]  # fmt: skip
 
 

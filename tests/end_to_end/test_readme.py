@@ -6,9 +6,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 import zstandard
 
+from service.exports import MODEL_FORMATS
 from tests.end_to_end.service import PATIENCE_SECONDS, STREAMSVM
 
 README = Path(__file__).parents[2] / "README.md"
@@ -60,11 +62,33 @@ def test_without_a_server(folder, problem):
     assert len((folder / "labels.txt").read_text().splitlines()) == problem[0].shape[0]
 
 
-def test_model_elsewhere(folder, problem, monkeypatch):
-    answers = run("streamsvm train train.svm.zst -o rcv1.npz; streamsvm predict rcv1.npz train.svm.zst", folder)
-    section = README.read_text().split("## Models elsewhere\n")[1]
-    program = re.search(r"```python\n(.*?)```", section, re.DOTALL)[1]
-    monkeypatch.chdir(folder)
-    found: dict = {"rows": problem[0]}
-    exec(program, found)
-    assert found["labels"].tolist() == [float(label) for label in answers.split()]
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory, text):
+    """A folder with a model in every format, the rows as test.svm, and the labels that StreamSVM predicts for them."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    (folder / "test.svm").write_bytes(text)
+    run("streamsvm train test.svm -o rcv1.npz", folder)
+    with (folder / "rcv1.npz").open("rb") as file:
+        model = MODEL_FORMATS["npz"].read(file)
+    for name in ("liblinear", "onnx"):
+        kind = MODEL_FORMATS[name]
+        (folder / f"rcv1{kind.suffix}").write_bytes(b"".join(kind.write(model)))
+    (folder / "labels.txt").write_text(run("streamsvm predict rcv1.npz test.svm", folder))
+    return folder
+
+
+@pytest.mark.parametrize("library", ["liblinear.liblinearutil", "np.load", "onnxruntime", "sklearn"])
+def test_models_elsewhere(model_folder, problem, monkeypatch, library):
+    section = README.read_text().split("## Models elsewhere\n")[1].split("\n## ")[0]
+    programs = [found for found in re.findall(r"```python\n(.*?)```", section, re.DOTALL) if library in found]
+    monkeypatch.chdir(model_folder)
+    expected = [float(label) for label in (model_folder / "labels.txt").read_text().split()]
+    w = np.load("rcv1.npz")
+    for program in programs:
+        found: dict = {"rows": problem[0]}
+        exec(program, found)
+        assert list(found["labels"]) == expected
+        decision = np.ravel(found["decision"])
+        # LIBLINEAR reads values as float64, StreamSVM as float32.
+        np.testing.assert_allclose(decision, problem[0] @ w["w"] + w["intercept"], rtol=1e-7, atol=1e-7)
+    assert programs

@@ -5,14 +5,19 @@ import itertools
 import json
 import math
 import random
+import sys
 import zipfile
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 from liblinear import liblinearutil
 
 from service.exports import MODEL_FORMATS, ModelFormatError, format_of
 from service.exports.errors import WEIGHTS_A_PIECE
+from service.predictor import predict
+from storage.csr import Rows
 from storage.model_file import Model
 
 ODD = [0.0, -0.0, 5e-324, -2.2250738585072014e-308, 1.7976931348623157e308, -1e300, 0.1, 1 / 3, 1e22, 123456789.0, 1e-5]
@@ -62,7 +67,7 @@ def test_a_model_comes_back_to_the_bit(name, bias, w):
     assert found.about["loss"] == "hinge"
 
 
-@pytest.mark.parametrize("name", ["npz", "json"])
+@pytest.mark.parametrize("name", ["npz", "json", "onnx"])
 @pytest.mark.parametrize("base", [0, 1])
 def test_what_liblinear_has_no_room_for_comes_back_too(name, base):
     model = make(labels=(0.5, -1e300), index_base=base, bias=-2.0)
@@ -271,6 +276,34 @@ def test_json_with_another_member(changes):
         read("json", json.dumps({**document, **changes}).encode())
 
 
+@pytest.mark.parametrize("bias", [None, 1.5])
+def test_onnxruntime_agrees_on_a_thousand_rows(bias):
+    rng = np.random.default_rng(4)
+    model = make(rng.standard_normal(300), bias=bias, w_bias=0.0 if bias is None else 0.7)
+    data = export("onnx", model)
+    onnx.checker.check_model(onnx.load_model_from_string(data), full_check=True)
+    X = rng.standard_normal((1000, 300)) * rng.integers(0, 2, (1000, 300))
+    (found,) = onnxruntime.InferenceSession(data).run(None, {"X": X})
+    assert found.dtype == np.float64
+    rows = Rows(np.zeros(1000), np.arange(1001) * 300, np.tile(np.arange(1, 301), 1000), X.ravel())
+    np.testing.assert_allclose(found[:, 0], predict(model, rows).decision_values, rtol=1e-9, atol=1e-9)
+
+
+def test_another_onnx_graph_is_refused():
+    graph = onnx.load_model_from_string(export("onnx", make([0.5, 2.0])))
+    graph.graph.node[1].op_type = "Sub"
+    with pytest.raises(ModelFormatError, match="graph"):
+        read("onnx", graph.SerializeToString())
+
+
+def test_without_the_package_onnx_the_other_formats_stay(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ModelFormatError) as caught:
+        export("onnx", make())
+    assert "install" in caught.value.hint
+    assert export("npz", make())
+
+
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize(
     "data", [b"", b"\n" * 5000, b"[" * 100_000, b"\xff\xfe\x00", b"w\n", b"PK\x05\x06" + bytes(18)]
@@ -312,7 +345,7 @@ def test_damage_raises_one_error_only(name):
         assert np.isfinite(found.w).all()
 
 
-@pytest.mark.parametrize("name", ["liblinear", "json"])
+@pytest.mark.parametrize("name", ["liblinear", "json", "onnx"])
 @pytest.mark.parametrize("more", [b"0.5\n", b"0.5", b"x"])
 def test_appended_bytes_are_refused_by_the_texts(name, more):
     with pytest.raises(ModelFormatError):
