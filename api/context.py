@@ -6,17 +6,19 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from service.datasets import Datasets
+from service.feed import JobFeed
 from service.settings import Settings
 from service.store import Store
 
 
 @dataclass(frozen=True)
 class AppContext:
-    """Settings, records, datasets."""
+    """Settings, records, datasets, jobs as they change."""
 
     settings: Settings
     store: Store
     datasets: Datasets
+    feed: JobFeed
 
 
 def _context(request: Request) -> AppContext:

@@ -1,21 +1,27 @@
 """/v1/jobs"""
 
-from typing import Any, Literal
+import shutil
+import sys
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
+from fastapi.concurrency import run_in_threadpool
 
 from api.body import JsonObject
 from api.context import Context
+from service.estimate import estimate
 from service.following import plan_following
 from service.jobs import TRANSITIONS, JobSpec, parse_spec
 from service.problem import plan_job
-from service.views import history, job_view
+from service.views import history, history_csv, job_view
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
 _JOB_BODY = {
     "requestBody": {"required": True, "content": {"application/json": {"schema": JobSpec.model_json_schema()}}}
 }
+_MOST_WAIT_SECONDS = 60
+_CANCEL_SECONDS = 2  # long enough for the worker, so that the answer nearly always shows a cancelled job
 
 
 @router.post("", status_code=202, operation_id="submitJob", openapi_extra=_JOB_BODY)
@@ -24,7 +30,7 @@ def submit_job(context: Context, fields: JsonObject, response: Response) -> dict
     spec = parse_spec(fields)
     record = context.store.dataset(spec.dataset)
     if record["state"] == "ready":
-        plan_job(spec, context.datasets.manifest(spec.dataset)[1])
+        spec = plan_job(spec, context.datasets.manifest(spec.dataset)[1]).spec
     else:
         plan_following(spec, context.settings.max_features)
     job_id = context.store.add_job(record["id"], spec.model_dump())
@@ -32,22 +38,67 @@ def submit_job(context: Context, fields: JsonObject, response: Response) -> dict
     return job_view(context.settings, context.store.job(job_id))
 
 
+@router.post("/estimate", operation_id="estimateJob", openapi_extra=_JOB_BODY)
+def estimate_job(context: Context, fields: JsonObject) -> dict[str, Any]:
+    """What a job would take: memory, disk, seconds a pass. Nothing is run."""
+    spec = parse_spec(fields)
+    return estimate(plan_job(spec, context.datasets.manifest(spec.dataset)[1]))
+
+
 @router.get("", operation_id="listJobs")
 def list_jobs(
     context: Context,
     state: Literal[tuple(TRANSITIONS)] | None = None,  # type: ignore[valid-type]
+    page_token: Annotated[str | None, Query(pattern="^job_[0-9A-Z]{26}$")] = None,
+    page_size: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> dict[str, Any]:
-    """All jobs, the newest first."""
-    return {"jobs": [job_view(context.settings, record) for record in context.store.jobs(state)]}
+    """Jobs, the newest first, and the `page_token` of those before them."""
+    records = context.store.jobs(state, page_token, page_size + 1)
+    shown, more = records[:page_size], records[page_size:]
+    jobs = [job_view(context.settings, record) for record in shown]
+    return {"jobs": jobs, "next_page_token": shown[-1]["id"] if more else None}
 
 
 @router.get("/{job_id}", operation_id="getJob")
-def get_job(context: Context, job_id: str) -> dict[str, Any]:
-    """A job, with live progress."""
-    return job_view(context.settings, context.store.job(job_id))
+async def get_job(
+    context: Context,
+    job_id: str,
+    wait_seconds: Annotated[float, Query(ge=0, le=_MOST_WAIT_SECONDS)] = 0,
+    after: Annotated[int, Query(ge=0, lt=1 << 63)] = 0,
+) -> Response:
+    """A job, with live progress; with `wait_seconds` once its `seq` is beyond `after`."""
+    feed = context.feed
+    text = await (feed.wait(job_id, after, wait_seconds) if wait_seconds else feed.text(job_id))
+    return Response(text, media_type="application/json")
 
 
-@router.get("/{job_id}/history", operation_id="getJobHistory")
-def get_job_history(context: Context, job_id: str) -> dict[str, Any]:
+@router.post("/{job_id}/stop", status_code=202, operation_id="stopJob")
+async def stop_job(context: Context, job_id: str) -> Response:
+    """End a running job after its running pass, and keep the model so far."""
+    await run_in_threadpool(context.store.request, job_id, "stop")
+    return Response(await context.feed.text(job_id), 202, media_type="application/json")
+
+
+@router.post("/{job_id}/cancel", status_code=202, operation_id="cancelJob")
+async def cancel_job(context: Context, job_id: str) -> Response:
+    """End a job at once, and throw away what it has trained."""
+    await run_in_threadpool(context.store.request, job_id, "cancel")
+    text = await context.feed.wait(job_id, sys.maxsize, _CANCEL_SECONDS)
+    return Response(text, 202, media_type="application/json")
+
+
+@router.delete("/{job_id}", status_code=204, operation_id="deleteJob")
+def delete_job(context: Context, job_id: str) -> Response:
+    """Forget a job that has ended. Its model stays."""
+    context.store.delete_job(job_id)
+    shutil.rmtree(context.settings.jobs / job_id, ignore_errors=True)
+    return Response(status_code=204)
+
+
+@router.get("/{job_id}/history", operation_id="getJobHistory", response_model=None)
+def get_job_history(
+    context: Context, job_id: str, format: Literal["json", "csv"] = "json"
+) -> dict[str, Any] | Response:
     """What each pass came to."""
-    return {"passes": history(context.settings, context.store.job(job_id)["id"])}
+    passes = history(context.settings, context.store.job(job_id)["id"])
+    return {"passes": passes} if format == "json" else Response(history_csv(passes), media_type="text/csv")

@@ -53,7 +53,8 @@ def can_follow(spec: JobSpec) -> bool:
     """Whether the job needs to know nothing of the dataset that only shows at its end."""
     steady = spec.eviction == "score" and spec.selection == "uniform"
     # A run of pace "fixed" is a function of the data, not of when it came.
-    return steady and spec.pace == "adaptive" and spec.bias is None and not spec.class_weight
+    sized = spec.memory_bytes is None
+    return steady and sized and spec.pace == "adaptive" and spec.bias is None and not spec.class_weight
 
 
 def plan_following(spec: JobSpec, max_features: int) -> FollowPlan:
@@ -62,7 +63,8 @@ def plan_following(spec: JobSpec, max_features: int) -> FollowPlan:
         raise ServiceError(
             "not_ready",
             "the dataset is still being read in, and this job needs to know it as a whole",
-            "Submit it when the dataset is ready, or leave out bias, class_weight, pace fixed, selection and eviction.",
+            "Submit it when the dataset is ready, "
+            "or leave out bias, class_weight, memory_bytes, pace fixed, selection and eviction.",
         )
     check_threads(spec)
     cache_of(spec, _LONGEST_ROW_GUESSED)

@@ -18,6 +18,9 @@ TRANSITIONS = {
     "cancelled": (),
 }
 
+# What a user may ask of a job -> the state it ends in.
+REQUESTS = {"stop": "stopped", "cancel": "cancelled"}
+
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[Finite, Field(gt=0)]
 Weight = Annotated[Positive, Field(le=1e12)]
@@ -32,6 +35,7 @@ class JobSpec(BaseModel):
     tolerance         stop at M+ - M- <= tolerance; null: never
     relative_gap      stop at a certified (P - D) / P <= relative_gap; null: never
     cache_bytes       bound on the cache file
+    memory_bytes      bound on all a job holds: the cache gets what the rest leaves; null: cache_bytes counts
     eviction          "score", or "paper" for the rule of the StreamSVM paper
     paper_...         of eviction "paper", see `trainer.solvers.paper_rule`; printed but for epsilon
     screening         rows that rest at their bound by more than this slack stay out of the cache; null: none do
@@ -55,6 +59,7 @@ class JobSpec(BaseModel):
     max_seconds: Positive | None = None
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
     cache_bytes: Annotated[int, Field(ge=1, le=1 << 44)] = 256 << 20
+    memory_bytes: Annotated[int, Field(ge=1, le=1 << 44)] | None = None
     eviction: Literal["score", "paper"] = "score"
     paper_epsilon: Positive | None = None
     paper_beta: Literal["step", "sweep"] = "step"
@@ -76,6 +81,8 @@ def parse_spec(fields: Any) -> JobSpec:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         raise _explain(first) from None
     _check_together(spec)
+    if spec.memory_bytes is not None and "cache_bytes" in spec.model_fields_set:
+        raise ServiceError("memory_bytes_range", "memory_bytes and cache_bytes exclude each other", "Give one of them.")
     return spec
 
 

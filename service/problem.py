@@ -7,6 +7,7 @@ from typing import Any
 
 from service.errors import ServiceError
 from service.jobs import JobSpec
+from service.memory import with_cache
 from storage.dataset import Manifest
 from storage.errors import CacheTooSmall
 from storage.plan import CachePlan, plan_cache
@@ -78,7 +79,9 @@ def run_file(
     }
     # The paper's rule looks at every row itself.
     screening = spec.screening if spec.eviction == "score" else None
-    rest = spec.model_dump(exclude={"dataset", "bias", "class_weight", "screening", "labels", "C", *shared})
+    rest = spec.model_dump(
+        exclude={"dataset", "bias", "class_weight", "screening", "labels", "C", "memory_bytes", *shared}
+    )
     return {
         "reader": {**shared, **reader, "bias": spec.bias, "screening": screening},
         "trainer": {**shared, **trainer, **rest},
@@ -86,8 +89,13 @@ def run_file(
 
 
 def plan_job(spec: JobSpec, manifest: Manifest) -> JobPlan:
-    """Raises ServiceError: threads_range, single_class, too_many_classes, unknown_label, cache_too_small."""
+    """The job with the size of its cache settled.
+
+    Raises ServiceError: threads_range, single_class, too_many_classes, unknown_label, cache_too_small,
+    memory_too_small.
+    """
     check_threads(spec)
+    spec = with_cache(spec, manifest)
     values = sorted(manifest.labels)
     if len(values) == 1:
         raise ServiceError("single_class", f"all rows have the label {values[0]:g}", "Training needs two classes.")

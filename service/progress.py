@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from service.jobs import JobSpec
 from storage.state import Control
 
 _PASSES_FOR_RATE = 4
+_TAIL_BYTES = 1 << 14  # holds more than so many passes
 
 
 def progress(
@@ -79,6 +81,19 @@ def read_history(path: Path) -> list[dict[str, Any]]:
         return []
     lines = path.read_text().split("\n")[:-1]
     return [record for record in map(read_json, lines) if "result" not in record]
+
+
+def last_passes(path: Path) -> list[dict[str, Any]]:
+    """The last few passes of a history file, as many as `eta_seconds` looks at, however long the file is."""
+    if not path.exists():
+        return []
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _TAIL_BYTES))
+        lines = file.read().decode().split("\n")[:-1]
+    # The last may be the result, and the first may be half a line.
+    found = [read_json(line) for line in lines[-_PASSES_FOR_RATE - 1 :]]
+    return [record for record in found if "result" not in record][-_PASSES_FOR_RATE:]
 
 
 def read_json(text: str) -> Any:

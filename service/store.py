@@ -11,10 +11,11 @@ from typing import Any
 from service.database import Database
 from service.errors import ServiceError
 from service.ids import new_id
-from service.jobs import check_transition, now
+from service.jobs import REQUESTS, TRANSITIONS, check_transition, now
 
-_SCHEMA_VERSION = 1
-_SCHEMA = """
+# What each version of the schema adds to the one before.
+_MIGRATIONS = (
+    """
 CREATE TABLE datasets (
     id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, state TEXT NOT NULL, created_at TEXT NOT NULL);
 CREATE TABLE jobs (
@@ -24,7 +25,9 @@ CREATE TABLE jobs (
 CREATE INDEX jobs_by_state ON jobs (state);
 CREATE TABLE models (
     id TEXT PRIMARY KEY, job_id TEXT NOT NULL, created_at TEXT NOT NULL);
-"""
+""",
+    "ALTER TABLE jobs ADD COLUMN requested TEXT;",
+)
 _JSON_COLUMNS = ("spec", "transitions", "progress", "result", "failure")
 
 
@@ -35,14 +38,17 @@ class Store:
         self._database = Database(path)
         with self._database.write() as connection:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
-            if version == 0:
-                for statement in _SCHEMA.split(";"):
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
-            elif version != _SCHEMA_VERSION:
+            if version > len(_MIGRATIONS):
                 raise ServiceError(
-                    "unknown_version", f"the store has version {version}, this program {_SCHEMA_VERSION}"
+                    "unknown_version", f"the store has version {version}, this program {len(_MIGRATIONS)}"
                 )
+            for statement in "".join(_MIGRATIONS[version:]).split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
+
+    def change(self) -> tuple[int, ...]:
+        """A mark that is another one after every write, whoever made it. Costs next to nothing."""
+        return self._database.change()
 
     # datasets
 
@@ -111,11 +117,34 @@ class Store:
         """The record."""
         return self._one("SELECT * FROM jobs WHERE id = ?", job_id, "job")
 
-    def jobs(self, state: str | None = None) -> list[dict[str, Any]]:
-        """All, or those in a state; the newest first."""
-        if state is None:
-            return self._all("SELECT * FROM jobs ORDER BY id DESC")
-        return self._all("SELECT * FROM jobs WHERE state = ? ORDER BY id DESC", state)
+    def jobs(self, state: str | None = None, before: str | None = None, most: int = -1) -> list[dict[str, Any]]:
+        """All, or those in a state, or `most` of those submitted before the job with that id; the newest first."""
+        return self._all(
+            "SELECT * FROM jobs WHERE state = ifnull(?, state) AND (? IS NULL OR id < ?) ORDER BY id DESC LIMIT ?",
+            state, before, before, most,
+        )  # fmt: skip
+
+    def request(self, job_id: str, what: str) -> None:
+        """Ask for an end, `stop` or `cancel`: of a running job its worker sees to it, a queued one is cancelled now."""
+        with self._database.write() as connection:
+            row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job_id,)).fetchone()
+            if row is None:
+                raise ServiceError("unknown_job", "there is no such job")
+            # What is to be cancelled can no longer be stopped.
+            check_transition("cancelled" if row["requested"] == "cancel" else row["state"], REQUESTS[what])
+            if row["state"] == "running":
+                connection.execute("UPDATE jobs SET requested = ? WHERE id = ?", (what, job_id))
+            else:
+                _move(connection, row, REQUESTS[what])
+                connection.execute("UPDATE jobs SET finished_at = ? WHERE id = ?", (now(), job_id))
+
+    def delete_job(self, job_id: str) -> None:
+        """Forget a job that has ended; its model stays."""
+        state = self.job(job_id)["state"]
+        if TRANSITIONS[state]:
+            raise ServiceError("not_possible", f"a job that is {state} cannot be deleted", "Cancel it first.")
+        with self._database.write() as connection:
+            connection.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
 
     def claim_job(self) -> dict[str, Any] | None:
         """Take the oldest queued job: it is running from now on. None if there is none.
@@ -144,19 +173,25 @@ class Store:
         """Queue a running job whose worker has to end: the attempt does not count."""
         self._finish(job_id, "queued", {"attempt": self.job(job_id)["attempt"] - 1})
 
-    def finish_job(self, job_id: str, state: str, **columns: Any) -> None:
-        """End a job, with any of progress, result, failure, model_id. Its model is on record from now on."""
-        self._finish(job_id, state, {**columns, "finished_at": now()})
+    def finish_job(self, job_id: str, state: str, **columns: Any) -> str:
+        """End a job, with any of progress, result, failure, model_id. Its model is on record from now on.
 
-    def _finish(self, job_id: str, state: str, columns: dict[str, Any]) -> None:
+        Returns the state it is in: `cancelled` if someone asked for that, whatever came out.
+        """
+        return self._finish(job_id, state, {**columns, "finished_at": now()})
+
+    def _finish(self, job_id: str, state: str, columns: dict[str, Any]) -> str:
         with self._database.write() as connection:
             row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job_id,)).fetchone()
+            if row["requested"] == "cancel" and row["state"] == "running":
+                state, columns = "cancelled", {"finished_at": now()}
             _move(connection, row, state)
             for name, value in columns.items():
                 packed = json.dumps(value) if name in _JSON_COLUMNS else value
                 connection.execute(f"UPDATE jobs SET {name} = ? WHERE id = ?", (packed, job_id))
             if columns.get("model_id"):
                 connection.execute("INSERT INTO models VALUES (?, ?, ?)", (columns["model_id"], job_id, now()))
+        return state
 
     # models
 
@@ -180,7 +215,7 @@ class Store:
             raise ServiceError(f"unknown_{kind}", f"there is no such {kind}")
         return rows[0]
 
-    def _all(self, query: str, *values: str) -> list[dict[str, Any]]:
+    def _all(self, query: str, *values: str | int | None) -> list[dict[str, Any]]:
         return [_unpack(row) for row in self._database.rows(query, *values)]
 
 

@@ -1,17 +1,22 @@
 """How datasets, jobs and models are shown: plain dictionaries, as the interface documents them."""
 
 import contextlib
+import csv
+import functools
+import io
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from service.jobs import JobSpec, now
-from service.progress import progress, read_history
+from service.progress import last_passes, progress, read_history
 from service.settings import Settings
-from storage.dataset import Manifest, read_manifest
+from storage.dataset import MANIFEST, Manifest, read_manifest
 from storage.errors import CorruptData
 from storage.model_file import Model
 from storage.state import Control, open_control
 
+_PASS_BITS = 32  # of a sequence number; what is left is enough for 2^20 changes of state in a double
 _ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate")
 
 
@@ -44,22 +49,46 @@ def job_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
         key: record[key]
         for key in (
             "id", "spec", "state", "attempt", "created_at", "started_at", "finished_at", "transitions",
-            "progress", "result", "failure", "model_id",
+            "progress", "result", "failure", "model_id", "requested",
         )
     }  # fmt: skip
     shown["phase"] = None
+    passes = 0
     if record["state"] == "running":
         # The run may end, and its files go, at any moment.
         with contextlib.suppress(FileNotFoundError, ValueError):
             control = open_control(settings.jobs / record["id"] / "run")
             shown["phase"] = _phase(control)
             shown["progress"] = _live_progress(settings, record, control)
+            passes = int(control["finished_passes"])
+    shown["seq"] = sequence_number(len(record["transitions"]), passes)
+    shown["warnings"] = _warnings(record)
     return shown
+
+
+def sequence_number(transitions: int, passes: int) -> int:
+    """Grows with every change of state, and every pass finished between two of them."""
+    return transitions << _PASS_BITS | passes
+
+
+def history_csv(passes: list[dict[str, Any]]) -> str:
+    """A header and one line a pass; what is not known is empty."""
+    text = io.StringIO()
+    if passes:
+        writer = csv.DictWriter(text, passes[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(passes)
+    return text.getvalue()
 
 
 def history(settings: Settings, job_id: str) -> list[dict[str, Any]]:
     """One dictionary a pass."""
-    return read_history(settings.jobs / job_id / "history.ndjson")
+    return read_history(_history_file(settings, job_id))
+
+
+def recent_history(settings: Settings, job_id: str) -> list[dict[str, Any]]:
+    """The last few passes: cheap to ask for again and again."""
+    return last_passes(_history_file(settings, job_id))
 
 
 def model_view(record: dict[str, Any], model: Model) -> dict[str, Any]:
@@ -77,11 +106,39 @@ def model_view(record: dict[str, Any], model: Model) -> dict[str, Any]:
 def _live_progress(settings: Settings, record: dict[str, Any], control: Control) -> dict[str, Any]:
     began = datetime.fromisoformat(record["transitions"][-1]["at"])
     elapsed = (datetime.fromisoformat(now()) - began).total_seconds()
-    try:
-        blocks = len(read_manifest(settings.datasets / record["dataset_id"]).blocks)
-    except CorruptData:
-        blocks = None  # still being read in
-    return progress(control, JobSpec(**record["spec"]), blocks, elapsed, history(settings, record["id"]))
+    dataset = settings.datasets / record["dataset_id"]
+    passes = last_passes(_history_file(settings, record["id"]))
+    return progress(control, JobSpec(**record["spec"]), _blocks(dataset), elapsed, passes)
+
+
+def _blocks(dataset: Path) -> int | None:
+    """Blocks of a pass; None while the dataset is being read in."""
+    with contextlib.suppress(FileNotFoundError, CorruptData):
+        return _blocks_of(dataset, (dataset / MANIFEST).stat().st_mtime_ns)
+    return None
+
+
+@functools.lru_cache(256)
+def _blocks_of(dataset: Path, _changed: int) -> int:
+    return len(read_manifest(dataset).blocks)
+
+
+def _history_file(settings: Settings, job_id: str) -> Path:
+    return settings.jobs / job_id / "history.ndjson"
+
+
+def _warnings(record: dict[str, Any]) -> list[dict[str, str]]:
+    found = []
+    if record["attempt"] > 1:
+        lost = f"attempt {record['attempt']}: what the one before had trained is lost"
+        found.append({"code": "started_again", "message": lost})
+    result, spec = record["result"], record["spec"]
+    if result and not result["converged"]:
+        gap, tolerance = result["certificate"]["gap"], spec["tolerance"]
+        missed = f"; tolerance was {tolerance:.3g}" if tolerance is not None else ""
+        message = f"{result['stop_reason']} before it converged: M+ - M- is {gap:.3g}{missed}"
+        found.append({"code": "not_converged", "message": message})
+    return found
 
 
 def _phase(control: Control) -> str:

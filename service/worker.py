@@ -21,7 +21,7 @@ from service.jobs import JobSpec
 from service.lock import lock
 from service.models import publish_model
 from service.problem import JobPlan, plan_job
-from service.progress import progress, read_history
+from service.progress import last_passes, progress
 from service.run import Run, log_tail, prepare_run
 from service.settings import Settings
 from service.store import Store
@@ -74,12 +74,12 @@ class Worker:
         os.close(self._lock)
 
     def _recover(self) -> None:
-        """What a worker that died left behind: its caches and unrecorded models go, its jobs are queued again."""
+        """Of what a worker that died left, caches and all that is on no record go; its jobs are queued again."""
         for base in (self._settings.cache_dir, self._settings.jobs):
             for stale in base.glob(f"{self._prefix}*"):
                 shutil.rmtree(stale, ignore_errors=True)
-        recorded = {model["id"] for model in self._store.models()}
-        for directory in self._settings.models.iterdir():
+        recorded = {record["id"] for record in (*self._store.models(), *self._store.jobs())}
+        for directory in (*self._settings.models.iterdir(), *self._settings.jobs.iterdir()):
             if directory.name not in recorded:
                 shutil.rmtree(directory, ignore_errors=True)
         for record in self._store.jobs("running"):
@@ -97,6 +97,8 @@ class Worker:
             directory = self._run_directory(plan, job_id)
             prepare_run(directory, plan, dataset)
             run = Run(directory, job_dir, self._settings.stall_seconds)
+            # Who watches takes the history for that of the run that is there.
+            (job_dir / "history.ndjson").unlink(missing_ok=True)
             (job_dir / "run").unlink(missing_ok=True)
             (job_dir / "run").symlink_to(directory)
             run.start()
@@ -125,6 +127,12 @@ class Worker:
         return base / f"{self._prefix}{job_id}"
 
     def _attend(self, active: _Active, now: float) -> None:
+        requested = self._store.job(active.record["id"])["requested"]
+        if requested == "cancel":
+            self._cancel(active)
+            return
+        if requested == "stop":
+            active.run.request_stop()
         try:
             if isinstance(active.plan, FollowPlan):
                 active.plan = self._plan(active.record)
@@ -154,12 +162,19 @@ class Worker:
             self._drop_run(active)
             self._fail(record, _describe(error))
             return
-        history = read_history(self._settings.jobs / record["id"] / "history.ndjson")
+        history = last_passes(self._settings.jobs / record["id"] / "history.ndjson")
         last = {**progress(run.control, plan.spec, plan.n_blocks, now - active.started, history), "eta_seconds": 0}
         state = "stopped" if result["stop_reason"] == "stopped" else "succeeded"
-        self._store.finish_job(record["id"], state, result=result, progress=last, model_id=model_id)
+        state = self._store.finish_job(record["id"], state, result=result, progress=last, model_id=model_id)
+        if state == "cancelled":
+            shutil.rmtree(self._settings.models / model_id)
         self._drop_run(active)
         _log.info("job %s: %s, %s", record["id"], state, result["stop_reason"])
+
+    def _cancel(self, active: _Active) -> None:
+        self._drop_run(active)
+        self._store.finish_job(active.record["id"], "cancelled")
+        _log.info("job %s: cancelled", active.record["id"])
 
     def _drop_run(self, active: _Active) -> None:
         active.run.kill()

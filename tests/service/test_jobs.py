@@ -35,6 +35,8 @@ FAULTS = [
     ({"cache_bytes": 0}, "cache_bytes_range"),
     ({"cache_bytes": 1 << 62}, "cache_bytes_range"),
     ({"cache_bytes": "1MiB"}, "wrong_type"),
+    ({"memory_bytes": 0}, "memory_bytes_range"),
+    ({"memory_bytes": 1 << 30, "cache_bytes": 1 << 20}, "memory_bytes_range"),
     ({"updates_per_row": 0}, "updates_per_row_range"),
     ({"loss": "logistic"}, "loss_range"),
     ({"solver": "magic"}, "solver_range"),

@@ -1,0 +1,27 @@
+"""What a job would take, without running it."""
+
+from dataclasses import asdict
+from typing import Any
+
+from service.memory import memory_of
+from service.problem import JobPlan
+
+# Of one core each, on the slow side of what tests/bench/RESULTS.md shows.
+_READER_BYTES_PER_SECOND = 180e6
+_TRAINER_NON_ZEROS_PER_SECOND = 120e6
+_MODEL_WEIGHT_BYTES = 8
+
+
+def estimate(plan: JobPlan) -> dict[str, Any]:
+    """Bytes of memory by what holds them, bytes on disk, seconds a pass: reader and trainer work side by side."""
+    spec, manifest = plan.spec, plan.manifest
+    memory = memory_of(spec, manifest)
+    reading = manifest.decoded_bytes / _READER_BYTES_PER_SECOND
+    training = spec.updates_per_row * manifest.nnz / _TRAINER_NON_ZEROS_PER_SECOND
+    return {
+        "memory": {**asdict(memory), "total_bytes": memory.total_bytes},
+        # The run's files lie in memory if there is room.
+        "disk": {"model_bytes": _MODEL_WEIGHT_BYTES * plan.width, "run_bytes": plan.run_bytes},
+        "seconds_per_pass": max(reading, training),
+        "cache_share": min(1.0, plan.cache.row_bytes / manifest.decoded_bytes),
+    }

@@ -1,0 +1,65 @@
+"""How much memory a job holds, before it runs: the arithmetic behind `memory_bytes` and estimates."""
+
+from dataclasses import asdict, dataclass
+
+from service.errors import ServiceError
+from service.jobs import JobSpec
+from service.sizes import format_size
+from storage.dataset import Manifest
+from storage.errors import CacheTooSmall
+from storage.plan import plan_cache
+
+# Measured, rounded up: two interpreters with compiled kernels, and pieces and segments on their way.
+_PROCESSES_BYTES = 320 << 20
+_BUFFERS_BYTES = 48 << 20
+# alpha, score, visited; is_resident and skipped of the reader, leaving. And what adaptive selection knows of a row.
+_ROW_BYTES, _ADAPTIVE_ROW_BYTES = 15, 8
+_FEATURE_BYTES = 24  # w of the trainer, the published w, and the reader's copy or the one it certifies
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a job holds in reader, trainer and memory files together."""
+
+    processes_bytes: int
+    buffers_bytes: int
+    rows_bytes: int
+    features_bytes: int
+    cache_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(asdict(self).values())
+
+    def arithmetic(self) -> str:
+        """All but the cache, for people."""
+        return (
+            f"processes {format_size(self.processes_bytes)}, buffers {format_size(self.buffers_bytes)}, "
+            f"rows {format_size(self.rows_bytes)}, features {format_size(self.features_bytes)}"
+        )
+
+
+def memory_of(spec: JobSpec, manifest: Manifest) -> Memory:
+    """What a job with a cache of `cache_bytes` holds."""
+    row = _ROW_BYTES + (_ADAPTIVE_ROW_BYTES if spec.selection == "adaptive" else 0)
+    width = manifest.width + (spec.bias is not None)
+    rows, features = row * manifest.n_rows, _FEATURE_BYTES * width
+    return Memory(_PROCESSES_BYTES, _BUFFERS_BYTES, rows, features, spec.cache_bytes)
+
+
+def with_cache(spec: JobSpec, manifest: Manifest) -> JobSpec:
+    """The job with the `cache_bytes` its `memory_bytes` leave. Raises ServiceError memory_too_small."""
+    if spec.memory_bytes is None:
+        return spec
+    memory = memory_of(spec, manifest)
+    left = spec.memory_bytes - (memory.total_bytes - memory.cache_bytes)
+    try:
+        plan_cache(max(1, left), manifest.longest_row + (spec.bias is not None))
+    except CacheTooSmall as error:
+        raise ServiceError(
+            "memory_too_small",
+            f"of memory_bytes, {format_size(spec.memory_bytes)}, this leaves {left} bytes for the cache: "
+            f"{memory.arithmetic()}",
+            error.hint,
+        ) from None
+    return spec.model_copy(update={"cache_bytes": left})

@@ -1,0 +1,184 @@
+"""Paging, long polls, events, histories, estimates, and the end of jobs, over HTTP."""
+
+import asyncio
+import csv
+import io
+import json
+import time
+
+import httpx
+import pytest
+
+from tests.api.app import Service, check_problem
+
+PASSES = [{"pass": k, "gap": 1 / k, "dual_objective": float(k)} for k in (1, 2, 3)]
+
+
+def submit(service: Service) -> str:
+    return service.request("POST", "/v1/jobs", json={"dataset": "data"}).json()["id"]
+
+
+@pytest.fixture
+def service(tmp_path):
+    service = Service(tmp_path)
+    service.add_dataset("data")
+    return service
+
+
+@pytest.fixture
+def ended(service):
+    """Id of a job that has succeeded after three passes."""
+    job = submit(service)
+    service.store.claim_job()
+    (service.settings.jobs / job).mkdir()
+    lines = [json.dumps(record) + "\n" for record in (*PASSES, {"result": {}})]
+    (service.settings.jobs / job / "history.ndjson").write_text("".join(lines))
+    service.store.finish_job(job, "succeeded", model_id="mdl_1")
+    return job
+
+
+def test_pages_hold_every_job_once(service):
+    jobs = sorted((submit(service) for _ in range(5)), reverse=True)
+    found, query = [], ""
+    for size in (2, 2, 1):
+        page = service.request("GET", f"/v1/jobs?page_size=2{query}").json()
+        assert len(page["jobs"]) == size
+        found += [job["id"] for job in page["jobs"]]
+        query = f"&page_token={page['next_page_token']}"
+    assert found == jobs and page["next_page_token"] is None
+
+
+@pytest.mark.parametrize("query", ["page_size=0", "page_size=201", "page_token=", "page_token=job_1", "page_token=%00"])
+def test_pages_that_are_none(service, query):
+    check_problem(service.request("GET", f"/v1/jobs?{query}"), "wrong_type", 422)
+
+
+def test_a_queued_job_is_cancelled(service):
+    job = submit(service)
+    answer = service.request("POST", f"/v1/jobs/{job}/cancel")
+    assert (answer.status_code, answer.json()["state"]) == (202, "cancelled")
+    check_problem(service.request("POST", f"/v1/jobs/{job}/cancel"), "not_possible", 409)
+
+
+def test_a_stop_of_a_running_job_is_noted(service):
+    job = submit(service)
+    check_problem(service.request("POST", f"/v1/jobs/{job}/stop"), "not_possible", 409)
+    service.store.claim_job()
+    answer = service.request("POST", f"/v1/jobs/{job}/stop")
+    assert (answer.status_code, answer.json()["requested"], answer.json()["state"]) == (202, "stop", "running")
+
+
+def test_only_a_job_that_has_ended_is_deleted(service, ended):
+    queued = submit(service)
+    check_problem(service.request("DELETE", f"/v1/jobs/{queued}"), "not_possible", 409)
+    assert service.request("DELETE", f"/v1/jobs/{ended}").status_code == 204
+    assert not (service.settings.jobs / ended).exists()
+    check_problem(service.request("GET", f"/v1/jobs/{ended}"), "unknown_job", 404)
+    assert service.store.model("mdl_1")
+
+
+@pytest.mark.parametrize(
+    ("method", "what"), [("POST", "/stop"), ("POST", "/cancel"), ("DELETE", ""), ("GET", "/events")]
+)
+def test_unknown_jobs(service, method, what):
+    check_problem(service.request(method, f"/v1/jobs/job_0{what}"), "unknown_job", 404)
+
+
+def test_history_as_csv(service, ended):
+    answer = service.request("GET", f"/v1/jobs/{ended}/history?format=csv")
+    assert answer.headers["content-type"].startswith("text/csv")
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    assert [{name: float(value) for name, value in row.items()} for row in rows] == PASSES
+    assert service.request("GET", f"/v1/jobs/{ended}/history").json() == {"passes": PASSES}
+
+
+def events(text: str) -> list[dict]:
+    """Server-sent events as a browser would take them."""
+    found = []
+    for block in text.split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
+        if fields:
+            found.append({**fields, "data": json.loads(fields["data"])})
+    return found
+
+
+def test_events_tell_the_whole_story_and_end(service, ended):
+    answer = service.request("GET", f"/v1/jobs/{ended}/events")
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    told = events(answer.text)
+    assert [event["event"] for event in told] == ["state", "state", "pass", "pass", "pass", "state", "end"]
+    assert [event["data"] for event in told if event["event"] == "pass"] == PASSES
+    assert told[-1]["data"] == service.request("GET", f"/v1/jobs/{ended}").json()
+    for k, event in enumerate(told[:-1]):
+        rest = service.request("GET", f"/v1/jobs/{ended}/events", headers={"Last-Event-ID": event["id"]})
+        assert events(rest.text) == told[k + 1 :]
+
+
+@pytest.mark.parametrize("number", ["spam", "-1", "1.5", "²", ""])
+def test_a_last_event_that_is_none_begins_anew(service, ended, number):
+    answer = service.request("GET", f"/v1/jobs/{ended}/events", headers={"Last-Event-ID": number.encode()})
+    assert len(events(answer.text)) == 7
+
+
+def test_a_long_poll_answers_when_the_state_changes_and_not_before(service):
+    job = submit(service)
+    seq = service.request("GET", f"/v1/jobs/{job}").json()["seq"]
+
+    async def both() -> tuple[dict, bool]:
+        transport = httpx.ASGITransport(service.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            polls = [asyncio.create_task(client.get(f"/v1/jobs/{job}?wait_seconds=30&after={seq}")) for _ in range(50)]
+            await asyncio.sleep(0.3)
+            early = any(poll.done() for poll in polls)
+            await asyncio.to_thread(service.store.claim_job)
+            return [(await poll).json() for poll in polls], early
+
+    shown, early = asyncio.run(both())
+    assert not early
+    assert {job["state"] for job in shown} == {"running"} and shown[0]["seq"] > seq
+
+
+def test_a_long_poll_ends_with_its_time_or_at_once_if_nothing_will_change(service, ended):
+    job = submit(service)
+    began = time.monotonic()
+    shown = service.request("GET", f"/v1/jobs/{job}?wait_seconds=0.2&after={1 << 40}").json()
+    assert shown["state"] == "queued" and time.monotonic() - began >= 0.2
+    assert service.request("GET", f"/v1/jobs/{ended}?wait_seconds=60&after={1 << 40}").json()["state"] == "succeeded"
+
+
+@pytest.mark.parametrize("query", ["wait_seconds=61", "wait_seconds=-1", "wait_seconds=nan", "after=-1", "after=x"])
+def test_polls_that_are_none(service, ended, query):
+    check_problem(service.request("GET", f"/v1/jobs/{ended}?{query}"), "wrong_type", 422)
+
+
+def test_a_change_is_seen_at_once(service):
+    job = submit(service)
+    for _ in range(10):
+        assert service.request("GET", f"/v1/jobs/{job}").json()["state"] == "queued"
+        service.store.claim_job()
+        assert service.request("GET", f"/v1/jobs/{job}").json()["state"] == "running"
+        service.store.requeue_job(job)
+
+
+def test_an_estimate_runs_nothing(service):
+    answer = service.request("POST", "/v1/jobs/estimate", json={"dataset": "data", "memory_bytes": 1 << 30})
+    assert answer.status_code == 200 and answer.json()["memory"]["total_bytes"] == 1 << 30
+    assert service.store.jobs() == []
+    too_small = {"dataset": "data", "memory_bytes": 1 << 20}
+    for route in ("/v1/jobs", "/v1/jobs/estimate"):
+        check_problem(service.request("POST", route, json=too_small), "memory_too_small", 422)
+
+
+def test_a_job_with_a_bound_on_memory_gets_the_cache_that_is_left(service):
+    spec = service.request("POST", "/v1/jobs", json={"dataset": "data", "memory_bytes": 1 << 30}).json()["spec"]
+    assert spec["memory_bytes"] == 1 << 30 and 512 << 20 < spec["cache_bytes"] < 1 << 30
+
+
+def test_a_job_that_missed_its_tolerance_warns_by_how_much(service):
+    job = submit(service)
+    service.store.claim_job()
+    result = {"converged": False, "stop_reason": "max_passes", "certificate": {"gap": 0.25}}
+    service.store.finish_job(job, "succeeded", result=result)
+    (warning,) = service.request("GET", f"/v1/jobs/{job}").json()["warnings"]
+    assert warning["code"] == "not_converged"
+    assert "0.25" in warning["message"] and "0.001" in warning["message"]

@@ -1,0 +1,55 @@
+"""`memory_bytes`: the cache gets what the rest leaves, or the job is refused with the arithmetic."""
+
+import pytest
+
+from service.errors import ServiceError
+from service.estimate import estimate
+from service.jobs import parse_spec
+from service.memory import memory_of, with_cache
+from service.problem import plan_job
+from storage.dataset import Manifest
+
+
+def manifest(rows: int = 1_000_000, features: int = 100_000) -> Manifest:
+    return Manifest("u", 1, features, rows, 50 * rows, {-1.0: 5, 1.0: 5}, 100, 1000, {}, ())
+
+
+def test_the_whole_is_the_bound():
+    spec = with_cache(parse_spec({"dataset": "d", "memory_bytes": 1 << 30}), manifest())
+    assert memory_of(spec, manifest()).total_bytes == 1 << 30
+    assert spec.cache_bytes > 256 << 20
+
+
+def test_more_rows_leave_less_for_the_cache():
+    spec = parse_spec({"dataset": "d", "memory_bytes": 1 << 30})
+    few, many = (with_cache(spec, manifest(rows)).cache_bytes for rows in (1_000, 1_001_000))
+    assert few - many == 15_000_000
+
+
+def test_to_settle_it_twice_changes_nothing():
+    once = with_cache(parse_spec({"dataset": "d", "memory_bytes": 1 << 30}), manifest())
+    assert with_cache(once, manifest()) == once
+
+
+@pytest.mark.parametrize("memory_bytes", [1, 300 << 20])
+def test_what_cannot_fit_is_refused_with_the_arithmetic(memory_bytes):
+    with pytest.raises(ServiceError) as caught:
+        plan_job(parse_spec({"dataset": "d", "memory_bytes": memory_bytes}), manifest())
+    assert caught.value.code == "memory_too_small"
+    for part in ("processes 320.0 MiB", "rows 14.3 MiB", "features 2.3 MiB"):
+        assert part in caught.value.message
+    assert "at least" in caught.value.hint
+
+
+def test_an_estimate_names_what_it_adds_up():
+    plan = plan_job(parse_spec({"dataset": "d", "memory_bytes": 1 << 30}), manifest())
+    found = estimate(plan)
+    parts = {name: size for name, size in found["memory"].items() if name != "total_bytes"}
+    assert sum(parts.values()) == found["memory"]["total_bytes"] == 1 << 30
+    assert found["disk"]["model_bytes"] == 8 * 100_001
+
+
+def test_more_updates_take_longer():
+    few, many = (parse_spec({"dataset": "d", "updates_per_row": count}) for count in (2, 20))
+    seconds = [estimate(plan_job(spec, manifest()))["seconds_per_pass"] for spec in (few, many)]
+    assert 0 < seconds[0] < seconds[1]
