@@ -1,24 +1,32 @@
 """/v1/models"""
 
 import os
-import tempfile
 from typing import IO, Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Request, Response
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from api.body import stream
 from api.context import Context
+from api.predicting import JSON, answer_type, find_predictor, predicted
 from service.exports import MODEL_FORMATS
-from service.models import delete_model, load_model, load_predictor, model_file
-from service.prediction import pieces, predict_body
+from service.models import delete_model, load_model, model_file
+from service.prediction import ANSWERS
+from service.predictor import FORMATS
 from service.views import model_view
 
 router = APIRouter(prefix="/v1/models", tags=["models"])
 
-_TEXT_BODY = {"requestBody": {"required": True, "content": {"text/libsvm": {"schema": {"type": "string"}}}}}
+_JSON_ROWS = {
+    "type": "object",
+    "required": ["rows"],
+    "additionalProperties": False,
+    "properties": {
+        "rows": {"type": "array", "items": {"type": "object", "additionalProperties": {"type": "number"}}},
+    },
+}
+_BODIES = {**{f"text/{name}": {"schema": {"type": "string"}} for name in FORMATS}, JSON: {"schema": _JSON_ROWS}}
+_ROWS = {"requestBody": {"required": True, "content": _BODIES}}
 
 
 @router.get("", operation_id="listModels")
@@ -73,13 +81,10 @@ class _OpenFileResponse(FileResponse):
             await super().__call__(scope, receive, send)
 
 
-@router.post("/{model_id}/predict", operation_id="predict", response_class=StreamingResponse, openapi_extra=_TEXT_BODY)
-async def predict(context: Context, request: Request, model_id: str) -> StreamingResponse:
-    """Labels and decision values for rows of LIBSVM text; the labels in the text are not looked at."""
-    predictor = load_predictor(context.settings, context.store.model(model_id)["id"])
-    with tempfile.TemporaryFile() as body:
-        async for chunk in stream(request, context.settings.max_predict_bytes):
-            body.write(chunk)
-        body.seek(0)
-        answer = await run_in_threadpool(predict_body, predictor, body)
-    return StreamingResponse(pieces(answer), media_type="application/json")
+@router.post("/{model_id}/predict", operation_id="predict", response_class=StreamingResponse, openapi_extra=_ROWS)
+async def predict(context: Context, request: Request, model_id: str, strict: bool = False) -> StreamingResponse:
+    """Labels and decision values for rows of LIBSVM text or JSON; labels in the text are not looked at."""
+    found = await predicted(context, request, await find_predictor(context, model_id, strict))
+    kind = answer_type(request)
+    headers = {"Rows": str(found.rows), "Unknown-Features": str(found.unknown_features)}
+    return StreamingResponse(ANSWERS[kind](found), media_type=kind, headers=headers)

@@ -1,44 +1,102 @@
-"""Answers to prediction requests of any size: from a file to a file, so that nothing is sent before all is read."""
+"""Answers to prediction requests of any size, in bounded memory.
+
+Of the input nothing is kept but eight bytes a row, its decision value, on disk when they are many. The answer begins
+when all of the input has been read: a fault anywhere is answered by its problem, never by half an answer.
+"""
 
 import json
-import math
 import tempfile
-from collections.abc import Iterator
-from typing import IO
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
 
-from reader.errors import InputError
-from reader.ingest import read_chunks
-from service.errors import ServiceError
-from service.predictor import Predictor
+import numpy as np
+
+from service.predictor import Prediction, Predictor
+from storage.csr import Array
+
+_IN_MEMORY_BYTES = 1 << 20
+_ROWS_A_PIECE = 1 << 13
+_VALUE = np.dtype("<f8")
 
 
-def predict_body(predictor: Predictor, body: IO[bytes]) -> IO[bytes]:
-    """The answer to LIBSVM text, as a JSON document in a temporary file, from its start.
+@dataclass(frozen=True)
+class Predicted:
+    """What came out: `pieces` gives it once.
 
-    `{"predictions": [{"label": l, "decision_value": d}, ...], "rows": n, "unknown_features": k}`
-    Raises ServiceError for a body that cannot be read.
+    rows, unknown_features   of the whole input
     """
-    answer: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
+
+    predictor: Predictor
+    values: IO[bytes]
+    rows: int
+    unknown_features: int
+
+    def pieces(self) -> Iterator[tuple[list[float], list[float]]]:
+        """Labels and decision values, some thousand rows at a time; the file is closed at the end."""
+        with self.values:
+            while data := self.values.read(_ROWS_A_PIECE * _VALUE.itemsize):
+                decision_values: Array = np.frombuffer(data, _VALUE)
+                yield self.predictor.labels(decision_values).tolist(), decision_values.tolist()
+
+
+def keep(predictor: Predictor, predictions: Iterable[Prediction], directory: Path) -> Predicted:
+    """Run through all predictions and keep what the answer needs, below `directory`."""
+    # The caller closes it, through `pieces`.
+    values: Any = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=str(directory))  # noqa: SIM115
     try:
-        answer.write(b'{"predictions":[')
         rows = unknown = 0
-        for prediction in predictor.predict_text(read_chunks(body)):
-            items = [
-                json.dumps({"label": label, "decision_value": value if math.isfinite(value) else None})
-                for label, value in zip(prediction.labels.tolist(), prediction.decision_values.tolist(), strict=True)
-            ]
-            answer.write(b"," * (rows > 0) + ",".join(items).encode())
-            rows += len(items)
+        for prediction in predictions:
+            values.write(prediction.decision_values.astype(_VALUE).tobytes())
+            rows += len(prediction.decision_values)
             unknown += prediction.unknown_features
-        answer.write(f'],"rows":{rows},"unknown_features":{unknown}}}\n'.encode())
-    except InputError as error:
-        answer.close()
-        raise ServiceError.of(error.problem()) from None
-    answer.seek(0)
-    return answer
+        values.seek(0)
+    except BaseException:
+        values.close()
+        raise
+    return Predicted(predictor, values, rows, unknown)
 
 
-def pieces(answer: IO[bytes]) -> Iterator[bytes]:
-    """The file's content; it is closed at the end."""
-    with answer:
-        yield from read_chunks(answer)
+def as_json(predicted: Predicted) -> Iterator[bytes]:
+    """`{"rows": n, "unknown_features": k, "predictions": [{"label": l, "decision_value": d}, ...]}`"""
+    yield f'{{"rows":{predicted.rows},"unknown_features":{predicted.unknown_features},"predictions":['.encode()
+    comma = ""
+    for piece in predicted.pieces():
+        yield (comma + ",".join(_objects(*piece))).encode()
+        comma = ","
+    yield b"]}\n"
+
+
+def as_lines(predicted: Predicted) -> Iterator[bytes]:
+    """The objects of the JSON document, one a line."""
+    for piece in predicted.pieces():
+        yield "".join(f"{line}\n" for line in _objects(*piece)).encode()
+
+
+def as_csv(predicted: Predicted) -> Iterator[bytes]:
+    """Columns label and decision_value."""
+    yield b"label,decision_value\r\n"
+    for piece in predicted.pieces():
+        yield "".join(f"{label:.17g},{value!r}\r\n" for label, value in zip(*piece, strict=True)).encode()
+
+
+def as_text(predicted: Predicted) -> Iterator[bytes]:
+    """A label a line, as LIBLINEAR's predict has it."""
+    for labels, _ in predicted.pieces():
+        yield "".join(f"{label:.17g}\n" for label in labels).encode()
+
+
+ANSWERS: dict[str, Callable[[Predicted], Iterator[bytes]]] = {
+    "application/json": as_json,
+    "application/x-ndjson": as_lines,
+    "text/csv": as_csv,
+    "text/plain": as_text,
+}
+
+
+def _objects(labels: list[float], decision_values: list[float]) -> Iterator[str]:
+    for label, value in zip(labels, decision_values, strict=True):
+        # A sum beyond float64 is a number JSON cannot say.
+        shown = json.dumps(value) if abs(value) < np.inf else "null"
+        yield f'{{"label":{label!r},"decision_value":{shown}}}'

@@ -1,5 +1,6 @@
 """Applies a model to rows: LIBLINEAR's `predict`, batch by batch."""
 
+import copy
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -13,7 +14,9 @@ from storage.csr import Array, Rows, row_dots
 from storage.model_file import Model
 
 # A large feature number costs no memory here: it is passed over.
-LIMITS = Limits(max_features=2**31)
+MOST_FEATURES = 2**31
+# Texts in which rows come to be predicted.
+FORMATS = {"libsvm": LibsvmParser}
 
 
 @dataclass(frozen=True)
@@ -44,22 +47,39 @@ class Predictor:
         self._strict = strict
         self._w = _by_number(model)
 
+    @property
+    def index_base(self) -> int:
+        """Number of the model's first feature."""
+        return self._model.index_base
+
+    def with_strict(self, strict: bool) -> "Predictor":
+        """The same model, strict or not."""
+        other = copy.copy(self)
+        other._strict = strict
+        return other
+
     def predict(self, rows: Rows) -> Prediction:
         """Labels and decision values <w, x> + intercept; only above 0 it is the first label, as in LIBLINEAR."""
         unknown = self._count_unknown(rows)
         decision = np.empty(len(rows))
         row_dots(rows.indptr, rows.indices, rows.values, self._w, decision)
         decision += self._model.intercept
-        positive, negative = self._model.labels
-        return Prediction(np.where(decision > 0, positive, negative), decision, rows.label, unknown)
+        return Prediction(self.labels(decision), decision, rows.label, unknown)
 
-    def predict_text(self, chunks: Iterable[bytes], limits: Limits | None = None) -> Iterator[Prediction]:
-        """A batch at a time, for LIBSVM text in chunks of any size, plain or compressed; memory is bounded.
+    def labels(self, decision_values: Array) -> Array:
+        """What decision values (n,) say."""
+        positive, negative = self._model.labels
+        return np.where(decision_values > 0, positive, negative)
+
+    def predict_text(
+        self, chunks: Iterable[bytes], limits: Limits | None = None, format_: str = "libsvm"
+    ) -> Iterator[Prediction]:
+        """A batch at a time, for text in chunks of any size, plain or compressed; memory is bounded.
 
         InputError at the first fault of the input, among them index 0 for a model whose features start at 1.
         """
-        limits = limits or LIMITS
-        parser = LibsvmParser(self._model.index_base, limits)
+        limits = limits or Limits(max_features=MOST_FEATURES)
+        parser = FORMATS[format_](self._model.index_base, limits)
         for rows in parser.parse_chunks(decompressed(chunks, limits)):
             yield self.predict(rows)
 

@@ -11,6 +11,7 @@ class Settings:
     data_dir           everything durable is below it
     cache_dir          where caches of running jobs are made; if they do not fit there, below data_dir
     max_upload_bytes   of a dataset's body as sent, and of its text once decompressed
+    max_predict_bytes  of a body of rows to be predicted, as sent, and of its text once decompressed
     max_features       largest feature number a dataset may have
     max_attempts       how often a job is started before it counts as failed
     stall_seconds      a reader or trainer silent for longer is killed
@@ -19,7 +20,7 @@ class Settings:
     data_dir: Path
     cache_dir: Path = Path("/dev/shm")
     max_upload_bytes: int = 1 << 40
-    max_predict_bytes: int = 1 << 30
+    max_predict_bytes: int = 1 << 36
     max_features: int = 1 << 27
     max_attempts: int = 3
     stall_seconds: float = 120.0

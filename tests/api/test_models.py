@@ -1,15 +1,19 @@
 """/v1/models: downloads that load again, predictions that are the predictor's."""
 
+import csv
 import gzip
 import io
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import zstandard
 
 from service.exports import MODEL_FORMATS
 from service.predictor import Predictor
-from tests.api.app import check_problem, some_model
+from storage.model_file import Model
+from tests.api.app import Service, check_problem, some_model
 
 TEXT = b"1 1:1 3:0.5\n-1 4:3 9:1\n0\n1 2:7\n"
 
@@ -104,6 +108,57 @@ def test_predictions_are_the_predictors(filled, pack):
     assert [item["label"] for item in answer["predictions"]] == expected.labels.tolist()
     assert [item["decision_value"] for item in answer["predictions"]] == expected.decision_values.tolist()
     assert (answer["rows"], answer["unknown_features"]) == (4, 1)
+
+
+def test_rows_in_json_are_predicted_as_those_in_text(filled):
+    url = f"/v1/models/{filled.model}/predict"
+    rows = [{"1": 1, "3": 0.5}, {"9": 1, "4": 3}, {}, {"2": 7}]
+    assert filled.request("POST", url, json={"rows": rows}).content == filled.request("POST", url, content=TEXT).content
+    check_problem(filled.request("POST", url, json={"rows": [{"x": 1}]}), "bad_index", 422)
+    check_problem(filled.request("POST", url, json={"rows": [{}] * (1 << 19)}), "body_too_large", 413)
+
+
+def test_the_answer_comes_as_it_is_accepted(filled):
+    def answer(kind):
+        response = filled.request("POST", f"/v1/models/{filled.model}/predict", content=TEXT, headers={"Accept": kind})
+        assert (response.headers["rows"], response.headers["unknown-features"]) == ("4", "1")
+        assert response.headers["content-type"].startswith("application/json" if kind == "*/*" else kind)
+        return response.text
+
+    predictions = json.loads(answer("*/*"))["predictions"]
+    assert json.loads(answer("application/json"))["predictions"] == predictions
+    assert [json.loads(line) for line in answer("application/x-ndjson").splitlines()] == predictions
+    table = list(csv.DictReader(io.StringIO(answer("text/csv"))))
+    assert [{name: float(value) for name, value in row.items()} for row in table] == predictions
+    assert answer("text/plain").splitlines() == [f"{row['label']:g}" for row in predictions]
+
+
+def test_strict_refuses_features_the_model_does_not_know(filled):
+    url = f"/v1/models/{filled.model}/predict"
+    found = check_problem(filled.request("POST", f"{url}?strict=true", content=TEXT), "unknown_feature", 422)
+    assert "9" in found["detail"]
+    assert filled.request("POST", f"{url}?strict=true", content=b"1 4:1\n").status_code == 200
+    assert filled.request("POST", url, content=TEXT).status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["image/png", "text/html", "application/xml"])
+def test_rows_of_a_type_that_is_none(filled, kind):
+    headers = {"Content-Type": kind}
+    response = filled.request("POST", f"/v1/models/{filled.model}/predict", content=TEXT, headers=headers)
+    assert "libsvm" in check_problem(response, "unknown_format", 415)["hint"]
+
+
+def test_a_decision_value_beyond_any_number_is_null(service):
+    model = service.add_model(service.add_dataset("data"), Model(np.array([1e308]), (1.0, -1.0), 1))
+    answer = service.request("POST", f"/v1/models/{model}/predict", content=b"1 1:1e9\n1 1:1\n").json()
+    assert answer["predictions"] == [{"label": 1.0, "decision_value": None}, {"label": 1.0, "decision_value": 1e308}]
+
+
+def test_a_body_of_rows_that_is_too_large(tmp_path):
+    service = Service(tmp_path, max_predict_bytes=1000)
+    model = service.add_model(service.add_dataset("data"), some_model())
+    for body, code in ((b"1 1:1\n" * 200, "body_too_large"), (gzip.compress(b"1\n" * 999), "decompressed_too_large")):
+        check_problem(service.request("POST", f"/v1/models/{model}/predict", content=body), code, 413)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,59 @@
+"""Rows in JSON: {"rows": [{"3": 1.5, "17": 2}, ...]}, features numbered as in the input the model was trained on."""
+
+import re
+from typing import Any
+
+import numpy as np
+
+from service.errors import ServiceError
+from storage.csr import INDEX, INDPTR, LABEL, VALUE, Rows
+
+_NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
+_INDEX_LIMIT = 2**31
+_OVERFLOW = float(2**128 - 2**103)  # from here on a double rounds to an infinite float32
+
+
+def json_rows(fields: dict[str, Any], index_base: int) -> Rows:
+    """The rows of a JSON object, without labels. Raises ServiceError, `at` has the number of the row from 1."""
+    if fields.keys() - {"rows"}:
+        raise ServiceError("unknown_field", "there is no such field", 'Send {"rows": [{"3": 1.5}]}.')
+    given = fields.get("rows")
+    if not isinstance(given, list):
+        raise ServiceError("wrong_type", "rows is not a list", 'Send {"rows": [{"3": 1.5}]}.')
+    if not given:
+        raise ServiceError("no_rows", "there is no row")
+    rows = [_row(row, index_base, {"row": number}) for number, row in enumerate(given, 1)]
+    pairs = [pair for row in rows for pair in row]
+    return Rows(
+        label=np.zeros(len(rows), LABEL),
+        indptr=np.cumsum([0, *map(len, rows)], dtype=INDPTR),
+        indices=np.array([feature for feature, _ in pairs], INDEX),
+        values=np.array([value for _, value in pairs], VALUE),
+    )
+
+
+def _row(row: Any, index_base: int, at: dict[str, Any]) -> list[tuple[int, float]]:
+    if not isinstance(row, dict):
+        raise ServiceError("wrong_type", "a row is not an object of feature: value", at=at)
+    pairs = sorted((_feature(name, index_base, at), _value(value, at)) for name, value in row.items())
+    if len({feature for feature, _ in pairs}) < len(pairs):
+        raise ServiceError("index_duplicate", "a feature is given twice in a row", at=at)
+    return pairs
+
+
+def _feature(name: str, index_base: int, at: dict[str, Any]) -> int:
+    if not _NUMBER.fullmatch(name):
+        raise ServiceError("bad_index", "a feature is not a whole number", at=at)
+    if int(name) >= _INDEX_LIMIT:
+        raise ServiceError("index_too_large", f"a feature is not below {_INDEX_LIMIT}", at=at)
+    if int(name) < index_base:
+        raise ServiceError("index_zero", "a feature is 0, the model's features start at 1", at=at)
+    return int(name)
+
+
+def _value(value: Any, at: dict[str, Any]) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ServiceError("wrong_type", "a value is not a number", at=at)
+    if abs(value) >= _OVERFLOW:
+        raise ServiceError("row_overflow", "a value is beyond float32", "Scale the feature down.", at)
+    return float(value)

@@ -1,0 +1,44 @@
+"""Predictions from a running service, for input larger than it may grow by."""
+
+import hashlib
+from pathlib import Path
+
+import httpx
+
+from tests.end_to_end.conftest import ENDLESS
+from tests.end_to_end.service import PATIENCE_SECONDS, Service
+
+ROWS = 1_500_000
+MOST_GROWTH_BYTES = 64 << 20
+
+
+def peak_bytes(pid: int) -> int:
+    """The most memory a process has had."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) << 10
+
+
+def trained_model(service: Service) -> str:
+    """A model's path."""
+    job = service.wait_until_ended(service.submit(**{**ENDLESS, "max_passes": 3}))
+    return f"{service.url}/v1/models/{job['model_id']}"
+
+
+def test_predictions_take_memory_for_neither_rows_nor_answer(service):
+    model = trained_model(service)
+    line = b"0 1:0.25 7:-1.5 30:0.125 111:2 222:-0.0625 333:1 400:-0.75\n"
+    api = service.processes.one("-m api")
+    warm = httpx.post(f"{model}/predict", content=line)
+    first = warm.json()["predictions"][0]
+    piece = line * 10_000
+    assert ROWS * len(line) > MOST_GROWTH_BYTES
+    before, found, expected = peak_bytes(api), hashlib.sha256(), hashlib.sha256(b"label,decision_value\r\n")
+    expected.update(f"{first['label']:g},{first['decision_value']!r}\r\n".encode() * ROWS)
+    body = (piece for _ in range(ROWS // 10_000))
+    accept = {"Accept": "text/csv", "Content-Type": "text/libsvm"}
+    with httpx.stream("POST", f"{model}/predict", content=body, headers=accept, timeout=PATIENCE_SECONDS) as answer:
+        assert answer.headers["rows"] == str(ROWS)
+        for part in answer.iter_bytes():
+            found.update(part)
+    assert found.digest() == expected.digest()
+    assert peak_bytes(api) - before < MOST_GROWTH_BYTES
