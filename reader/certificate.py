@@ -13,7 +13,7 @@ from storage.segment import Segment
 class Certificate:
     """P(w), D(alpha) and the largest and smallest projected gradient, all at the final w and alpha.
 
-    w_error is |w - v| / |w| with v = sum_i alpha_i y_i x_i; D uses v, so P - D is a bound whatever w has gathered.
+    w_error is |w - v| / |w| with v the w of alpha; D uses v, so P - D is a bound whatever w has gathered.
     """
 
     primal_objective: float
@@ -34,28 +34,29 @@ class CertificatePass:
         self._w = w.copy()  # private memory, as in screening
         self._alpha = alpha
         self._v = np.zeros_like(w)
-        self._losses = self._curvature = 0.0
+        self._losses = self._dual = 0.0
         self._M_plus, self._M_minus = -np.inf, np.inf
 
     def look(self, rows: Segment) -> Array:
         """m_i (n,) of the rows; on any thread."""
-        return margins(rows, self._w)
+        return margins(self._objective, rows, self._w)
 
     def add(self, rows: Segment, m: Array) -> None:
         """Take these rows in, with what `look` found."""
         own = self._alpha[rows.row_id]
         PG = self._objective.projected_gradient(rows.y, m, own)
         self._losses += self._objective.losses(rows.y, m)
-        self._curvature += self._objective.dual_curvature(rows.y, own)
+        self._dual += self._objective.dual(rows.y, own)
         self._M_plus, self._M_minus = max(self._M_plus, float(PG.max())), min(self._M_minus, float(PG.min()))
-        add_rows(own * rows.y, rows.indptr, rows.indices, rows.values, self._v)
+        coefficients = self._objective.coefficients(rows.y, own)
+        add_rows(coefficients, rows.indptr, rows.indices, rows.values, self._v)
 
     def result(self) -> Certificate:
         """The certificate of all rows added."""
         w, v = self._w, self._v
         return Certificate(
             primal_objective=float(w @ w) / 2 + self._losses,
-            dual_objective=float(self._alpha.sum() - v @ v / 2 - self._curvature),
+            dual_objective=self._dual - float(v @ v) / 2,
             M_plus=self._M_plus,
             M_minus=self._M_minus,
             w_error=float(np.linalg.norm(w - v) / max(float(np.linalg.norm(w)), 1e-300)),

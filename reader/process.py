@@ -9,7 +9,7 @@ from pathlib import Path
 
 from reader.arrivals import Arrivals, ArrivalSource
 from reader.certificate import CertificatePass
-from reader.objective import Objective
+from reader.objective import make_objective
 from reader.passes import Passes
 from reader.residents import Residents
 from reader.screening import Screening
@@ -30,7 +30,7 @@ class Reader:
     def __init__(self, run: Path) -> None:
         settings = ReaderSettings.read(run)
         self._passes = Passes(settings, self._wait)
-        self._objective = Objective(settings.loss, settings.C_positive, settings.C_negative)
+        self._objective = make_objective(settings.loss, settings.C_positive, settings.C_negative, settings.epsilon)
         self._state = open_state(run, settings.n_rows, settings.width)
         self._plan = plan_cache(settings.cache_bytes, settings.longest_row)
         self._cache = CacheWriter(run / CACHE_FILE, self._plan)

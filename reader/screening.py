@@ -42,7 +42,8 @@ class Screening:
 
     def look(self, rows: Segment) -> Margins:
         """The rows' margins; on any thread."""
-        m = np.zeros(len(rows)) if self._w is None else margins(rows, self._w)
+        objective = self._objective
+        m = objective.m(rows.y, np.zeros(len(rows))) if self._w is None else margins(objective, rows, self._w)
         return Margins(m, self._objective.losses(rows.y, m))
 
     def take(self, found: Margins) -> Array:

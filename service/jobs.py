@@ -29,6 +29,7 @@ Weight = Annotated[Positive, Field(le=1e12)]
 class JobSpec(BaseModel):
     """A job as submitted. Every field but `dataset` has a default; unknown fields are refused.
 
+    epsilon           of the losses of regression: residuals up to it cost nothing
     C                 weight of the losses, in the sum form 1/2 |w|^2 + C sum loss
     bias              value of a constant feature, regularised as in LIBLINEAR; null: none
     class_weight      label -> factor of C
@@ -50,6 +51,7 @@ class JobSpec(BaseModel):
     dataset: str
     solver: Literal[tuple(SOLVERS)] = "streamsvm"  # type: ignore[valid-type]
     loss: Literal["hinge", "squared_hinge"] = "hinge"
+    epsilon: Annotated[Finite, Field(ge=0)] = 0.1
     C: Weight = 1.0
     bias: Annotated[Finite, Field(ge=-1e9, le=1e9)] | None = None
     class_weight: dict[str, Weight] | None = None

@@ -75,7 +75,7 @@ def run_file(
         "width": width,
         "C_positive": C[0],
         "C_negative": C[1],
-        **spec.model_dump(include={"loss", "cache_bytes", "eviction", "seed"}),
+        **spec.model_dump(include={"loss", "epsilon", "cache_bytes", "eviction", "seed"}),
     }
     # The paper's rule looks at every row itself.
     screening = spec.screening if spec.eviction == "score" else None

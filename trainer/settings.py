@@ -33,6 +33,7 @@ class TrainerSettings:
     follows: bool
     solver: str
     loss: str
+    epsilon: float
     C_positive: float
     C_negative: float
     tolerance: float | None

@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cache", dest="cache_bytes", type=parse_size, help="bound on the cache (default: 256MiB)")
     parser.add_argument("--solver", help=f"(default: {defaults['solver']})")
     parser.add_argument("--loss", choices=("hinge", "squared_hinge"))
+    parser.add_argument("--epsilon", type=float, help="residuals up to it cost nothing (default: 0.1)")
     parser.add_argument("--bias", type=float, help="value of a constant feature (default: none)")
     parser.add_argument("--tolerance", type=_or_none, help="stop at M+ - M- of this, or none (default: 1e-3)")
     parser.add_argument("--relative-gap", type=_or_none, help="stop at this certified relative gap (default: none)")

@@ -1,25 +1,67 @@
 """The reader's sums against loops that spell the definitions out, and against what the trainer does."""
 
+import math
+
 import numpy as np
 import pytest
 
-from reader.objective import Objective, margins
+from reader.objective import OBJECTIVES, make_objective, margins
 from storage.segment import Segment
 from tests.contracts.kernels import columns
 from trainer.kernels.dual import visit_rows
 from trainer.problem import LOSSES, Problem
 
-C = {1: 2.0, -1: 0.5}
+C, EPSILON = {1: 2.0, -1: 0.5}, 0.7
+REGRESSION = ("epsilon_insensitive", "squared_epsilon_insensitive")
 
 
-@pytest.fixture(params=range(3))
+def objective_of(loss):
+    return make_objective(loss, C[1], C[-1], EPSILON)
+
+
+def C_of(loss, y):
+    """C_i of a row: one for all in regression."""
+    return C[1] if loss in REGRESSION or y > 0 else C[-1]
+
+
+def loss_of(loss, m):
+    tube = max(0.0, abs(m) - EPSILON)
+    return {
+        "hinge": max(0.0, 1 - m),
+        "squared_hinge": max(0.0, 1 - m) ** 2,
+        "logistic": np.logaddexp(0.0, -m),
+        "epsilon_insensitive": tube,
+        "squared_epsilon_insensitive": tube**2,
+    }[loss]
+
+
+def dual_of(loss, C, y, a):
+    """d(a), -inf outside the box."""
+    inside = abs(a) <= C if loss in REGRESSION else 0 <= a <= C
+    if loss.startswith("squared") and (loss in REGRESSION or a >= 0):
+        inside = True
+    if not inside:
+        return -math.inf
+    return {
+        "hinge": lambda: a,
+        "squared_hinge": lambda: a - a * a / (4 * C),
+        "logistic": lambda: -sum(s * math.log(s / C) for s in (a, C - a) if s > 0),
+        "epsilon_insensitive": lambda: y * a - EPSILON * abs(a),
+        "squared_epsilon_insensitive": lambda: y * a - EPSILON * abs(a) - a * a / (4 * C),
+    }[loss]()
+
+
+@pytest.fixture(params=[(loss, seed) for loss in OBJECTIVES for seed in range(3)], ids=str)
 def problem(request):
-    """(rows, w, alpha) with alpha at 0, at C and between."""
-    rows = Segment(*columns(seed=request.param))
-    rng = np.random.default_rng(request.param)
-    own = np.array([C[int(sign)] for sign in rows.y])
-    alpha = own * rng.choice([0.0, 1.0, rng.random()], len(rows))
-    return rows, rng.standard_normal(60) / 5, alpha
+    """(loss, rows, w, alpha) with alpha at its bounds and between."""
+    loss, seed = request.param
+    row_id, y, *rest = columns(seed=seed)
+    rng = np.random.default_rng(seed)
+    if loss in REGRESSION:
+        y = rng.standard_normal(len(y)).astype(np.float32)
+    shares = [0.0, 1.0, 0.3, rng.random(), *([-1.0, -0.4] if loss in REGRESSION else [])]
+    alpha = np.array([C_of(loss, sign) for sign in y]) * rng.choice(shares, len(y))
+    return loss, Segment(row_id, y, *rest), rng.standard_normal(60) / 5, alpha
 
 
 def dots(rows, w):
@@ -29,31 +71,56 @@ def dots(rows, w):
     ]
 
 
-def loss_of(loss, m):
-    return max(0.0, 1 - m) if loss == "hinge" else max(0.0, 1 - m) ** 2
+def test_margins_and_residuals(problem):
+    loss, rows, w, _ = problem
+    pairs = zip(rows.y.tolist(), dots(rows, w), strict=True)
+    expected = [dot - y if loss in REGRESSION else y * dot for y, dot in pairs]
+    assert margins(objective_of(loss), rows, w) == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
-def test_margins(problem):
-    rows, w, _ = problem
-    expected = [sign * dot for sign, dot in zip(rows.y, dots(rows, w), strict=True)]
-    assert margins(rows, w) == pytest.approx(expected, rel=1e-12, abs=1e-12)
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_losses_and_curvature(problem, loss):
-    rows, w, alpha = problem
-    objective, m = Objective(loss, C[1], C[-1]), margins(rows, w)
-    losses = sum(C[int(sign)] * loss_of(loss, margin) for sign, margin in zip(rows.y, m, strict=True))
+def test_losses_and_dual_terms(problem):
+    loss, rows, w, alpha = problem
+    objective = objective_of(loss)
+    m = margins(objective, rows, w)
+    losses = sum(C_of(loss, y) * loss_of(loss, one) for y, one in zip(rows.y, m, strict=True))
     assert objective.losses(rows.y, m) == pytest.approx(losses, rel=1e-12)
-    squares = sum(a * a / (4 * C[int(sign)]) for sign, a in zip(rows.y, alpha, strict=True))
-    assert objective.dual_curvature(rows.y, alpha) == pytest.approx(0 if loss == "hinge" else squares, rel=1e-12)
+    dual = sum(dual_of(loss, C_of(loss, y), float(y), a) for y, a in zip(rows.y, alpha, strict=True))
+    assert objective.dual(rows.y, alpha) == pytest.approx(dual, rel=1e-12)
+
+
+def test_projected_gradient_is_the_slope_of_the_dual_inside_its_box(problem):
+    """-D rises or falls at this rate where alpha_i may move; 0 if it can only rise, or if it is flat."""
+    loss, rows, w, alpha = problem
+    objective = objective_of(loss)
+    m = margins(objective, rows, w)
+    PG, h = objective.projected_gradient(rows.y, m, alpha), 1e-6
+    for k, a in enumerate(alpha):
+        y = float(rows.y[k])
+        # w moves with alpha_i by its own x_i: to first order m sees nothing of it.
+        slope = m[k] + y if loss in REGRESSION else m[k]
+        up, down = (
+            (slope * step - dual_of(loss, C_of(loss, y), y, a + step) + dual_of(loss, C_of(loss, y), y, a)) / h
+            for step in (h, -h)
+        )
+        if loss == "logistic" and a in (0.0, C_of(loss, y)):
+            # The slope is infinite here: any finite figure of that sign will do.
+            assert (PG[k] < 0) == (a == 0.0)
+            continue
+        expected = up if up < -1e-4 else -down if down < -1e-4 else 0.0
+        assert PG[k] == pytest.approx(expected, abs=1e-4)
+    assert np.any(PG > 0)
+    assert np.any(PG < 0)
+    assert np.any(PG == 0) or loss == "logistic"
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_projected_gradient_is_the_kernels(problem, loss):
+def test_projected_gradient_is_the_kernels(loss):
     """M+ and M- of a row visited alone are its projected gradient."""
-    rows, w, alpha = problem
-    PG = Objective(loss, C[1], C[-1]).projected_gradient(rows.y, margins(rows, w), alpha)
+    rows = Segment(*columns())
+    rng = np.random.default_rng(0)
+    alpha, w = np.array([C[int(sign)] for sign in rows.y]) * rng.choice([0.0, 1.0, 0.5], len(rows)), rng.random(60) / 5
+    objective = objective_of(loss)
+    PG = objective.projected_gradient(rows.y, margins(objective, rows, w), alpha)
     bounds = Problem(loss, C[1], C[-1]).bounds
     by_id = np.zeros(rows.row_id.max() + 1)
     by_id[rows.row_id] = alpha
@@ -67,25 +134,24 @@ def test_projected_gradient_is_the_kernels(problem, loss):
         assert M_plus == M_minus
         visited.append(M_plus)
     assert visited == pytest.approx(PG.tolist(), rel=1e-9, abs=1e-12)
-    assert np.any(PG == 0)
-    assert np.any(PG > 0)
-    assert np.any(PG < 0)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_gap_terms_add_up_to_the_gap(problem, loss):
-    """Each is at least 0, and their sum is P(w) - D(alpha) for w = sum alpha_i y_i x_i."""
-    rows, _, alpha = problem
+def test_gap_terms_add_up_to_the_gap(problem):
+    """Each is at least 0, and their sum is P(w) - D(alpha) for the w of alpha."""
+    loss, rows, _, alpha = problem
+    objective = objective_of(loss)
+    coefficients = objective.coefficients(rows.y, alpha)
+    assert coefficients == pytest.approx(alpha if loss in REGRESSION else alpha * rows.y)
     w = np.zeros(60)
     for k in range(len(rows)):
         for j in range(rows.indptr[k], rows.indptr[k + 1]):
-            w[rows.indices[j]] += alpha[k] * rows.y[k] * float(rows.values[j])
-    objective, m = Objective(loss, C[1], C[-1]), margins(rows, w)
+            w[rows.indices[j]] += coefficients[k] * float(rows.values[j])
+    m = margins(objective, rows, w)
     terms = []
-    for a, sign, margin in zip(alpha, rows.y, m, strict=True):
-        conjugate = 0 if loss == "hinge" else a * a / (4 * C[int(sign)])
-        terms.append(C[int(sign)] * loss_of(loss, margin) + conjugate - a * (1 - margin))
+    for a, y, one, dot in zip(alpha, rows.y.tolist(), m, dots(rows, w), strict=True):
+        both = C_of(loss, y) * loss_of(loss, one) - dual_of(loss, C_of(loss, y), y, a)
+        terms.append(both + a * (dot if loss in REGRESSION else one))
     primal = w @ w / 2 + objective.losses(rows.y, m)
-    dual = alpha.sum() - w @ w / 2 - objective.dual_curvature(rows.y, alpha)
+    dual = objective.dual(rows.y, alpha) - w @ w / 2
     assert min(terms) >= -1e-12 * primal
     assert sum(terms) == pytest.approx(primal - dual, rel=1e-9)
