@@ -21,9 +21,9 @@ from storage.block import BlockInfo, BlockWriter
 from storage.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows
 from storage.dataset import block_path
 
-BUCKETS = 256
-PIECE_WORDS = 64 << 10  # 256 KiB: 64 MiB for all buckets
-_SPARE = 64  # full buckets that may wait for an encoder
+BUCKETS = 128
+PIECE_WORDS = 128 << 10  # 512 KiB: 64 MiB for all buckets
+_SPARE = 32  # full buckets that may wait for an encoder
 _WORD = np.dtype("<i4")
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from reader.ahead import work_ahead, work_at_once
 from reader.order import block_order, piece_order
-from storage.block import Piece, stored_bytes
+from storage.block import Piece
 from storage.csr import INDEX, VALUE, Array
 from storage.dataset import Dataset
 from storage.segment import OFFSET, ROW_ID, TARGET, Segment
@@ -23,7 +23,7 @@ from storage.segment import OFFSET, ROW_ID, TARGET, Segment
 T = TypeVar("T")
 
 _SWITCH_SECONDS = 1e-4
-_FETCHED_AHEAD = 32  # pieces the kernel is asked for before they are read
+_FETCHED_AHEAD = 16  # pieces the kernel is asked for before they are read
 
 
 @dataclass(frozen=True)
@@ -138,4 +138,4 @@ class Streamer:
 
     def _read(self, source: Source, begun: int, location: Array, look: Callable[[Segment], T]) -> Streamed[T]:
         rows = self._examples.of(source.piece(location))
-        return Streamed(begun, stored_bytes(location), rows, look(rows))
+        return Streamed(begun, int(location["bytes"]), rows, look(rows))

@@ -6,6 +6,7 @@ row ids. The journal goes when the dataset is complete: the blocks' own indices 
 
 import itertools
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -78,12 +79,8 @@ class ArrivingDataset:
         """Read, check and decode a piece. Raises CorruptData, or DatasetLost when the dataset is gone."""
         # The staged file first: it cannot come back once it has moved.
         for directory in (self._staged, self._final):
-            try:
-                file = block_path(directory, int(location["block"])).open("rb", buffering=0)
-            except FileNotFoundError:
-                continue
-            with file:
-                return read_and_forget(file, location)
+            with suppress(FileNotFoundError):
+                return read_and_forget(block_path(directory, int(location["block"])), location)
         raise DatasetLost(f"block {location['block']} is missing: the dataset was given up while it was being read in")
 
     def close(self) -> None:

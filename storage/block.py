@@ -1,6 +1,6 @@
-"""A block: the unit on disk. A file of pieces, each piece a run of rows as five compressed columns.
+"""A block: the unit on disk. A file of pieces, each piece a run of rows: five columns compressed as one frame.
 
-    header | piece 0 columns | piece 1 columns | ... | index (one entry a piece)
+    header | piece 0 | piece 1 | ... | index (one entry a piece)
 
 A block grows by appending pieces while a dataset is read in, so that a row's block can be chosen at random with little
 memory; header and index are written last. Manifest -> header -> index -> piece: each level holds the
@@ -18,11 +18,12 @@ from typing import BinaryIO
 import numpy as np
 
 from storage import codec
+from storage.codec_kernel import differences, integrate
 from storage.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows, squared_norms
 from storage.errors import CorruptData, UnknownVersion
 
 MAGIC = b"SSVMBLK\n"
-VERSION = 3
+VERSION = 4
 
 HEADER = np.dtype(
     [
@@ -38,17 +39,16 @@ HEADER = np.dtype(
     ]
 )
 
-COLUMNS = ("label", "Qii", "length", "indices", "values")
-
 INDEX_ENTRY = np.dtype(
     [
         ("offset", "<u8"),
         ("first_row", "<u8"),
         ("rows", "<u4"),
         ("nnz", "<u4"),
-        ("increasing", "<u4"),  # 1: indices increase inside a row, and are stored as differences
-        ("column_bytes", "<u4", (len(COLUMNS),)),
+        ("bytes", "<u4"),
         ("checksum", "<u4"),
+        ("increasing", "<u4"),  # 1: indices increase inside a row, and are stored as differences
+        ("ones", "<u4"),  # 1: all values are 1, and are not stored
     ]
 )
 
@@ -95,13 +95,13 @@ class BlockWriter:
 
     def append(self, rows: Rows, first_row: int) -> Array:
         """Encode and write one piece, whose rows have the ids from `first_row` on; its INDEX_ENTRY."""
-        columns = _encode(rows, self._increasing)
-        data = b"".join(columns)
+        # Binary data is common.
+        ones = bool(np.all(rows.values == 1))
+        data = _encode(rows, self._increasing, ones)
         with self._path.open("ab") as file:
             file.write(data)
-        sizes = tuple(len(column) for column in columns)
-        counts = self._offset, first_row, len(rows), rows.nnz, self._increasing
-        entry = np.array((*counts, sizes, zlib.crc32(data)), INDEX_ENTRY)
+        counts = self._offset, first_row, len(rows), rows.nnz, len(data), zlib.crc32(data)
+        entry = np.array((*counts, self._increasing, ones), INDEX_ENTRY)
         self._entries.append(entry)
         self._offset += len(data)
         return entry
@@ -143,7 +143,9 @@ class BlockReader:
 
     def piece(self, number: int) -> Piece:
         """Read, check and decode one piece."""
-        return read_piece(self._file, self.index[number])
+        entry = self.index[number]
+        self._file.seek(int(entry["offset"]))
+        return decode_piece(self._file.read(int(entry["bytes"])), entry)
 
     def _read_index(self) -> Array:
         raw = self._file.read(HEADER.itemsize)
@@ -161,19 +163,12 @@ class BlockReader:
         return np.frombuffer(index, INDEX_ENTRY)
 
 
-def read_piece(file: BinaryIO, entry: Array) -> Piece:
-    """Read, check and decode the piece that `entry`, with the fields of INDEX_ENTRY, describes."""
-    file.seek(int(entry["offset"]))
-    data = file.read(stored_bytes(entry))
+def decode_piece(data: bytes, entry: Array) -> Piece:
+    """Check and decode the bytes of the piece that `entry`, with the fields of INDEX_ENTRY, describes."""
     if zlib.crc32(data) != entry["checksum"]:
         raise CorruptData(f"the piece of the rows from {entry['first_row']} on has a wrong checksum")
     rows, norms = _decode(data, entry)
     return Piece(rows, norms, int(entry["first_row"]))
-
-
-def stored_bytes(entry: Array) -> int:
-    """Size of a piece on disk."""
-    return int(entry["column_bytes"].sum())
 
 
 def locations(block: int, index: Array) -> Array:
@@ -185,35 +180,26 @@ def locations(block: int, index: Array) -> Array:
     return found
 
 
-def _encode(rows: Rows, increasing: bool) -> list[bytes]:
+def _encode(rows: Rows, increasing: bool, ones: bool) -> bytes:
     norms = np.empty(len(rows), NORM)
     squared_norms(rows.indptr, rows.values, norms)
-    return [
-        codec.encode(rows.label.astype(LABEL, copy=False)),
-        codec.encode(norms),
-        codec.encode(np.diff(rows.indptr).astype(LENGTH)),
-        codec.encode_indices(rows.indices, rows.indptr) if increasing else codec.encode(rows.indices),
-        # Binary data is common: a column of ones is not stored at all.
-        b"" if bool(np.all(rows.values == 1)) else codec.encode(rows.values),
-    ]
+    indices = rows.indices
+    if increasing:
+        indices = np.empty(rows.nnz, INDEX)
+        differences(rows.indices, rows.indptr, indices)
+    label, length = rows.label.astype(LABEL, copy=False), np.diff(rows.indptr).astype(LENGTH)
+    return codec.encode([label, norms, length, indices, *([] if ones else [rows.values])])
 
 
 def _decode(data: bytes, entry: Array) -> tuple[Rows, Array]:
-    ends = np.cumsum(entry["column_bytes"], dtype=np.int64).tolist()
-    view = memoryview(data)
-    label, norms, length, indices, values = (view[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True))
     n_rows, nnz = int(entry["rows"]), int(entry["nnz"])
+    shapes = [(LABEL, n_rows), (NORM, n_rows), (LENGTH, n_rows), (INDEX, nnz)]
+    shapes += [] if entry["ones"] else [(VALUE, nnz)]
+    label, norms, length, indices, *values = codec.decode(data, shapes)
     indptr = np.zeros(n_rows + 1, INDPTR)
-    np.cumsum(codec.decode(length, LENGTH, n_rows), out=indptr[1:])
+    np.cumsum(length, out=indptr[1:])
     if indptr[-1] != nnz:
         raise CorruptData("the row lengths do not add up")
-    rows = Rows(
-        label=codec.decode(label, LABEL, n_rows),
-        indptr=indptr,
-        indices=codec.decode_indices(indices, indptr) if entry["increasing"] else codec.decode(indices, INDEX, nnz),
-        values=codec.decode(values, VALUE, nnz) if len(values) else np.ones(nnz, VALUE),
-    )
-    return rows, codec.decode(norms, NORM, n_rows)
-
-
-assert INDEX.itemsize == 4, "the codec splits an index into four byte planes"
+    if entry["increasing"]:
+        integrate(indptr, indices)
+    return Rows(label, indptr, indices, values[0] if values else np.ones(nnz, VALUE)), norms

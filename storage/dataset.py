@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from storage.block import BlockInfo, BlockReader, Piece, locations, read_piece, stored_bytes
+from storage.block import BlockInfo, BlockReader, Piece, decode_piece, locations
 from storage.csr import Array
 from storage.document import pack, unpack
 from storage.durable import publish, write_file
@@ -86,14 +86,14 @@ class Dataset:
     def will_need(self, location: Array) -> None:
         """Let the kernel fetch a piece while something else is done."""
         # What is wrong with the file is said when the piece is read.
-        with suppress(FileNotFoundError), block_path(self.directory, int(location["block"])).open("rb") as file:
-            os.posix_fadvise(file.fileno(), *_pages(location), os.POSIX_FADV_WILLNEED)
+        with suppress(FileNotFoundError), _open(block_path(self.directory, int(location["block"]))) as file:
+            os.posix_fadvise(file, *_pages(location), os.POSIX_FADV_WILLNEED)
 
     def piece(self, location: Array) -> Piece:
         """Read, check and decode a piece. Raises CorruptData naming the block."""
         number = int(location["block"])
-        with _naming(number), block_path(self.directory, number).open("rb", buffering=0) as file:
-            return read_and_forget(file, location)
+        with _naming(number):
+            return read_and_forget(block_path(self.directory, number), location)
 
     @contextmanager
     def open_block(self, number: int) -> Iterator[BlockReader]:
@@ -119,17 +119,28 @@ def _naming(number: int) -> Iterator[None]:
         raise CorruptData(f"block {number}: the file is missing", _ADD_AGAIN) from error
 
 
-def read_and_forget(file: BinaryIO, location: Array) -> Piece:
-    """Read a piece and give its file pages back to the kernel: the page cache counts as memory too."""
+@contextmanager
+def _open(path: Path) -> Iterator[int]:
+    """A file descriptor: what a file object does beside takes longer than to read a piece."""
+    file = os.open(path, os.O_RDONLY)
     try:
-        return read_piece(file, location)
+        yield file
     finally:
-        os.posix_fadvise(file.fileno(), *_pages(location), os.POSIX_FADV_DONTNEED)
+        os.close(file)
+
+
+def read_and_forget(path: Path, location: Array) -> Piece:
+    """Read a piece and give its file pages back to the kernel: the page cache counts as memory too."""
+    with _open(path) as file:
+        data = os.pread(file, int(location["bytes"]), int(location["offset"]))
+        os.posix_fadvise(file, *_pages(location), os.POSIX_FADV_DONTNEED)
+    return decode_piece(data, location)
 
 
 def _pages(location: Array) -> tuple[int, int]:
     """Offset and size of the file pages with a piece."""
-    start, end = int(location["offset"]), int(location["offset"]) + stored_bytes(location)
+    start = int(location["offset"])
+    end = start + int(location["bytes"])
     start -= start % _PAGE
     return start, -(-end // _PAGE) * _PAGE - start
 

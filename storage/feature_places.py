@@ -15,7 +15,7 @@ _NAME = "features"
 
 def write_places(directory: Path, places: Array) -> int:
     """Store `places` (d,) int32, feature f of the input is places[f]; returns the checksum for the manifest."""
-    data = codec.encode(places)
+    data = codec.encode([places])
     write_file(directory / _NAME, [data])
     return zlib.crc32(data)
 
@@ -28,7 +28,8 @@ def read_places(directory: Path, count: int, checksum: int) -> Array:
         raise CorruptData("the file of feature places is missing") from error
     if zlib.crc32(data) != checksum:
         raise CorruptData("the file of feature places has a wrong checksum")
-    return codec.decode(data, INDEX, count)
+    (places,) = codec.decode(data, [(INDEX, count)])
+    return places
 
 
 def in_input_order(w: Array, places: Array) -> Array:
