@@ -193,7 +193,7 @@ def _encode(rows: Rows, increasing: bool, ones: bool) -> bytes:
 
 def _decode(data: bytes, entry: Array) -> tuple[Rows, Array]:
     n_rows, nnz = int(entry["rows"]), int(entry["nnz"])
-    shapes = [(LABEL, n_rows), (NORM, n_rows), (LENGTH, n_rows), (INDEX, nnz)]
+    shapes: list[tuple[np.dtype, int]] = [(LABEL, n_rows), (NORM, n_rows), (LENGTH, n_rows), (INDEX, nnz)]
     shapes += [] if entry["ones"] else [(VALUE, nnz)]
     label, norms, length, indices, *values = codec.decode(data, shapes)
     indptr = np.zeros(n_rows + 1, INDPTR)
