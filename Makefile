@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo serve test test-slow bench check clean
+.PHONY: setup demo serve test test-slow bench openapi check clean
 
 setup: $(STAMP)
 
@@ -29,6 +29,11 @@ test-slow: setup
 # make bench NAME=kernel runs one of them; SIZE=10GB generates that much text instead of 1GB.
 bench: setup
 	$(if $(SIZE),SIZE=$(SIZE)) $(BIN)/python -m tests.bench $(NAME)
+
+# The interface's description, kept in the tree: run this after a change of a route.
+openapi: setup
+	$(BIN)/python -m api.document > api/openapi.json.new
+	mv api/openapi.json.new api/openapi.json
 
 check: setup
 	$(BIN)/ruff check .

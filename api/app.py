@@ -1,25 +1,43 @@
 """The application: routes, error handlers, and what they share."""
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
-from api import datasets, events, jobs, models
+from api import datasets, events, info, jobs, login, metrics, models
+from api.auth import Access, require_scope
 from api.context import AppContext
-from api.errors import add_error_handlers
+from api.errors import PROBLEM_RESPONSE, add_error_handlers
+from api.hosts import HostCheck
+from api.metrics import Metrics
+from api.requests import Requests
+from service.database import Database
 from service.datasets import Datasets
 from service.feed import JobFeed
 from service.settings import Settings
 from service.store import Store
+from service.tokens import Tokens
 
 
 def create_app(settings: Settings) -> FastAPI:
     """An app on the data directory of `settings`, which is created if need be."""
     settings.create_directories()
-    store = Store(settings.data_dir / "streamsvm.sqlite")
+    store = Store(settings.database)
     context = AppContext(settings, store, Datasets(settings, store), JobFeed(settings, store))
     context.datasets.recover()
-    app = FastAPI(title="StreamSVM", version="1", docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="StreamSVM",
+        version="1",
+        docs_url=None,
+        redoc_url=None,
+        dependencies=[Depends(require_scope)],
+        responses=PROBLEM_RESPONSE,
+    )
     app.state.context = context
+    app.state.access = Access(Tokens(Database(settings.database)), required=not settings.is_loopback)
+    app.state.metrics = Metrics(settings, store)
     add_error_handlers(app)
-    for module in (datasets, jobs, events, models):
+    for module in (datasets, jobs, events, models, info, metrics, login):
         app.include_router(module.router)
+    # The last one added is the outermost.
+    app.add_middleware(HostCheck, allowed=(settings.host, *settings.allowed_hosts))
+    app.add_middleware(Requests, observe=app.state.metrics.observe)
     return app

@@ -2,15 +2,16 @@
 
 import logging
 from typing import Any
+from urllib.parse import urlencode
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 
 from service.errors import ServiceError
 from service.exports import ModelFormatError
-from service.ids import new_id
+from service.logs import request_id
 from storage.errors import CorruptData, StorageError
 
 STATUS = {
@@ -18,6 +19,10 @@ STATUS = {
     "bad_json": 400,
     "bad_request": 400,
     "duplicate_key": 400,
+    "token_missing": 401,
+    "token_invalid": 401,
+    "scope_missing": 403,
+    "cross_site": 403,
     "unknown_dataset": 404,
     "unknown_job": 404,
     "unknown_model": 404,
@@ -31,12 +36,39 @@ STATUS = {
     "line_too_long": 413,
     "decompressed_too_large": 413,
     "unknown_format": 415,
+    "host_not_allowed": 421,
+    "queue_full": 429,
     "internal": 500,
     "corrupt_data": 500,
     "ingest_failed": 500,
 }
+HEADERS = {
+    "token_missing": {"WWW-Authenticate": "Bearer"},
+    "token_invalid": {"WWW-Authenticate": 'Bearer error="invalid_token"'},
+    "queue_full": {"Retry-After": "30"},
+}
 _ROUTING = {404: "no_such_route", 405: "method_not_allowed"}
 _log = logging.getLogger("streamsvm.api")
+
+
+# Of every route, in the OpenAPI document.
+_TEXT, _PLACE = {"type": "string"}, {"type": "integer", "minimum": 0}
+PROBLEM_SCHEMA = {
+    "title": "Problem",
+    "type": "object",
+    "properties": {
+        **dict.fromkeys(("type", "title", "detail", "code", "hint", "request_id", "error"), _TEXT),
+        "status": {"type": "integer"},
+        "at": {"type": "object", "properties": {"line": _PLACE, "column": _PLACE, "byte": _PLACE}},
+    },
+    "required": ["type", "title", "status", "detail", "code", "hint", "at", "request_id", "error"],
+}
+PROBLEM_RESPONSE: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "A problem (RFC 9457)",
+        "content": {"application/problem+json": {"schema": PROBLEM_SCHEMA}},
+    }
+}
 
 
 def add_error_handlers(app: FastAPI) -> None:
@@ -46,13 +78,11 @@ def add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(ModelFormatError, _on_model_format_error)
     app.add_exception_handler(RequestValidationError, _on_validation_error)
     app.add_exception_handler(HTTPException, _on_http_error)
-    app.add_exception_handler(Exception, _on_bug)
 
 
 def problem(code: str, detail: str, hint: str = "", at: dict[str, Any] | None = None) -> JSONResponse:
-    """The response for an error code."""
+    """The response for an error code, within a request."""
     status = STATUS.get(code, 422)
-    request_id = new_id("req")
     content = {
         "type": f"urn:streamsvm:problem:{code}",
         "title": code.replace("_", " "),
@@ -61,16 +91,19 @@ def problem(code: str, detail: str, hint: str = "", at: dict[str, Any] | None = 
         "code": code,
         "hint": hint,
         "at": at or {},
-        "request_id": request_id,
+        "request_id": request_id.get(),
         # Clients of the Open Inference Protocol look for the text here.
         "error": detail,
     }
     if status >= 500:
-        _log.error("%s %s: %s", request_id, code, detail)
-    return JSONResponse(content, status, media_type="application/problem+json")
+        _log.error("%s: %s", code, detail)
+    return JSONResponse(content, status, HEADERS.get(code), media_type="application/problem+json")
 
 
-def _on_service_error(_request: Request, error: Any) -> JSONResponse:
+def _on_service_error(request: Request, error: Any) -> Response:
+    if error.code == "token_missing" and "text/html" in request.headers.get("accept", ""):
+        # A person with a browser.
+        return RedirectResponse(f"/login?{urlencode({'next': request.url.path})}", 303)
     return problem(error.code, error.message, error.hint, error.at)
 
 
@@ -94,7 +127,3 @@ def _on_http_error(_request: Request, error: Any) -> JSONResponse:
     response = problem(_ROUTING.get(error.status_code, "bad_request"), str(error.detail))
     response.headers.update(error.headers or {})
     return response
-
-
-def _on_bug(_request: Request, _error: Exception) -> JSONResponse:
-    return problem("internal", "something went wrong in the service", "Its log says more.")

@@ -33,7 +33,7 @@ def submit_job(context: Context, fields: JsonObject, response: Response) -> dict
         spec = plan_job(spec, context.datasets.manifest(spec.dataset)[1]).spec
     else:
         plan_following(spec, context.settings.max_features)
-    job_id = context.store.add_job(record["id"], spec.model_dump())
+    job_id = context.store.add_job(record["id"], spec.model_dump(), context.settings.max_queued_jobs)
     response.headers["Location"] = f"/v1/jobs/{job_id}"
     return job_view(context.settings, context.store.job(job_id))
 

@@ -1,8 +1,11 @@
 """Settings of the service, read from the environment in this one place."""
 
+import ipaddress
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -10,32 +13,46 @@ class Settings:
     """
     data_dir           everything durable is below it
     cache_dir          where caches of running jobs are made; if they do not fit there, below data_dir
+    host               address to listen on; one beyond loopback needs a token
+    allowed_hosts      names under which the service is called, besides loopback ones and `host`
     max_upload_bytes   of a dataset's body as sent, and of its text once decompressed
     max_predict_bytes  of a body of rows to be predicted, as sent, and of its text once decompressed
+    max_json_bytes     of a body of JSON
     max_features       largest feature number a dataset may have
+    max_queued_jobs    jobs that wait at a time
+    max_connections    open at a time; beyond, those that have sent no request yet are closed first
+    header_seconds     in which a client must have sent the head of a request
+    body_seconds       in which at least 1 KiB of a body must arrive, or a client must take some of an answer
+    shutdown_seconds   that running requests get when the service ends
     max_attempts       how often a job is started before it counts as failed
     stall_seconds      a reader or trainer silent for longer is killed
     """
 
     data_dir: Path
     cache_dir: Path = Path("/dev/shm")
+    host: str = "127.0.0.1"
+    allowed_hosts: tuple[str, ...] = ()
     max_upload_bytes: int = 1 << 40
     max_predict_bytes: int = 1 << 36
+    max_json_bytes: int = 1 << 20
     max_features: int = 1 << 27
+    max_queued_jobs: int = 1000
+    max_connections: int = 4096
+    header_seconds: float = 10.0
+    body_seconds: float = 60.0
+    shutdown_seconds: int = 10
     max_attempts: int = 3
     stall_seconds: float = 120.0
 
     @classmethod
-    def from_environment(cls, data_dir: Path | None = None) -> "Settings":
+    def from_environment(cls, data_dir: Path | None = None, host: str | None = None) -> "Settings":
         """STREAMSVM_DATA_DIR, STREAMSVM_CACHE_DIR, STREAMSVM_MAX_UPLOAD_BYTES ...: the names above in upper case."""
-        given: dict = {}
+        given: dict[str, Any] = {"data_dir": Path("data")}
         for name, kind in _KINDS.items():
             text = os.environ.get(f"STREAMSVM_{name.upper()}")
             if text is not None:
                 given[name] = kind(text)
-        if data_dir is not None:
-            given["data_dir"] = data_dir
-        given.setdefault("data_dir", Path("data"))
+        given |= {name: value for name, value in (("data_dir", data_dir), ("host", host)) if value is not None}
         given["data_dir"] = given["data_dir"].absolute()
         return cls(**given)
 
@@ -51,18 +68,42 @@ class Settings:
     def models(self) -> Path:
         return self.data_dir / "models"
 
+    @property
+    def database(self) -> Path:
+        return self.data_dir / "streamsvm.sqlite"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the service."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
     def create_directories(self) -> None:
         """Make what is missing below data_dir."""
         for directory in (self.datasets, self.jobs, self.models):
             directory.mkdir(parents=True, exist_ok=True)
 
 
-_KINDS = {
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+_KINDS: dict[str, Callable[[str], Any]] = {
     "data_dir": Path,
     "cache_dir": Path,
+    "host": str,
+    "allowed_hosts": _names,
     "max_upload_bytes": int,
     "max_predict_bytes": int,
+    "max_json_bytes": int,
     "max_features": int,
+    "max_queued_jobs": int,
+    "max_connections": int,
+    "header_seconds": float,
+    "body_seconds": float,
+    "shutdown_seconds": int,
     "max_attempts": int,
     "stall_seconds": float,
 }

@@ -5,6 +5,7 @@ Progress is not kept here: a durable write costs too much for that.
 
 import json
 import sqlite3
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -99,11 +100,14 @@ class Store:
 
     # jobs
 
-    def add_job(self, dataset_id: str, spec: dict[str, Any]) -> str:
-        """Queue a job on a dataset that is there, or is being read in; returns its id."""
+    def add_job(self, dataset_id: str, spec: dict[str, Any], max_queued: int = sys.maxsize) -> str:
+        """Queue a job on a dataset that is there, or is being read in; returns its id. Raises `queue_full`."""
         job_id = new_id("job")
         first = json.dumps([{"state": "queued", "at": now()}])
         with self._database.write() as connection:
+            queued = connection.execute("SELECT count(*) FROM jobs WHERE state = 'queued'").fetchone()[0]
+            if queued >= max_queued:
+                raise ServiceError("queue_full", f"{queued} jobs are waiting", "Wait for some to end.")
             added = connection.execute(
                 "INSERT INTO jobs (id, dataset_id, spec, state, created_at, transitions) "
                 "SELECT ?, id, ?, 'queued', ?, ? FROM datasets WHERE id = ?",
@@ -208,6 +212,10 @@ class Store:
         with self._database.write() as connection:
             if not connection.execute("DELETE FROM models WHERE id = ?", (model_id,)).rowcount:
                 raise ServiceError("unknown_model", "there is no such model")
+
+    def count_by_state(self, table: str) -> dict[str, int]:
+        """How many datasets, or jobs, are in each state."""
+        return {row["state"]: row["n"] for row in self._all(f"SELECT state, count(*) AS n FROM {table} GROUP BY state")}
 
     def _one(self, query: str, key: str, kind: str) -> dict[str, Any]:
         rows = self._all(query, key)

@@ -19,6 +19,7 @@ from service.errors import ServiceError
 from service.following import FollowPlan, plan_following
 from service.jobs import JobSpec
 from service.lock import lock
+from service.logs import JobLog, log_as_json
 from service.models import publish_model
 from service.problem import JobPlan, plan_job
 from service.progress import last_passes, progress
@@ -51,7 +52,7 @@ class Worker:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._lock = lock(settings.data_dir, "worker")
-        self._store = Store(settings.data_dir / "streamsvm.sqlite")
+        self._store = Store(settings.database)
         self._prefix = f"streamsvm-{_installation(settings.data_dir)}-"
         self._active: _Active | None = None
         self._recover()
@@ -83,7 +84,7 @@ class Worker:
             if directory.name not in recorded:
                 shutil.rmtree(directory, ignore_errors=True)
         for record in self._store.jobs("running"):
-            _log.warning("job %s: its worker died, attempt %s", record["id"], record["attempt"])
+            JobLog(_log, record["id"]).warning("its worker died, attempt %s", record["attempt"])
             self._retry(record, ServiceError("worker_died", "the worker ended while the job ran"))
 
     def _begin(self, record: dict[str, Any], now: float) -> None:
@@ -108,7 +109,7 @@ class Worker:
             self._fail(record, _describe(error))
             return
         self._active = _Active(record, plan, run, now)
-        _log.info("job %s: attempt %s started", job_id, record["attempt"])
+        JobLog(_log, job_id).info("attempt %s started", record["attempt"])
 
     def _plan(self, record: dict[str, Any]) -> JobPlan | FollowPlan:
         """What is to be run, as far as the dataset is known. Raises ServiceError if it does not suit, or is gone."""
@@ -143,7 +144,7 @@ class Worker:
         try:
             finished = active.run.poll()
         except ServiceError as error:
-            _log.warning("job %s: %s", active.record["id"], error.message)
+            JobLog(_log, active.record["id"]).warning(error.message)
             self._drop_run(active)
             self._retry(active.record, error)
             return
@@ -169,12 +170,12 @@ class Worker:
         if state == "cancelled":
             shutil.rmtree(self._settings.models / model_id)
         self._drop_run(active)
-        _log.info("job %s: %s, %s", record["id"], state, result["stop_reason"])
+        JobLog(_log, record["id"]).info("%s, %s", state, result["stop_reason"])
 
     def _cancel(self, active: _Active) -> None:
         self._drop_run(active)
         self._store.finish_job(active.record["id"], "cancelled")
-        _log.info("job %s: cancelled", active.record["id"])
+        JobLog(_log, active.record["id"]).info("cancelled")
 
     def _drop_run(self, active: _Active) -> None:
         active.run.kill()
@@ -191,7 +192,7 @@ class Worker:
     def _fail(self, record: dict[str, Any], failure: dict[str, Any]) -> None:
         tail = log_tail(self._settings.jobs / record["id"] / "log")
         self._store.finish_job(record["id"], "failed", failure={**failure, "log_tail": tail})
-        _log.error("job %s failed: %s", record["id"], failure["message"])
+        JobLog(_log, record["id"]).error("failed: %s", failure["message"])
 
 
 def _describe(error: Exception) -> dict[str, Any]:
@@ -210,7 +211,7 @@ def _installation(data_dir: Path) -> str:
 def main(data_dir: Path) -> int:
     """Body of the process. SIGTERM and SIGINT end it; the running job goes back to the queue."""
     die_with_parent()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    log_as_json()
     settings = Settings.from_environment(data_dir)
     settings.create_directories()
     stopping = []

@@ -1,10 +1,11 @@
 """The commands, by name. A module has `add_arguments(parser)` and `run(options)`, which returns the exit code."""
 
-from service.commands import predict, serve, train, worker
+from service.commands import predict, serve, token, train, worker
 
 COMMANDS = {
     "serve": serve,
     "worker": worker,
     "train": train,
     "predict": predict,
+    "token": token,
 }

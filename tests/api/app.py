@@ -9,8 +9,10 @@ import numpy as np
 from fastapi import FastAPI
 
 from api.app import create_app
+from service.database import Database
 from service.settings import Settings
 from service.store import Store
+from service.tokens import Tokens
 from storage.model_file import Model, write_model
 from tests.contracts.problems import make_dataset, random_problem
 
@@ -28,7 +30,7 @@ class Client:
 
     async def _send(self, method: str, url: str, arguments: dict[str, Any]) -> httpx.Response:
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             return await client.request(method, url, **arguments)
 
 
@@ -39,7 +41,8 @@ class Service:
         self.settings = Settings(data_dir, data_dir, **settings)
         self.app = create_app(self.settings)
         self.request = Client(self.app)
-        self.store = Store(data_dir / "streamsvm.sqlite")
+        self.store = Store(self.settings.database)
+        self.tokens = Tokens(Database(self.settings.database))
 
     def add_dataset(self, name: str, X: Any = None, y: Any = None) -> str:
         """A dataset as an upload would have made it."""

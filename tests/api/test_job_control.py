@@ -126,7 +126,7 @@ def test_a_long_poll_answers_when_the_state_changes_and_not_before(service):
 
     async def both() -> tuple[dict, bool]:
         transport = httpx.ASGITransport(service.app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             polls = [asyncio.create_task(client.get(f"/v1/jobs/{job}?wait_seconds=30&after={seq}")) for _ in range(50)]
             await asyncio.sleep(0.3)
             early = any(poll.done() for poll in polls)

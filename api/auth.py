@@ -1,0 +1,99 @@
+"""Who may do what: a token in the Authorization header or, for the pages, in a cookie.
+
+A browser sends cookies, and reaches loopback addresses, for any site its user looks at. So the cookie is
+SameSite=Strict and unseen by scripts, and a request without an Authorization header that changes something must come
+from our own pages.
+"""
+
+import time
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import Depends, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.security import HTTPBearer
+
+from api.scopes import OPEN, SCOPES
+from service.errors import ServiceError
+from service.tokens import Tokens, allows, hash_of
+
+COOKIE = "streamsvm_token"
+_TABLE_SECONDS = 1.0
+_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+
+
+class Access:
+    """The scopes of tokens, as they were at most a second ago."""
+
+    def __init__(self, tokens: Tokens, required: bool) -> None:
+        self._tokens = tokens
+        self._required = required
+        self._table: dict[str, str] = {}
+        self._expires = 0.0
+
+    async def scope_of(self, token: str) -> str | None:
+        """None: it is no token."""
+        await self._refresh()
+        return self._table.get(hash_of(token))
+
+    async def is_open(self) -> bool:
+        """Whether there are no tokens and none is needed, as only this machine can reach the service."""
+        await self._refresh()
+        return not self._table and not self._required
+
+    async def _refresh(self) -> None:
+        if time.monotonic() >= self._expires:
+            self._table = await run_in_threadpool(self._tokens.scopes)
+            self._expires = time.monotonic() + _TABLE_SECONDS
+
+
+_IN_DOCUMENT = Depends(HTTPBearer(scheme_name="token", description="streamsvm token new", auto_error=False))
+
+
+async def require_scope(request: Request, _: Annotated[object, _IN_DOCUMENT] = None) -> None:
+    """Dependency of every route: refuses with `token_missing`, `token_invalid`, `scope_missing` or `cross_site`."""
+    route = request.scope["route"]
+    operation = route.operation_id or route.name
+    if operation in OPEN:
+        return
+    found = await _scope(request)
+    # A route that nobody gave a scope is for the owner.
+    needed = SCOPES.get(operation, "admin")
+    if not allows(found, needed):
+        raise ServiceError("scope_missing", f"the token's scope is {found}, this needs {needed}")
+
+
+async def _scope(request: Request) -> str:
+    """The scope of whoever asks."""
+    access: Access = request.app.state.access
+    header = request.headers.get("authorization")
+    if header is not None:
+        scheme, _, token = header.partition(" ")
+        scope = await access.scope_of(token.strip()) if scheme.lower() == "bearer" else None
+        if scope is None:
+            raise ServiceError("token_invalid", "this is no valid token", "Send Authorization: Bearer TOKEN.")
+        return scope
+    cookie = request.cookies.get(COOKIE)
+    scope = await access.scope_of(cookie) if cookie else None
+    refuse_other_sites(request, must_show=scope is not None)
+    if scope is None and not await access.is_open():
+        raise ServiceError("token_missing", "this needs a token", "Send Authorization: Bearer TOKEN.")
+    return scope or "admin"
+
+
+def refuse_other_sites(request: Request, must_show: bool) -> None:
+    """Raise `cross_site` for a change that another site's page asks for.
+
+    must_show: also if the request does not show where it comes from. Browsers show it; programs need not.
+    """
+    if request.method in _SAFE_METHODS:
+        return
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site is not None:
+        is_own = site in ("same-origin", "none")
+    elif origin is not None:
+        is_own = urlsplit(origin).netloc == request.headers.get("host")
+    else:
+        is_own = not must_show
+    if not is_own:
+        raise ServiceError("cross_site", "a page of another site asks for this", "Send a token as Authorization.")

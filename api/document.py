@@ -1,0 +1,23 @@
+"""The OpenAPI document: python -m api.document > api/openapi.json (make openapi)."""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from api.app import create_app
+from service.settings import Settings
+
+DOCUMENT = Path(__file__).with_name("openapi.json")
+
+
+def document() -> dict[str, Any]:
+    """What /openapi.json answers."""
+    with tempfile.TemporaryDirectory() as directory:
+        return create_app(Settings(Path(directory))).openapi()
+
+
+if __name__ == "__main__":
+    json.dump(document(), sys.stdout, indent=1)
+    print()

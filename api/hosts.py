@@ -1,0 +1,31 @@
+"""Requests for other hosts are refused: a page may give its own name our address (DNS rebinding)."""
+
+from collections.abc import Iterable
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from api.errors import problem
+
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+
+
+class HostCheck:
+    """Passes requests on whose Host is a loopback name or one of `allowed`, whatever the port; 421 for others."""
+
+    def __init__(self, app: ASGIApp, allowed: Iterable[str]) -> None:
+        self._app = app
+        self._allowed = {name.lower() for name in (*_LOOPBACK, *allowed)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and host_name(Headers(scope=scope).get("host", "")) not in self._allowed:
+            answer = problem("host_not_allowed", "the service has another name", "Set STREAMSVM_ALLOWED_HOSTS.")
+            await answer(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+def host_name(host: str) -> str:
+    """A Host header without the port, in lower case."""
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdecimal() else host).lower()

@@ -1,0 +1,31 @@
+"""/v1/info: what this service is, can do, and how much it takes."""
+
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from api.context import Context
+from reader.parsers import READERS
+from service.exports import MODEL_FORMATS
+from service.jobs import JobSpec
+from trainer.solvers import SOLVERS
+
+router = APIRouter(prefix="/v1", tags=["service"])
+
+_DEADLINES = ("header_seconds", "body_seconds")
+
+
+@router.get("/info", operation_id="getInfo")
+async def get_info(context: Context, request: Request) -> dict[str, Any]:
+    """Version, limits, features, solvers and formats."""
+    settings = asdict(context.settings)
+    return {
+        "version": version("streamsvm"),
+        "limits": {name: settings[name] for name in settings if name.startswith("max_") or name in _DEADLINES},
+        "features": {"tokens": not await request.app.state.access.is_open()},
+        "solvers": list(SOLVERS),
+        "losses": list(JobSpec.model_json_schema()["properties"]["loss"]["enum"]),
+        "formats": {"datasets": list(READERS), "models": list(MODEL_FORMATS)},
+    }

@@ -1,0 +1,74 @@
+"""/login: the token of a person who uses the pages goes into a cookie."""
+
+import html
+from typing import Annotated
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from api.auth import COOKIE, refuse_other_sites
+from api.body import stream
+
+router = APIRouter(include_in_schema=False)
+
+_MOST_BYTES = 4096
+_SECURITY = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'",
+    "Cache-Control": "no-store",
+}
+_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>StreamSVM: log in</title>
+<style>:root {{ color-scheme: light dark; font-family: system-ui, sans-serif }}
+form {{ max-width: 24rem; margin: 20vh auto; padding: 1rem }} input, button {{ font: inherit; width: 100%;
+box-sizing: border-box; margin: .5rem 0; padding: .5rem }}</style>
+<form method="post" action="/login"><h1>StreamSVM</h1><p role="alert">{message}</p>
+<label>Token <input type="password" name="token" required autofocus autocomplete="current-password"></label>
+<input type="hidden" name="next" value="{next}"><button>Log in</button></form></html>"""
+
+Next = Annotated[str, Query(alias="next", max_length=2000)]
+
+
+async def own_pages_only(request: Request) -> None:
+    """Another site must not log its visitors in here, or out."""
+    refuse_other_sites(request, must_show=True)
+
+
+@router.get("/login", operation_id="showLogin")
+def show_login(target: Next = "/") -> HTMLResponse:
+    """The form."""
+    return _page("", target)
+
+
+@router.post("/login", operation_id="login", dependencies=[Depends(own_pages_only)], response_model=None)
+async def login(request: Request) -> HTMLResponse | RedirectResponse:
+    """Keep a valid token in a cookie and go where the person wanted to."""
+    text = b"".join([chunk async for chunk in stream(request, _MOST_BYTES)]).decode(errors="replace")
+    form = parse_qs(text)
+    token, target = form.get("token", [""])[0].strip(), form.get("next", ["/"])[0]
+    if await request.app.state.access.scope_of(token) is None:
+        return _page("This is no valid token.", target, 401)
+    answer = RedirectResponse(_local(target), 303)
+    is_https = request.url.scheme == "https"
+    answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=is_https)
+    return answer
+
+
+@router.post("/logout", operation_id="logout", dependencies=[Depends(own_pages_only)])
+def logout() -> RedirectResponse:
+    """Forget the cookie."""
+    answer = RedirectResponse("/login", 303)
+    answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    return answer
+
+
+def _page(message: str, target: str, status: int = 200) -> HTMLResponse:
+    text = _PAGE.format(message=html.escape(message), next=html.escape(_local(target)))
+    return HTMLResponse(text, status, headers=_SECURITY)
+
+
+def _local(target: str) -> str:
+    """The path of ours that a person wanted; never another site."""
+    return target if target.startswith("/") and not target.startswith(("//", "/\\")) else "/"

@@ -1,0 +1,115 @@
+"""/metrics for Prometheus: requests are counted here; records and control pages are asked at every scrape."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Summary, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from service.jobs import TRANSITIONS
+from service.settings import Settings
+from service.store import Store
+from service.views import job_view
+from storage.state import open_control
+
+router = APIRouter(tags=["service"])
+
+_METHODS = {"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS"}
+
+# Figures of a job's progress; what only grows is a counter.
+_GAUGES = {
+    "pass": "Pass being streamed",
+    "gap": "M+ - M- of the last finished pass",
+    "dual_objective": "Dual objective after the last finished pass",
+    "primal_bound": "Primal objective at the weights of the start of the last finished pass",
+    "relative_gap_bound": "Bound on the relative distance to the optimum",
+    "free_rows": "Rows with 0 < alpha < C",
+    "resident_rows": "Rows in the cache",
+    "resident_bytes": "Bytes of the rows in the cache",
+}
+_COUNTERS = {
+    "rows_streamed": "Rows read, over all passes",
+    "evicted_rows": "Rows that left the cache",
+    "read_bytes": "Bytes read from the blocks",
+    "updates": "Coordinate updates",
+}
+
+
+class Metrics:
+    """What the service says about itself; a registry of its own for each app."""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "streamsvm_http_requests", "Requests answered", ("method", "route", "status"), registry=self._registry
+        )
+        self._seconds = Summary(
+            "streamsvm_http_request_duration_seconds", "From head to end", ("method", "route"), registry=self._registry
+        )
+        self._registry.register(_Records(settings, store))
+
+    def observe(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        # Anyone may invent methods; each would be a series.
+        method = method if method in _METHODS else "other"
+        self._requests.labels(method, route, status).inc()
+        self._seconds.labels(method, route).observe(seconds)
+
+    def text(self) -> bytes:
+        """In Prometheus's text format."""
+        return generate_latest(self._registry)
+
+
+class _Records(Collector):
+    """Asks the store and the control pages at every scrape: jobs run in other processes."""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._settings = settings
+        self._store = store
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        for table, states in (("datasets", ("ingesting", "ready")), ("jobs", TRANSITIONS)):
+            family = GaugeMetricFamily(f"streamsvm_{table}", f"{table.capitalize()} on record", labels=("state",))
+            found = self._store.count_by_state(table)
+            for state in states:
+                family.add_metric((state,), found.get(state, 0))
+            yield family
+        yield from self._running()
+
+    def _running(self) -> Iterator[Metric]:
+        jobs = [job_view(self._settings, record) for record in self._store.jobs("running")]
+        progress = {job["id"]: job["progress"] for job in jobs if job["progress"]}
+        for kind, figures in ((GaugeMetricFamily, _GAUGES), (CounterMetricFamily, _COUNTERS)):
+            for name, text in figures.items():
+                yield _family(kind, name, text, {job_id: shown[name] for job_id, shown in progress.items()})
+        silence = {job_id: self._silence(job_id) for job_id in progress}
+        yield _family(GaugeMetricFamily, "silence_seconds", "Since reader or trainer last did something", silence)
+
+    def _silence(self, job_id: str) -> float | None:
+        """Seconds since the last heartbeat; None if the run has just ended or not begun."""
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            control = open_control(self._settings.jobs / job_id / "run")
+            last = max(control["reader_heartbeat"], control["trainer_heartbeat"])
+            return time.monotonic() - last if last else None
+        return None
+
+
+def _family(kind: Any, name: str, text: str, values: dict[str, float | None]) -> Metric:
+    family = kind(f"streamsvm_job_{name}", text, labels=("job",))
+    for job_id, value in values.items():
+        if value is not None:
+            family.add_metric((job_id,), value)
+    return family
+
+
+@router.get("/metrics", operation_id="getMetrics", response_class=Response)
+def get_metrics(request: Request) -> Response:
+    """Prometheus's text format."""
+    return Response(request.app.state.metrics.text(), media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,74 @@
+"""Around every request: an id, a line in the log, a count, and an answer even to a bug."""
+
+import logging
+import time
+from collections.abc import Callable
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.errors import problem
+from service.ids import new_id
+from service.logs import request_id
+
+# What the log and the metrics call the status of a request whose client went away before the answer.
+GONE = 499
+_log = logging.getLogger("streamsvm.api")
+
+# method, path of the route as documented (empty: none matched), status, seconds
+Observer = Callable[[str, str, int, float], None]
+
+
+class Requests:
+    """Outermost of the middleware: every answer there is passes through it."""
+
+    def __init__(self, app: ASGIApp, observe: Observer) -> None:
+        self._app = app
+        self._observe = observe
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id.set(new_id("req"))
+        answer = _Answer(send)
+        began = time.monotonic()
+        try:
+            await self._answered(scope, receive, answer)
+        finally:
+            self._record(scope, answer.status, time.monotonic() - began)
+
+    async def _answered(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
+        try:
+            await self._app(scope, receive, answer)
+        except ClientDisconnect:
+            pass
+        except Exception:
+            if answer.status != GONE:
+                raise  # half an answer: the server closes the connection
+            _log.exception("a bug")
+            bug = problem("internal", "something went wrong in the service", "Its log says more.")
+            await bug(scope, receive, answer)
+
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+        method, route = scope["method"], getattr(scope.get("route"), "path_format", "")
+        self._observe(method, route, status, seconds)
+        fields = {"method": method, "path": scope["path"], "status": status, "seconds": round(seconds, 6)}
+        _log.info("request", extra={"fields": fields})
+
+
+class _Answer:
+    """Passes an answer on, with the headers every answer has; `status` is GONE until it begins."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = GONE
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            headers["X-Request-Id"] = request_id.get()
+            headers["X-Content-Type-Options"] = "nosniff"
+        await self._send(message)

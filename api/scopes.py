@@ -1,0 +1,31 @@
+"""The scope each route asks for, by its operationId: what a token must at least have."""
+
+SCOPES: dict[str, str] = {
+    # datasets
+    "listDatasets": "read",
+    "getDataset": "read",
+    "putDataset": "submit",
+    "deleteDataset": "admin",
+    # jobs
+    "listJobs": "read",
+    "getJob": "read",
+    "getJobHistory": "read",
+    "watchJob": "read",
+    "estimateJob": "read",
+    "submitJob": "submit",
+    "stopJob": "submit",
+    "cancelJob": "submit",
+    "deleteJob": "admin",
+    # models
+    "listModels": "read",
+    "getModel": "read",
+    "downloadModel": "read",
+    "predict": "read",
+    "deleteModel": "admin",
+    # service
+    "getInfo": "read",
+    "getMetrics": "read",
+}
+
+# Routes anyone may use: the way in.
+OPEN = {"showLogin", "login", "logout"}

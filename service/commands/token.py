@@ -1,0 +1,35 @@
+"""Make, list and revoke the tokens that let others use the service."""
+
+import argparse
+from pathlib import Path
+
+from service.database import Database
+from service.settings import Settings
+from service.tokens import SCOPES, Tokens
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `streamsvm token`."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    new = actions.add_parser("new", help="print a new token; it is not shown again")
+    new.add_argument("--scope", choices=SCOPES, default="submit", help="each allows the ones before (default: submit)")
+    revoke = actions.add_parser("revoke", help="make a token worthless")
+    for action in (new, revoke):
+        action.add_argument("name", help="what it is for, such as the user's name")
+    for action in (new, revoke, actions.add_parser("ls", help="list the tokens")):
+        action.add_argument("--data-dir", type=Path, help="of the service (default: ./data)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Change or show the tokens of a data directory, whether a service runs on it or not."""
+    settings = Settings.from_environment(options.data_dir)
+    settings.create_directories()
+    tokens = Tokens(Database(settings.database))
+    if options.action == "new":
+        print(tokens.new(options.name, options.scope))
+    elif options.action == "revoke":
+        tokens.revoke(options.name)
+    else:
+        for token in tokens.list():
+            print(f"{token['name']:20} {token['scope']:8} {token['created_at']}")
+    return 0

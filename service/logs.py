@@ -1,0 +1,46 @@
+"""Logs for machines: a line of JSON a message, with the request or the job it is about."""
+
+import json
+import logging
+from collections.abc import MutableMapping
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any
+
+# Of the request that is being answered; empty outside of one.
+request_id: ContextVar[str] = ContextVar("request_id", default="")
+
+
+class JsonLines(logging.Formatter):
+    """at, level, logger, message; request_id within a request; `fields` of the message; traceback of an exception."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if request_id.get():
+            line["request_id"] = request_id.get()
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+class JobLog(logging.LoggerAdapter):
+    """A logger whose messages say which job they are about."""
+
+    def __init__(self, logger: logging.Logger, job_id: str) -> None:
+        super().__init__(logger, {"job_id": job_id})
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        return msg, {**kwargs, "extra": {"fields": self.extra}}
+
+
+def log_as_json() -> None:
+    """All messages of this process go to standard error as lines of JSON."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])

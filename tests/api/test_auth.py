@@ -1,0 +1,190 @@
+"""Tokens and scopes: every route is closed to those who may not use it, and no other site's page gets in."""
+
+import httpx
+import pytest
+from fastapi.routing import iter_route_contexts
+
+from api import auth
+from api.scopes import OPEN, SCOPES
+from service.tokens import allows
+from tests.api.app import Service, check_problem
+
+VALUES = {"name": "nosuch", "job_id": "job_0", "model_id": "mdl_0"}
+CHANGE = ("DELETE", "/v1/datasets/nosuch")
+NOT_LET_IN = (401, 403)
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory):
+    """A service that others can reach, with a token of each scope in `closed.token`."""
+    service = Service(tmp_path_factory.mktemp("closed"), host="0.0.0.0")
+    service.token = {scope: service.tokens.new(scope, scope) for scope in ("read", "submit", "admin")}
+    return service
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def cookie(token: str) -> dict[str, str]:
+    return {"Cookie": f"{auth.COOKIE}={token}"}
+
+
+def everything(app) -> list[tuple[str, str, str]]:
+    """(operationId, method, url) of every route but the document's."""
+    found = []
+    for route in iter_route_contexts(app.routes[1:]):
+        values = {name: VALUES.get(name, "0") for name in route.param_convertors}
+        url = route.path_format.format(**values)
+        found += [(route.operation_id, method, url) for method in route.methods]
+    return found
+
+
+def test_every_route_lets_in_whom_it_should(closed):
+    routes = everything(closed.app)
+    assert len(routes) > 12
+    for operation, method, url in routes:
+        needed = None if operation in OPEN else SCOPES[operation]
+        answers = {
+            "nobody": closed.request(method, url),
+            "wrong": closed.request(method, url, headers=bearer("ssvm_wrong")),
+            **{scope: closed.request(method, url, headers=bearer(closed.token[scope])) for scope in closed.token},
+        }
+        for who, answer in answers.items():
+            if needed is None:
+                assert answer.status_code != 401, (operation, who)
+            elif who in ("nobody", "wrong"):
+                check_problem(answer, "token_missing" if who == "nobody" else "token_invalid", 401)
+                assert answer.headers["www-authenticate"].startswith("Bearer")
+            elif allows(who, needed):
+                assert answer.status_code not in NOT_LET_IN, (operation, who)
+            else:
+                check_problem(answer, "scope_missing", 403)
+
+
+def test_the_body_of_someone_not_let_in_is_not_read(closed):
+    async def unreadable():
+        raise AssertionError("the body was read")
+        yield
+
+    check_problem(closed.request("PUT", "/v1/datasets/d", content=unreadable()), "token_missing", 401)
+    check_problem(closed.request("POST", "/v1/jobs", content=unreadable()), "token_missing", 401)
+
+
+@pytest.mark.parametrize(
+    "header", ["", "Bearer", "Bearer ", "Basic {}", "{}", "Bearer {} x", "Bearer x{}", "Bearer \u00e4"]
+)
+def test_what_is_no_token(closed, header):
+    value = header.format(closed.token["admin"]).encode("latin-1")
+    check_problem(closed.request("GET", "/v1/jobs", headers={"Authorization": value}), "token_invalid", 401)
+
+
+def test_the_scheme_is_of_any_case(closed):
+    headers = {"Authorization": f"bearer {closed.token['read']}"}
+    assert closed.request("GET", "/v1/jobs", headers=headers).status_code == 200
+
+
+def test_without_tokens_this_machine_may_do_everything_and_with_one_nobody_else(service, monkeypatch):
+    assert service.request("GET", "/v1/jobs").status_code == 200
+    check_problem(service.request("GET", "/v1/jobs", headers=bearer("ssvm_x")), "token_invalid", 401)
+    monkeypatch.setattr(auth, "_TABLE_SECONDS", 0.0)
+    service.app.state.access = auth.Access(service.tokens, required=False)
+    token = service.tokens.new("me", "read")
+    check_problem(service.request("GET", "/v1/jobs"), "token_missing", 401)
+    assert service.request("GET", "/v1/jobs", headers=bearer(token)).status_code == 200
+    service.tokens.revoke("me")
+    check_problem(service.request("GET", "/v1/jobs", headers=bearer(token)), "token_invalid", 401)
+
+
+def test_revoking_the_last_token_opens_nothing_to_others(tmp_path):
+    service = Service(tmp_path, host="0.0.0.0")
+    check_problem(service.request("GET", "/v1/jobs"), "token_missing", 401)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://localhost:1"},
+        {"Sec-Fetch-Site": "cross-site", "Origin": "http://localhost"},
+    ],
+    ids=str,
+)
+def test_a_page_of_another_site_changes_nothing(service, closed, headers):
+    check_problem(service.request(*CHANGE, headers=headers), "cross_site", 403)
+    sent = headers | cookie(closed.token["admin"])
+    check_problem(closed.request(*CHANGE, headers=sent), "cross_site", 403)
+    # Nor can it make a browser send a token as Authorization: one that does is a program.
+    sent = headers | bearer(closed.token["admin"])
+    check_problem(closed.request(*CHANGE, headers=sent), "unknown_dataset", 404)
+
+
+@pytest.mark.parametrize("headers", [{"Sec-Fetch-Site": "same-origin"}, {"Origin": "http://localhost"}], ids=str)
+def test_our_own_pages_act_with_the_cookie(closed, headers):
+    sent = headers | cookie(closed.token["admin"])
+    check_problem(closed.request(*CHANGE, headers=sent), "unknown_dataset", 404)
+    sent = headers | cookie(closed.token["read"])
+    check_problem(closed.request(*CHANGE, headers=sent), "scope_missing", 403)
+
+
+def test_the_cookie_alone_reads_but_changes_nothing(closed):
+    headers = cookie(closed.token["admin"])
+    assert closed.request("GET", "/v1/jobs", headers=headers).status_code == 200
+    check_problem(closed.request(*CHANGE, headers=headers), "cross_site", 403)
+    check_problem(closed.request("GET", "/v1/jobs", headers=cookie("ssvm_old")), "token_missing", 401)
+
+
+def test_a_browser_without_a_token_is_sent_to_the_form(closed):
+    answer = closed.request("GET", "/v1/jobs", headers={"Accept": "text/html,*/*"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/login?next=%2Fv1%2Fjobs")
+    page = closed.request("GET", answer.headers["location"])
+    assert page.status_code == 200 and 'name="next" value="/v1/jobs"' in page.text
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
+def log_in(closed, token: str, target: str = "/", **headers: str) -> httpx.Response:
+    headers = {"Sec-Fetch-Site": "same-origin"} | headers
+    return closed.request("POST", "/login", data={"token": token, "next": target}, headers=headers)
+
+
+def test_the_form_keeps_the_token_in_a_cookie_no_script_and_no_other_site_sees(closed):
+    answer = log_in(closed, closed.token["read"], "/v1/jobs")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/v1/jobs")
+    kept, *marks = answer.headers["set-cookie"].split("; ")
+    assert kept == f"{auth.COOKIE}={closed.token['read']}"
+    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(marks)
+    assert closed.request("GET", "/v1/jobs", headers={"Cookie": kept}).status_code == 200
+    left = closed.request("POST", "/logout", headers={"Sec-Fetch-Site": "same-origin"})
+    assert left.status_code == 303 and "Max-Age=0" in left.headers["set-cookie"]
+
+
+def test_a_wrong_token_in_the_form(closed):
+    answer = log_in(closed, '"><script>', '"><script>')
+    assert answer.status_code == 401 and "set-cookie" not in answer.headers
+    assert "<script>" not in answer.text
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_no_other_site_logs_anyone_in_or_out(closed, site):
+    answer = log_in(closed, closed.token["read"], **{"Sec-Fetch-Site": site})
+    check_problem(answer, "cross_site", 403)
+    check_problem(closed.request("POST", "/logout", headers={"Sec-Fetch-Site": site}), "cross_site", 403)
+    check_problem(closed.request("POST", "/logout"), "cross_site", 403)
+
+
+@pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example", "/\\evil.example", "", "javascript:x"])
+def test_the_form_leads_to_our_own_pages_only(closed, target):
+    assert log_in(closed, closed.token["read"], target).headers["location"] == "/"
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff=\xff&token", b"token=" + b"x" * 4090, b"&".join([b"a=b"] * 900)])
+def test_a_form_that_is_none(closed, body):
+    assert closed.request("POST", "/login", content=body, headers={"Sec-Fetch-Site": "none"}).status_code == 401
+
+
+def test_a_form_too_large(closed):
+    sent = {"Sec-Fetch-Site": "none"}
+    check_problem(closed.request("POST", "/login", content=b"x" * 4097, headers=sent), "body_too_large", 413)
