@@ -19,6 +19,11 @@ class Event:
 def news(transitions: list[dict[str, Any]], passes: list[dict[str, Any]], after: int) -> list[Event]:
     """Changes of state, and passes of the attempt begun last, that are numbered beyond `after`, in order."""
     begun = max((k for k, step in enumerate(transitions, start=1) if step["state"] == "running"), default=0)
-    states = [Event("state", json.dumps(step), sequence_number(k, 0)) for k, step in enumerate(transitions, start=1)]
-    finished = [Event("pass", json.dumps(record), sequence_number(begun, record["pass"])) for record in passes]
+    states = [Event("state", to_json(step), sequence_number(k, 0)) for k, step in enumerate(transitions, start=1)]
+    finished = [Event("pass", to_json(record), sequence_number(begun, record["pass"])) for record in passes]
     return [event for event in (*states[:begun], *finished, *states[begun:]) if (event.number or 0) > after]
+
+
+def to_json(value: Any) -> str:
+    """Without blanks, as all other answers are."""
+    return json.dumps(value, separators=(",", ":"))

@@ -1,14 +1,13 @@
 """Jobs as they change, for many who watch at once: a job is looked at ten times a second, however many ask."""
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from service.events import Event, news
+from service.events import Event, news, to_json
 from service.jobs import TRANSITIONS
 from service.settings import Settings
 from service.store import Store
@@ -76,7 +75,7 @@ class JobFeed:
                 yield Event("end", look.text)
                 return
             if look.view["progress"]:
-                yield Event("progress", json.dumps({"phase": look.view["phase"], **look.view["progress"]}))
+                yield Event("progress", to_json({"phase": look.view["phase"], **look.view["progress"]}))
             await asyncio.sleep(_PROGRESS_SECONDS)
 
     def _news(self, look: _Look, after: int) -> list[Event]:
@@ -99,7 +98,7 @@ class JobFeed:
     def _read(self, job_id: str) -> _Look:
         change, at = self._store.change(), time.monotonic()
         view = job_view(self._settings, self._store.job(job_id))
-        look = _Look(change, at, view, json.dumps(view), recent_history(self._settings, job_id))
+        look = _Look(change, at, view, to_json(view), recent_history(self._settings, job_id))
         if len(self._looks) >= _MOST_KEPT:
             self._looks.clear()
         self._looks[job_id] = look

@@ -160,6 +160,11 @@ def test_a_change_is_seen_at_once(service):
         service.store.requeue_job(job)
 
 
+def test_answers_have_no_blanks_for_those_who_grep(service, ended):
+    for path in ("", "/history", "/events"):
+        assert '": ' not in service.request("GET", f"/v1/jobs/{ended}{path}").text
+
+
 def test_an_estimate_runs_nothing(service):
     answer = service.request("POST", "/v1/jobs/estimate", json={"dataset": "data", "memory_bytes": 1 << 30})
     assert answer.status_code == 200 and answer.json()["memory"]["total_bytes"] == 1 << 30
