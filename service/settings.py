@@ -18,7 +18,7 @@ class Settings:
     max_upload_bytes   of a dataset's body as sent, and of its text once decompressed
     max_predict_bytes  of a body of rows to be predicted, as sent, and of its text once decompressed
     max_json_bytes     of a body of JSON
-    max_features       largest feature number a dataset may have
+    max_features       feature numbers of a dataset are below it
     max_queued_jobs    jobs that wait at a time
     max_connections    open at a time; beyond, those that have sent no request yet are closed first
     header_seconds     in which a client must have sent the head of a request

@@ -1,0 +1,75 @@
+"""/v1/info, and that every limit it shows is one."""
+
+import json
+from importlib.metadata import version
+
+import pytest
+
+from service.exports import MODEL_FORMATS
+from tests.api.app import Service, check_problem, some_model
+
+ROWS = b"1 1:1\n-1 2:1\n"
+
+
+def test_the_service_says_what_it_is(filled):
+    shown = filled.request("GET", "/v1/info").json()
+    assert shown["version"] == version("streamsvm")
+    assert "streamsvm" in shown["solvers"] and "hinge" in shown["losses"]
+    assert "libsvm" in shown["formats"]["datasets"] and set(shown["formats"]["models"]) == set(MODEL_FORMATS)
+    assert shown["features"]["tokens"] is False
+    assert shown["limits"]["max_json_bytes"] == filled.settings.max_json_bytes == 1 << 20
+    assert shown["limits"]["header_seconds"] == 10.0
+
+
+def put(service, size: int):
+    return service.request("PUT", f"/v1/datasets/d{size}", content=ROWS.ljust(size, b"\n"))
+
+
+def predict(service, size: int):
+    model = service.store.models()[0]["id"]
+    return service.request("POST", f"/v1/models/{model}/predict", content=ROWS.ljust(size, b"\n"))
+
+
+def submit(service, size: int):
+    return service.request("POST", "/v1/jobs", content=json.dumps({"dataset": "data"}).ljust(size).encode())
+
+
+def features(service, number: int):
+    """Numbered from 0."""
+    return service.request("PUT", f"/v1/datasets/d{number}", content=f"1 0:1\n-1 {number - 1}:1\n".encode())
+
+
+def jobs(service, number: int):
+    answers = [service.request("POST", "/v1/jobs", json={"dataset": "data"}) for _ in range(number)]
+    return answers[-1]
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "use", "code", "status"),
+    [
+        ("max_upload_bytes", 1000, put, "body_too_large", 413),
+        ("max_predict_bytes", 1000, predict, "body_too_large", 413),
+        ("max_json_bytes", 100, submit, "body_too_large", 413),
+        ("max_features", 7, features, "too_many_features", 422),
+        ("max_queued_jobs", 2, jobs, "queue_full", 429),
+    ],
+)
+def test_a_limit_may_be_reached_and_not_passed(tmp_path, limit, value, use, code, status):
+    service = Service(tmp_path, **{limit: value})
+    assert service.request("GET", "/v1/info").json()["limits"][limit] == value
+    service.add_model(service.add_dataset("data"), some_model())
+    assert use(service, value).status_code in (200, 201, 202)
+    answer = use(service, value + 1)
+    check_problem(answer, code, status)
+    assert ("retry-after" in answer.headers) == (code == "queue_full")
+
+
+def test_a_full_queue_takes_a_job_once_another_has_left(tmp_path):
+    service = Service(tmp_path, max_queued_jobs=1)
+    service.add_dataset("data")
+    assert jobs(service, 1).status_code == 202
+    answer = jobs(service, 1)
+    check_problem(answer, "queue_full", 429)
+    assert int(answer.headers["retry-after"]) > 0
+    service.store.claim_job()
+    assert jobs(service, 1).status_code == 202
