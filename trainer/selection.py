@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from storage.csr import Array
-from trainer.kernels.adaptive import adapt, share_visits
+from trainer.kernels.adaptive import adapt, sample_visits, share_visits
 from trainer.kernels.order import permutation
 
 
@@ -76,12 +76,29 @@ class Adaptive:
 
     def order(self, row_id: Array, rng: np.random.Generator) -> Array:
         visits = np.empty(len(row_id), np.int32)
-        share_visits(row_id, self._q, self._preference, self._credit, visits)
+        self._share(row_id, visits, rng)
         turns = np.repeat(np.arange(len(row_id), dtype=np.int32), visits)
         return turns[random_order(len(turns), rng)]
 
     def learn(self, row_id: Array, order: Array, gain: Array) -> None:
         adapt(order, row_id, gain, self._rows, self._preference, self._mean)
 
+    def _share(self, row_id: Array, visits: Array, _rng: np.random.Generator) -> None:
+        """Fill `visits` (n,) int32: how often each row is visited in this sweep."""
+        share_visits(row_id, self._q, self._preference, self._credit, visits)
+
+
+class Sampled(Adaptive):
+    """As many visits in every sweep as there are rows, shared out at random: algorithm 4 as printed."""
+
+    def begin_sweep(self, row_ids: Iterable[Array]) -> None:
+        super().begin_sweep(row_ids)
+        self._left = np.array([self._rows, self._rows / self._q])
+
+    def _share(self, row_id: Array, visits: Array, rng: np.random.Generator) -> None:
+        sample_visits(row_id, int(rng.integers(1, 1 << 32)), self._preference, self._left, visits)
+
 
 SELECTIONS: dict[str, Callable[[int], Selection]] = {"uniform": Uniform, "adaptive": Adaptive}
+# Of the solver `avsf`.
+SCHEDULES: dict[str, Callable[[int], Adaptive]] = {"accumulators": Adaptive, "paper": Sampled}

@@ -8,7 +8,7 @@ import numpy as np
 from reader import arrivals_kernel, residents_kernel, shuffle_kernel
 from storage import codec_kernel, csr, repack_kernel
 from tests.contracts.problems import random_problem
-from trainer.kernels.adaptive import adapt, share_visits
+from trainer.kernels.adaptive import adapt, sample_visits, share_visits
 from trainer.kernels.dual import visit_rows
 from trainer.kernels.order import next_random, permutation
 from trainer.kernels.paper import paper_visits
@@ -95,6 +95,10 @@ def compute() -> dict[str, bytes]:
             adapt(order, rows[0], gain, n_rows, preference, mean)
             share_visits(rows[0], 0.9, preference, credit, visits)
         found[f"visit_rows {loss}"] = b"".join(a.tobytes() for a in (alpha, weights, score, gain, np.array(results)))
+        left = np.array([n_rows, preference[rows[0]].sum(dtype=float)])
+        sample_visits(rows[0], 9, preference, left, visits)
+        found[f"sample_visits {loss}"] = visits.tobytes() + left.tobytes()
+        share_visits(rows[0], 0.9, preference, credit, visits)
         found[f"adapt {loss}"] = preference.tobytes() + mean.tobytes()
         found[f"share_visits {loss}"] = visits.tobytes() + credit.tobytes()
 

@@ -6,17 +6,18 @@ import numpy as np
 from numba import njit
 
 from storage.csr import Array
+from trainer.kernels.order import next_random
 
 # Source      Glasmachers, Dogan, "Accelerated coordinate descent with adaptive coordinate frequencies" (ACML 2013),
-#             and their algorithms 3 and 5 for linear SVMs; the schedule is the one with accumulators
+#             and their algorithms 3 to 5 for linear SVMs
 #
-# Each row i has a preference p_i, from 1 / 20 to 20, and a credit from 0 to 1: what it is still owed of a visit.
+# Each row i has a preference p_i, from 1 / 20 to 20. There are two schedules.
 
 LEAST, MOST = 1.0 / 20.0, 20.0
 ADAPTATION = 0.2  # "c" in the papers
 _STEEPEST = math.log(MOST / LEAST)
 
-# Visits of the rows of one segment in a sweep:
+# With accumulators a row has a credit from 0 to 1, what it is still owed of a visit. Its visits in a sweep:
 #
 #   t = credit_i + q p_i,  visits[position] = floor(t),  credit_i <- t - floor(t)
 #
@@ -31,6 +32,32 @@ def share_visits(row_id: Array, q: float, preference: Array, credit: Array, visi
         t = np.float64(credit[i]) + q * np.float64(preference[i])
         visits[position] = int(t)
         credit[i] = t - int(t)
+
+
+# As printed, in algorithm 4: as many visits a sweep as there are rows, each row its share of those that are left.
+#
+#   m = (visits left) p_i / (sum of the preferences of the rows to come)
+#   visits[position] = floor(m), or one more with a chance of m - floor(m)
+#
+# Inputs      row_id (n,) int32 of one segment; seed > 0
+# In place    left (2,) float64: visits left, sum of preferences to come; visits (n,) int32 by position
+
+_NONE_TO_COME = 1e-6
+
+
+@njit(cache=True)
+def sample_visits(row_id: Array, seed: int, preference: Array, left: Array, visits: Array) -> None:
+    state = seed
+    for position in range(row_id.shape[0]):
+        p = np.float64(preference[row_id[position]])
+        state = next_random(state)
+        if left[1] - p < _NONE_TO_COME:
+            visits[position] = int(left[0])
+        else:
+            m = left[0] * p / left[1]
+            visits[position] = int(m) + int(state < (m - int(m)) * 4294967296.0)
+        left[0] -= visits[position]
+        left[1] -= p
 
 
 # What the visits taught, one after the other. With Delta the gain of a visit to row i and r their running mean:
