@@ -1,11 +1,12 @@
 """/v1/datasets"""
 
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
 from api.body import stream
 from api.context import Context
+from api.input_options import InputQuery
 from service.views import dataset_view
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
@@ -24,11 +25,10 @@ async def put_dataset(
     context: Context,
     request: Request,
     name: str,
-    format: Literal["libsvm"] = "libsvm",
-    index_base: Literal["auto", "0", "1"] = "auto",
+    options: InputQuery,
 ) -> dict[str, Any]:
-    """Read the body in as it arrives: LIBSVM text, plain or compressed with gzip, bzip2, xz or zstd."""
-    upload = await context.datasets.begin_upload(name, format, index_base)
+    """Read the body in as it arrives: data in any format, plain or compressed with gzip, bzip2, xz or zstd."""
+    upload = await context.datasets.begin_upload(name, options)
     try:
         async for chunk in stream(request, context.settings.max_upload_bytes):
             if not await upload.feed(chunk):

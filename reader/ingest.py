@@ -16,29 +16,23 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
-import numpy as np
-
-from reader.decompress import decompressed
 from reader.errors import InputError
 from reader.limits import Limits
+from reader.options import InputOptions, add_input_options, input_options
 from reader.parsers import READERS
-from reader.parsers.libsvm import LibsvmParser
+from reader.reading import Reading
 from reader.shuffle import Shuffler
 from storage.child import die_with_parent
-from storage.csr import Rows
 from storage.dataset import Manifest, publish_dataset, staged_path
 from storage.feature_places import write_places
 
 _READ_BYTES = 1 << 20
-_MOST_LABELS = 10_000
-_COUNTERS = ("explicit_zeros", "empty_rows", "blank_lines", "comment_lines")
 
 
 def ingest(
     chunks: Iterable[bytes],
     final: Path,
-    format_: str = "libsvm",
-    index_base: str | int = "auto",
+    options: InputOptions | None = None,
     limits: Limits | None = None,
     seed: int = 0,
     threads: int | None = None,
@@ -49,15 +43,14 @@ def ingest(
     Its pieces can be followed while it grows, see storage.arriving. Raises InputError for a bad input, FileExistsError
     if there is such a dataset, or its staged directory: of an ingest that is running or was killed.
     """
-    limits = limits or Limits()
     if final.exists():
         raise FileExistsError(f"{final.name} exists")
+    threads = threads or len(os.sched_getaffinity(0))
     staged = staged_path(final)
     staged.mkdir(parents=True)
     try:
-        threads = threads or len(os.sched_getaffinity(0))
-        parser = READERS[format_](index_base, limits, threads)
-        manifest = _stage(_Counted(chunks), staged, parser, seed, threads)
+        reading = Reading(chunks, options or InputOptions(), limits or Limits(), threads, staged)
+        manifest = _stage(reading, staged, seed, threads)
         publish_dataset(staged, final, manifest)
         return manifest
     except BaseException:
@@ -65,65 +58,38 @@ def ingest(
         raise
 
 
-def _stage(chunks: "_Counted", staged: Path, parser: LibsvmParser, seed: int, threads: int) -> Manifest:
+def _stage(reading: Reading, staged: Path, seed: int, threads: int) -> Manifest:
     uid = uuid.uuid4().hex
-    labels = _LabelCounts()
-    longest = 0
     shuffler = Shuffler(staged, uid, seed, threads)
     try:
-        for rows in parser.parse_chunks(decompressed(chunks, parser.limits)):
-            labels.add(rows)
-            longest = max(longest, int(np.diff(rows.indptr).max()))
+        for rows in reading.rows():
             shuffler.add(rows)
+        n_features = reading.n_features
         blocks = shuffler.finish()
         places = shuffler.features.places
         checksum = 0 if places is None else write_places(staged, places)
     except BaseException:
         shuffler.abandon()
         raise
+    parser = reading.parser
     return Manifest(
         uid=uid,
         index_base=parser.index_base,
-        n_features=(parser.max_index + 1 - parser.index_base) if parser.max_index is not None else 0,
+        n_features=n_features,
         n_rows=parser.rows,
         nnz=parser.nnz,
-        labels=labels.counts,
-        longest_row=longest,
-        input_bytes=chunks.bytes,
-        counters={name: int(getattr(parser, name)) for name in _COUNTERS},
+        labels=reading.labels,
+        longest_row=reading.longest_row,
+        input_bytes=reading.bytes,
+        counters=parser.counters,
         blocks=blocks,
         renumbered=0 if places is None else len(places),
         places_checksum=checksum,
+        normalize=reading.options.normalize,
+        Qii_spread=reading.Qii,
+        rejected_rows=parser.rejected.rows,
+        rejected=tuple(fault.problem() for fault in parser.rejected.first),
     )
-
-
-class _Counted:
-    """Passes chunks through and adds up their bytes."""
-
-    def __init__(self, chunks: Iterable[bytes]) -> None:
-        self._chunks = chunks
-        self.bytes = 0
-
-    def __iter__(self) -> Iterator[bytes]:
-        for chunk in self._chunks:
-            self.bytes += len(chunk)
-            yield chunk
-
-
-class _LabelCounts:
-    """How often each label value occurs."""
-
-    def __init__(self) -> None:
-        self.counts: dict[float, int] = {}
-
-    def add(self, rows: Rows) -> None:
-        values, counts = np.unique(rows.label, return_counts=True)
-        for value, count in zip(values.tolist(), counts.tolist(), strict=True):
-            self.counts[value] = self.counts.get(value, 0) + count
-        if len(self.counts) > _MOST_LABELS:
-            raise InputError(
-                "too_many_labels", f"more than {_MOST_LABELS} different labels: this is not a classification data set"
-            )
 
 
 def read_chunks(file: IO[bytes]) -> Iterator[bytes]:
@@ -137,15 +103,13 @@ def main() -> int:
     die_with_parent()
     parser = argparse.ArgumentParser(prog="python -m reader.ingest", description=__doc__)
     parser.add_argument("directory", type=Path)
-    parser.add_argument("--format", choices=sorted(READERS), default="libsvm")
-    parser.add_argument("--index-base", choices=("auto", "0", "1"), default="auto")
     parser.add_argument("--max-features", type=int, default=Limits.max_features)
     parser.add_argument("--max-bytes", type=int, default=Limits.max_bytes)
-    options = parser.parse_args()
-    base = options.index_base if options.index_base == "auto" else int(options.index_base)
-    limits = Limits(max_features=options.max_features, max_bytes=options.max_bytes)
+    add_input_options(parser, list(READERS))
+    given = parser.parse_args()
+    limits = Limits(max_features=given.max_features, max_bytes=given.max_bytes)
     try:
-        manifest = ingest(read_chunks(sys.stdin.buffer), options.directory, options.format, base, limits)
+        manifest = ingest(read_chunks(sys.stdin.buffer), given.directory, input_options(given), limits)
     except InputError as error:
         print(json.dumps({"problem": error.problem()}))
         return 1

@@ -1,8 +1,15 @@
-"""Tells files of other formats from text by their first bytes."""
+"""Tells the format of an input by its first bytes."""
+
+import re
 
 from reader.errors import InputError
 
 HEAD_BYTES = 32
+PEEK_BYTES = 64 << 10
+
+NPZ, PARQUET = b"PK\x03\x04", b"PAR1"
+_PAIR = re.compile(rb"[ \t][^ \t:,;|]*:\S")
+_DELIMITER = re.compile(rb"[,;|\t]")
 
 SIGNATURES = (
     (b"\x89PNG", "a PNG image"),
@@ -32,3 +39,15 @@ def refuse_foreign(head: bytes) -> None:
     for signature, name in TEXT_SIGNATURES:
         if head.lstrip(b" \t\r\n").startswith(signature):
             raise InputError("unknown_format", f"this looks like {name}", byte=0)
+
+
+def recognise(head: bytes) -> str:
+    """The format of an input that begins with `head`, PEEK_BYTES of it: a name in parsers.READERS."""
+    if head.startswith(NPZ):
+        return "npz"
+    if head.startswith(PARQUET):
+        return "parquet"
+    lines = (line.strip(b" \r") for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n"))
+    first = next((line for line in lines if line and not line.startswith((b"#", b"<", b"{", b"["))), b"")
+    # A line of LIBSVM text has pairs, or nothing but a label.
+    return "csv" if _DELIMITER.search(first) and not _PAIR.search(first) else "libsvm"

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from reader.options import InputOptions
 from service.errors import ServiceError
 from service.ingesting import failure, ingest_command
 from service.settings import Settings
@@ -41,13 +42,13 @@ class Datasets:
         for staged in self._settings.datasets.glob(".*"):
             shutil.rmtree(staged, ignore_errors=True)
 
-    async def begin_upload(self, name: str, format_: str, index_base: str) -> "Upload":
+    async def begin_upload(self, name: str, options: InputOptions) -> "Upload":
         """Reserve the name and start reading in."""
         check_name(name)
         dataset_id = self._store.add_dataset(name)
         upload = Upload(self._settings, self._store, dataset_id)
         try:
-            await upload.start(format_, index_base)
+            await upload.start(options)
         except BaseException:
             await upload.abandon()
             raise
@@ -82,10 +83,10 @@ class Upload:
         self._dataset_id = dataset_id
         self._child: asyncio.subprocess.Process | None = None
 
-    async def start(self, format_: str, index_base: str) -> None:
+    async def start(self, options: InputOptions) -> None:
         """Start the process that reads in."""
         self._child = await asyncio.create_subprocess_exec(
-            *ingest_command(self._directory, self._settings, format_, index_base),
+            *ingest_command(self._directory, self._settings, options),
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=child_environment(),
             start_new_session=True,
         )  # fmt: skip

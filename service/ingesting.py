@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import IO
 
 from reader.errors import InputError
+from reader.options import InputOptions
 from service.errors import ServiceError
 from service.settings import Settings
 from storage.child import child_environment
 
 
-def ingest_command(directory: Path, settings: Settings, format_: str, index_base: str | int) -> list[str]:
+def ingest_command(directory: Path, settings: Settings, options: InputOptions) -> list[str]:
     """Reads standard input, makes the dataset `directory`, and prints what `failure` understands."""
     return [
-        sys.executable, "-m", "reader.ingest", str(directory), "--format", format_, "--index-base", str(index_base),
+        sys.executable, "-m", "reader.ingest", str(directory), *options.arguments(),
         "--max-features", str(settings.max_features), "--max-bytes", str(settings.max_upload_bytes),
     ]  # fmt: skip
 
@@ -30,9 +31,9 @@ def failure(code: int, output: bytes) -> InputError | ServiceError:
 class Ingesting:
     """Reads a file in; leaving the context ends it. Errors are an InputError for a bad input, or a ServiceError."""
 
-    def __init__(self, source: IO[bytes], directory: Path, settings: Settings, index_base: str | int) -> None:
+    def __init__(self, source: IO[bytes], directory: Path, settings: Settings, options: InputOptions) -> None:
         self._child = subprocess.Popen(
-            ingest_command(directory, settings, "libsvm", index_base),
+            ingest_command(directory, settings, options),
             stdin=source,
             stdout=subprocess.PIPE,
             env=child_environment(),

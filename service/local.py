@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from reader.options import InputOptions
 from service.errors import ServiceError
 from service.following import FollowPlan, can_follow, plan_following
 from service.ingesting import Ingesting
@@ -28,7 +29,7 @@ _POLL_SECONDS = 0.1
 Report = Callable[[dict[str, Any], list[dict[str, Any]]], None]
 
 
-def train_file(file: Path, spec: JobSpec, settings: Settings, index_base: str | int, report: Report) -> Model:
+def train_file(file: Path, spec: JobSpec, settings: Settings, options: InputOptions, report: Report) -> Model:
     """Train on a file, if possible while it is being read in.
 
     `report` receives progress and history about ten times a second. Raises InputError for a bad file, ServiceError for
@@ -37,7 +38,7 @@ def train_file(file: Path, spec: JobSpec, settings: Settings, index_base: str | 
     with (
         _temporary_directory(None, "streamsvm-") as work,
         _open(file) as source,
-        Ingesting(source, work / "dataset", settings, index_base) as ingesting,
+        Ingesting(source, work / "dataset", settings, options) as ingesting,
     ):
         if can_follow(spec):
             try:

@@ -25,6 +25,7 @@ def dataset_view(record: dict[str, Any], manifest: Manifest | None) -> dict[str,
     shown = {key: record[key] for key in ("name", "state", "created_at")}
     if manifest is None:
         return shown
+    least, total, largest = manifest.Qii_spread
     return {
         **shown,
         "uid": manifest.uid,
@@ -39,6 +40,10 @@ def dataset_view(record: dict[str, Any], manifest: Manifest | None) -> dict[str,
         "decoded_bytes": manifest.decoded_bytes,
         "stored_bytes": manifest.stored_bytes,
         "compression_ratio": manifest.decoded_bytes / manifest.stored_bytes,
+        "normalize": manifest.normalize,
+        "squared_norms": {"min": least, "mean": total / manifest.n_rows, "max": largest},
+        "rejected_rows": manifest.rejected_rows,
+        "rejected": list(manifest.rejected),
         **manifest.counters,
     }
 

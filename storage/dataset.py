@@ -15,7 +15,7 @@ from storage.errors import CorruptData
 from storage.feature_places import in_input_order, read_places
 from storage.segment import packed_bytes
 
-VERSION = 3
+VERSION = 4
 MANIFEST = "manifest.json"
 _PAGE = 4096
 _ADD_AGAIN = "The dataset was damaged on disk: add it again."
@@ -33,6 +33,9 @@ class Manifest:
     renumbered    features, from the first on, that have other numbers in the blocks than in the input
     places_checksum  of the file that says which
     counters      what the parser accepted but counted: blank lines, explicit zeros ...
+    normalize     "row_l2" if every row was divided by its norm, else "none"
+    Qii_spread    least, sum and largest of the squared norms of the rows
+    rejected_rows rows of the input that were left out; rejected: what was wrong with the first few of them
     """
 
     uid: str
@@ -47,6 +50,10 @@ class Manifest:
     blocks: tuple[BlockInfo, ...]
     renumbered: int = 0
     places_checksum: int = 0
+    normalize: str = "none"
+    Qii_spread: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    rejected_rows: int = 0
+    rejected: tuple[dict[str, Any], ...] = ()
 
     @property
     def decoded_bytes(self) -> int:
@@ -169,6 +176,8 @@ def read_manifest(directory: Path) -> Manifest:
         raise CorruptData("the manifest is missing", _ADD_AGAIN) from error
     content["labels"] = {float(value): rows for value, rows in content["labels"]}
     content["blocks"] = tuple(BlockInfo(**block) for block in content["blocks"])
+    for name in ("Qii_spread", "rejected"):
+        content[name] = tuple(content[name])
     return Manifest(**content)
 
 

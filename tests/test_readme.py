@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from api.app import create_app
+from reader.options import InputOptions
+from reader.parsers import READERS
 from service.commands import COMMANDS
 from service.exports import MODEL_FORMATS
 from service.jobs import TRANSITIONS, JobSpec
@@ -22,9 +24,14 @@ def test_job_fields(field):
     assert f"| `{field}`" in README or f", `{field}` |" in README
 
 
-@pytest.mark.parametrize("name", [*SOLVERS, *RULES, *SELECTIONS, *MODEL_FORMATS, *TRANSITIONS, *SETTINGS])
+@pytest.mark.parametrize("name", [*SOLVERS, *RULES, *SELECTIONS, *MODEL_FORMATS, *TRANSITIONS, *SETTINGS, *READERS])
 def test_names(name):
     assert f'`"{name}"`' in README or f"`{name}`" in README
+
+
+@pytest.mark.parametrize("option", InputOptions.__dataclass_fields__)
+def test_input_options(option):
+    assert f"| `{option}`" in README
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,7 +1,79 @@
-"""Input formats, by the name a user gives. A parser turns chunks of decoded input into `Rows` and counts oddities."""
+"""Input formats, by the name a user gives. Each is one module, and one line here."""
 
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from reader.errors import InputError
+from reader.limits import Limits
+from reader.options import InputOptions
+from reader.parsers.csv import CsvParser
 from reader.parsers.libsvm import LibsvmParser
+from reader.parsers.rejected import Rejected
+from storage.csr import Rows
+
+
+class Parser(Protocol):
+    """Reads one input. What it counted is complete when all rows have been given out.
+
+    index_base  0 or 1: the number of the first feature
+    rows, nnz   rows and values given out
+    max_index   the largest feature number, None if there is no feature
+    counters    what was accepted but counted: blank lines, explicit zeros ...
+    rejected    rows left out
+    """
+
+    @property
+    def index_base(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def nnz(self) -> int: ...
+    @property
+    def max_index(self) -> int | None: ...
+    @property
+    def counters(self) -> dict[str, int]: ...
+    @property
+    def rejected(self) -> Rejected: ...
+
+    def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
+        """The rows of the decoded input, which comes in pieces of any size. InputError for its first fault."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A format.
+
+    open     makes a parser: options, limits, threads it may use, a directory for temporary files
+    options  the InputOptions that only some formats have
+    """
+
+    open: Callable[[InputOptions, Limits, int, Path], Parser]
+    options: frozenset[str]
+
+
+def _libsvm(options: InputOptions, limits: Limits, threads: int, _scratch: Path) -> Parser:
+    return LibsvmParser(options.index_base, limits, threads, skip=options.on_bad_row == "skip")
+
+
+def _csv(options: InputOptions, limits: Limits, _threads: int, _scratch: Path) -> Parser:
+    return CsvParser(options, limits)
+
 
 READERS = {
-    "libsvm": LibsvmParser,
+    "libsvm": Reader(_libsvm, frozenset()),
+    "csv": Reader(_csv, frozenset({"label_column", "delimiter", "header"})),
+    "tsv": Reader(_csv, frozenset({"label_column", "header"})),
 }
+
+_OF_SOME = frozenset().union(*(reader.options for reader in READERS.values()))
+
+
+def open_parser(options: InputOptions, limits: Limits, threads: int, scratch: Path) -> Parser:
+    """The parser for options.format. InputError option_unused for an option the format does not have."""
+    reader = READERS[options.format]
+    unused = (options.given & _OF_SOME) - reader.options
+    if unused:
+        raise InputError("option_unused", f"{min(unused)} is no option of {options.format}")
+    return reader.open(options, limits, threads, scratch)

@@ -7,6 +7,7 @@ from reader.errors import InputError
 from reader.limits import Limits
 from reader.parsers import libsvm_kernel as kernel
 from reader.parsers.libsvm_lines import LineReader, bad_byte
+from reader.parsers.rejected import Rejected
 from reader.sniff import HEAD_BYTES, refuse_foreign
 from reader.text_window import WINDOW_BYTES, TextWindow
 from storage.csr import Rows
@@ -24,6 +25,7 @@ class LibsvmParser:
 
     index_base: "auto" or the least index there may be, 0 or 1. Indices are passed on as they are in the text.
     threads: how many read at once, each a part of the text in memory; what they find does not depend on it.
+    skip: whether rows that cannot be read are left out and counted.
     window_bytes: text in memory at first; a longer line makes it grow. part_bytes: least text for a thread.
 
     index_base      0 or 1: as given, else 0 if there was an index 0
@@ -42,6 +44,7 @@ class LibsvmParser:
         limits: Limits | None = None,
         threads: int = 1,
         *,
+        skip: bool = False,
         window_bytes: int = WINDOW_BYTES,
         part_bytes: int = PART_BYTES,
     ) -> None:
@@ -55,7 +58,7 @@ class LibsvmParser:
         self._started = False
         lowest = 1 if index_base == 1 else 0
         features = min(self.limits.max_features, kernel.INDEX_LIMIT)
-        self._readers = [LineReader(self._window, lowest, features) for _ in range(threads)]
+        self._readers = [LineReader(self._window, lowest, features, skip) for _ in range(threads)]
 
     @property
     def index_base(self) -> int:
@@ -86,6 +89,15 @@ class LibsvmParser:
         return self._count(kernel.EMPTY)
 
     @property
+    def counters(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in ("explicit_zeros", "empty_rows", "blank_lines", "comment_lines")}
+
+    @property
+    def rejected(self) -> Rejected:
+        first, *others = (reader.rejected for reader in self._readers)
+        return first.join(others)
+
+    @property
     def max_index(self) -> int | None:
         index = max(int(reader.state[kernel.MAX_INDEX]) for reader in self._readers)
         return index if index >= 0 else None
@@ -114,7 +126,7 @@ class LibsvmParser:
         if stray_return:
             raise bad_byte(window, window.filled - 2)
         if self.rows == 0:
-            raise InputError("no_rows", "the input has no row")
+            raise InputError("no_rows", "the input has no row" + " that can be read" * bool(self.rejected.rows))
 
     def _read_lines(self, pool: Executor) -> Iterator[Rows]:
         window = self._window

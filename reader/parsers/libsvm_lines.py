@@ -2,12 +2,14 @@
 
 import math
 import re
+from functools import partial
 
 import numpy as np
 
 from reader.errors import InputError
 from reader.parsers import libsvm_kernel as kernel
 from reader.parsers.libsvm_fault import BAD_BYTE, label_fault, pair_fault, value_fault
+from reader.parsers.rejected import Rejected
 from reader.text_window import TextWindow
 from storage.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows
 
@@ -21,16 +23,19 @@ class LineReader:
 
     lowest    smallest index allowed, 0 or 1
     features  every index is below it
+    skip      whether rows that cannot be read are left out
 
     state     what `parse_lines` counts, over all parts
     rows, nnz rows and values given out
+    rejected  rows left out
     """
 
-    def __init__(self, window: TextWindow, lowest: int, features: int) -> None:
+    def __init__(self, window: TextWindow, lowest: int, features: int, skip: bool = False) -> None:
         self.state = np.zeros(kernel.STATE_SIZE, np.int64)
         self.state[kernel.MAX_INDEX] = -1
         self.state[kernel.MIN_INDEX] = kernel.INDEX_LIMIT
         self.rows = self.nnz = 0
+        self.rejected = Rejected(skip)
         self._window = window
         self._lowest = lowest
         self._features = features
@@ -48,7 +53,7 @@ class LineReader:
     @property
     def lines(self) -> int:
         """Lines read so far."""
-        return self.rows + int(self.state[kernel.BLANK] + self.state[kernel.COMMENT])
+        return self.rows + self.rejected.rows + int(self.state[kernel.BLANK] + self.state[kernel.COMMENT])
 
     def start(self, begin: int, end: int) -> Rows | None:
         """Reads from offset `begin` of the window to `end`, which is behind a line feed; else as `read`."""
@@ -81,45 +86,58 @@ class LineReader:
         )
         # Full before the end of its first line: all of `hard` is of that line, and is checked before it grows.
         stuck = outcome == kernel.FULL and state[kernel.POSITION] == self._begin
-        has_zeros = self._patch_hard(self._hard if stuck else self._hard[: state[kernel.HARD]])
-        if outcome == kernel.FAULT:
-            raise self._fault()
-        if stuck:
+        has_zeros, bad_rows = self._patch_hard(self._hard if stuck else self._hard[: state[kernel.HARD]])
+        rows = int(state[kernel.ROWS])
+        if outcome == kernel.FAULT or rows in bad_rows:
+            if rows not in bad_rows:
+                self.rejected.add(self._fault)
+            state[kernel.POSITION] = window.buffer.index(b"\n", int(state[kernel.POSITION])) + 1
+        elif stuck:
             self._hard = np.empty((2 * len(self._hard), 4), np.int64)
         self._begin = int(state[kernel.POSITION])
-        rows = int(state[kernel.ROWS])
         if rows == 0:
             return None
         batch = self._copy(rows, int(state[kernel.PAIRS]))
         if has_zeros:
             batch = _without_zeros(batch)
             state[kernel.ZEROS] += state[kernel.PAIRS] - batch.nnz
-        self.rows += rows
+        if bad_rows:
+            batch = _without_rows(batch, bad_rows)
+        self.rows += len(batch)
         self.nnz += batch.nnz
-        return batch
+        return batch if len(batch) else None
 
     def _copy(self, rows: int, pairs: int) -> Rows:
         indptr = np.zeros(rows + 1, INDPTR)
         indptr[1:] = self._row_end[:rows]
         return Rows(self._label[:rows].copy(), indptr, self._indices[:pairs].copy(), self._values[:pairs].copy())
 
-    def _patch_hard(self, hard: Array) -> bool:
-        """Rounds what the kernel left over; whether a value came out as zero."""
+    def _patch_hard(self, hard: Array) -> tuple[bool, set[int]]:
+        """Rounds what the kernel left over; whether a value came out as zero, and which rows cannot be read.
+
+        Those of the line the kernel stopped in count as of one more row.
+        """
         has_zeros = False
+        bad_rows: set[int] = set()
+        rows = int(self.state[kernel.ROWS])
         for kind, place, begin, end in hard.tolist():
+            row = place if kind == kernel.HARD_LABEL else int(np.searchsorted(self._row_end[:rows], place, "right"))
+            if row in bad_rows:
+                continue
             token = bytes(self._window.buffer[begin:end])
             number = float(token)
             if kind == kernel.HARD_LABEL:
-                if math.isinf(number):
-                    raise self._window.error(begin, *label_fault(token))
+                fault = label_fault(token) if math.isinf(number) else None
                 self._label[place] = number
-                continue
-            fault = value_fault(token)
+            else:
+                fault = value_fault(token)
+                begin = self._pair_start(begin) if fault else begin
+                self._values[place] = number if fault is None else 1.0
+                has_zeros = has_zeros or self._values[place] == 0
             if fault is not None:
-                raise self._window.error(self._pair_start(begin), *fault)
-            self._values[place] = number
-            has_zeros = has_zeros or self._values[place] == 0
-        return has_zeros
+                self.rejected.add(partial(self._window.error, begin, *fault))
+                bad_rows.add(row)
+        return has_zeros, bad_rows
 
     def _pair_start(self, value: int) -> int:
         place = value - 1  # of the colon
@@ -151,3 +169,12 @@ def _without_zeros(batch: Rows) -> Rows:
     keep = batch.values != 0
     before = np.concatenate([np.zeros(1, INDPTR), np.cumsum(keep, dtype=INDPTR)])
     return Rows(batch.label, before[batch.indptr], batch.indices[keep], batch.values[keep])
+
+
+def _without_rows(batch: Rows, rows: set[int]) -> Rows:
+    keep = np.ones(len(batch), bool)
+    keep[[row for row in rows if row < len(batch)]] = False
+    lengths = np.diff(batch.indptr)
+    kept = np.repeat(keep, lengths)
+    indptr = np.concatenate([np.zeros(1, INDPTR), np.cumsum(lengths[keep], dtype=INDPTR)])
+    return Rows(batch.label[keep], indptr, batch.indices[kept], batch.values[kept])

@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from reader.options import add_input_options, input_options
+from reader.parsers import READERS
 from service.exports import MODEL_FORMATS, format_of
 from service.jobs import JobSpec, parse_spec
 from service.local import train_file
@@ -21,7 +23,7 @@ CONVERGED, NOT_CONVERGED = 0, 4
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm train`: every field of a job, in dashes."""
     defaults = {name: field.default for name, field in JobSpec.model_fields.items()}
-    parser.add_argument("file", type=Path, help="LIBSVM text, plain or compressed; - for standard input")
+    parser.add_argument("file", type=Path, help="LIBSVM text, CSV, Parquet or npz; - for standard input")
     parser.add_argument(
         "-o", "--output", type=Path, help="LIBLINEAR text, or .npz, .json or .onnx (default: FILE.model)"
     )
@@ -47,21 +49,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, help=f"(default: {defaults['threads']})")
     parser.add_argument("--updates-per-row", type=float, help=f"(default: {defaults['updates_per_row']})")
     parser.add_argument("--class-weight", type=_weight, action="append", metavar="LABEL=WEIGHT")
-    parser.add_argument("--index-base", choices=("auto", "0", "1"), default="auto")
+    add_input_options(parser, list(READERS))
     parser.add_argument("--json", action="store_true", help="print each pass and the result as a line of JSON")
 
 
 def run(options: argparse.Namespace) -> int:
     """Train, write the model, say what came out."""
     output = options.output or Path("stdin.model" if options.file == Path("-") else f"{options.file.name}.model")
-    index_base = options.index_base if options.index_base == "auto" else int(options.index_base)
     if not output.absolute().parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such directory", str(output.parent))
     show = _JsonLines() if options.json else _TerminalLine() if sys.stderr.isatty() else _Lines()
     spec = parse_spec(_fields(options))
     if not options.json:
         print(f"reading {options.file}", file=sys.stderr)
-    model = train_file(options.file, spec, Settings.from_environment(), index_base, show)
+    model = train_file(options.file, spec, Settings.from_environment(), input_options(options), show)
     pieces = MODEL_FORMATS[format_of(output)].write(model)
     with output.open("wb") as file:
         file.writelines(pieces)

@@ -56,6 +56,19 @@ def test_the_index_base_can_be_told(service):
     check_problem(service.request("PUT", "/v1/datasets/e?index_base=1", content=b"1 0:1\n"), "index_zero", 422)
 
 
+def test_the_options_of_an_input(service):
+    query = "format=csv&label_column=class&delimiter=semicolon&header=yes&index_base=0&n_features=5&on_bad_row=skip"
+    body = b"a;class;b\n3;1;4\n3;-1;x\n0;-1;2\n"
+    shown = service.request("PUT", f"/v1/datasets/d?{query}&normalize=row_l2", content=body).json()
+    assert (shown["rows"], shown["features"], shown["index_base"], shown["normalize"]) == (2, 5, 0, "row_l2")
+    assert shown["squared_norms"] == {"min": pytest.approx(1), "mean": pytest.approx(1), "max": pytest.approx(1)}
+    assert shown["rejected_rows"] == 1
+    assert (shown["rejected"][0]["code"], shown["rejected"][0]["at"]) == (
+        "not_numeric",
+        {"line": 3, "column": 6, "byte": 21},
+    )
+
+
 @pytest.mark.parametrize("code", BAD_UPLOADS)
 def test_a_bad_upload_leaves_nothing_behind(service, code):
     body, at = BAD_UPLOADS[code]
@@ -88,7 +101,11 @@ def test_a_name_that_is_taken(filled):
     assert filled.request("GET", "/v1/datasets/data").json()["rows"] == 60
 
 
-@pytest.mark.parametrize("query", ["format=csv", "format=", "index_base=2", "index_base=-1", "index_base=auto0"])
+WRONG_VALUES = ["format=arff", "format=", "index_base=2", "index_base=-1", "index_base=auto0", "n_features=0",
+                "header=maybe", "normalize=l1", "on_bad_row=", "delimiter="]  # fmt: skip
+
+
+@pytest.mark.parametrize("query", WRONG_VALUES)
 def test_query_values_that_are_none(service, query):
     check_problem(service.request("PUT", f"/v1/datasets/d?{query}", content=TEXT), "wrong_type", 422)
     assert nothing_is_left(service)

@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from reader.ingest import ingest
+from reader.options import IndexBase, InputOptions
 from storage.block import Piece
 from storage.csr import Rows
 from storage.dataset import Dataset
@@ -38,10 +39,10 @@ def libsvm_text(X, y, index_base=1) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def make_dataset(directory: Path, X, y, index_base: str | int = 1, seed: int = 0) -> Path:
+def make_dataset(directory: Path, X, y, index_base: IndexBase = 1, seed: int = 0) -> Path:
     """The problem as a published dataset."""
     base = 1 if index_base == "auto" else index_base
-    ingest([libsvm_text(X, y, base)], directory, index_base=index_base, seed=seed)
+    ingest([libsvm_text(X, y, base)], directory, InputOptions(index_base=index_base), seed=seed)
     return directory
 
 

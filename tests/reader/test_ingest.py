@@ -13,6 +13,7 @@ import zstandard
 
 from reader.errors import HINTS, InputError
 from reader.ingest import ingest
+from reader.options import InputOptions
 from reader.shuffle import PIECE_WORDS
 from storage.arriving import ArrivingDataset
 from storage.block import BlockWriter
@@ -38,7 +39,7 @@ def test_rows_are_those_of_the_input(tmp_path, index_base):
     y = y * np.random.default_rng(0).choice([1.0, 0.1, 1e300], 3000)
     text = libsvm_text(X, y, index_base)
     chunks = [text[start : start + 977] for start in range(0, len(text), 977)]
-    manifest = ingest(chunks, tmp_path / "data", index_base=index_base)
+    manifest = ingest(chunks, tmp_path / "data", InputOptions(index_base=index_base))
     assert manifest == read_manifest(tmp_path / "data")
     rows, ids = stored_rows(tmp_path / "data")
     assert ids == list(range(3000))
@@ -131,7 +132,7 @@ def test_rows_longer_than_a_bucket(tmp_path, n_rows):
     ],
 )
 def test_index_base(tmp_path, text, index_base, found, n_features):
-    manifest = ingest([text], tmp_path / "data", index_base=index_base)
+    manifest = ingest([text], tmp_path / "data", InputOptions(index_base=index_base))
     assert (manifest.index_base, manifest.n_features) == (found, n_features)
 
 
@@ -264,6 +265,7 @@ MEASURED = """
 import sys
 from pathlib import Path
 from reader.ingest import ingest
+from reader.options import InputOptions
 
 def peak():
     status = Path("/proc/self/status").read_text()

@@ -1,0 +1,33 @@
+"""The query parameters of a request whose body, or file, is data."""
+
+from typing import Annotated, Literal
+
+from fastapi import Depends, Query
+
+from reader.options import InputOptions
+from reader.parsers import READERS
+
+
+def _input_options(
+    format: Literal[("auto", *READERS)] = "auto",  # type: ignore[valid-type]
+    index_base: Literal["auto", "0", "1"] = "auto",
+    n_features: Annotated[int | None, Query(ge=1)] = None,
+    label_column: Annotated[str | None, Query(min_length=1, max_length=1000)] = None,
+    delimiter: Annotated[str | None, Query(min_length=1, max_length=9)] = None,
+    header: Literal["auto", "yes", "no"] = "auto",
+    normalize: Literal["none", "row_l2"] = "none",
+    on_bad_row: Literal["fail", "skip"] = "fail",
+) -> InputOptions:
+    return InputOptions(
+        format=format,
+        index_base="auto" if index_base == "auto" else 0 if index_base == "0" else 1,
+        n_features=n_features,
+        label_column=label_column,
+        delimiter=delimiter,
+        header=header,
+        normalize=normalize,
+        on_bad_row=on_bad_row,
+    )
+
+
+InputQuery = Annotated[InputOptions, Depends(_input_options)]

@@ -1,0 +1,60 @@
+"""What a user may say about an input. One place for it: the command line, the query of a request, the process."""
+
+import argparse
+from dataclasses import dataclass, fields
+from typing import Literal
+
+IndexBase = Literal["auto", 0, 1]
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """
+    format        a name of parsers.READERS, or "auto": told by the content
+    index_base    number of the first feature; "auto": what the text or the format says
+    n_features    how many features there are, more are refused; None: as many as come
+    label_column  name of the column with the labels, or its number: 1 is the first, -1 the last
+    delimiter     between columns: a character or a name in DELIMITERS; None: found out
+    header        "yes", "no" or "auto": whether the first line names the columns
+    normalize     "none", or "row_l2": every row is divided by its norm
+    on_bad_row    "fail", or "skip": rows that cannot be read are left out and counted
+    """
+
+    format: str = "auto"
+    index_base: IndexBase = "auto"
+    n_features: int | None = None
+    label_column: str | None = None
+    delimiter: str | None = None
+    header: Literal["auto", "yes", "no"] = "auto"
+    normalize: Literal["none", "row_l2"] = "none"
+    on_bad_row: Literal["fail", "skip"] = "fail"
+
+    @property
+    def given(self) -> set[str]:
+        """Names of the options that are not at their default."""
+        return {field.name for field in fields(self) if getattr(self, field.name) != field.default}
+
+    def arguments(self) -> list[str]:
+        """As `add_input_options` reads them from a command line."""
+        return [f"--{name.replace('_', '-')}={getattr(self, name)}" for name in sorted(self.given)]
+
+
+def add_input_options(parser: argparse.ArgumentParser, formats: list[str]) -> None:
+    """The options of a command that reads an input."""
+    group = parser.add_argument_group("input")
+    group.add_argument("--format", choices=["auto", *formats], default="auto", help="(default: by content)")
+    group.add_argument("--index-base", choices=("auto", "0", "1"), default="auto", help="number of the first feature")
+    group.add_argument("--n-features", type=int, help="how many there are (default: as many as come)")
+    group.add_argument("--label-column", help="name, or number: 1 is the first, -1 the last")
+    group.add_argument("--delimiter", help="of CSV: a character, or tab, comma, semicolon, pipe, space")
+    group.add_argument("--header", choices=("auto", "yes", "no"), default="auto", help="whether CSV names its columns")
+    group.add_argument("--normalize", choices=("none", "row_l2"), default="none")
+    group.add_argument("--on-bad-row", choices=("fail", "skip"), default="fail")
+
+
+def input_options(given: argparse.Namespace) -> InputOptions:
+    """What was said on a command line."""
+    chosen = {field.name: getattr(given, field.name) for field in fields(InputOptions)}
+    if chosen["index_base"] != "auto":
+        chosen["index_base"] = int(chosen["index_base"])
+    return InputOptions(**chosen)

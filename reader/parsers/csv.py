@@ -1,0 +1,186 @@
+"""CSV and TSV to rows, in bounded memory.
+
+    line = field (delimiter field)* [CR] LF      field = number | '"' number '"', with blanks around
+
+All lines have as many fields as the first. numpy reads whole windows of lines; one that it refuses, or may have
+understood otherwise than meant, is read line by line, which finds the fault and its place.
+"""
+
+import io
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+import numpy as np
+
+from reader.errors import InputError
+from reader.limits import Limits
+from reader.options import InputOptions
+from reader.parsers.csv_fields import BadQuote, FieldReader, field_fault, find_delimiter, is_header
+from reader.parsers.dense import TableParser, column_number, fits
+from reader.sniff import HEAD_BYTES, refuse_foreign
+from reader.text_window import WINDOW_BYTES, TextWindow
+from storage.csr import Array, Rows
+
+_BAD_QUOTE = "a quote that is not closed, or stands in a field"
+_LABEL_NAMES = ("label", "y", "target", "class")
+
+
+class CsvParser(TableParser):
+    """Reads one text, given in pieces of any size.
+
+    options.label_column  by default the column called label, y, target or class; without a header the first
+    labelled              False: every column is a feature, unless options.label_column names one; labels are NaN then
+    """
+
+    def __init__(
+        self, options: InputOptions, limits: Limits, *, labelled: bool = True, window_bytes: int = WINDOW_BYTES
+    ) -> None:
+        super().__init__(options, limits)
+        self._window = TextWindow(limits.max_line_bytes, max(window_bytes, 2 * HEAD_BYTES))
+        self._labelled = labelled
+        self._lines = 0
+        self._names: list[str] | None = None
+        self._n_columns = 0
+        self._label: int | None = None
+        self._reader: FieldReader | None = None
+
+    def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
+        """The rows in batches of up to about 4 MiB of text. InputError at the first fault, unless rows are skipped."""
+        window = self._window
+        for chunk in chunks:
+            rest = memoryview(chunk)
+            while rest:
+                rest = rest[window.take(rest) :]
+                if window.full:
+                    yield from self._read_lines()
+                    window.make_room(self._lines)
+        window.end_last_line()
+        yield from self._read_lines()
+        self.check_end()
+
+    def _read_lines(self) -> Iterator[Rows]:
+        window = self._window
+        if self._lines == window.begin == 0:
+            window.skip_mark()
+            refuse_foreign(bytes(window.buffer[window.begin : min(window.begin + HEAD_BYTES, window.filled)]))
+        end = window.lines_end()
+        begin = self._read_head(window.begin, end) if self._reader is None else window.begin
+        if begin < end:
+            table = self._read_fast(bytes(window.buffer[begin:end]))
+            table = self._read_slowly(begin, end) if table is None else table
+            if len(table):
+                yield self._give(table)
+        self._lines += window.buffer.count(b"\n", window.begin, end)
+        window.begin = end
+        window.check_tail()
+
+    def _give(self, table: Array) -> Rows:
+        if self._label is None:
+            return self.give(np.full(len(table), np.nan), table)
+        return self.give(table[:, self._label], np.delete(table, self._label, axis=1))
+
+    def _read_head(self, begin: int, end: int) -> int:
+        """Find out the columns from the first line that is not blank; where the first row begins."""
+        while begin < end:
+            line, following = self._line(begin)
+            if line.strip():
+                break
+            self._blank_lines += 1
+            begin = following
+        else:
+            return end
+        try:
+            given = "tab" if self._options.format == "tsv" else self._options.delimiter
+            reader = FieldReader(find_delimiter(line, given, may_be_one=not self._labelled))
+            fields = reader.split(line)
+        except BadQuote as bad:
+            raise self._window.error(begin + bad.args[0], "bad_quote", _BAD_QUOTE) from None
+        has_header = is_header(fields) if self._options.header == "auto" else self._options.header == "yes"
+        if has_header:
+            self._names = [name.decode(errors="replace") for _, name in fields]
+            for number, (place, name) in enumerate(fields):
+                if name and self._names.index(self._names[number]) < number:
+                    raise self._window.error(begin + place, "duplicate_column", "a column name stands twice")
+        self._reader, self._n_columns = reader, len(fields)
+        self._label = self._find_label()
+        self.set_features(self._n_columns - (self._label is not None))
+        return following if has_header else begin
+
+    def _find_label(self) -> int | None:
+        wanted = self._options.label_column
+        if wanted is not None:
+            return column_number(wanted, self._names, self._n_columns)
+        if not self._labelled:
+            return None
+        if self._names is None:
+            return 0
+        lower = [name.lower() for name in self._names]
+        found = [lower.index(name) for name in _LABEL_NAMES if name in lower]
+        if len(found) != 1:
+            raise InputError("label_column_missing", f"no one column is called {', '.join(_LABEL_NAMES)}", line=1)
+        return found[0]
+
+    def _read_fast(self, text: bytes) -> Array | None:
+        """The table (rows, columns) of a text of whole lines; None if it has any oddity."""
+        assert self._reader is not None
+        text = self._reader.unquoted(text)
+        if b'"' in text or text.isspace() or text.count(b"\r") != text.count(b"\r\n"):
+            return None
+        delimiter = self._reader.delimiter.decode()
+        try:
+            lines = io.StringIO(text.decode("ascii"))
+            table = np.loadtxt(lines, delimiter=delimiter, comments=None, ndmin=2)
+        except ValueError:
+            return None
+        if table.shape != (text.count(b"\n"), self._n_columns):
+            return None
+        # A label may be as large as any double.
+        label = 0.0 if self._label is None else table[:, self._label].copy()
+        if self._label is not None:
+            table[:, self._label] = 0
+        if not (fits(table) and np.isfinite(label).all()):
+            return None
+        if self._label is not None:
+            table[:, self._label] = label
+        return table
+
+    def _read_slowly(self, begin: int, end: int) -> Array:
+        assert self._reader is not None
+        rows: list[list[float]] = []
+        while begin < end:
+            line, following = self._line(begin)
+            # A line of tabs may be a row without any value.
+            if line.strip() or self._reader.delimiter in line:
+                self._read_row(rows, begin, line)
+            else:
+                self._blank_lines += 1
+            begin = following
+        return np.array(rows).reshape(len(rows), self._n_columns)
+
+    def _read_row(self, rows: list[list[float]], begin: int, line: bytes) -> None:
+        assert self._reader is not None
+        try:
+            fields = self._reader.split(line)
+        except BadQuote as bad:
+            self._reject(begin + bad.args[0], "bad_quote", _BAD_QUOTE)
+            return
+        if len(fields) != self._n_columns:
+            self._reject(begin, "column_count", f"the line has {len(fields)} columns, the first has {self._n_columns}")
+            return
+        for number, (place, field) in enumerate(fields):
+            fault = field_fault(field, number == self._label)
+            if fault is not None:
+                self._reject(begin + place, fault[0], f"column {self._column(number)}: {fault[1]}")
+                return
+        rows.append([float(field) for _, field in fields])
+
+    def _reject(self, place: int, code: str, message: str) -> None:
+        self.rejected.add(partial(self._window.error, place, code, message))
+
+    def _column(self, number: int) -> str:
+        return str(number + 1) if self._names is None else f"{number + 1} ({self._names[number][:40]})"
+
+    def _line(self, begin: int) -> tuple[bytes, int]:
+        """The line at `begin` without its end, and where the next one begins."""
+        end = self._window.buffer.index(b"\n", begin)
+        return bytes(self._window.buffer[begin:end]).removesuffix(b"\r"), end + 1

@@ -1,0 +1,82 @@
+"""Tables to rows: what the parsers of CSV and Parquet have in common."""
+
+import numpy as np
+
+from reader.errors import InputError
+from reader.limits import Limits
+from reader.options import InputOptions
+from reader.parsers.rejected import Rejected
+from storage.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows
+
+FLOAT32_OVERFLOW = float(2**128 - 2**103)  # from here on a double rounds to an infinite float32
+
+
+class TableParser:
+    """Counts what is given out. The features are the columns but the label's, in their order, from 1 unless told.
+
+    index_base, rows, nnz, max_index, counters, rejected   as in `Parser`
+    """
+
+    def __init__(self, options: InputOptions, limits: Limits) -> None:
+        self.index_base = 1 if options.index_base == "auto" else options.index_base
+        self.rows = self.nnz = 0
+        self.max_index: int | None = None
+        self.rejected = Rejected(options.on_bad_row == "skip")
+        self._options = options
+        self._limits = limits
+        self._empty_rows = self._blank_lines = 0
+
+    @property
+    def counters(self) -> dict[str, int]:
+        return {
+            "explicit_zeros": 0,
+            "empty_rows": self._empty_rows,
+            "blank_lines": self._blank_lines,
+            "comment_lines": 0,
+        }
+
+    def set_features(self, count: int) -> None:
+        """How many feature columns there are. InputError too_many_features."""
+        if count > self._limits.max_features:
+            raise InputError(
+                "too_many_features", f"{count} columns are more than the limit of {self._limits.max_features}"
+            )
+        self.max_index = self.index_base + count - 1 if count else None
+
+    def give(self, label: Array, features: Array) -> Rows:
+        """The rows of `features` (n, d), any real type, finite as float32, with their labels (n,)."""
+        values = features.astype(VALUE)
+        stored = values != 0
+        lengths = np.count_nonzero(stored, axis=1)
+        indptr = np.zeros(len(label) + 1, INDPTR)
+        np.cumsum(lengths, out=indptr[1:])
+        indices = (np.nonzero(stored)[1] + self.index_base).astype(INDEX)
+        rows = Rows(label.astype(LABEL), indptr, indices, values[stored])
+        self.rows += len(rows)
+        self.nnz += rows.nnz
+        self._empty_rows += int(np.count_nonzero(lengths == 0))
+        return rows
+
+    def check_end(self) -> None:
+        """InputError no_rows if there was none."""
+        if self.rows == 0:
+            raise InputError("no_rows", "the input has no row that can be read" if self.rejected.rows else "no row")
+
+
+def fits(features: Array) -> bool:
+    """Whether all values are finite as float32."""
+    return bool((np.abs(features) < FLOAT32_OVERFLOW).all())
+
+
+def column_number(wanted: str, names: list[str] | None, n_columns: int) -> int:
+    """The column, from 0, that a user names or numbers. InputError label_column_missing."""
+    if names is not None and wanted in names:
+        return names.index(wanted)
+    try:
+        number = int(wanted)
+    except ValueError:
+        number = 0
+    if 1 <= abs(number) <= n_columns:
+        return number - 1 if number > 0 else n_columns + number
+    known = f"; the first columns are {', '.join(names[:8])}" if names else ""
+    raise InputError("label_column_missing", f"there is no column {wanted!r} among {n_columns}{known}", line=1)
