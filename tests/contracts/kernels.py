@@ -10,9 +10,11 @@ from storage import codec_kernel, csr, repack_kernel
 from tests.contracts.problems import random_problem
 from trainer.kernels.adaptive import adapt, sample_visits, share_visits
 from trainer.kernels.dual import visit_rows
+from trainer.kernels.line_search import breakpoints, move_along, slope_after
 from trainer.kernels.order import next_random, permutation
 from trainer.kernels.paper import paper_visits
 from trainer.kernels.resting import mark_resting
+from trainer.kernels.simplex import minimise_on_simplex
 
 BOUNDS = {"hinge": (2.0, 0.0, 0.5, 0.0), "squared_hinge": (np.inf, 0.25, np.inf, 1.0)}
 
@@ -81,7 +83,7 @@ def compute() -> dict[str, bytes]:
     codec_kernel.integrate(pointers, steps)
     found["integrate"] = steps.tobytes()
 
-    found |= _of_a_large_w(rows) | _of_the_reader(rows, rng)
+    found |= _of_a_large_w(rows) | _of_the_reader(rows, rng) | _of_cutting_planes()
 
     for loss, bounds in BOUNDS.items():
         alpha, weights = np.zeros(2 * n_rows), np.zeros(60)
@@ -165,6 +167,23 @@ def _of_the_reader(rows, rng) -> dict[str, bytes]:
         "classify and account": entered,
         "gather of residents": looked_up,
         "best_rows": chosen.tobytes() + worth.tobytes(),
+    }
+
+
+def _of_cutting_planes() -> dict[str, bytes]:
+    rng = np.random.default_rng(3)
+    c, B = rng.integers(-4, 5, 50) / 3, (rng.integers(-4, 5, 50) / 7).astype(np.float32)
+    slope, count = slope_after(c, B, 0.5, 2.0)
+    place, jump = np.empty(count), np.empty(count)
+    breakpoints(c, B, 0.5, 2.0, place, jump)
+    assert count > 1
+    losses = move_along(c, B, 0.7)
+    A, u, g = rng.standard_normal((8, 3)), np.eye(8)[0], np.empty(8)
+    excess = minimise_on_simplex(A @ A.T, rng.uniform(0, 4, 8), 1e-9, 1000, u, g)
+    return {
+        "slope_after and breakpoints": np.array([slope, count, *place, *jump]).tobytes(),
+        "move_along": c.tobytes() + np.array(losses).tobytes(),
+        "minimise_on_simplex": u.tobytes() + g.tobytes() + np.array(excess).tobytes(),
     }
 
 
