@@ -41,6 +41,7 @@ STATUS = {
     "internal": 500,
     "corrupt_data": 500,
     "ingest_failed": 500,
+    "evaluation_failed": 500,
 }
 HEADERS = {
     "token_missing": {"WWW-Authenticate": "Bearer"},

@@ -4,10 +4,13 @@ import os
 from typing import IO, Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from api.body import JsonObject
 from api.context import Context
+from api.evaluating import dataset_named, evaluate, evaluation_paths
 from api.predicting import JSON, answer_type, find_predictor, predicted
 from service.exports import MODEL_FORMATS
 from service.models import delete_model, load_model, model_file
@@ -24,6 +27,10 @@ _JSON_ROWS = {
     "properties": {
         "rows": {"type": "array", "items": {"type": "object", "additionalProperties": {"type": "number"}}},
     },
+}
+_NAMED = {"type": "object", "required": ["dataset"], "properties": {"dataset": {"type": "string"}}}
+_EVALUATE = {
+    "requestBody": {"required": True, "content": {JSON: {"schema": {**_NAMED, "additionalProperties": False}}}}
 }
 _BODIES = {**{f"text/{name}": {"schema": {"type": "string"}} for name in FORMATS}, JSON: {"schema": _JSON_ROWS}}
 _ROWS = {"requestBody": {"required": True, "content": _BODIES}}
@@ -88,3 +95,11 @@ async def predict(context: Context, request: Request, model_id: str, strict: boo
     kind = answer_type(request)
     headers = {"Rows": str(found.rows), "Unknown-Features": str(found.unknown_features)}
     return StreamingResponse(ANSWERS[kind](found), media_type=kind, headers=headers)
+
+
+@router.post("/{model_id}/evaluate", operation_id="evaluate", openapi_extra=_EVALUATE)
+async def evaluate_model(context: Context, request: Request, model_id: str, fields: JsonObject) -> dict[str, Any]:
+    """Accuracy, AUC, confusion and objective of a model on a dataset."""
+    name = dataset_named(fields)
+    model, dataset = await run_in_threadpool(evaluation_paths, context, model_id, name)
+    return {"model_id": model_id, "dataset": name, **await evaluate(request, model, dataset)}

@@ -21,6 +21,7 @@ SCOPES: dict[str, str] = {
     "getModel": "read",
     "downloadModel": "read",
     "predict": "read",
+    "evaluate": "read",
     "deleteModel": "admin",
     # service
     "getInfo": "read",

@@ -12,7 +12,7 @@ from storage.csr import Array
 from storage.document import pack, unpack
 from storage.durable import publish, write_file
 from storage.errors import CorruptData
-from storage.feature_places import in_input_order, read_places
+from storage.feature_places import in_dataset_order, in_input_order, read_places
 from storage.segment import packed_bytes
 
 VERSION = 4
@@ -80,10 +80,14 @@ class Dataset:
 
     def in_input_order(self, w: Array) -> Array:
         """w (width,), indexed as the rows are, with its features in the order of the input. Raises CorruptData."""
-        if not self.manifest.renumbered:
-            return w
-        places = read_places(self.directory, self.manifest.renumbered, self.manifest.places_checksum)
-        return in_input_order(w, places)
+        return in_input_order(w, self._places()) if self.manifest.renumbered else w
+
+    def in_own_order(self, w: Array) -> Array:
+        """The reverse: w (width,) indexed as the input's features, as the rows are. Raises CorruptData."""
+        return in_dataset_order(w, self._places()) if self.manifest.renumbered else w
+
+    def _places(self) -> Array:
+        return read_places(self.directory, self.manifest.renumbered, self.manifest.places_checksum)
 
     def pieces(self, number: int) -> Array:
         """The LOCATIONs (n_pieces,) of a block's pieces. Raises CorruptData naming the block."""

@@ -37,3 +37,10 @@ def in_input_order(w: Array, places: Array) -> Array:
     restored = np.array(w)
     restored[: len(places)] = w[places]
     return restored
+
+
+def in_dataset_order(w: Array, places: Array) -> Array:
+    """The reverse of `in_input_order`."""
+    placed = np.array(w)
+    placed[places] = w[: len(places)]
+    return placed

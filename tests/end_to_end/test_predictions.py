@@ -1,12 +1,16 @@
-"""Predictions from a running service, for input larger than it may grow by."""
+"""Predictions and evaluations by a running service."""
 
 import hashlib
+import os
+import signal
+import socket
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.end_to_end.conftest import ENDLESS
-from tests.end_to_end.service import PATIENCE_SECONDS, Service
+from tests.end_to_end.service import PATIENCE_SECONDS, Service, wait_for
 
 ROWS = 1_500_000
 MOST_GROWTH_BYTES = 64 << 20
@@ -42,3 +46,29 @@ def test_predictions_take_memory_for_neither_rows_nor_answer(service):
             found.update(part)
     assert found.digest() == expected.digest()
     assert peak_bytes(api) - before < MOST_GROWTH_BYTES
+
+
+def test_an_evaluation_on_the_training_data_is_its_certificate(service, text):
+    model = trained_model(service)
+    found = httpx.post(f"{model}/evaluate", json={"dataset": "data"}, timeout=PATIENCE_SECONDS).json()
+    certificate = httpx.get(model).json()["certificate"]
+    assert found["objective"] == pytest.approx(certificate["primal_objective"], rel=1e-9)
+    predictions = httpx.post(f"{model}/predict", content=text, headers={"Accept": "text/plain"}).text.split()
+    labels = [float(line.split(maxsplit=1)[0]) for line in text.decode().splitlines()]
+    right = sum(float(predicted) == label for predicted, label in zip(predictions, labels, strict=True))
+    assert found["accuracy"] == right / len(labels) > 0.7
+    assert found["auc"] > 0.7
+
+
+def test_an_evaluation_nobody_waits_for_ends(service):
+    path = trained_model(service).removeprefix(service.url)
+    port = int(service.url.rsplit(":", 1)[1])
+    body = b'{"dataset":"data"}'
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        head = f"POST {path}/evaluate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+        client.sendall(head.encode() + body)
+        evaluation = service.processes.one("service.evaluation")
+        # It would end by itself; so it cannot.
+        os.kill(evaluation, signal.SIGSTOP)
+    wait_for(lambda: not service.processes.alive("service.evaluation"))
+    assert httpx.post(f"{service.url}{path}/evaluate", json={"dataset": "data"}, timeout=PATIENCE_SECONDS).is_success

@@ -1,0 +1,85 @@
+"""What a model is worth on a dataset, against numpy's sums over the same rows."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.metrics import confusion_matrix, roc_auc_score
+
+from service.errors import ServiceError
+from service.evaluation import evaluate
+from service.predictor import Predictor
+from storage.csr import LARGE_W
+from storage.dataset import Dataset
+from storage.model_file import Model
+from tests.contracts.problems import libsvm_text, make_dataset, random_problem
+
+N_FEATURES = 150
+
+
+def some_model(base=1, loss="hinge", n_features=N_FEATURES, labels=(1.0, -1.0)) -> Model:
+    w = np.random.default_rng(1).standard_normal(n_features)
+    about = {"loss": loss, "C": 0.5, "spec": {"class_weight": {"1": 3.0}}}
+    return Model(w, labels, base, 1.5, 0.2, about)
+
+
+def numpys_objective(model: Model, margins: np.ndarray, y: np.ndarray) -> float:
+    slack = np.maximum(0.0, 1.0 - margins)
+    losses = slack if model.about["loss"] == "hinge" else slack**2
+    return float((model.w @ model.w + model.w_bias**2) / 2 + 0.5 * np.where(y > 0, 3.0, 1.0) @ losses)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("base", [0, 1])
+def test_all_figures_are_those_of_numpy(tmp_path, base, loss):
+    X, y = random_problem(500, N_FEATURES)
+    model = some_model(base, loss)
+    found = evaluate(model, Dataset(make_dataset(tmp_path / "data", X, y, base)))
+    decision = X.astype(float) @ model.w + model.intercept
+    assert found["rows"] == 500
+    assert found["accuracy"] == np.mean((decision > 0) == (y > 0))
+    assert found["auc"] == pytest.approx(roc_auc_score(y, decision), rel=1e-12)
+    assert found["confusion"]["labels"] == (1.0, -1.0)
+    predicted = np.where(decision > 0, 1.0, -1.0)
+    assert found["confusion"]["rows"] == confusion_matrix(y, predicted, labels=[1.0, -1.0]).tolist()
+    assert found["objective"] == pytest.approx(numpys_objective(model, y * decision, y), rel=1e-12)
+    assert found["unknown_features"] == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_wide_data_whose_features_are_numbered_anew(tmp_path):
+    X, y = random_problem(400, 60)
+    places = np.append(np.random.default_rng(2).permutation(LARGE_W + 1000)[:59], LARGE_W + 1000)
+    wide = sparse.csr_matrix((X.data, places[X.indices], X.indptr), (400, LARGE_W + 1001)).sorted_indices()
+    dataset = Dataset(make_dataset(tmp_path / "data", wide, y))
+    assert dataset.manifest.renumbered
+    for n_features in (LARGE_W + 1001, LARGE_W // 2):
+        model = some_model(n_features=n_features)
+        (expected,) = Predictor(model).predict_text([libsvm_text(wide, y)])
+        found = evaluate(model, dataset)
+        assert found["accuracy"] == np.mean(expected.labels == expected.expected)
+        assert found["auc"] == pytest.approx(roc_auc_score(y, expected.decision_values), rel=1e-12)
+        assert found["unknown_features"] == expected.unknown_features
+        assert (expected.unknown_features > 0) == (n_features < wide.shape[1])
+
+
+def test_a_dataset_of_one_class_has_no_auc(tmp_path):
+    X, _ = random_problem(50, N_FEATURES)
+    found = evaluate(some_model(), Dataset(make_dataset(tmp_path / "data", X, np.full(50, -1.0))))
+    assert found["auc"] is None
+    assert sum(found["confusion"]["rows"][1]) == 50
+
+
+def test_a_model_that_does_not_say_its_problem_has_no_objective(tmp_path):
+    dataset = Dataset(make_dataset(tmp_path / "data", *random_problem(50, 20)))
+    assert evaluate(Model(np.ones(20), (1.0, -1.0), 1), dataset)["objective"] is None
+
+
+@pytest.mark.parametrize(
+    ("model", "base", "code"),
+    [(some_model(labels=(2.0, -1.0)), 1, "label_mismatch"), (some_model(base=1), 0, "index_base_mismatch")],
+)
+def test_a_dataset_the_model_is_not_made_for(tmp_path, model, base, code):
+    dataset = Dataset(make_dataset(tmp_path / "data", *random_problem(50, 20), base))
+    with pytest.raises(ServiceError) as caught:
+        evaluate(model, dataset)
+    assert caught.value.code == code and caught.value.hint
