@@ -11,11 +11,10 @@ from starlette.types import Receive, Scope, Send
 from api.body import JsonObject
 from api.context import Context
 from api.evaluating import dataset_named, evaluate, evaluation_paths
-from api.predicting import JSON, answer_type, find_predictor, predicted
+from api.predicting import JSON, TYPES, answer_type, find_predictor, predicted
 from service.exports import MODEL_FORMATS
 from service.models import delete_model, load_model, model_file
 from service.prediction import ANSWERS
-from service.predictor import FORMATS
 from service.views import model_view
 
 router = APIRouter(prefix="/v1/models", tags=["models"])
@@ -32,7 +31,7 @@ _NAMED = {"type": "object", "required": ["dataset"], "properties": {"dataset": {
 _EVALUATE = {
     "requestBody": {"required": True, "content": {JSON: {"schema": {**_NAMED, "additionalProperties": False}}}}
 }
-_BODIES = {**{f"text/{name}": {"schema": {"type": "string"}} for name in FORMATS}, JSON: {"schema": _JSON_ROWS}}
+_BODIES = {**{kind: {"schema": {"type": "string"}} for kind in TYPES}, JSON: {"schema": _JSON_ROWS}}
 _ROWS = {"requestBody": {"required": True, "content": _BODIES}}
 
 
@@ -89,9 +88,11 @@ class _OpenFileResponse(FileResponse):
 
 
 @router.post("/{model_id}/predict", operation_id="predict", response_class=StreamingResponse, openapi_extra=_ROWS)
-async def predict(context: Context, request: Request, model_id: str, strict: bool = False) -> StreamingResponse:
-    """Labels and decision values for rows of LIBSVM text or JSON; labels in the text are not looked at."""
-    found = await predicted(context, request, await find_predictor(context, model_id, strict))
+async def predict(
+    context: Context, request: Request, model_id: str, strict: bool = False, label_column: str | None = None
+) -> StreamingResponse:
+    """Labels and decision values for rows of LIBSVM text, CSV or JSON; labels in the text are not looked at."""
+    found = await predicted(context, request, await find_predictor(context, model_id, strict), label_column)
     kind = answer_type(request)
     headers = {"Rows": str(found.rows), "Unknown-Features": str(found.unknown_features)}
     return StreamingResponse(ANSWERS[kind](found), media_type=kind, headers=headers)

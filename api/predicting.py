@@ -11,17 +11,19 @@ from api.body import json_object, stream
 from api.context import AppContext
 from reader.errors import InputError
 from reader.limits import Limits
+from reader.options import InputOptions
 from service.errors import ServiceError
 from service.json_rows import json_rows
 from service.models import load_predictor
 from service.prediction import ANSWERS, Predicted, keep
-from service.predictor import FORMATS, MOST_FEATURES, Prediction, Predictor
+from service.predictor import MOST_FEATURES, Prediction, Predictor
 
 T = TypeVar("T")
 
 JSON = "application/json"
-# curl sends the last one unasked.
-TEXT_TYPES = ("", "text/plain", "application/octet-stream", "application/x-www-form-urlencoded")
+TYPES = {"text/libsvm": "libsvm", "text/csv": "csv", "text/tab-separated-values": "tsv"}
+# Taken for LIBSVM text. curl sends the last one unasked.
+_PLAIN = ("", "text/plain", "application/octet-stream", "application/x-www-form-urlencoded")
 # Each may hold some 30 MB. They wait here, where nothing but predictions has to wait for them.
 _PREDICTIONS = CapacityLimiter(8)
 
@@ -35,15 +37,16 @@ async def find_predictor(context: AppContext, model_id: str, strict: bool = Fals
     return (await run_in_threadpool(find)).with_strict(strict)
 
 
-async def predicted(context: AppContext, request: Request, predictor: Predictor) -> Predicted:
+async def predicted(context: AppContext, request: Request, predictor: Predictor, label_column: str | None) -> Predicted:
     """Predictions for all rows of the body. Raises ServiceError for its first fault."""
-    kind = _format(request)
+    kind = _content_type(request)
     if kind == JSON:
         rows = json_rows(await json_object(request), predictor.index_base)
         return await _run(lambda: _keep(context, predictor, iter([predictor.predict(rows)])))
     most_bytes = context.settings.max_predict_bytes
     chunks, limits = stream(request, most_bytes), Limits(max_bytes=most_bytes, max_features=MOST_FEATURES)
-    return await _run(lambda: _keep(context, predictor, predictor.predict_text(_arriving(chunks), limits, kind)))
+    options = InputOptions(TYPES[kind], label_column=label_column)
+    return await _run(lambda: _keep(context, predictor, predictor.predict_text(_arriving(chunks), limits, options)))
 
 
 def answer_type(request: Request) -> str:
@@ -52,16 +55,14 @@ def answer_type(request: Request) -> str:
     return next((kind for kind in ANSWERS if kind in accepted), JSON)
 
 
-def _format(request: Request) -> str:
-    """The name of a format of text, or JSON."""
+def _content_type(request: Request) -> str:
+    """One of TYPES, or JSON."""
     stated = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if stated == JSON:
-        return JSON
-    name = "libsvm" if stated in TEXT_TYPES else stated.removeprefix("text/")
-    if name not in FORMATS:
-        known = ", ".join([*(f"text/{name}" for name in FORMATS), JSON])
+    kind = "text/libsvm" if stated in _PLAIN else stated
+    if kind not in (*TYPES, JSON):
+        known = ", ".join([*TYPES, JSON])
         raise ServiceError("unknown_format", "rows cannot come in this Content-Type", f"Known types: {known}.")
-    return name
+    return kind
 
 
 def _keep(context: AppContext, predictor: Predictor, predictions: Iterator[Prediction]) -> Predicted:

@@ -1,14 +1,17 @@
 """Applies a model to rows: LIBLINEAR's `predict`, batch by batch."""
 
 import copy
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from reader.decompress import decompressed
 from reader.errors import InputError
 from reader.limits import Limits
+from reader.options import InputOptions
+from reader.parsers import Parser
+from reader.parsers.csv import CsvParser
 from reader.parsers.libsvm import LibsvmParser
 from storage.csr import Array, Rows, row_dots
 from storage.model_file import Model
@@ -16,7 +19,11 @@ from storage.model_file import Model
 # A large feature number costs no memory here: it is passed over.
 MOST_FEATURES = 2**31
 # Texts in which rows come to be predicted.
-FORMATS = {"libsvm": LibsvmParser}
+FORMATS: dict[str, Callable[[InputOptions, Limits], Parser]] = {
+    "libsvm": lambda options, limits: LibsvmParser(options.index_base, limits),
+    "csv": lambda options, limits: CsvParser(options, limits, labelled=False),
+    "tsv": lambda options, limits: CsvParser(options, limits, labelled=False),
+}
 
 
 @dataclass(frozen=True)
@@ -25,7 +32,7 @@ class Prediction:
 
     labels            (n_rows,) float64, of the model's two
     decision_values   (n_rows,) float64, positive for the model's first label; a margin, not a probability
-    expected          (n_rows,) float64, the labels that stood in the input
+    expected          (n_rows,) float64, the labels that stood in the input, nan for a table without
     unknown_features  stored values passed over, because the model has no weight for their feature
     """
 
@@ -72,14 +79,17 @@ class Predictor:
         return np.where(decision_values > 0, positive, negative)
 
     def predict_text(
-        self, chunks: Iterable[bytes], limits: Limits | None = None, format_: str = "libsvm"
+        self, chunks: Iterable[bytes], limits: Limits | None = None, options: InputOptions | None = None
     ) -> Iterator[Prediction]:
         """A batch at a time, for text in chunks of any size, plain or compressed; memory is bounded.
+
+        options: one of FORMATS (libsvm if not given), and what there is to say about it.
 
         InputError at the first fault of the input, among them index 0 for a model whose features start at 1.
         """
         limits = limits or Limits(max_features=MOST_FEATURES)
-        parser = FORMATS[format_](self._model.index_base, limits)
+        options = replace(options or InputOptions("libsvm"), index_base=1 if self.index_base else 0)
+        parser = FORMATS[options.format](options, limits)
         for rows in parser.parse_chunks(decompressed(chunks, limits)):
             yield self.predict(rows)
 
