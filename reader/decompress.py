@@ -126,12 +126,13 @@ def decompressed(chunks: Iterable[bytes], limits: Limits) -> Iterator[bytes]:
     decoded = 0
     for piece in pieces:
         decoded += len(piece)
-        _check_size(decoded, source.taken, limits)
+        check_size(decoded, source.taken, limits)
         if piece:
             yield piece
 
 
-def _check_size(decoded: int, taken: int, limits: Limits) -> None:
+def check_size(decoded: int, taken: int, limits: Limits) -> None:
+    """InputError decompressed_too_large if `taken` bytes decode to more than they may."""
     if decoded > limits.max_bytes:
         raise InputError("decompressed_too_large", f"the input has more than {limits.max_bytes} bytes of text")
     if decoded > RATIO_FROM_BYTES and decoded > limits.max_ratio * taken:

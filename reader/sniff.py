@@ -13,13 +13,13 @@ _DELIMITER = re.compile(rb"[,;|\t]")
 
 SIGNATURES = (
     (b"\x89PNG", "a PNG image"),
-    (b"PK\x03\x04", "a zip archive"),
+    (NPZ, "a zip archive, or npz"),
     (b"PK\x05\x06", "a zip archive"),
     (b"%PDF", "a PDF document"),
     (b"\xff\xd8\xff", "a JPEG image"),
     (b"GIF8", "a GIF image"),
     (b"\x7fELF", "a program"),
-    (b"PAR1", "a Parquet file"),
+    (PARQUET, "a Parquet file"),
     (b"\x93NUMPY", "a numpy array"),
     (b"SQLite format 3\x00", "a SQLite database"),
     (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),

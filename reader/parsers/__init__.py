@@ -10,6 +10,7 @@ from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers.csv import CsvParser
 from reader.parsers.libsvm import LibsvmParser
+from reader.parsers.npz import NpzParser
 from reader.parsers.rejected import Rejected
 from storage.csr import Rows
 
@@ -61,10 +62,25 @@ def _csv(options: InputOptions, limits: Limits, _threads: int, _scratch: Path) -
     return CsvParser(options, limits)
 
 
+def _parquet(options: InputOptions, limits: Limits, _threads: int, scratch: Path) -> Parser:
+    # An extra, and slow to import.
+    try:
+        from reader.parsers.parquet import ParquetParser  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise InputError("not_installed", "reading Parquet needs pyarrow") from None
+    return ParquetParser(options, limits, scratch)
+
+
+def _npz(options: InputOptions, limits: Limits, _threads: int, scratch: Path) -> Parser:
+    return NpzParser(options, limits, scratch)
+
+
 READERS = {
     "libsvm": Reader(_libsvm, frozenset()),
     "csv": Reader(_csv, frozenset({"label_column", "delimiter", "header"})),
     "tsv": Reader(_csv, frozenset({"label_column", "header"})),
+    "parquet": Reader(_parquet, frozenset({"label_column"})),
+    "npz": Reader(_npz, frozenset()),
 }
 
 _OF_SOME = frozenset().union(*(reader.options for reader in READERS.values()))

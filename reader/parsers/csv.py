@@ -12,20 +12,18 @@ from functools import partial
 
 import numpy as np
 
-from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers.csv_fields import BadQuote, FieldReader, field_fault, find_delimiter, is_header
-from reader.parsers.dense import TableParser, column_number, fits
+from reader.parsers.matrix import MatrixParser, column_number, fits, label_by_name
 from reader.sniff import HEAD_BYTES, refuse_foreign
 from reader.text_window import WINDOW_BYTES, TextWindow
 from storage.csr import Array, Rows
 
 _BAD_QUOTE = "a quote that is not closed, or stands in a field"
-_LABEL_NAMES = ("label", "y", "target", "class")
 
 
-class CsvParser(TableParser):
+class CsvParser(MatrixParser):
     """Reads one text, given in pieces of any size.
 
     options.label_column  by default the column called label, y, target or class; without a header the first
@@ -35,7 +33,7 @@ class CsvParser(TableParser):
     def __init__(
         self, options: InputOptions, limits: Limits, *, labelled: bool = True, window_bytes: int = WINDOW_BYTES
     ) -> None:
-        super().__init__(options, limits)
+        super().__init__(options, limits, base=1)
         self._window = TextWindow(limits.max_line_bytes, max(window_bytes, 2 * HEAD_BYTES))
         self._labelled = labelled
         self._lines = 0
@@ -76,8 +74,8 @@ class CsvParser(TableParser):
 
     def _give(self, table: Array) -> Rows:
         if self._label is None:
-            return self.give(np.full(len(table), np.nan), table)
-        return self.give(table[:, self._label], np.delete(table, self._label, axis=1))
+            return self.give_table(np.full(len(table), np.nan), table)
+        return self.give_table(table[:, self._label], np.delete(table, self._label, axis=1))
 
     def _read_head(self, begin: int, end: int) -> int:
         """Find out the columns from the first line that is not blank; where the first row begins."""
@@ -112,13 +110,7 @@ class CsvParser(TableParser):
             return column_number(wanted, self._names, self._n_columns)
         if not self._labelled:
             return None
-        if self._names is None:
-            return 0
-        lower = [name.lower() for name in self._names]
-        found = [lower.index(name) for name in _LABEL_NAMES if name in lower]
-        if len(found) != 1:
-            raise InputError("label_column_missing", f"no one column is called {', '.join(_LABEL_NAMES)}", line=1)
-        return found[0]
+        return 0 if self._names is None else label_by_name(self._names)
 
     def _read_fast(self, text: bytes) -> Array | None:
         """The table (rows, columns) of a text of whole lines; None if it has any oddity."""
@@ -138,7 +130,7 @@ class CsvParser(TableParser):
         label = 0.0 if self._label is None else table[:, self._label].copy()
         if self._label is not None:
             table[:, self._label] = 0
-        if not (fits(table) and np.isfinite(label).all()):
+        if not (fits(table).all() and np.isfinite(label).all()):
             return None
         if self._label is not None:
             table[:, self._label] = label

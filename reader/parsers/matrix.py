@@ -1,4 +1,4 @@
-"""Tables to rows: what the parsers of CSV and Parquet have in common."""
+"""What the parsers of tables and matrices, whose columns are the features, have in common."""
 
 import numpy as np
 
@@ -11,25 +11,25 @@ from storage.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows
 FLOAT32_OVERFLOW = float(2**128 - 2**103)  # from here on a double rounds to an infinite float32
 
 
-class TableParser:
-    """Counts what is given out. The features are the columns but the label's, in their order, from 1 unless told.
+class MatrixParser:
+    """Counts what is given out. The features are the columns but the label's, in their order, from `base` unless told.
 
     index_base, rows, nnz, max_index, counters, rejected   as in `Parser`
     """
 
-    def __init__(self, options: InputOptions, limits: Limits) -> None:
-        self.index_base = 1 if options.index_base == "auto" else options.index_base
+    def __init__(self, options: InputOptions, limits: Limits, base: int) -> None:
+        self.index_base = base if options.index_base == "auto" else options.index_base
         self.rows = self.nnz = 0
         self.max_index: int | None = None
         self.rejected = Rejected(options.on_bad_row == "skip")
         self._options = options
         self._limits = limits
-        self._empty_rows = self._blank_lines = 0
+        self._empty_rows = self._blank_lines = self._explicit_zeros = 0
 
     @property
     def counters(self) -> dict[str, int]:
         return {
-            "explicit_zeros": 0,
+            "explicit_zeros": self._explicit_zeros,
             "empty_rows": self._empty_rows,
             "blank_lines": self._blank_lines,
             "comment_lines": 0,
@@ -43,29 +43,38 @@ class TableParser:
             )
         self.max_index = self.index_base + count - 1 if count else None
 
-    def give(self, label: Array, features: Array) -> Rows:
-        """The rows of `features` (n, d), any real type, finite as float32, with their labels (n,)."""
-        values = features.astype(VALUE)
-        stored = values != 0
-        lengths = np.count_nonzero(stored, axis=1)
-        indptr = np.zeros(len(label) + 1, INDPTR)
-        np.cumsum(lengths, out=indptr[1:])
-        indices = (np.nonzero(stored)[1] + self.index_base).astype(INDEX)
-        rows = Rows(label.astype(LABEL), indptr, indices, values[stored])
+    def give(self, rows: Rows) -> Rows:
+        """Count these rows."""
         self.rows += len(rows)
         self.nnz += rows.nnz
-        self._empty_rows += int(np.count_nonzero(lengths == 0))
+        self._empty_rows += int(np.count_nonzero(np.diff(rows.indptr) == 0))
         return rows
+
+    def give_table(self, label: Array, features: Array) -> Rows:
+        """The rows of `features` (n, d), finite as float32, with their labels (n,)."""
+        values = features.astype(VALUE)
+        stored = values != 0
+        indptr = np.zeros(len(label) + 1, INDPTR)
+        np.cumsum(np.count_nonzero(stored, axis=1), out=indptr[1:])
+        indices = (np.nonzero(stored)[1] + self.index_base).astype(INDEX)
+        return self.give(Rows(label.astype(LABEL), indptr, indices, values[stored]))
 
     def check_end(self) -> None:
         """InputError no_rows if there was none."""
         if self.rows == 0:
-            raise InputError("no_rows", "the input has no row that can be read" if self.rejected.rows else "no row")
+            raise InputError("no_rows", "the input has no row" + " that can be read" * bool(self.rejected.rows))
 
 
-def fits(features: Array) -> bool:
-    """Whether all values are finite as float32."""
-    return bool((np.abs(features) < FLOAT32_OVERFLOW).all())
+def fits(values: Array) -> Array:
+    """Which values are finite as float32."""
+    return np.abs(values) < FLOAT32_OVERFLOW
+
+
+def misfit(value: float) -> tuple[str, str]:
+    """Code and message of a value that does not fit."""
+    if np.isfinite(value):
+        return "row_overflow", f"value {value:g} does not fit float32"
+    return "value_not_finite", f"value {value:g} is not finite"
 
 
 def column_number(wanted: str, names: list[str] | None, n_columns: int) -> int:
@@ -80,3 +89,15 @@ def column_number(wanted: str, names: list[str] | None, n_columns: int) -> int:
         return number - 1 if number > 0 else n_columns + number
     known = f"; the first columns are {', '.join(names[:8])}" if names else ""
     raise InputError("label_column_missing", f"there is no column {wanted!r} among {n_columns}{known}", line=1)
+
+
+def label_by_name(names: list[str]) -> int:
+    """The one column, from 0, that is called as labels are. InputError label_column_missing."""
+    lower = [name.lower() for name in names]
+    found = [lower.index(name) for name in LABEL_NAMES if name in lower]
+    if len(found) != 1:
+        raise InputError("label_column_missing", f"no one column is called {', '.join(LABEL_NAMES)}", line=1)
+    return found[0]
+
+
+LABEL_NAMES = ("label", "y", "target", "class")

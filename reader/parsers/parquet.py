@@ -1,0 +1,122 @@
+"""Parquet to rows, batch by batch: flat columns of numbers without nulls. Needs pyarrow, of the extra `parquet`."""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow
+from pyarrow import parquet, types
+
+from reader.decompress import check_size
+from reader.errors import InputError
+from reader.limits import Limits
+from reader.options import InputOptions
+from reader.parsers.matrix import MatrixParser, column_number, fits, label_by_name, misfit
+from reader.spool import size_of, spooled
+from storage.csr import Array, Rows
+
+_BATCH_VALUES = 1 << 20
+_MOST_BATCH_ROWS = 1 << 16
+_BUFFER_BYTES = 1 << 20
+
+
+class ParquetParser(MatrixParser):
+    """`scratch` is where the input is kept while it is read. Of a fault, `line` is the number of the row."""
+
+    def __init__(self, options: InputOptions, limits: Limits, scratch: Path) -> None:
+        super().__init__(options, limits, base=1)
+        self._scratch = scratch
+        self._names: list[str] = []
+        self._label = 0
+
+    def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
+        """The rows. InputError at the first fault, unless rows are skipped."""
+        with spooled(chunks, self._scratch) as file, _open(file) as table:
+            self._check_sizes(table.metadata, size_of(file))
+            self._set_columns(table.schema_arrow)
+            batch_rows = max(1, min(_MOST_BATCH_ROWS, _BATCH_VALUES // len(self._names)))
+            batches = table.iter_batches(batch_rows, use_threads=False)
+            first = 1
+            while (batch := _next(batches)) is not None:
+                rows = self._read(batch, first)
+                first += batch.num_rows
+                if len(rows):
+                    yield rows
+        self.check_end()
+
+    def _check_sizes(self, metadata: Any, size: int) -> None:
+        """By what the footer says; nothing has been decoded yet."""
+        encoded = sum(metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups))
+        check_size(encoded, size, self._limits)
+        # How large it is as a table: columns of one value take next to nothing in the file.
+        if metadata.num_rows * metadata.num_columns * 8 > self._limits.max_bytes:
+            raise InputError("decompressed_too_large", f"the table has more than {self._limits.max_bytes} bytes")
+
+    def _set_columns(self, schema: Any) -> None:
+        self._names = schema.names
+        if not self._names:
+            raise InputError("no_rows", "the table has no column")
+        for number, name in enumerate(self._names):
+            if not _is_number(schema.field(number).type):
+                kind = str(schema.field(number).type)[:40]
+                raise InputError("column_type", f"column {number + 1} ({name[:40]}) is of type {kind}, not a number")
+        if len(set(self._names)) < len(self._names):
+            raise InputError("duplicate_column", "a column name stands twice")
+        wanted = self._options.label_column
+        n_columns = len(self._names)
+        self._label = label_by_name(self._names) if wanted is None else column_number(wanted, self._names, n_columns)
+        self.set_features(n_columns - 1)
+
+    def _read(self, batch: Any, first: int) -> Rows:
+        """The rows of a batch whose first has the number `first`."""
+        table = np.empty((batch.num_rows, len(self._names)))
+        for number, column in enumerate(batch.columns):
+            table[:, number] = _numbers(column)
+        label = table[:, self._label].copy()
+        fitting = fits(table)
+        # A label may be as large as any double.
+        fitting[:, self._label] = np.isfinite(label)
+        keep = fitting.all(axis=1)
+        for row in np.flatnonzero(~keep).tolist():
+            column = int(np.argmin(fitting[row]))
+            self.rejected.add(partial(self._fault, first + row, column, table[row, column]))
+        features = np.delete(table, self._label, axis=1)
+        return self.give_table(label[keep], features[keep])
+
+    def _fault(self, row: int, column: int, value: float) -> InputError:
+        # A null comes as NaN.
+        code, message = ("missing_value", "a value is missing") if np.isnan(value) else misfit(value)
+        return InputError(code, f"row {row}, column {column + 1} ({self._names[column][:40]}): {message}", line=row)
+
+
+def _open(file: IO[bytes]) -> Any:
+    try:
+        return parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InputError("bad_parquet", f"this is no whole Parquet file: {_first_line(error)}") from error
+
+
+def _next(batches: Iterator[Any]) -> Any:
+    """The next batch, None at the end."""
+    try:
+        return next(batches, None)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InputError("bad_parquet", f"the file is damaged: {_first_line(error)}") from error
+
+
+def _is_number(kind: Any) -> bool:
+    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
+    return any(test(kind) for test in tests)
+
+
+def _numbers(column: Any) -> Array:
+    """(n,) float64, NaN for null."""
+    if types.is_boolean(column.type):
+        column = column.cast(pyarrow.uint8())
+    return column.cast(pyarrow.float64(), safe=False).to_numpy(zero_copy_only=False)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:200]
