@@ -8,6 +8,7 @@ from types import FrameType
 
 from reader.errors import InputError
 from service.commands import COMMANDS
+from service.commands.liblinear_options import spell_out
 from service.errors import ServiceError
 from service.exports.errors import ModelFormatError
 from service.run import PROCESS_FAILURES
@@ -20,10 +21,11 @@ USAGE, BAD_DATA, OUT_OF_RESOURCE, INTERRUPTED = 2, 3, 5, 130
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns its exit code."""
     parser = argparse.ArgumentParser(prog="streamsvm", description="Support vector machines out of core.")
+    parser.set_defaults(root=parser)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, module in COMMANDS.items():
         module.add_arguments(commands.add_parser(name, help=module.__doc__, description=module.__doc__))
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(spell_out(sys.argv[1:] if arguments is None else arguments))
     # As Ctrl-C does: unwind, so that nothing is left behind.
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGHUP, _interrupt)
@@ -36,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     except ServiceError as error:
         # Of a reader or trainer that died; its log goes with the temporary directory.
         sys.stderr.write(error.at.get("log_tail", ""))
-        code = OUT_OF_RESOURCE if error.code in (*PROCESS_FAILURES, "ingest_failed") else USAGE
+        code = OUT_OF_RESOURCE if error.code in (*PROCESS_FAILURES, "ingest_failed", "no_service") else USAGE
         return _complain(f"{error.message} [{error.code}]", error.hint, code)
     except StorageError as error:
         return _complain(f"{error.message} [{error.code}]", error.hint, USAGE)

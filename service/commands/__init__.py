@@ -1,11 +1,16 @@
 """The commands, by name. A module has `add_arguments(parser)` and `run(options)`, which returns the exit code."""
 
-from service.commands import predict, serve, token, train, worker
+from service.commands import completion, data, job, model, plot, predict, serve, token, train, worker
 
 COMMANDS = {
     "serve": serve,
     "worker": worker,
     "train": train,
     "predict": predict,
+    "data": data,
+    "job": job,
+    "model": model,
+    "plot": plot,
     "token": token,
+    "completion": completion,
 }

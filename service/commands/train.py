@@ -2,38 +2,43 @@
 
 import argparse
 import errno
-import json
-import sys
-import time
+import re
 from pathlib import Path
 from typing import Any
 
+import shtab
+
 from reader.options import add_input_options, input_options
 from reader.parsers import READERS
+from service.client import Client
+from service.commands.data import upload
+from service.commands.display import Display, display
+from service.commands.liblinear_options import add_liblinear_options
+from service.commands.remote import CONVERGED, NOT_CONVERGED, download_model, exit_code, watch
 from service.exports import MODEL_FORMATS, format_of
 from service.jobs import JobSpec, parse_spec
 from service.local import train_file
 from service.settings import Settings
-from service.sizes import format_size, parse_size
-from storage.model_file import Model
-
-CONVERGED, NOT_CONVERGED = 0, 4
+from service.sizes import parse_size
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm train`: every field of a job, in dashes."""
     defaults = {name: field.default for name, field in JobSpec.model_fields.items()}
-    parser.add_argument("file", type=Path, help="LIBSVM text, CSV, Parquet or npz; - for standard input")
-    parser.add_argument(
+    file = parser.add_argument("file", type=Path, help="LIBSVM text, CSV, Parquet or npz; - for standard input")
+    output = parser.add_argument(
         "-o", "--output", type=Path, help="LIBLINEAR text, or .npz, .json or .onnx (default: FILE.model)"
     )
-    parser.add_argument("-C", type=float, help="weight of the losses (default: 1)")
+    file.complete = output.complete = shtab.FILE  # type: ignore[attr-defined]
+    parser.add_argument("--url", help="train on this service: FILE is uploaded, or names one of its datasets")
+    parser.add_argument("-C", "-c", dest="C", type=float, help="weight of the losses (default: 1)")
     parser.add_argument("--cache", dest="cache_bytes", type=parse_size, help="bound on the cache (default: 256MiB)")
+    parser.add_argument("--memory", dest="memory_bytes", type=parse_size, help="bound on all that training holds")
     parser.add_argument("--solver", help=f"(default: {defaults['solver']})")
     parser.add_argument("--loss", choices=("hinge", "squared_hinge"))
     parser.add_argument("--epsilon", type=float, help="residuals up to it cost nothing (default: 0.1)")
     parser.add_argument("--bias", type=float, help="value of a constant feature (default: none)")
-    parser.add_argument("--tolerance", type=_or_none, help="stop at M+ - M- of this, or none (default: 1e-3)")
+    parser.add_argument("-e", "--tolerance", type=_or_none, help="stop at M+ - M- of this, or none (default: 1e-3)")
     parser.add_argument("--relative-gap", type=_or_none, help="stop at this certified relative gap (default: none)")
     parser.add_argument("--max-passes", type=int, help=f"(default: {defaults['max_passes']})")
     parser.add_argument("--max-seconds", type=float)
@@ -49,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, help=f"(default: {defaults['threads']})")
     parser.add_argument("--updates-per-row", type=float, help=f"(default: {defaults['updates_per_row']})")
     parser.add_argument("--class-weight", type=_weight, action="append", metavar="LABEL=WEIGHT")
+    add_liblinear_options(parser)
     add_input_options(parser, list(READERS))
     parser.add_argument("--json", action="store_true", help="print each pass and the result as a line of JSON")
 
@@ -58,16 +64,49 @@ def run(options: argparse.Namespace) -> int:
     output = options.output or Path("stdin.model" if options.file == Path("-") else f"{options.file.name}.model")
     if not output.absolute().parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such directory", str(output.parent))
-    show = _JsonLines() if options.json else _TerminalLine() if sys.stderr.isatty() else _Lines()
-    spec = parse_spec(_fields(options))
-    if not options.json:
-        print(f"reading {options.file}", file=sys.stderr)
-    model = train_file(options.file, spec, Settings.from_environment(), input_options(options), show)
+    fields = _fields(options)
+    show = display(options.json, parse_spec(fields).tolerance)
+    if options.url is not None:
+        return _train_there(options, fields, output, show)
+    return _train_here(options, fields, output, show)
+
+
+def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Path, show: Display) -> int:
+    show.say(f"reading {options.file}")
+    model = train_file(options.file, parse_spec(fields), Settings.from_environment(), input_options(options), show)
     pieces = MODEL_FORMATS[format_of(output)].write(model)
     with output.open("wb") as file:
         file.writelines(pieces)
-    show.finish(model, output)
+    show.finish(model.about, str(output))
     return CONVERGED if model.about["converged"] else NOT_CONVERGED
+
+
+def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Path, show: Display) -> int:
+    """Train on a service. Interrupted, the job goes on."""
+    client = Client(options.url)
+    name = str(options.file)
+    if options.file.exists() or name == "-":
+        name = dataset_name(options.file)
+        show.say(f"uploading {options.file} as {name}")
+        upload(client, name, options.file, input_options(options))
+    job_id = client.json("POST", "/v1/jobs", {**fields, "dataset": name})["id"]
+    show.say(f"training as {job_id}")
+    try:
+        job = watch(client, job_id, show)
+    except KeyboardInterrupt:
+        show.say(f"it goes on: streamsvm job watch {job_id}")
+        raise
+    code = exit_code(job)
+    if job["model_id"]:
+        download_model(client, job["model_id"], output)
+        show.finish(job["result"], str(output))
+    return code
+
+
+def dataset_name(file: Path) -> str:
+    """A dataset's name made of a file's, without endings."""
+    name = re.sub(r"[^a-z0-9_-]+", "-", file.name.split(".")[0].lower()).strip("-_")
+    return name[:64] or "data"
 
 
 def _fields(options: argparse.Namespace) -> dict[str, Any]:
@@ -94,66 +133,3 @@ def _or_none(text: str) -> float | str:
 def _weight(text: str) -> tuple[str, float]:
     label, weight = text.split("=")
     return label, float(weight)
-
-
-class _Lines:
-    """One plain line a pass."""
-
-    def __init__(self) -> None:
-        self._passes = 0
-
-    def __call__(self, progress: dict[str, Any], history: list[dict[str, Any]]) -> None:
-        for record in history[self._passes :]:
-            self.show_pass(record)
-        self._passes = len(history)
-
-    def show_pass(self, record: dict[str, Any]) -> None:
-        print(_describe(record), file=sys.stderr)
-
-    def finish(self, model: Model, output: Path) -> None:
-        certificate = model.about["certificate"]
-        outcome = "converged" if model.about["converged"] else "not converged"
-        print(
-            f"{outcome} ({model.about['stop_reason']}) after {model.about['passes']} passes: "
-            f"M+ - M- {_short(certificate['gap'])}, objective {certificate['primal_objective']:.8g}, "
-            f"relative duality gap {_short(certificate['relative_duality_gap'])}\nwrote {output}",
-            file=sys.stderr,
-        )
-
-
-class _TerminalLine(_Lines):
-    """One line that is written over."""
-
-    def __call__(self, progress: dict[str, Any], history: list[dict[str, Any]]) -> None:
-        text = f"pass {progress['pass']} block {progress['block']}/{progress['blocks'] or '?'}"
-        if progress["gap"] is not None:
-            text = f"{text}  {_describe(history[-1]).split(': ')[1]}" if history else text
-        if progress["eta_seconds"] is not None:
-            text += f"  about {progress['eta_seconds']:.0f} s left"
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
-
-    def finish(self, model: Model, output: Path) -> None:
-        print("\r\033[K", end="", file=sys.stderr)
-        super().finish(model, output)
-
-
-class _JsonLines(_Lines):
-    """Objects for machines, on standard output."""
-
-    def show_pass(self, record: dict[str, Any]) -> None:
-        print(json.dumps(record), flush=True)
-
-    def finish(self, model: Model, output: Path) -> None:
-        print(json.dumps({"result": {**model.about, "model": str(output), "at": time.time()}}), flush=True)
-
-
-def _describe(record: dict[str, Any]) -> str:
-    return (
-        f"pass {record['pass']}: M+ - M- {_short(record['gap'])}, dual {record['dual_objective']:.8g}, "
-        f"relative gap <= {_short(record['relative_gap_bound'])}, {format_size(record['resident_bytes'])} cached, "
-        f"{record['elapsed_seconds']:.1f} s"
-    )
-
-
-def _short(number: float | None) -> str:
-    return "?" if number is None else f"{number:.3g}"

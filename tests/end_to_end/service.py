@@ -86,10 +86,11 @@ class Service:
         self._serve: subprocess.Popen | None = None
 
     def start(self) -> "Service":
-        """Returns when it answers."""
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
+        """Returns when it answers. Started again, it has the same address."""
+        if not self.url:
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                self.url = f"http://127.0.0.1:{free.getsockname()[1]}"
+        port = self.url.rsplit(":", 1)[1]
         log = (self.data_dir.parent / "log").open("ab")
         with log:
             arguments = ("serve", "--port", port, "--data-dir", self.data_dir)

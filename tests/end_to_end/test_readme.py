@@ -62,6 +62,14 @@ def test_without_a_server(folder, problem):
     assert len((folder / "labels.txt").read_text().splitlines()) == problem[0].shape[0]
 
 
+def test_from_the_command_line(service, folder, monkeypatch):
+    monkeypatch.setenv("STREAMSVM_URL", service.url)
+    session = commands("From the command line").replace("http://localhost:8000", service.url).replace("rcv1", "typed")
+    answers = run(session, folder)
+    assert (folder / "typed.model").read_text().startswith("solver_type")
+    assert "typed: 3000 rows" in answers and "succeeded" in answers and "mdl_" in answers
+
+
 @pytest.fixture(scope="module")
 def model_folder(tmp_path_factory, text):
     """A folder with a model in every format, the rows as test.svm, and the labels that StreamSVM predicts for them."""

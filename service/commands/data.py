@@ -1,0 +1,66 @@
+"""Datasets of a service: add, ls, rm."""
+
+import argparse
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import shtab
+
+from reader.options import InputOptions, add_input_options, input_options
+from reader.parsers import READERS
+from service.client import Client
+from service.commands.remote import add_action, print_json, print_table
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `streamsvm data`."""
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+    adding = add_action(actions, "add", add)
+    adding.add_argument("name", help="of up to 64 of a-z, 0-9, _ and -")
+    file = adding.add_argument("file", type=Path, help="plain or compressed; - for standard input")
+    file.complete = shtab.FILE  # type: ignore[attr-defined]
+    add_input_options(adding, list(READERS))
+    add_action(actions, "ls", ls)
+    add_action(actions, "rm", rm).add_argument("name")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what was asked."""
+    return options.action(options)
+
+
+def upload(client: Client, name: str, file: Path, options: InputOptions) -> dict:
+    """Read a file, - for standard input, into the service; returns the dataset."""
+    query = {option: getattr(options, option) for option in options.given}
+    with nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb") as source:
+        return client.upload(f"/v1/datasets/{quote(name, safe='')}?{urlencode(query)}", source)
+
+
+def add(options: argparse.Namespace) -> int:
+    """Upload a file."""
+    found = upload(Client(options.url), options.name, options.file, input_options(options))
+    if options.json:
+        print_json(found)
+    else:
+        print(f"{found['name']}: {found['rows']} rows, {found['features']} features, {found['non_zeros']} non-zeros")
+    return 0
+
+
+def ls(options: argparse.Namespace) -> int:
+    """List them."""
+    found = Client(options.url).json("GET", "/v1/datasets")
+    if options.json:
+        print_json(found)
+        return 0
+    rows = [["NAME", "STATE", "CREATED"]]
+    rows += [[shown["name"], shown["state"], shown["created_at"]] for shown in found["datasets"]]
+    print_table(rows)
+    return 0
+
+
+def rm(options: argparse.Namespace) -> int:
+    """Remove one that no job needs."""
+    Client(options.url).json("DELETE", f"/v1/datasets/{quote(options.name, safe='')}")
+    return 0

@@ -1,0 +1,114 @@
+"""How training is shown while it goes on."""
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from service.sizes import format_size
+
+
+class Display:
+    """One plain line a pass, on standard error."""
+
+    def __init__(self, tolerance: float | None) -> None:
+        self._tolerance = tolerance
+        self._passes = 0
+
+    def __call__(self, progress: dict[str, Any], history: list[dict[str, Any]]) -> None:
+        """What a job that runs here has to show by now."""
+        for record in history[self._passes :]:
+            self.show_pass(record)
+        self._passes = len(history)
+        self.show_progress(progress)
+
+    def say(self, text: str) -> None:
+        """Something a person wants to know."""
+        print(text, file=sys.stderr)
+
+    def show_pass(self, record: dict[str, Any]) -> None:
+        """A pass is finished."""
+        self.say(
+            f"pass {record['pass']}: M+ - M- {short(record['gap'])}, dual {short(record['dual_objective'], 8)}, "
+            f"relative gap <= {short(record['relative_gap_bound'])}, {format_size(record['resident_bytes'])} cached, "
+            f"{record['elapsed_seconds']:.1f} s"
+        )
+
+    def show_progress(self, progress: dict[str, Any]) -> None:
+        """In the middle of a pass."""
+
+    def finish(self, result: Mapping[str, Any], output: str | None) -> None:
+        """It is over; the model is in the file."""
+        certificate = result["certificate"]
+        outcome = "converged" if result["converged"] else "not converged"
+        self.say(
+            f"{outcome} ({result['stop_reason']}) after {result['passes']} passes: "
+            f"M+ - M- {short(certificate['gap'])}, objective {certificate['primal_objective']:.8g}, "
+            f"relative duality gap {short(certificate['relative_duality_gap'])}"
+        )
+        if output is not None:
+            self.say(f"wrote {output}")
+
+
+class TerminalLine(Display):
+    """One line that is written over."""
+
+    def show_pass(self, record: dict[str, Any]) -> None:
+        pass
+
+    def show_progress(self, progress: dict[str, Any]) -> None:
+        line = progress_line(progress, self._tolerance)
+        print(f"\r\033[K{line[: shutil.get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True)
+
+    def say(self, text: str) -> None:
+        print("\r\033[K", end="", file=sys.stderr)
+        super().say(text)
+
+
+class JsonLines(Display):
+    """Objects for machines, on standard output."""
+
+    def say(self, text: str) -> None:
+        pass
+
+    def show_pass(self, record: dict[str, Any]) -> None:
+        print(json.dumps(record), flush=True)
+
+    def finish(self, result: Mapping[str, Any], output: str | None) -> None:
+        print(json.dumps({"result": {**result, "model": output, "at": time.time()}}), flush=True)
+
+
+def display(is_json: bool, tolerance: float | None) -> Display:
+    """The one that suits who reads it."""
+    kind = JsonLines if is_json else TerminalLine if sys.stderr.isatty() else Display
+    return kind(tolerance)
+
+
+def progress_line(progress: dict[str, Any], tolerance: float | None) -> str:
+    """Pass, block, M+ - M- against the tolerance, objective, rows a second, remaining time."""
+    parts = [f"pass {progress['pass']} block {progress['block']}/{progress['blocks'] or '?'}"]
+    if progress["gap"] is not None:
+        against = f" of {short(tolerance)}" if tolerance is not None else ""
+        parts.append(f"M+ - M- {short(progress['gap'])}{against}")
+        parts.append(f"dual {short(progress['dual_objective'], 8)}")
+    if progress["elapsed_seconds"]:
+        parts.append(f"{progress['rows_streamed'] / progress['elapsed_seconds']:,.0f} rows/s")
+    if progress["eta_seconds"] is not None:
+        parts.append(f"{duration(progress['eta_seconds'])} left")
+    return "  ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """For people: 45 s, 12:30, 3:05:00."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}:{minutes:02}:{rest:02}"
+    return f"{minutes}:{rest:02}" if minutes else f"{rest} s"
+
+
+def short(number: float | None, digits: int = 3) -> str:
+    """A number for people, ? if there is none."""
+    return "?" if number is None else f"{number:.{digits}g}"

@@ -1,0 +1,108 @@
+"""Jobs of a service: ls, show, watch, stop, cancel, rm."""
+
+import argparse
+from typing import Any
+from urllib.parse import quote
+
+from service.client import Client
+from service.commands.display import display, duration, progress_line, short
+from service.commands.remote import add_action, exit_code, print_json, print_table, watch
+from service.jobs import TRANSITIONS
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `streamsvm job`."""
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+    add_action(actions, "ls", ls).add_argument("--state", choices=TRANSITIONS)
+    for action in (show, watch_job, stop, cancel, rm):
+        name = action.__name__.removesuffix("_job")
+        add_action(actions, name, action).add_argument("job", help="its id, job_...")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what was asked."""
+    return options.action(options)
+
+
+def ls(options: argparse.Namespace) -> int:
+    """List them, the newest first."""
+    query = f"&state={options.state}" if options.state else ""
+    found = _all(Client(options.url), f"/v1/jobs?page_size=200{query}")
+    if options.json:
+        print_json({"jobs": found})
+        return 0
+    rows = [["JOB", "STATE", "DATASET", "PASS", "M+ - M-", "CREATED"]]
+    for job in found:
+        progress = job["progress"] or {"pass": "", "gap": None}
+        figures = [str(progress["pass"]), short(progress["gap"])]
+        rows.append([job["id"], job["state"], job["spec"]["dataset"], *figures, job["created_at"]])
+    print_table(rows)
+    return 0
+
+
+def _all(client: Client, path: str) -> list[dict[str, Any]]:
+    page = client.json("GET", path)
+    found = page["jobs"]
+    while page["next_page_token"]:
+        page = client.json("GET", f"{path}&page_token={page['next_page_token']}")
+        found += page["jobs"]
+    return found
+
+
+def show(options: argparse.Namespace) -> int:
+    """Show one."""
+    _show(Client(options.url).json("GET", _path(options)), options.json)
+    return 0
+
+
+def watch_job(options: argparse.Namespace) -> int:
+    """Show one while it runs. The exit code is that of `train`."""
+    client = Client(options.url)
+    tolerance = client.json("GET", _path(options))["spec"]["tolerance"]
+    lines = display(options.json, tolerance)
+    job = watch(client, options.job, lines)
+    code = exit_code(job)
+    if job["result"]:
+        lines.finish(job["result"], None)
+        lines.say(f"{job['state']}, model {job['model_id']}")
+    return code
+
+
+def stop(options: argparse.Namespace) -> int:
+    """End one after its running pass; the model so far stays."""
+    _show(Client(options.url).json("POST", f"{_path(options)}/stop"), options.json)
+    return 0
+
+
+def cancel(options: argparse.Namespace) -> int:
+    """End one at once, without a model."""
+    _show(Client(options.url).json("POST", f"{_path(options)}/cancel"), options.json)
+    return 0
+
+
+def rm(options: argparse.Namespace) -> int:
+    """Forget one that has ended; its model stays."""
+    Client(options.url).json("DELETE", _path(options))
+    return 0
+
+
+def _path(options: argparse.Namespace) -> str:
+    return f"/v1/jobs/{quote(options.job, safe='')}"
+
+
+def _show(job: dict[str, Any], is_json: bool) -> None:
+    if is_json:
+        print_json(job)
+        return
+    phase = f" ({job['phase']})" if job["phase"] else ""
+    requested = f", {job['requested']} requested" if job["requested"] and job["state"] == "running" else ""
+    print(f"{job['id']}  {job['state']}{phase}{requested}  on {job['spec']['dataset']}, attempt {job['attempt']}")
+    if job["progress"]:
+        print(progress_line(job["progress"], job["spec"]["tolerance"]))
+        print(f"for {duration(job['progress']['elapsed_seconds'])}")
+    for warning in job["warnings"]:
+        print(f"warning: {warning['message']}")
+    if job["failure"]:
+        print(f"{job['failure']['message']} [{job['failure']['code']}]")
+    if job["model_id"]:
+        print(f"model {job['model_id']}")

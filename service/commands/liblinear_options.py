@@ -1,0 +1,36 @@
+"""LIBLINEAR's short options: -s 3 -c 1 -e 0.1 -B 1 -w1 10."""
+
+import argparse
+import re
+from typing import Any
+
+# -s: the losses of its L2-regularised support vector machines, whatever the algorithm.
+_LOSS = {"1": "squared_hinge", "2": "squared_hinge", "3": "hinge"}
+_WEIGHT_OPTION = re.compile(r"-w([+-]?\d+(?:\.\d+)?)")
+
+
+def add_liblinear_options(parser: argparse.ArgumentParser) -> None:
+    """-s and -B; -c and -e are other names of options that are there, -w is spelled out."""
+    parser.add_argument("-s", dest="loss", action=_Solver, metavar="SOLVER", help="the loss, as in LIBLINEAR: 1, 2, 3")
+    parser.add_argument("-B", dest="bias", action=_Bias, type=float, help="--bias; none if it is negative")
+
+
+def spell_out(arguments: list[str]) -> list[str]:
+    """`-w1 10` as `--class-weight 1=10`: the name of the option has the label in it."""
+    words, rest = [], iter(arguments)
+    for word in rest:
+        label = _WEIGHT_OPTION.fullmatch(word)
+        words += [f"--class-weight={label[1]}={next(rest, '')}"] if label else [word]
+    return words
+
+
+class _Solver(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, options: Any, value: Any, _: Any = None) -> None:
+        if value not in _LOSS:
+            parser.error(f"-s {value} is not trained here; {', '.join(_LOSS)} are")
+        options.loss = _LOSS[value]
+
+
+class _Bias(argparse.Action):
+    def __call__(self, _parser: argparse.ArgumentParser, options: Any, value: Any, _: Any = None) -> None:
+        options.bias = value if value >= 0 else None

@@ -1,0 +1,49 @@
+"""Models of a service: get, ls."""
+
+import argparse
+from pathlib import Path
+from urllib.parse import quote
+
+import shtab
+
+from service.client import Client
+from service.commands.remote import add_action, download_model, print_json, print_table
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `streamsvm model`."""
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+    getting = add_action(actions, "get", get)
+    getting.add_argument("model", help="its id, mdl_...")
+    output = getting.add_argument("-o", "--output", type=Path, help="LIBLINEAR text, or .npz, .json or .onnx")
+    output.complete = shtab.FILE  # type: ignore[attr-defined]
+    add_action(actions, "ls", ls)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what was asked."""
+    return options.action(options)
+
+
+def get(options: argparse.Namespace) -> int:
+    """Download one; with --json only what it is."""
+    client, model_id = Client(options.url), quote(options.model, safe="")
+    if options.json:
+        print_json(client.json("GET", f"/v1/models/{model_id}"))
+        return 0
+    output = options.output or Path(f"{model_id}.model")
+    download_model(client, model_id, output)
+    print(f"wrote {output}")
+    return 0
+
+
+def ls(options: argparse.Namespace) -> int:
+    """List them, the newest first."""
+    found = Client(options.url).json("GET", "/v1/models")
+    if options.json:
+        print_json(found)
+        return 0
+    rows = [["MODEL", "JOB", "CREATED"]]
+    rows += [[shown["id"], shown["job_id"], shown["created_at"]] for shown in found["models"]]
+    print_table(rows)
+    return 0

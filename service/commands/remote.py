@@ -1,0 +1,85 @@
+"""What the commands that talk to a service share: where it is, watching a job, and what came of it."""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from service.client import DEFAULT_URL, URL_VARIABLE, Client
+from service.commands.display import Display
+from service.errors import ServiceError
+from service.exports import MODEL_FORMATS, format_of
+
+CONVERGED, NOT_CONVERGED, INTERRUPTED = 0, 4, 130
+_PATIENCE_SECONDS = 60.0
+_PAUSE_SECONDS = 0.5
+
+
+def add_service_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where the service is, and whether a machine reads the answer."""
+    default = os.environ.get(URL_VARIABLE, DEFAULT_URL)
+    parser.add_argument("--url", default=default, help=f"of the service (default: {URL_VARIABLE}, or {DEFAULT_URL})")
+    parser.add_argument("--json", action="store_true", help="print what the service answers")
+
+
+def add_action(
+    actions: Any, name: str, action: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:  # fmt: skip
+    """A subcommand that talks to a service, described by the docstring of what it does."""
+    parser = actions.add_parser(name, help=action.__doc__, description=action.__doc__)
+    parser.set_defaults(action=action)
+    add_service_arguments(parser)
+    return parser
+
+
+def print_table(rows: list[list[str]]) -> None:
+    """Columns, the first row being their names."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def print_json(answer: Any) -> None:
+    """For machines."""
+    print(json.dumps(answer, indent=1))
+
+
+def watch(client: Client, job_id: str, show: Display) -> dict[str, Any]:
+    """Show a job until it ends, also over a restart of the service; returns it."""
+    after, heard = "", time.monotonic()
+    while True:
+        try:
+            for kind, number, data in client.events(f"/v1/jobs/{job_id}/events", after):
+                after, heard = number or after, time.monotonic()
+                if kind == "end":
+                    return data
+                if kind == "pass":
+                    show.show_pass(data)
+                elif kind == "progress":
+                    show.show_progress(data)
+        except ServiceError as error:
+            if error.code != "no_service" or time.monotonic() - heard > _PATIENCE_SECONDS:
+                raise
+        time.sleep(_PAUSE_SECONDS)
+
+
+def exit_code(job: dict[str, Any]) -> int:
+    """Of a job that has ended; raises what it failed of."""
+    if job["failure"]:
+        failure = job["failure"]
+        at = {"log_tail": failure.get("log_tail", "")}
+        raise ServiceError(failure["code"], failure["message"], failure["hint"], at)
+    if job["state"] == "cancelled":
+        return INTERRUPTED
+    return CONVERGED if job["result"]["converged"] else NOT_CONVERGED
+
+
+def download_model(client: Client, model_id: str, output: Path) -> None:
+    """In the format the file's name says."""
+    format_ = format_of(output)
+    assert format_ in MODEL_FORMATS
+    with output.open("wb") as target:
+        client.download(f"/v1/models/{model_id}/file?format={format_}", target)

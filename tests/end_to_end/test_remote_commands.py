@@ -1,0 +1,171 @@
+"""The commands that talk to a service, as typed."""
+
+import io
+import json
+import signal
+import subprocess
+from contextlib import redirect_stderr, redirect_stdout
+
+import httpx
+import pytest
+
+from service.cli import main
+from service.exports import MODEL_FORMATS
+from tests.end_to_end.conftest import ENDLESS
+from tests.end_to_end.service import STREAMSVM, Service, wait_for
+
+ENDLESS_OPTIONS = ("--cache", "128KiB", "--tolerance", "none", "--max-passes", "1000000")
+
+
+class Typed:
+    """Commands at a service, in this process: most of what a command takes is to start Python."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+
+    def __call__(self, *words: object, code: int = 0) -> str:
+        said = io.StringIO()
+        with redirect_stdout(said), redirect_stderr(said):
+            returned = main([*map(str, words), "--url", self.service.url])
+        assert returned == code, said.getvalue()
+        return said.getvalue()
+
+
+@pytest.fixture(scope="module")
+def typed(service):
+    return Typed(service)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory, text):
+    path = tmp_path_factory.mktemp("data") / "Train.1.svm"
+    path.write_bytes(text)
+    return path
+
+
+@pytest.fixture
+def endless(service):
+    """A job that goes on until the test is over."""
+    job = service.submit(**ENDLESS)
+    service.wait_for_pass(job, 1)
+    yield job
+    httpx.post(f"{service.url}/v1/jobs/{job}/cancel")
+    wait_for(lambda: not service.get("/v1/jobs?state=running")["jobs"])
+
+
+def test_a_dataset_comes_and_goes(typed, file):
+    assert "mine: 3000 rows" in typed("data", "add", "mine", file)
+    assert "mine" in typed("data", "ls")
+    assert json.loads(typed("data", "ls", "--json"))["datasets"]
+    typed("data", "rm", "mine")
+    assert "mine" not in typed("data", "ls")
+    assert "[unknown_dataset]" in typed("data", "rm", "mine", code=2)
+
+
+def test_a_bad_file_is_named_by_line(typed, tmp_path):
+    (tmp_path / "bad.svm").write_bytes(b"1 1:1\n1 3:x\n")
+    assert "line 2" in typed("data", "add", "bad", tmp_path / "bad.svm", code=3)
+
+
+def test_train_there_as_here(typed, file, tmp_path):
+    models = []
+    for name, where in (("there.npz", ("--url", typed.service.url)), ("here.npz", ())):
+        options = ("--pace", "fixed", "--max-passes", 2, "-o", tmp_path / name)
+        done = typed.service.processes.run("train", file, *options, *where, text=True)
+        assert done.returncode == 4 and "pass 2: M+ - M-" in done.stderr and str(tmp_path / name) in done.stderr
+        with (tmp_path / name).open("rb") as opened:
+            models.append(MODEL_FORMATS["npz"].read(opened))
+    assert models[0].w.tolist() == models[1].w.tolist()
+    assert "train" in typed("data", "ls")
+
+
+def test_a_dataset_of_the_service_is_named(typed, tmp_path):
+    said = typed("train", "data", "--cache", "1MiB", "--tolerance", "0.1", "-o", tmp_path / "m")
+    assert "converged (tolerance)" in said and (tmp_path / "m").read_bytes().startswith(b"solver_type")
+
+
+def test_a_job_is_listed_shown_watched_and_stopped(typed, endless):
+    assert endless in typed("job", "ls", "--state", "running")
+    assert "running" in typed("job", "show", endless) and "rows/s" in typed("job", "show", endless)
+    assert json.loads(typed("job", "show", endless, "--json"))["id"] == endless
+    watching = typed.service.processes.start(
+        "job", "watch", endless, "--url", typed.service.url, stderr=subprocess.PIPE, text=True
+    )
+    assert watching.stderr.readline().startswith("pass 1: M+ - M-")
+    assert "stop requested" in typed("job", "stop", endless) or typed.service.job(endless)["state"] == "stopped"
+    rest, code = watching.stderr.read(), watching.wait(30)
+    watching.stderr.close()
+    assert code == 4 and "stopped, model mdl_" in rest
+
+
+def test_a_model_is_fetched_in_the_format_of_its_name(typed, tmp_path):
+    job = typed.service.wait_until_ended(typed.service.submit(dataset="data", tolerance=0.1))
+    model = job["model_id"]
+    assert model in typed("model", "ls") and job["id"] in typed("model", "ls")
+    typed("model", "get", model, "-o", tmp_path / "m.npz")
+    assert (tmp_path / "m.npz").read_bytes() == typed.service.model(job)
+    assert json.loads(typed("model", "get", model, "--json"))["id"] == model
+    assert "[unknown_model]" in typed("model", "get", "mdl_0", code=2)
+
+
+def test_a_cancelled_job_has_no_model_and_can_be_forgotten(typed, endless):
+    assert "cancelled" in typed("job", "cancel", endless)
+    typed("job", "watch", endless, code=130)
+    typed("job", "rm", endless)
+    assert "[unknown_job]" in typed("job", "show", endless, code=2)
+
+
+def test_an_interrupted_watcher_leaves_the_job_alone(typed, tmp_path):
+    child = typed.service.processes.start(
+        "train", "data", *ENDLESS_OPTIONS, "-o", tmp_path / "m", "--url", typed.service.url, stderr=subprocess.PIPE
+    )
+    assert child.stderr.readline().startswith(b"training as job_")
+    assert child.stderr.readline().startswith(b"pass 1")
+    child.send_signal(signal.SIGINT)
+    rest, code = child.stderr.read().decode(), child.wait(10)
+    child.stderr.close()
+    assert code == 130 and "it goes on" in rest
+    job = rest.split()[-1]
+    assert typed.service.job(job)["state"] == "running"
+    typed("job", "cancel", job)
+
+
+def test_a_watcher_outlives_a_restart_of_the_service(new_service, text):
+    service = new_service().start()
+    service.upload("data", text)
+    job = service.submit(**ENDLESS)
+    url = service.url
+    watching = service.processes.start("job", "watch", job, "--json", "--url", url, stdout=subprocess.PIPE, text=True)
+    assert json.loads(watching.stdout.readline())["pass"] == 1
+    service.signal(signal.SIGKILL)
+    service.wait(10)
+    wait_for(lambda: not service.processes.alive("trainer.process"))
+    service.start()
+    service.wait_for_pass(job, 2, attempt=2)
+    Typed(service)("job", "stop", job)
+    *_, last = watching.stdout.read().splitlines()
+    watching.stdout.close()
+    assert json.loads(last)["result"]["stop_reason"] == "stopped" and watching.wait(10) == 4
+
+
+def test_a_plot_is_drawn(typed, tmp_path):
+    job = typed.service.wait_until_ended(typed.service.submit(dataset="data", tolerance=0.1))
+    typed("plot", job["id"], "-o", tmp_path / "gap.png")
+    assert (tmp_path / "gap.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_no_service(processes):
+    done = processes.run("job", "ls", "--url", "http://127.0.0.1:9", text=True)
+    assert done.returncode == 5 and "no service answers at http://127.0.0.1:9" in done.stderr
+
+
+@pytest.mark.parametrize("url", ["localhost:8000", "ftp://localhost", "http://"])
+def test_what_is_no_address(processes, url):
+    assert processes.run("job", "ls", "--url", url, text=True).returncode == 2
+
+
+def test_bash_takes_its_completions_and_knows_every_command():
+    script = subprocess.run([STREAMSVM, "completion", "bash"], capture_output=True, text=True, check=True).stdout
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+    for word in ("train", "--relative-gap", "watch", "model"):
+        assert word in script
