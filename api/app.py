@@ -8,6 +8,7 @@ from api.context import AppContext
 from api.errors import PROBLEM_RESPONSE, add_error_handlers
 from api.hosts import HostCheck
 from api.metrics import Metrics
+from api.parameters import refuse_unknown
 from api.requests import Requests
 from service.database import Database
 from service.datasets import Datasets
@@ -28,7 +29,7 @@ def create_app(settings: Settings) -> FastAPI:
         version="1",
         docs_url=None,
         redoc_url=None,
-        dependencies=[Depends(require_scope)],
+        dependencies=[Depends(require_scope), Depends(refuse_unknown)],
         responses=PROBLEM_RESPONSE,
     )
     app.state.context = context

@@ -68,3 +68,18 @@ def test_a_bug_is_a_problem_without_its_details(service, monkeypatch):
     response = service.request("GET", "/v1/models")
     check_problem(response, "internal", 500)
     assert "secret" not in response.text
+
+
+def test_query_parameters_a_route_does_not_have_are_refused(filled):
+    document = filled.request("GET", "/openapi.json").json()
+    for path, methods in document["paths"].items():
+        for method in methods.keys() & {"get", "put", "post", "delete"}:
+            url = path.format(name="data", job_id="job_0", model_id=filled.model, k=0)
+            found = check_problem(filled.request(method.upper(), f"{url}?spam=1"), "unknown_parameter", 422)
+            assert "spam" not in found["detail"]
+    assert filled.request("GET", "/v1/datasets/data").status_code == 200
+
+
+def test_a_query_parameter_is_given_once(filled):
+    url = f"/v1/models/{filled.model}/file?format=json&format=npz"
+    check_problem(filled.request("GET", url), "duplicate_parameter", 422)
