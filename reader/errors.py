@@ -36,7 +36,6 @@ HINTS = {
     "qid_unsupported": "ranking data is not supported: remove the qid column",
     "row_overflow": "values are kept as float32: scale the feature down",
     "too_many_features": "hash the features to fewer, or raise the limit of the service",
-    "too_many_labels": "labels are classes, not numbers to be predicted",
     "trailing_data": "remove what stands behind the compressed data",
     "unknown_format": "send LIBSVM text, CSV, Parquet or npz, plain or compressed once with gzip, bzip2, xz or zstd",
     "value_not_finite": "leave out missing values, or replace them by a number",

@@ -79,6 +79,7 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int) -> Manifest:
         n_rows=parser.rows,
         nnz=parser.nnz,
         labels=reading.labels,
+        label_range=reading.label_range,
         longest_row=reading.longest_row,
         input_bytes=reading.bytes,
         counters=parser.counters,

@@ -48,6 +48,8 @@ OBJECTIVES: dict[str, Callable[[float, float, float], Objective]] = {
     "epsilon_insensitive": lambda C, _, epsilon: EpsilonInsensitive(C, epsilon),
     "squared_epsilon_insensitive": lambda C, _, epsilon: SquaredEpsilonInsensitive(C, epsilon),
 }
+# Losses that predict a number; the others tell two classes apart.
+REGRESSION = ("epsilon_insensitive", "squared_epsilon_insensitive")
 
 
 def make_objective(loss: str, C_positive: float, C_negative: float, epsilon: float) -> Objective:

@@ -22,7 +22,8 @@ class Reading:
     """`rows` once, then what they were.
 
     bytes        of the input so far
-    labels       label value -> rows
+    labels       label value -> rows; none if there are so many that they are no classes
+    label_range  the smallest and the largest
     longest_row  most values in a row
     Qii          least, sum and largest of the squared norms
     """
@@ -38,6 +39,8 @@ class Reading:
         self.options = options
         self.bytes = self.longest_row = 0
         self.labels: dict[float, int] = {}
+        self.label_range = (np.inf, -np.inf)
+        self._are_classes = True
         self.Qii = (np.inf, 0.0, 0.0)
 
     @property
@@ -74,16 +77,20 @@ class Reading:
             yield chunk
 
     def _count(self, rows: Rows, norms: Array) -> None:
+        if self._are_classes:
+            self._count_labels(rows)
+        least, largest = self.label_range
+        self.label_range = min(least, float(rows.label.min())), max(largest, float(rows.label.max()))
+        self.longest_row = max(self.longest_row, int(np.diff(rows.indptr).max()))
+        least, total, largest = self.Qii
+        self.Qii = (min(least, float(norms.min())), total + float(norms.sum()), max(largest, float(norms.max())))
+
+    def _count_labels(self, rows: Rows) -> None:
         values, counts = np.unique(rows.label, return_counts=True)
         for value, count in zip(values.tolist(), counts.tolist(), strict=True):
             self.labels[value] = self.labels.get(value, 0) + count
         if len(self.labels) > MOST_LABELS:
-            raise InputError(
-                "too_many_labels", f"more than {MOST_LABELS} different labels: this is not a classification data set"
-            )
-        self.longest_row = max(self.longest_row, int(np.diff(rows.indptr).max()))
-        least, total, largest = self.Qii
-        self.Qii = (min(least, float(norms.min())), total + float(norms.sum()), max(largest, float(norms.max())))
+            self._are_classes, self.labels = False, {}
 
 
 def _with_features(limits: Limits, options: InputOptions) -> Limits:

@@ -52,7 +52,13 @@ def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
 
 
 def _check(model: Model, manifest: Manifest) -> None:
-    strange = [label for label in manifest.labels if label not in model.labels]
+    if model.is_regression:
+        raise ServiceError(
+            "no_classes", "the model predicts numbers, and this counts right classes", "Predict the rows and compare."
+        )
+    # Where labels are not counted they are very many.
+    labels = manifest.labels or manifest.label_range
+    strange = [label for label in labels if label not in model.labels]
     if strange:
         known = " and ".join(f"{label:g}" for label in model.labels)
         raise ServiceError(

@@ -29,7 +29,7 @@ def final_model(plan: JobPlan, dataset: Path, run: Path, about: dict[str, Any]) 
     features: Array = w[plan.manifest.index_base :]
     return Model(
         w=np.array(features),
-        labels=(plan.positive, plan.negative),
+        labels=plan.labels,
         index_base=plan.manifest.index_base,
         bias=plan.spec.bias,
         w_bias=float(state.w[plan.width - 1]) if plan.spec.bias is not None else 0.0,

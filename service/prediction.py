@@ -59,11 +59,14 @@ def keep(predictor: Predictor, predictions: Iterable[Prediction], directory: Pat
 
 
 def as_json(predicted: Predicted) -> Iterator[bytes]:
-    """`{"rows": n, "unknown_features": k, "predictions": [{"label": l, "decision_value": d}, ...]}`"""
+    """`{"rows": n, "unknown_features": k, "predictions": [{"label": l, "decision_value": d}, ...]}`
+
+    A prediction of regression is `{"value": v}`.
+    """
     yield f'{{"rows":{predicted.rows},"unknown_features":{predicted.unknown_features},"predictions":['.encode()
     comma = ""
     for piece in predicted.pieces():
-        yield (comma + ",".join(_objects(*piece))).encode()
+        yield (comma + ",".join(_objects(predicted, *piece))).encode()
         comma = ","
     yield b"]}\n"
 
@@ -71,18 +74,23 @@ def as_json(predicted: Predicted) -> Iterator[bytes]:
 def as_lines(predicted: Predicted) -> Iterator[bytes]:
     """The objects of the JSON document, one a line."""
     for piece in predicted.pieces():
-        yield "".join(f"{line}\n" for line in _objects(*piece)).encode()
+        yield "".join(f"{line}\n" for line in _objects(predicted, *piece)).encode()
 
 
 def as_csv(predicted: Predicted) -> Iterator[bytes]:
-    """Columns label and decision_value."""
+    """Columns label and decision_value, or value alone."""
+    if predicted.predictor.is_regression:
+        yield b"value\r\n"
+        for _, values in predicted.pieces():
+            yield "".join(f"{value!r}\r\n" for value in values).encode()
+        return
     yield b"label,decision_value\r\n"
     for piece in predicted.pieces():
         yield "".join(f"{label:.17g},{value!r}\r\n" for label, value in zip(*piece, strict=True)).encode()
 
 
 def as_text(predicted: Predicted) -> Iterator[bytes]:
-    """A label a line, as LIBLINEAR's predict has it."""
+    """A label or value a line, as LIBLINEAR's predict has it."""
     for labels, _ in predicted.pieces():
         yield "".join(f"{label:.17g}\n" for label in labels).encode()
 
@@ -95,8 +103,9 @@ ANSWERS: dict[str, Callable[[Predicted], Iterator[bytes]]] = {
 }
 
 
-def _objects(labels: list[float], decision_values: list[float]) -> Iterator[str]:
+def _objects(predicted: Predicted, labels: list[float], decision_values: list[float]) -> Iterator[str]:
+    is_regression = predicted.predictor.is_regression
     for label, value in zip(labels, decision_values, strict=True):
         # A sum beyond float64 is a number JSON cannot say.
         shown = json.dumps(value) if abs(value) < np.inf else "null"
-        yield f'{{"label":{label!r},"decision_value":{shown}}}'
+        yield f'{{"value":{shown}}}' if is_regression else f'{{"label":{label!r},"decision_value":{shown}}}'

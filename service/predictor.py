@@ -30,7 +30,7 @@ FORMATS: dict[str, Callable[[InputOptions, Limits], Parser]] = {
 class Prediction:
     """What a model says of a batch of rows.
 
-    labels            (n_rows,) float64, of the model's two
+    labels            (n_rows,) float64, of the model's two; in regression the decision values
     decision_values   (n_rows,) float64, positive for the model's first label; a margin, not a probability
     expected          (n_rows,) float64, the labels that stood in the input, nan for a table without
     unknown_features  stored values passed over, because the model has no weight for their feature
@@ -55,6 +55,11 @@ class Predictor:
         self._w = _by_number(model)
 
     @property
+    def is_regression(self) -> bool:
+        """It predicts numbers, not labels."""
+        return self._model.is_regression
+
+    @property
     def index_base(self) -> int:
         """Number of the model's first feature."""
         return self._model.index_base
@@ -75,6 +80,8 @@ class Predictor:
 
     def labels(self, decision_values: Array) -> Array:
         """What decision values (n,) say."""
+        if self.is_regression:
+            return decision_values
         positive, negative = self._model.labels
         return np.where(decision_values > 0, positive, negative)
 

@@ -5,26 +5,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from reader.objective import REGRESSION
 from service.errors import ServiceError
 from service.jobs import JobSpec
 from service.memory import with_cache
 from storage.dataset import Manifest
 from storage.errors import CacheTooSmall
 from storage.plan import CachePlan, plan_cache
+from storage.segment import TARGET
 from storage.state import state_bytes
 
 
 @dataclass(frozen=True)
 class JobPlan:
-    """A job that can run on a dataset."""
+    """A job that can run on a dataset. positive, negative: its labels, None in regression."""
 
     spec: JobSpec
     manifest: Manifest
-    positive: float
-    negative: float
+    positive: float | None
+    negative: float | None
     C_positive: float
     C_negative: float
     cache: CachePlan
+
+    @property
+    def labels(self) -> tuple[float, ...]:
+        """Those a model is to have."""
+        return () if self.positive is None or self.negative is None else (self.positive, self.negative)
 
     @property
     def n_rows(self) -> int:
@@ -91,23 +100,26 @@ def run_file(
 def plan_job(spec: JobSpec, manifest: Manifest) -> JobPlan:
     """The job with the size of its cache settled.
 
-    Raises ServiceError: threads_range, single_class, too_many_classes, unknown_label, cache_too_small,
-    memory_too_small.
+    Raises ServiceError: threads_range, single_class, too_many_classes, unknown_label, label_too_large,
+    cache_too_small, memory_too_small.
     """
     check_threads(spec)
     spec = with_cache(spec, manifest)
+    cache = cache_of(spec, manifest.longest_row)
+    if spec.loss in REGRESSION:
+        _check_targets(spec, manifest)
+        return JobPlan(spec, manifest, None, None, spec.C, spec.C, cache)
     values = sorted(manifest.labels)
     if len(values) == 1:
         raise ServiceError("single_class", f"all rows have the label {values[0]:g}", "Training needs two classes.")
-    if len(values) > 2:
+    if len(values) != 2:
         raise ServiceError(
             "too_many_classes",
-            f"the dataset has {len(values)} classes, {spec.solver} separates two",
-            "Upload the data with one class against the rest.",
+            f"the dataset has {len(values) or 'too many'} classes, {spec.loss} loss separates two",
+            "Upload the data with one class against the rest, or choose a loss of regression.",
         )
     negative, positive = values
     weights = _class_weights(spec, values)
-    cache = cache_of(spec, manifest.longest_row)
     return JobPlan(spec, manifest, positive, negative, spec.C * weights[positive], spec.C * weights[negative], cache)
 
 
@@ -124,6 +136,15 @@ def cache_of(spec: JobSpec, longest_row: int) -> CachePlan:
         return plan_cache(spec.cache_bytes, longest_row + (spec.bias is not None))
     except CacheTooSmall as error:
         raise ServiceError(error.code, error.message, error.hint) from None
+
+
+def _check_targets(spec: JobSpec, manifest: Manifest) -> None:
+    """What regression asks of labels: numbers that the cache can hold, and no classes."""
+    if spec.class_weight:
+        raise ServiceError("unknown_label", "regression has no classes to weigh", "Leave class_weight out.")
+    largest = max(map(abs, manifest.label_range))
+    if largest > np.finfo(TARGET).max:
+        raise ServiceError("label_too_large", f"a label of {largest:g} is beyond float32", "Scale the labels.")
 
 
 def _class_weights(spec: JobSpec, values: list[float]) -> dict[float, float]:

@@ -28,7 +28,8 @@ class Manifest:
     uid           names these very bytes: block headers repeat it
     index_base    0 or 1: the number of the first feature in the input, and in the blocks
     n_features    features of a model trained on it: the largest index + 1 - index_base
-    labels        label value -> number of rows
+    labels        label value -> number of rows; empty if there are very many
+    label_range   the smallest and the largest
     longest_row   most non-zeros in a row
     renumbered    features, from the first on, that have other numbers in the blocks than in the input
     places_checksum  of the file that says which
@@ -54,6 +55,7 @@ class Manifest:
     Qii_spread: tuple[float, float, float] = (0.0, 0.0, 0.0)
     rejected_rows: int = 0
     rejected: tuple[dict[str, Any], ...] = ()
+    label_range: tuple[float, float] = (0.0, 0.0)
 
     @property
     def decoded_bytes(self) -> int:
@@ -180,7 +182,7 @@ def read_manifest(directory: Path) -> Manifest:
         raise CorruptData("the manifest is missing", _ADD_AGAIN) from error
     content["labels"] = {float(value): rows for value, rows in content["labels"]}
     content["blocks"] = tuple(BlockInfo(**block) for block in content["blocks"])
-    for name in ("Qii_spread", "rejected"):
+    for name in ("Qii_spread", "rejected", "label_range"):
         content[name] = tuple(content[name])
     return Manifest(**content)
 

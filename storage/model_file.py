@@ -22,20 +22,25 @@ _TRAIN_AGAIN = "The model was damaged on disk: train it again."
 
 @dataclass(frozen=True)
 class Model:
-    """A linear model: the decision value of a row x is <w, x> + bias * w_bias.
+    """A linear model: the decision value of a row x is <w, x> + bias * w_bias; in regression it is the prediction.
 
     w           (n_features,) float64; w[0] belongs to the feature numbered `index_base` in the input
-    labels      (positive, negative): a decision value > 0 means the first
+    labels      (positive, negative): a decision value > 0 means the first; () in regression
     bias        value of the constant feature, None if trained without; w_bias is its weight
     about       where it comes from: solver, C, loss, dataset, job, certificate ...
     """
 
     w: Array
-    labels: tuple[float, float]
+    labels: tuple[float, ...]
     index_base: int
     bias: float | None = None
     w_bias: float = 0.0
     about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_regression(self) -> bool:
+        """It predicts numbers, not labels."""
+        return not self.labels
 
     @property
     def intercept(self) -> float:
@@ -76,10 +81,9 @@ def read_model(directory: Path) -> Model:
     # Of the whole file: its header says how the bytes are to be read.
     if zlib.crc32(weights) != content["w_checksum"]:
         raise CorruptData("the weights have a wrong checksum", _TRAIN_AGAIN)
-    positive, negative = content["labels"]
     return Model(
         w=np.load(io.BytesIO(weights), allow_pickle=False),
-        labels=(positive, negative),
+        labels=tuple(content["labels"]),
         index_base=content["index_base"],
         bias=content["bias"],
         w_bias=content["w_bias"],

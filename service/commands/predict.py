@@ -1,4 +1,4 @@
-"""Predict the labels of a file with a model file."""
+"""Predict the labels of a file, or numbers, with a model file."""
 
 import argparse
 import sys
@@ -19,10 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print a label a line, and to standard error how many were as the file says."""
+    """Print a label or number a line, and to standard error how well they are as the file says."""
     with options.model.open("rb") as file:
         predictor = Predictor(MODEL_FORMATS[format_of(options.model)].read(file))
     rows = right = 0
+    squares = 0.0
     source = sys.stdin.buffer if str(options.file) == "-" else options.file.open("rb")
     with source, options.output.open("w") if options.output else nullcontext(sys.stdout) as output:
         for prediction in predictor.predict_text(read_chunks(source)):
@@ -32,5 +33,7 @@ def run(options: argparse.Namespace) -> int:
             output.writelines(" ".join(f"{value:.17g}" for value in row) + "\n" for row in zip(*columns, strict=True))
             rows += len(prediction.labels)
             right += int((prediction.labels == prediction.expected).sum())
-    print(f"accuracy {right / rows:.4%} ({right}/{rows})", file=sys.stderr)
+            squares += float(((prediction.labels - prediction.expected) ** 2).sum())
+    accuracy, error = f"accuracy {right / rows:.4%} ({right}/{rows})", f"mean squared error {squares / rows:.6g}"
+    print(error if predictor.is_regression else accuracy, file=sys.stderr)
     return 0

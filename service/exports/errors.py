@@ -39,8 +39,10 @@ def checked(model: Model) -> Model:
         raise ModelFormatError(f"the weights are {model.w.ndim}-dimensional {model.w.dtype}, not a float64 vector")
     if not all(np.isfinite(piece).all() for piece in pieces(model.w)) or not math.isfinite(model.intercept):
         raise ModelFormatError("a weight is not finite", "train the model again, with scaled features or a smaller C")
-    if not all(map(math.isfinite, model.labels)) or model.labels[0] == model.labels[1]:
+    if not all(map(math.isfinite, model.labels)) or len(set(model.labels)) != len(model.labels):
         raise ModelFormatError(f"the labels {model.labels} are not two different numbers")
+    if len(model.labels) not in (0, 2):
+        raise ModelFormatError(f"there are {len(model.labels)} labels, not two, or none as in regression")
     if model.index_base not in (0, 1):
         raise ModelFormatError(f"index_base is 0 or 1, not {model.index_base}")
     return model

@@ -4,7 +4,8 @@
      "bias": 1.0, "w_bias": 0.25, "intercept": 0.25, "about": {...}, "w": [0.5, 0.0, -2.0]}
 
 The decision value of a row x is the sum of w[f - index_base] x_f over its features f, plus `intercept`, which is
-`bias` times `w_bias`; above 0 it means the first label. `bias` is null for a model without.
+`bias` times `w_bias`; above 0 it means the first label. `bias` is null for a model without. A model of regression has
+no labels: its decision value is what it predicts.
 """
 
 import json
@@ -76,13 +77,13 @@ def with_weights(document: dict[str, Any], w: Array) -> Model:
     if document.get("version") != VERSION:
         raise ModelFormatError("the model has an unknown version", f"this program reads version {VERSION}")
     labels = _numbers(document, "labels")
-    if len(labels) != 2 or len(w) != document.get("n_features"):
-        raise ModelFormatError('"labels" are not two, or "w" has not "n_features" weights')
+    if len(w) != document.get("n_features"):
+        raise ModelFormatError('"w" has not "n_features" weights')
     bias = None if document.get("bias") is None else _number(document, "bias")
     base, about = document.get("index_base"), document.get("about")
     if type(base) is not int or not isinstance(about, dict):
         raise ModelFormatError('"index_base" is not an integer, or "about" not an object')
-    model = checked(Model(w, (float(labels[0]), float(labels[1])), base, bias, _number(document, "w_bias"), about))
+    model = checked(Model(w, tuple(labels.tolist()), base, bias, _number(document, "w_bias"), about))
     check_intercept(model, _number(document, "intercept"))
     return model
 

@@ -2,7 +2,7 @@
 
     solver_type L2R_L1LOSS_SVC_DUAL     the loss
     nr_class 2
-    label 1 -1                          the first is the side of positive decision values
+    label 1 -1                          the first is the side of positive decision values; no such line in regression
     nr_feature 3                        without the bias
     bias 1                              value of the constant feature, -1 for none
     w
@@ -21,7 +21,18 @@ from service.exports.errors import ModelFormatError, checked, pieces
 from storage.csr import Array
 from storage.model_file import Model
 
-SOLVER_TYPES = {"hinge": "L2R_L1LOSS_SVC_DUAL", "squared_hinge": "L2R_L2LOSS_SVC_DUAL"}
+SOLVER_TYPES = {
+    "hinge": "L2R_L1LOSS_SVC_DUAL",
+    "squared_hinge": "L2R_L2LOSS_SVC_DUAL",
+    "logistic": "L2R_LR_DUAL",
+    "epsilon_insensitive": "L2R_L1LOSS_SVR_DUAL",
+    "squared_epsilon_insensitive": "L2R_L2LOSS_SVR_DUAL",
+}
+REGRESSION = {
+    "L2R_L1LOSS_SVR_DUAL": "epsilon_insensitive",
+    "L2R_L2LOSS_SVR_DUAL": "squared_epsilon_insensitive",
+    "L2R_L2LOSS_SVR": "squared_epsilon_insensitive",
+}
 LOSSES = {
     "L2R_L1LOSS_SVC_DUAL": "hinge",
     "L2R_L2LOSS_SVC_DUAL": "squared_hinge",
@@ -30,6 +41,7 @@ LOSSES = {
     "L2R_LR": "logistic",
     "L2R_LR_DUAL": "logistic",
     "L1R_LR": "logistic",
+    **REGRESSION,
 }
 HEADER = ("solver_type", "nr_class", "label", "nr_feature", "bias")
 OTHER_FORMATS = "take the model as npz or json"
@@ -63,11 +75,10 @@ def _head(model: Model) -> bytes:
         raise ModelFormatError(f"LIBLINEAR has no name for the loss {loss!r}", OTHER_FORMATS)
     if model.bias is not None and model.bias < 0:
         raise ModelFormatError(f"LIBLINEAR takes the bias {model.bias!r} for none", OTHER_FORMATS)
-    positive, negative = map(_label, model.labels)
+    labels = "label {} {}\n".format(*map(_label, model.labels)) if model.labels else ""
     bias = -1.0 if model.bias is None else model.bias
     return (
-        f"solver_type {SOLVER_TYPES[loss]}\nnr_class 2\nlabel {positive} {negative}\n"
-        f"nr_feature {len(model.w)}\nbias {bias:.17g}\nw\n"
+        f"solver_type {SOLVER_TYPES[loss]}\nnr_class 2\n{labels}nr_feature {len(model.w)}\nbias {bias:.17g}\nw\n"
     ).encode()
 
 
@@ -80,19 +91,20 @@ def _label(label: float) -> int:
 def read(file: BinaryIO) -> Model:
     """The model of a text, also one that LIBLINEAR wrote; `index_base` is 1, `about` has the loss.
 
-    ModelFormatError unless it is a whole linear classifier of two classes. The last weight must end with a line feed:
-    without, a file cut inside it would pass.
+    ModelFormatError unless it is a whole linear model of two classes, or of regression. The last weight must end with
+    a line feed: without, a file cut inside it would pass.
     """
     header = _read_header(file)
     solver = _text(header["solver_type"])
-    if solver not in LOSSES or _text(header["nr_class"]) != "2" or len(header["label"]) != 2:
-        raise ModelFormatError("not a linear classifier of two classes", "retrain with two labels")
-    positive, negative, n_features = map(_integer, [*header["label"], _text(header["nr_feature"])])
+    n_labels = 0 if solver in REGRESSION else 2
+    if solver not in LOSSES or _text(header["nr_class"]) != "2" or len(header["label"]) != n_labels:
+        raise ModelFormatError("not a linear model of two classes, nor of regression", "retrain with two labels")
+    labels = tuple(float(_integer(word)) for word in header["label"])
+    n_features = _integer(_text(header["nr_feature"]))
     (bias,) = _numbers(_text(header["bias"]).encode())
     has_bias = not bias < 0  # nan is refused with the other numbers that are not finite
     w = _read_weights(file, n_features + has_bias)
     about = {"loss": LOSSES[solver], "solver_type": solver}
-    labels = (float(positive), float(negative))
     if not has_bias:
         return checked(Model(w, labels, 1, about=about))
     return checked(Model(w[:-1], labels, 1, bias, float(w[-1]), about))
@@ -110,6 +122,7 @@ def _read_header(file: BinaryIO) -> dict[str, list[str]]:
         header[name] = words
     else:
         raise ModelFormatError("the file ends inside the header")
+    header.setdefault("label", [])  # a model of regression has none
     if missing := [name for name in HEADER if name not in header]:
         raise ModelFormatError(f"the header has no {missing[0]}")
     return header

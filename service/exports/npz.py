@@ -5,7 +5,7 @@
     label = np.where(decision > 0, *model["labels"])
 
 w           (n_features,) float64; w[0] belongs to the feature numbered index_base in the input
-labels      (2,) float64: that of positive decision values, then the other
+labels      (2,) float64: that of positive decision values, then the other; (0,) in regression
 intercept   () float64, bias * w_bias; bias is nan for a model without
 index_base  () int64
 about       () text, a JSON object: where the model comes from
@@ -29,7 +29,7 @@ READ_BYTES = 1 << 20
 # Of each array the kind of numbers and the shape, None where any length will do.
 LAYOUT: dict[str, tuple[str, tuple[int | None, ...]]] = {
     "w": ("<f8", (None,)),
-    "labels": ("<f8", (2,)),
+    "labels": ("<f8", (None,)),
     "intercept": ("<f8", ()),
     "bias": ("<f8", ()),
     "w_bias": ("<f8", ()),
@@ -99,10 +99,9 @@ def read(file: BinaryIO) -> Model:
     except Exception as error:  # on damaged bytes zipfile and numpy raise some dozen kinds, down to AttributeError
         raise ModelFormatError("this is not a whole npz archive of a model") from error
     bias = float(arrays["bias"])
-    positive, negative = arrays["labels"].tolist()
     model = Model(
         arrays["w"],
-        (positive, negative),
+        tuple(arrays["labels"].tolist()),
         int(arrays["index_base"]),
         None if math.isnan(bias) else bias,
         float(arrays["w_bias"]),

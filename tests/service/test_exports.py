@@ -19,6 +19,8 @@ from service.exports.errors import WEIGHTS_A_PIECE
 from service.predictor import predict
 from storage.csr import Rows
 from storage.model_file import Model
+from tests.contracts.problems import random_problem
+from tests.reference.liblinear import liblinear_predict
 
 ODD = [0.0, -0.0, 5e-324, -2.2250738585072014e-308, 1.7976931348623157e308, -1e300, 0.1, 1 / 3, 1e22, 123456789.0, 1e-5]
 FORMATS = sorted(MODEL_FORMATS)
@@ -75,6 +77,35 @@ def test_what_liblinear_has_no_room_for_comes_back_too(name, base):
     assert same(found, model)
     assert found.index_base == base
     assert found.about == model.about
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
+def test_a_model_of_regression_has_no_labels(name, loss):
+    model = make(labels=(), about={"loss": loss})
+    found = read(name, export(name, model))
+    assert same(found, model)
+    assert found.is_regression
+    assert found.about["loss"] == loss
+
+
+@pytest.mark.parametrize(("solver", "loss"), [(12, "squared_epsilon_insensitive"), (13, "epsilon_insensitive")])
+@pytest.mark.parametrize("bias", [-1, 0.5])
+def test_liblinear_and_we_predict_the_same_numbers(tmp_path, solver, loss, bias):
+    """With its model and with ours."""
+    X, y = random_problem(60, 20, 5)
+    targets = X @ np.arange(20) + y / 10
+    theirs = liblinearutil.train(targets, X.astype(float), f"-s {solver} -B {bias} -q")
+    liblinearutil.save_model(str(tmp_path / "theirs"), theirs)
+    model = read("liblinear", (tmp_path / "theirs").read_bytes())
+    assert model.is_regression and model.about["loss"] == loss
+    rows = Rows(targets, (X.indptr).astype(np.int64), X.indices + 1, X.data)
+    prediction = predict(model, rows)
+    (tmp_path / "ours").write_bytes(export("liblinear", model))
+    for name in ("theirs", "ours"):
+        values, _ = liblinear_predict(tmp_path / name, X.astype(float))
+        assert prediction.labels == pytest.approx(values, rel=1e-12)
+    assert prediction.labels.tolist() == prediction.decision_values.tolist()
 
 
 @pytest.mark.parametrize("name", FORMATS)

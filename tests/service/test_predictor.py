@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from reader.errors import InputError
 from reader.limits import Limits
 from reader.parsers.libsvm import parse
 from service.exports import MODEL_FORMATS
+from service.prediction import ANSWERS, keep
 from service.predictor import Predictor, predict
 from storage.csr import Rows
 from storage.model_file import Model
@@ -151,3 +153,16 @@ def test_a_model_without_features(base):
 def test_weights_of_base_zero_are_not_copied():
     model = random_model(0)
     assert np.shares_memory(Predictor(model)._w, model.w)
+
+
+def test_regression_is_answered_with_values(tmp_path):
+    predictor = Predictor(Model(np.array([2.0, 1e308]), (), 1))
+    text = b"7 1:0.75\n-1 2:1e30\n"
+    answers = {
+        kind: b"".join(answer(keep(predictor, predictor.predict_text([text]), tmp_path)))
+        for kind, answer in ANSWERS.items()
+    }
+    assert json.loads(answers["application/json"])["predictions"] == [{"value": 1.5}, {"value": None}]
+    assert answers["application/x-ndjson"] == b'{"value":1.5}\n{"value":null}\n'
+    assert answers["text/csv"] == b"value\r\n1.5\r\ninf\r\n"
+    assert answers["text/plain"] == b"1.5\ninf\n"
