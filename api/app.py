@@ -2,7 +2,7 @@
 
 from fastapi import Depends, FastAPI
 
-from api import datasets, events, info, jobs, login, metrics, models
+from api import datasets, events, inference, info, jobs, login, metrics, models
 from api.auth import Access, require_scope
 from api.context import AppContext
 from api.errors import PROBLEM_RESPONSE, add_error_handlers
@@ -36,7 +36,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.access = Access(Tokens(Database(settings.database)), required=not settings.is_loopback)
     app.state.metrics = Metrics(settings, store)
     add_error_handlers(app)
-    for module in (datasets, jobs, events, models, info, metrics, login):
+    for module in (datasets, jobs, events, models, inference, info, metrics, login):
         app.include_router(module.router)
     # The last one added is the outermost.
     app.add_middleware(HostCheck, allowed=(settings.host, *settings.allowed_hosts))

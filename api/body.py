@@ -28,10 +28,14 @@ async def stream(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
 
 
 async def json_object(request: Request) -> dict[str, Any]:
-    """The body as a JSON object, as RFC 8259 has it and Python's reader does not: UTF-8 only, no NaN, no number out of
-    range, no half of a surrogate pair, no key given twice."""
+    """The body, see `parse_object`."""
     most_bytes = request.app.state.context.settings.max_json_bytes
-    data = b"".join([chunk async for chunk in stream(request, most_bytes)])
+    return parse_object(b"".join([chunk async for chunk in stream(request, most_bytes)]))
+
+
+def parse_object(data: bytes) -> dict[str, Any]:
+    """A JSON object, as RFC 8259 has it and Python's reader does not: UTF-8 only, no NaN, no number out of range, no
+    half of a surrogate pair, no key given twice."""
     try:
         value = json.loads(
             data.decode(), parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_object

@@ -42,6 +42,7 @@ STATUS = {
     "corrupt_data": 500,
     "ingest_failed": 500,
     "evaluation_failed": 500,
+    "unavailable": 503,
 }
 HEADERS = {
     "token_missing": {"WWW-Authenticate": "Bearer"},

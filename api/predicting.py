@@ -42,11 +42,13 @@ async def predicted(context: AppContext, request: Request, predictor: Predictor,
     kind = _content_type(request)
     if kind == JSON:
         rows = json_rows(await json_object(request), predictor.index_base)
-        return await _run(lambda: _keep(context, predictor, iter([predictor.predict(rows)])))
+        return await in_thread(lambda: _keep(context, predictor, iter([predictor.predict(rows)])))
     most_bytes = context.settings.max_predict_bytes
     chunks, limits = stream(request, most_bytes), Limits(max_bytes=most_bytes, max_features=MOST_FEATURES)
     options = InputOptions(TYPES[kind], label_column=label_column)
-    return await _run(lambda: _keep(context, predictor, predictor.predict_text(_arriving(chunks), limits, options)))
+    return await in_thread(
+        lambda: _keep(context, predictor, predictor.predict_text(_arriving(chunks), limits, options))
+    )
 
 
 def answer_type(request: Request) -> str:
@@ -72,7 +74,8 @@ def _keep(context: AppContext, predictor: Predictor, predictions: Iterator[Predi
         raise ServiceError.of(error.problem()) from None
 
 
-async def _run(work: Callable[[], T]) -> T:
+async def in_thread(work: Callable[[], T]) -> T:
+    """What `work` returns, done beside the event loop."""
     return await to_thread.run_sync(work, limiter=_PREDICTIONS)
 
 

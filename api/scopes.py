@@ -23,10 +23,15 @@ SCOPES: dict[str, str] = {
     "predict": "read",
     "evaluate": "read",
     "deleteModel": "admin",
+    # Open Inference Protocol
+    "serverMetadata": "read",
+    "modelMetadata": "read",
+    "modelReady": "read",
+    "modelInfer": "read",
     # service
     "getInfo": "read",
     "getMetrics": "read",
 }
 
-# Routes anyone may use: the way in.
-OPEN = {"showLogin", "login", "logout"}
+# Routes anyone may use: the way in, and whether there is one.
+OPEN = {"showLogin", "login", "logout", "serverLive", "serverReady"}

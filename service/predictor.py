@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -64,6 +65,11 @@ class Predictor:
         """Number of the model's first feature."""
         return self._model.index_base
 
+    @property
+    def n_features(self) -> int:
+        """Features from that one on."""
+        return len(self._model.w)
+
     def with_strict(self, strict: bool) -> "Predictor":
         """The same model, strict or not."""
         other = copy.copy(self)
@@ -77,6 +83,10 @@ class Predictor:
         row_dots(rows.indptr, rows.indices, rows.values, self._w, decision)
         decision += self._model.intercept
         return Prediction(self.labels(decision), decision, rows.label, unknown)
+
+    def decision_values(self, X: Any) -> Array:
+        """(n_rows,) float64 for X (n_rows, n_features), dense or of scipy.sparse, the first feature in column 0."""
+        return np.asarray(X @ self._model.w) + self._model.intercept
 
     def labels(self, decision_values: Array) -> Array:
         """What decision values (n,) say."""

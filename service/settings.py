@@ -17,6 +17,7 @@ class Settings:
     allowed_hosts      names under which the service is called, besides loopback ones and `host`
     max_upload_bytes   of a dataset's body as sent, and of its text once decompressed
     max_predict_bytes  of a body of rows to be predicted, as sent, and of its text once decompressed
+    max_infer_bytes    of a body of tensors
     max_json_bytes     of a body of JSON
     max_features       feature numbers of a dataset are below it
     max_queued_jobs    jobs that wait at a time
@@ -34,6 +35,7 @@ class Settings:
     allowed_hosts: tuple[str, ...] = ()
     max_upload_bytes: int = 1 << 40
     max_predict_bytes: int = 1 << 36
+    max_infer_bytes: int = 1 << 24
     max_json_bytes: int = 1 << 20
     max_features: int = 1 << 27
     max_queued_jobs: int = 1000
@@ -97,6 +99,7 @@ _KINDS: dict[str, Callable[[str], Any]] = {
     "allowed_hosts": _names,
     "max_upload_bytes": int,
     "max_predict_bytes": int,
+    "max_infer_bytes": int,
     "max_json_bytes": int,
     "max_features": int,
     "max_queued_jobs": int,

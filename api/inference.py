@@ -1,0 +1,94 @@
+"""/v2, the Open Inference Protocol, with Triton's binary tensor extension."""
+
+import json
+import sqlite3
+from importlib.metadata import version
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Request, Response
+
+from api.body import parse_object, stream
+from api.context import Context
+from api.predicting import JSON, find_predictor, in_thread
+from service.errors import ServiceError
+from service.inference import OUTPUTS, describe, infer
+from service.predictor import Predictor
+from service.tensors import read_tensors, wanted_outputs, write_tensors
+
+router = APIRouter(prefix="/v2", tags=["inference"])
+
+_BINARY = "application/octet-stream"
+_LENGTH = "Inference-Header-Content-Length"
+_TENSORS = {"type": "array", "items": {"type": "object"}}
+_REQUEST = {"type": "object", "required": ["inputs"], "properties": {"inputs": _TENSORS, "outputs": _TENSORS}}
+_BODY = {"requestBody": {"required": True, "content": {JSON: {"schema": _REQUEST}}}}
+
+
+@router.get("", operation_id="serverMetadata")
+def server_metadata() -> dict[str, Any]:
+    """What serves the models."""
+    return {"name": "streamsvm", "version": version("streamsvm"), "extensions": ["binary_tensor_data"]}
+
+
+@router.get("/health/live", operation_id="serverLive")
+async def server_live() -> dict[str, bool]:
+    """Whether the process answers."""
+    return {"live": True}
+
+
+@router.get("/health/ready", operation_id="serverReady")
+def server_ready(context: Context) -> dict[str, bool]:
+    """Whether requests can be served: the records can be read."""
+    try:
+        context.store.dataset_state("")
+    except sqlite3.Error:
+        raise ServiceError("unavailable", "the records cannot be read", "The service's log says more.") from None
+    return {"ready": True}
+
+
+@router.get("/models/{model_id}", operation_id="modelMetadata")
+async def model_metadata(context: Context, model_id: str) -> dict[str, Any]:
+    """Which tensors the model takes and gives."""
+    return describe(model_id, await find_predictor(context, model_id))
+
+
+@router.get("/models/{model_id}/ready", operation_id="modelReady")
+async def model_ready(context: Context, model_id: str) -> dict[str, Any]:
+    """Whether the model can be applied."""
+    await find_predictor(context, model_id)
+    return {"name": model_id, "ready": True}
+
+
+@router.post("/models/{model_id}/infer", operation_id="modelInfer", response_class=Response, openapi_extra=_BODY)
+async def model_infer(
+    context: Context,
+    request: Request,
+    model_id: str,
+    header_length: Annotated[int | None, Header(alias=_LENGTH, ge=0)] = None,
+) -> Response:
+    """Labels and decision values for dense or sparse rows."""
+    predictor = await find_predictor(context, model_id)
+    _refuse_encoding(request)
+    body = b"".join([chunk async for chunk in stream(request, context.settings.max_infer_bytes)])
+    return await in_thread(lambda: _answer(model_id, predictor, body, header_length))
+
+
+def _answer(model_id: str, predictor: Predictor, body: bytes, header_length: int | None) -> Response:
+    length = len(body) if header_length is None else header_length
+    if length > len(body):
+        raise ServiceError("bad_tensor", "the body is shorter than its header says")
+    document = parse_object(body[:length])
+    wanted = wanted_outputs(document, OUTPUTS)
+    found = infer(predictor, read_tensors(document.get("inputs"), memoryview(body)[length:]))
+    binary = {name for name, is_binary in wanted.items() if is_binary}
+    outputs, data = write_tensors({name: found[name] for name in wanted}, binary)
+    same = {"id": document["id"]} if isinstance(document.get("id"), str) else {}
+    head = json.dumps({"model_name": model_id, "model_version": "1", **same, "outputs": outputs}).encode()
+    if not binary:
+        return Response(head, media_type=JSON)
+    return Response(head + data, media_type=_BINARY, headers={_LENGTH: str(len(head))})
+
+
+def _refuse_encoding(request: Request) -> None:
+    if request.headers.get("content-encoding", "identity") != "identity":
+        raise ServiceError("unknown_format", "the body is compressed", "Send it as it is.")
