@@ -9,17 +9,13 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-import uvicorn
-from fastapi import FastAPI
-
 from api.app import create_app
-from service.database import Database
+from api.server import check_bind, make_server
 from service.errors import ServiceError
 from service.keeper import WorkerKeeper
 from service.lock import lock
 from service.logs import log_as_json
 from service.settings import Settings
-from service.tokens import Tokens
 
 _REFUSED = 5
 
@@ -40,7 +36,7 @@ def main() -> int:
         lock(settings.data_dir, "api")
         app = create_app(settings)
     except ServiceError as error:
-        print(f"streamsvm: {error.message} {error.hint}".rstrip(), file=sys.stderr)
+        print(f"streamsvm: {error.message}\n  {error.hint}".rstrip(), file=sys.stderr)
         return _REFUSED
     # At its end uvicorn raises the signal that ended it once more: it must unwind this function, not kill the process.
     signal.signal(signal.SIGTERM, _interrupt)
@@ -48,33 +44,12 @@ def main() -> int:
     try:
         worker.start()
         print(f"StreamSVM on http://{settings.host}:{options.port}, data in {settings.data_dir}", flush=True)
-        serve(app, settings, options.port)
+        make_server(app, settings, options.port).run()
     except KeyboardInterrupt:
         pass
     finally:
         worker.stop()
     return 0
-
-
-def check_bind(settings: Settings) -> None:
-    """Raise ServiceError `token_needed` if others could reach the service and there is no token."""
-    if not settings.is_loopback and not Tokens(Database(settings.database)).list():
-        raise ServiceError(
-            "token_needed", f"listening on {settings.host} needs a token.", "Make one: streamsvm token new NAME"
-        )
-
-
-def serve(app: FastAPI, settings: Settings, port: int) -> None:
-    """Answer requests until a signal comes; those that run get a while to end."""
-    uvicorn.run(
-        app,
-        host=settings.host,
-        port=port,
-        ws="none",
-        log_config=None,
-        access_log=False,
-        timeout_graceful_shutdown=settings.shutdown_seconds,
-    )
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -28,6 +28,7 @@ STATUS = {
     "unknown_model": 404,
     "no_such_route": 404,
     "method_not_allowed": 405,
+    "too_slow": 408,
     "dataset_exists": 409,
     "dataset_in_use": 409,
     "not_ready": 409,

@@ -8,6 +8,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from api.deadlines import ENDLESS
 from api.errors import problem
 from service.ids import new_id
 from service.logs import request_id
@@ -32,7 +33,7 @@ class Requests:
             await self._app(scope, receive, send)
             return
         request_id.set(new_id("req"))
-        answer = _Answer(send)
+        answer = _Answer(scope, send)
         began = time.monotonic()
         try:
             await self._answered(scope, receive, answer)
@@ -61,7 +62,8 @@ class Requests:
 class _Answer:
     """Passes an answer on, with the headers every answer has; `status` is GONE until it begins."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self._scope = scope
         self._send = send
         self.status = GONE
 
@@ -71,4 +73,6 @@ class _Answer:
             headers = MutableHeaders(scope=message)
             headers["X-Request-Id"] = request_id.get()
             headers["X-Content-Type-Options"] = "nosniff"
+            if headers.get("Content-Type", "").startswith("text/event-stream"):
+                self._scope[ENDLESS] = True
         await self._send(message)

@@ -1,0 +1,48 @@
+"""The HTTP server around the application."""
+
+import resource
+
+import uvicorn
+from fastapi import FastAPI
+
+from api.deadlines import Connections
+from service.database import Database
+from service.errors import ServiceError
+from service.settings import Settings
+from service.tokens import Tokens
+
+# Besides connections: uploads, model files, the store.
+_OTHER_FILES = 512
+
+
+def check_bind(settings: Settings) -> None:
+    """Raise ServiceError `token_needed` if others could reach the service and there is no token."""
+    if not settings.is_loopback and not Tokens(Database(settings.database)).list():
+        raise ServiceError(
+            "token_needed", f"listening on {settings.host} needs a token", "Make one: streamsvm token new NAME"
+        )
+
+
+def make_server(app: FastAPI, settings: Settings, port: int) -> uvicorn.Server:
+    """A server whose `run` returns after a signal, when the requests that run then have had their while to end."""
+    connections = Connections(settings, min(settings.max_connections, _allow_files(settings) - _OTHER_FILES))
+    config = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=port,
+        http=connections.protocol,  # type: ignore[arg-type]
+        ws="none",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=settings.shutdown_seconds,
+    )
+    return uvicorn.Server(config)
+
+
+def _allow_files(settings: Settings) -> int:
+    """Let this process open a file for each connection, if the system does; returns how many it may open now."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = max(soft, settings.max_connections + _OTHER_FILES)
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return allowed
