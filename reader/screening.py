@@ -35,9 +35,12 @@ class Screening:
     def begin_pass(self, width: int) -> None:
         """Take the first `width` of the published w."""
         published = self._state.w[:width]
-        self._w = None  # the old one goes before the new one comes
         # Private memory, not a mapping: the dot products jump about in it, and huge pages make that cheaper.
-        self._w = published.copy() if published.any() else None
+        if self._w is not None and len(self._w) == width:
+            self._w[:] = published
+        else:
+            self._w = None  # the old one goes before the new one comes
+            self._w = published.copy() if published.any() else None
         self.losses = 0.0
 
     def look(self, rows: Segment) -> Margins:

@@ -4,11 +4,11 @@ Decoding, and whatever else is to be done with a piece on its own, runs ahead on
 """
 
 import sys
-from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -23,7 +23,7 @@ from storage.segment import OFFSET, ROW_ID, TARGET, Segment
 T = TypeVar("T")
 
 _SWITCH_SECONDS = 1e-4
-_FETCHED_AHEAD = 16  # pieces the kernel is asked for before they are read
+_FETCHED_AHEAD = 8  # at least so many pieces the kernel has been asked for before they are read, at most twice
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,13 @@ class Shuffled:
         self.piece = dataset.piece
 
     def order(self, seed: int, pass_: int) -> Iterator[tuple[int, Array]]:
-        coming: deque[tuple[int, Array]] = deque()
-        for place in self._shuffled(seed, pass_):
-            self._dataset.will_need(place[1])
-            coming.append(place)
-            if len(coming) > _FETCHED_AHEAD:
-                yield coming.popleft()
-        yield from coming
+        places = self._shuffled(seed, pass_)
+        fetched: list[tuple[int, Array]] = []
+        while coming := list(islice(places, _FETCHED_AHEAD)):
+            self._dataset.will_need([location for _, location in coming])
+            yield from fetched
+            fetched = coming
+        yield from fetched
 
     def _shuffled(self, seed: int, pass_: int) -> Iterator[tuple[int, Array]]:
         blocks = block_order(len(self._dataset.manifest.blocks), seed, pass_).tolist()

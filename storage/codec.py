@@ -43,7 +43,7 @@ def decode(frame: memoryview | bytes, shapes: Sequence[tuple[np.dtype, int]]) ->
     planes = _decompress(frame, sum(dtype.itemsize * count for dtype, count in shapes))
     columns, start = [], 0
     for dtype, count in shapes:
-        words = np.zeros(count, _word(dtype))
+        words = np.empty(count, _word(dtype))
         join_bytes(planes[start : start + words.nbytes], words)
         columns.append(words.view(dtype))
         start += words.nbytes

@@ -62,7 +62,7 @@ def squared_norms(indptr: Array, values: Array, out: Array) -> None:
 
 
 # dot(indices, values, start, end, w): <w, x> of the row at start:end. Four sums, so that an addition need not wait for
-# the one before it.
+# the one before it; unsigned indices, since each signed one is asked whether it counts from the end.
 
 
 @njit(cache=True, nogil=True)
@@ -70,12 +70,12 @@ def dot(indices: Array, values: Array, start: int, end: int, w: Array) -> float:
     even = end - ((end - start) & 3)
     s0 = s1 = s2 = s3 = 0.0
     for j in range(start, even, 4):
-        s0 += w[indices[j]] * values[j]
-        s1 += w[indices[j + 1]] * values[j + 1]
-        s2 += w[indices[j + 2]] * values[j + 2]
-        s3 += w[indices[j + 3]] * values[j + 3]
+        s0 += w[np.uint32(indices[j])] * values[j]
+        s1 += w[np.uint32(indices[j + 1])] * values[j + 1]
+        s2 += w[np.uint32(indices[j + 2])] * values[j + 2]
+        s3 += w[np.uint32(indices[j + 3])] * values[j + 3]
     for j in range(even, end):
-        s0 += w[indices[j]] * values[j]
+        s0 += w[np.uint32(indices[j])] * values[j]
     return (s0 + s1) + (s2 + s3)
 
 
@@ -109,4 +109,4 @@ def add_rows(coefficient: Array, indptr: Array, indices: Array, values: Array, w
                 prefetch(w, indices[j])
         if coefficient[i] != 0.0:
             for j in range(indptr[i], indptr[i + 1]):
-                w[indices[j]] += coefficient[i] * values[j]
+                w[np.uint32(indices[j])] += coefficient[i] * values[j]

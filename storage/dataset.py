@@ -4,6 +4,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -96,11 +98,13 @@ class Dataset:
         with self.open_block(number) as block:
             return locations(number, block.index)
 
-    def will_need(self, location: Array) -> None:
-        """Let the kernel fetch a piece while something else is done."""
-        # What is wrong with the file is said when the piece is read.
-        with suppress(FileNotFoundError), _open(block_path(self.directory, int(location["block"]))) as file:
-            os.posix_fadvise(file, *_pages(location), os.POSIX_FADV_WILLNEED)
+    def will_need(self, pieces: list[Array]) -> None:
+        """Let the kernel fetch pieces, given as LOCATIONs, while something else is done."""
+        for number, of_block in groupby(pieces, key=itemgetter("block")):
+            # What is wrong with the file is said when the piece is read.
+            with suppress(FileNotFoundError), _open(block_path(self.directory, number)) as file:
+                for location in of_block:
+                    os.posix_fadvise(file, *_pages(location), os.POSIX_FADV_WILLNEED)
 
     def piece(self, location: Array) -> Piece:
         """Read, check and decode a piece. Raises CorruptData naming the block."""

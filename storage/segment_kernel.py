@@ -34,14 +34,19 @@ def append_rows(
     for k in range(picked.shape[0]):
         i = picked[k]
         start, end = int(indptr[i]), int(indptr[i + 1])
-        used += per_row + (end - start) * per_value
+        length = end - start
+        used += per_row + length * per_value
         if used > room:
             return k
         row = rows + k
         out_row_id[row], out_y[row], out_Qii[row] = row_id[i], y[i], Qii[i]
-        for j in range(start, end):
-            out_indices[position] = indices[j]
-            out_values[position] = values[j]
-            position += 1
+        # A loop for each column, over views that begin where it does, compiles to vector code.
+        row_indices, to_indices = indices[start:end], out_indices[position : position + length]
+        for j in range(length):
+            to_indices[j] = row_indices[j]
+        row_values, to_values = values[start:end], out_values[position : position + length]
+        for j in range(length):
+            to_values[j] = row_values[j]
+        position += length
         out_indptr[row + 1] = position
     return picked.shape[0]

@@ -72,9 +72,10 @@ def compute() -> dict[str, bytes]:
 
     planes = np.empty(values.nbytes, np.uint8)
     codec_kernel.split_bytes(values.view(np.uint32), planes)
-    back = np.zeros(len(values), np.uint32)
+    back, wide = np.empty(len(values), np.uint32), np.empty(len(values) // 2, np.uint64)
     codec_kernel.join_bytes(planes, back)
-    found["split_bytes"], found["join_bytes"] = planes.tobytes(), back.tobytes()
+    codec_kernel.join_bytes(planes[: wide.nbytes], wide)
+    found["split_bytes"], found["join_bytes"] = planes.tobytes(), back.tobytes() + wide.tobytes()
     large = np.array([0, 2**31 - 1, 5, 7, 2**31 - 2, 1 << 16], np.int32)
     pointers = np.array([0, 2, 2, 5, 6], np.int64)
     steps = np.empty(len(large), np.int32)

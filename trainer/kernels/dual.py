@@ -1,5 +1,6 @@
 """Dual coordinate descent on the rows of one segment."""
 
+import numpy as np
 from numba import njit
 
 from storage.csr import LARGE_W, Array, dot
@@ -95,5 +96,5 @@ def visit_rows(
             freed += int(0.0 < new < U) - int(0.0 < a < U)
             step = (new - a) * sign
             for j in range(start, end):
-                w[indices[j]] += step * float(values[j])
+                w[np.uint32(indices[j])] += step * float(values[j])
     return M_plus, M_minus, curvature, freed

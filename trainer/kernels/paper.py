@@ -1,5 +1,6 @@
 """StreamSVM's trainer loop as printed, on picks from one segment."""
 
+import numpy as np
 from numba import njit
 
 from storage.csr import Array, dot
@@ -84,5 +85,5 @@ def paper_visits(
             freed += int(0.0 < new < U) - int(0.0 < a < U)
             step = (new - a) * sign
             for j in range(start, end):
-                w[indices[j]] += step * float(values[j])
+                w[np.uint32(indices[j])] += step * float(values[j])
     return M_plus, M_minus, curvature, freed
