@@ -50,6 +50,7 @@ def run_processes(run: Path, dataset: Path, **settings) -> Outcome:
 CLOCKS = {"elapsed_seconds", "reader_wait_seconds", "trainer_wait_seconds"}
 AHEAD = {
     "rows_streamed",
+    "rows_screened",
     "resident_rows",
     "resident_bytes",
     "evicted_rows",
