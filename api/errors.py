@@ -44,6 +44,7 @@ STATUS = {
     "ingest_failed": 500,
     "evaluation_failed": 500,
     "unavailable": 503,
+    "out_of_space": 507,
 }
 HEADERS = {
     "token_missing": {"WWW-Authenticate": "Bearer"},

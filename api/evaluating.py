@@ -7,6 +7,7 @@ from typing import Any
 
 from anyio import CapacityLimiter
 from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from api.context import AppContext
@@ -25,17 +26,24 @@ def dataset_named(fields: dict[str, Any]) -> str:
     return fields["dataset"]
 
 
-def evaluation_paths(context: AppContext, model_id: str, dataset: str) -> tuple[Path, Path]:
-    """Directories of a model and a dataset. Raises ServiceError unknown_model, unknown_dataset or not_ready."""
-    model = context.store.model(model_id)
-    return context.settings.models / model["id"], context.datasets.directory(
-        context.datasets.manifest(dataset)[0]["id"]
-    )
+async def evaluate(context: AppContext, request: Request, model_id: str, dataset: str) -> dict[str, Any]:
+    """The evaluation, when it is its turn.
+
+    Raises ServiceError, or ClientDisconnect when nobody waits for it any more.
+    """
+    directories = await run_in_threadpool(_directories, context, model_id, dataset)
+    try:
+        return await _while_connected(request, _in_turn(*directories))
+    except ServiceError:
+        # What was deleted in the meantime is not there, and not damaged.
+        await run_in_threadpool(_directories, context, model_id, dataset)
+        raise
 
 
-async def evaluate(request: Request, model: Path, dataset: Path) -> dict[str, Any]:
-    """The evaluation, when it is its turn. Raises ClientDisconnect when nobody waits for it any more."""
-    return await _while_connected(request, _in_turn(model, dataset))
+def _directories(context: AppContext, model_id: str, dataset: str) -> tuple[Path, Path]:
+    """Of a model and a dataset. Raises ServiceError unknown_model, unknown_dataset or not_ready."""
+    model, (record, _) = context.store.model(model_id), context.datasets.manifest(dataset)
+    return context.settings.models / model["id"], context.datasets.directory(record["id"])
 
 
 async def _in_turn(model: Path, dataset: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from api.body import parse_object, stream
 from api.context import Context
 from api.predicting import JSON, find_predictor, in_thread
 from service.errors import ServiceError
-from service.inference import OUTPUTS, describe, infer
+from service.inference import describe, infer, outputs_of
 from service.predictor import Predictor
 from service.tensors import read_tensors, wanted_outputs, write_tensors
 
@@ -78,7 +78,7 @@ def _answer(model_id: str, predictor: Predictor, body: bytes, header_length: int
     if length > len(body):
         raise ServiceError("bad_tensor", "the body is shorter than its header says")
     document = parse_object(body[:length])
-    wanted = wanted_outputs(document, OUTPUTS)
+    wanted = wanted_outputs(document, outputs_of(predictor))
     found = infer(predictor, read_tensors(document.get("inputs"), memoryview(body)[length:]))
     binary = {name for name, is_binary in wanted.items() if is_binary}
     outputs, data = write_tensors({name: found[name] for name in wanted}, binary)

@@ -4,13 +4,12 @@ import os
 from typing import IO, Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Request, Response
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from api.body import JsonObject
 from api.context import Context
-from api.evaluating import dataset_named, evaluate, evaluation_paths
+from api.evaluating import dataset_named, evaluate
 from api.predicting import JSON, TYPES, answer_type, find_predictor, predicted
 from service.exports import MODEL_FORMATS
 from service.models import delete_model, load_model, model_file
@@ -102,5 +101,4 @@ async def predict(
 async def evaluate_model(context: Context, request: Request, model_id: str, fields: JsonObject) -> dict[str, Any]:
     """Accuracy, AUC, confusion and objective of a model on a dataset."""
     name = dataset_named(fields)
-    model, dataset = await run_in_threadpool(evaluation_paths, context, model_id, name)
-    return {"model_id": model_id, "dataset": name, **await evaluate(request, model, dataset)}
+    return {"model_id": model_id, "dataset": name, **await evaluate(context, request, model_id, name)}

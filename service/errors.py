@@ -1,5 +1,8 @@
 """What a user can do wrong, or meet: a stable code, a sentence, a hint. Translated to HTTP in `api.errors`."""
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -21,3 +24,14 @@ class ServiceError(Exception):
     def of(cls, problem: dict[str, Any]) -> "ServiceError":
         """The error another process described."""
         return cls(problem["code"], problem["detail"], problem.get("hint", ""), problem.get("at"))
+
+
+@contextmanager
+def needing_space() -> Iterator[None]:
+    """A full disk is the ServiceError out_of_space."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise ServiceError("out_of_space", "the disk is full", "Make room below the data directory.") from error

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from reader.evaluation import Evaluation, EvaluationPass
+from reader.evaluation import Applied, ClassificationPass, EvaluationPass, RegressionPass
 from reader.objective import Objective, make_objective
 from reader.stream import Examples, Shuffled, Streamer
-from service.errors import ServiceError
+from service.errors import ServiceError, needing_space
 from storage.child import die_with_parent
 from storage.csr import Array
 from storage.dataset import Dataset, Manifest
@@ -35,31 +35,37 @@ _NAP_SECONDS = 2e-3
 def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
     """What the model is worth on the dataset, as `POST /v1/models/{id}/evaluate` shows it.
 
-    Raises ServiceError label_mismatch or index_base_mismatch for a dataset the model is not made for.
+    Raises ServiceError: label_mismatch or index_base_mismatch for a dataset the model is not made for, out_of_space.
     """
     manifest = dataset.manifest
     _check(model, manifest)
-    objective = _objective(model)
-    w, unknown = _weights(model, dataset)
+    applied = _applied(model, dataset)
+    if model.is_regression:
+        regression = RegressionPass(applied)
+        _stream(dataset, regression, None)
+        errors = {"mean_squared_error": regression.mean_squared_error, "r_squared": regression.r_squared}
+        return _view(model, manifest, regression, errors)
     with _scores(manifest.n_rows, dataset.directory.parent) as scores:
-        n_positive = manifest.labels.get(model.labels[0], 0)
-        evaluation = EvaluationPass(w, model.intercept, unknown, objective, scores, n_positive)
-        streamer = Streamer(Examples(model.labels[0], None, manifest.width), lambda: time.sleep(_NAP_SECONDS))
-        threads = len(os.sched_getaffinity(0)) - 1
-        for streamed in streamer.stream(Shuffled(dataset), 0, 0, evaluation.look, threads):
-            evaluation.add(streamed.rows, streamed.found)
-        return _view(model, manifest, evaluation.result())
+        classes = ClassificationPass(applied, scores, manifest.labels.get(model.labels[0], 0))
+        _stream(dataset, classes, model.labels[0])
+        confusion = {"labels": model.labels, "rows": classes.confusion}
+        figures = {"accuracy": classes.accuracy, "auc": classes.auc(), "confusion": confusion}
+        return _view(model, manifest, classes, figures)
+
+
+def _stream(dataset: Dataset, evaluation: EvaluationPass, positive: float | None) -> None:
+    """Show the pass all rows."""
+    streamer = Streamer(Examples(positive, None, dataset.manifest.width), lambda: time.sleep(_NAP_SECONDS))
+    threads = len(os.sched_getaffinity(0)) - 1
+    for streamed in streamer.stream(Shuffled(dataset), 0, 0, evaluation.look, threads):
+        evaluation.add(streamed.rows, streamed.found)
 
 
 def _check(model: Model, manifest: Manifest) -> None:
-    if model.is_regression:
-        raise ServiceError(
-            "no_classes", "the model predicts numbers, and this counts right classes", "Predict the rows and compare."
-        )
     # Where labels are not counted they are very many.
     labels = manifest.labels or manifest.label_range
     strange = [label for label in labels if label not in model.labels]
-    if strange:
+    if strange and not model.is_regression:
         known = " and ".join(f"{label:g}" for label in model.labels)
         raise ServiceError(
             "label_mismatch",
@@ -80,39 +86,36 @@ def _objective(model: Model) -> Objective | None:
         return None
     spec = model.about.get("spec", {})
     factors = {float(label): weight for label, weight in (spec.get("class_weight") or {}).items()}
-    C_positive, C_negative = (model.about["C"] * factors.get(label, 1.0) for label in model.labels)
+    # Regression has neither labels nor weights of them.
+    C_positive, C_negative = (model.about["C"] * factors.get(label, 1.0) for label in model.labels or (0.0, 0.0))
     return make_objective(model.about["loss"], C_positive, C_negative, spec.get("epsilon", 0.0))
 
 
-def _weights(model: Model, dataset: Dataset) -> tuple[Array, Array | None]:
-    """w (width,) and which features are unknown, both numbered as in the dataset."""
+def _applied(model: Model, dataset: Dataset) -> Applied:
+    """The model with its features numbered as in the dataset."""
     width, begin = dataset.manifest.width, model.index_base
     end = min(begin + len(model.w), width)
     w, known = np.zeros(width), np.zeros(width, bool)
     w[begin:end], known[begin:end] = model.w[: end - begin], True
     unknown = None if known[dataset.manifest.index_base :].all() else dataset.in_own_order(~known)
-    return dataset.in_own_order(w), unknown
+    return Applied(dataset.in_own_order(w), model.intercept, unknown, _objective(model))
 
 
 @contextmanager
 def _scores(n_rows: int, directory: Path) -> Iterator[Array]:
     """Room for a number a row, in a file: the kernel may take the memory back."""
     with tempfile.TemporaryFile(dir=directory) as file:
-        os.posix_fallocate(file.fileno(), 0, n_rows * np.dtype(float).itemsize)
+        with needing_space():
+            os.posix_fallocate(file.fileno(), 0, n_rows * np.dtype(float).itemsize)
         yield np.memmap(file, float, "r+", shape=(n_rows,))
 
 
-def _view(model: Model, manifest: Manifest, found: Evaluation) -> dict[str, Any]:
+def _view(model: Model, manifest: Manifest, found: EvaluationPass, figures: dict[str, Any]) -> dict[str, Any]:
     norm = float(model.w @ model.w) + model.w_bias**2
     return {
         "rows": manifest.n_rows,
-        "accuracy": (found.true_positive + found.true_negative) / manifest.n_rows,
-        "auc": found.auc,
-        "confusion": {
-            "labels": model.labels,
-            "rows": [[found.true_positive, found.false_negative], [found.false_positive, found.true_negative]],
-        },
-        "objective": None if found.losses is None else norm / 2 + found.losses,
+        **figures,
+        "objective": norm / 2 + found.losses if "C" in model.about else None,
         "unknown_features": found.unknown_features,
     }
 

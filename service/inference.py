@@ -15,14 +15,18 @@ from service.predictor import Predictor
 from storage.csr import Array
 
 DENSE, SPARSE = ("X",), ("indptr", "indices", "values")
-OUTPUTS = ("label", "decision_value")
+
+
+def outputs_of(predictor: Predictor) -> tuple[str, ...]:
+    """Names of what the model gives: FP64 tensors, one number a row."""
+    return ("value",) if predictor.is_regression else ("label", "decision_value")
 
 
 def describe(name: str, predictor: Predictor) -> dict[str, Any]:
     """The model's metadata."""
     inputs = (("X", "FP64", [-1, predictor.n_features]), ("indptr", "INT64", [-1]), ("indices", "INT64", [-1]),
               ("values", "FP64", [-1]))  # fmt: skip
-    outputs = ((output, "FP64", [-1]) for output in OUTPUTS)
+    outputs = ((output, "FP64", [-1]) for output in outputs_of(predictor))
     return {
         "name": name,
         "versions": ["1"],
@@ -33,14 +37,15 @@ def describe(name: str, predictor: Predictor) -> dict[str, Any]:
 
 
 def infer(predictor: Predictor, tensors: dict[str, Array]) -> dict[str, Array]:
-    """OUTPUTS, each (n,). Raises ServiceError bad_tensor."""
+    """The outputs, each (n,). Raises ServiceError bad_tensor."""
     if tensors.keys() == set(DENSE):
         decision_values = _dense(predictor, tensors["X"])
     elif tensors.keys() == set(SPARSE):
         decision_values = _sparse(predictor, *(tensors[name] for name in SPARSE))
     else:
         raise _bad("the inputs are neither X nor indptr, indices and values")
-    return {"label": predictor.labels(decision_values), "decision_value": decision_values}
+    # In regression both are the same, and there is one name.
+    return dict(zip(outputs_of(predictor), (predictor.labels(decision_values), decision_values), strict=False))
 
 
 def _dense(predictor: Predictor, X: Array) -> Array:

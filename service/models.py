@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from service.errors import needing_space
 from service.exports import MODEL_FORMATS
 from service.ids import new_id
 from service.predictor import Predictor
@@ -67,13 +68,15 @@ def load_predictor(settings: Settings, model_id: str) -> Predictor:
 def model_file(settings: Settings, record: dict[str, Any], format_: str) -> IO[bytes]:
     """A recorded model as a file of a format, one without a name; its time is that of the model.
 
-    It is made anew from checked weights each time, so that a copy can never go bad. Raises ModelFormatError.
+    It is made anew from checked weights each time, so that a copy can never go bad. Raises ModelFormatError, or
+    ServiceError out_of_space.
     """
     written = MODEL_FORMATS[format_].write(load_model(settings, record["id"]))
     file: IO[bytes] = tempfile.TemporaryFile(dir=settings.data_dir)  # noqa: SIM115 - the caller closes it
     try:
-        file.writelines(written)
-        file.flush()
+        with needing_space():
+            file.writelines(written)
+            file.flush()
         made = datetime.fromisoformat(record["created_at"]).timestamp()
         os.utime(file.fileno(), (made, made))
     except BaseException:

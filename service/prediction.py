@@ -13,6 +13,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from service.errors import needing_space
 from service.predictor import Prediction, Predictor
 from storage.csr import Array
 
@@ -42,16 +43,18 @@ class Predicted:
 
 
 def keep(predictor: Predictor, predictions: Iterable[Prediction], directory: Path) -> Predicted:
-    """Run through all predictions and keep what the answer needs, below `directory`."""
+    """Run through all predictions and keep what the answer needs, below `directory`. ServiceError out_of_space."""
     # The caller closes it, through `pieces`.
     values: Any = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=str(directory))  # noqa: SIM115
     try:
         rows = unknown = 0
         for prediction in predictions:
-            values.write(prediction.decision_values.astype(_VALUE).tobytes())
+            with needing_space():
+                values.write(prediction.decision_values.astype(_VALUE).tobytes())
             rows += len(prediction.decision_values)
             unknown += prediction.unknown_features
-        values.seek(0)
+        with needing_space():
+            values.seek(0)
     except BaseException:
         values.close()
         raise

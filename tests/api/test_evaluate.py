@@ -2,6 +2,7 @@
 
 import pytest
 
+from service.evaluating import evaluate_apart
 from service.evaluation import evaluate
 from storage.dataset import Dataset
 from tests.api.app import check_problem, some_model
@@ -53,3 +54,14 @@ def test_faults_of_the_process_are_problems(service):
     (block,) = (service.settings.datasets / service.add_dataset("damaged") / "blocks").iterdir()
     block.write_bytes(block.read_bytes()[:-1])
     check_problem(service.request("POST", url, json={"dataset": "damaged"}), "corrupt_data", 500)
+
+
+def test_what_was_deleted_during_an_evaluation_is_gone_and_not_damaged(service, monkeypatch):
+    model = service.add_model(service.add_dataset("data"), some_model())
+
+    async def deleted(*_):
+        service.app.state.context.datasets.delete("data")
+        return await evaluate_apart(*_)
+
+    monkeypatch.setattr("api.evaluating.evaluate_apart", deleted)
+    check_problem(service.request("POST", f"/v1/models/{model}/evaluate", json={"dataset": "data"}), "unknown_dataset")

@@ -170,6 +170,16 @@ def test_a_decision_value_beyond_any_number_is_null(service):
     assert answer["predictions"] == [{"label": 1.0, "decision_value": None}, {"label": 1.0, "decision_value": 1e308}]
 
 
+def test_a_full_disk_is_told_and_costs_only_this_request(filled, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("tempfile.TemporaryFile", lambda *_, **__: io.FileIO("/dev/full", "r+"))
+        patch.setattr("service.prediction._IN_MEMORY_BYTES", 1)
+        for method, path in (("GET", "/file"), ("POST", "/predict")):
+            response = filled.request(method, f"/v1/models/{filled.model}{path}", content=TEXT)
+            check_problem(response, "out_of_space", 507)
+    assert filled.request("POST", f"/v1/models/{filled.model}/predict", content=TEXT).status_code == 200
+
+
 def test_a_body_of_rows_that_is_too_large(tmp_path):
     service = Service(tmp_path, max_predict_bytes=1000)
     model = service.add_model(service.add_dataset("data"), some_model())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from service.errors import ServiceError
-from service.inference import infer
+from service.inference import describe, infer
 from service.predictor import Predictor
 from storage.model_file import Model
 from tests.contracts.problems import libsvm_text, random_problem
@@ -25,6 +25,13 @@ def test_sparse_and_dense_rows_are_predicted_as_their_text(base, n_features):
     for found in (infer(predictor, rows), infer(predictor, dense)):
         np.testing.assert_allclose(found["decision_value"], expected.decision_values, rtol=1e-12, atol=1e-12)
         np.testing.assert_array_equal(found["label"], expected.labels)
+
+
+def test_a_model_of_regression_gives_values():
+    predictor = Predictor(Model(np.array([2.0]), (), 1, 1.0, 0.5))
+    assert [output["name"] for output in describe("m", predictor)["outputs"]] == ["value"]
+    found = infer(predictor, {"X": np.array([[1.0], [-3.0]])})
+    assert {name: values.tolist() for name, values in found.items()} == {"value": [2.5, -5.5]}
 
 
 def test_no_rows_are_no_predictions():
