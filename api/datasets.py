@@ -1,13 +1,13 @@
 """/v1/datasets"""
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
 
 from api.body import stream
 from api.context import Context
 from api.input_options import InputQuery
-from service.views import dataset_view
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 
@@ -18,16 +18,26 @@ _RAW_BODY = {
     }
 }
 
+_IMPORTING: dict[int | str, dict[str, Any]] = {202: {"description": "The file is being read in."}}
+
 
 # A name with a slash in it is a wrong name, not another route.
-@router.put("/{name:path}", status_code=201, operation_id="putDataset", openapi_extra=_RAW_BODY)
+@router.put("/{name:path}", status_code=201, operation_id="putDataset", openapi_extra=_RAW_BODY, responses=_IMPORTING)
 async def put_dataset(
     context: Context,
     request: Request,
     name: str,
     options: InputQuery,
+    response: Response,
+    import_: Annotated[str | None, Query(alias="import", min_length=1, max_length=4096)] = None,
 ) -> dict[str, Any]:
-    """Read the body in as it arrives: data in any format, plain or compressed with gzip, bzip2, xz or zstd."""
+    """Read the body in as it arrives: data in any format, plain or compressed with gzip, bzip2, xz or zstd.
+
+    With `import`, a file below the import directory is read in instead, in the background.
+    """
+    if import_ is not None:
+        response.status_code = 202
+        return await run_in_threadpool(context.datasets.begin_import, name, import_, options)
     upload = await context.datasets.begin_upload(name, options)
     try:
         async for chunk in stream(request, context.settings.max_upload_bytes):
@@ -37,21 +47,19 @@ async def put_dataset(
     except BaseException:
         await upload.abandon()
         raise
-    return dataset_view(*context.datasets.manifest(name))
+    return context.datasets.view(name)
 
 
 @router.get("", operation_id="listDatasets")
 def list_datasets(context: Context) -> dict[str, Any]:
     """All datasets, by name."""
-    return {"datasets": [dataset_view(record, None) for record in context.store.datasets()]}
+    return {"datasets": context.datasets.views()}
 
 
 @router.get("/{name}", operation_id="getDataset")
 def get_dataset(context: Context, name: str) -> dict[str, Any]:
     """What a dataset holds."""
-    record = context.store.dataset(name)
-    manifest = context.datasets.manifest(name)[1] if record["state"] == "ready" else None
-    return dataset_view(record, manifest)
+    return context.datasets.view(name)
 
 
 @router.delete("/{name}", status_code=204, operation_id="deleteDataset")

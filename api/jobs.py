@@ -29,10 +29,10 @@ def submit_job(context: Context, fields: JsonObject, response: Response) -> dict
     """Queue a job. What cannot run is refused now."""
     spec = parse_spec(fields)
     record = context.store.dataset(spec.dataset)
-    if record["state"] == "ready":
-        spec = plan_job(spec, context.datasets.manifest(spec.dataset)[1]).spec
-    else:
+    if record["state"] == "ingesting":
         plan_following(spec, context.settings.max_features)
+    else:
+        spec = plan_job(spec, context.datasets.manifest(spec.dataset)[1]).spec
     job_id = context.store.add_job(record["id"], spec.model_dump(), context.settings.max_queued_jobs)
     response.headers["Location"] = f"/v1/jobs/{job_id}"
     return job_view(context.settings, context.store.job(job_id))

@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import sys
+import time
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -27,6 +28,8 @@ from storage.dataset import Manifest, publish_dataset, staged_path
 from storage.feature_places import write_places
 
 _READ_BYTES = 1 << 20
+_PROGRESS = "progress"
+_PROGRESS_SECONDS = 0.5
 
 
 def ingest(
@@ -62,8 +65,11 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int) -> Manifest:
     uid = uuid.uuid4().hex
     shuffler = Shuffler(staged, uid, seed, threads)
     try:
+        progress = _Progress(staged)
         for rows in reading.rows():
             shuffler.add(rows)
+            progress.note(reading)
+        progress.remove()
         n_features = reading.n_features
         blocks = shuffler.finish()
         places = shuffler.features.places
@@ -91,6 +97,35 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int) -> Manifest:
         rejected_rows=parser.rejected.rows,
         rejected=tuple(fault.problem() for fault in parser.rejected.first),
     )
+
+
+class _Progress:
+    """Says in a file beside the blocks how far reading in has come."""
+
+    def __init__(self, staged: Path) -> None:
+        self._path = staged / _PROGRESS
+        self._due = 0.0
+
+    def note(self, reading: Reading) -> None:
+        """At most every half second."""
+        if time.monotonic() < self._due:
+            return
+        self._due = time.monotonic() + _PROGRESS_SECONDS
+        parser = reading.parser
+        beside = self._path.with_suffix(".new")
+        beside.write_text(json.dumps({"read_bytes": reading.bytes, "rows": parser.rows, "non_zeros": parser.nnz}))
+        beside.rename(self._path)
+
+    def remove(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+
+def read_progress(staged: Path) -> dict[str, int] | None:
+    """read_bytes, rows and non_zeros of a dataset that is being staged there, None if there is nothing to say yet."""
+    try:
+        return json.loads((staged / _PROGRESS).read_bytes())
+    except FileNotFoundError:
+        return None
 
 
 def read_chunks(file: IO[bytes]) -> Iterator[bytes]:

@@ -1,18 +1,23 @@
 """Datasets by name: read in by a child process while they arrive, published whole or not at all."""
 
 import asyncio
+import os
 import re
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from reader.ingest import read_progress
 from reader.options import InputOptions
 from service.errors import ServiceError
+from service.importing import Importer, open_import
 from service.ingesting import failure, ingest_command
 from service.settings import Settings
 from service.store import Store
+from service.views import dataset_view
 from storage.child import child_environment
-from storage.dataset import Manifest, read_manifest
+from storage.dataset import Manifest, read_manifest, staged_path
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
 
@@ -31,16 +36,20 @@ class Datasets:
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings
         self._store = store
+        self._importer = Importer(settings, store)
 
     def recover(self) -> None:
-        """Forget uploads that a process before this one did not finish."""
+        """What a process before this one did not finish: uploads are forgotten, imports begin anew."""
         for record in self._store.datasets():
             if record["state"] == "ingesting":
                 # Published but not yet recorded is no loss: it was never acknowledged.
                 shutil.rmtree(self.directory(record["id"]), ignore_errors=True)
-                self._store.drop_dataset(record["id"])
+                if record["source"] is None:
+                    self._store.drop_dataset(record["id"])
         for staged in self._settings.datasets.glob(".*"):
             shutil.rmtree(staged, ignore_errors=True)
+        if self._store.next_import() is not None:
+            self._importer.wake()
 
     async def begin_upload(self, name: str, options: InputOptions) -> "Upload":
         """Reserve the name and start reading in."""
@@ -54,18 +63,43 @@ class Datasets:
             raise
         return upload
 
+    def begin_import(self, name: str, file: str, options: InputOptions) -> dict[str, Any]:
+        """Reserve the name and have a file of the import directory read in, in its turn; the dataset's view."""
+        check_name(name)
+        with open_import(self._settings.import_dir, file) as found:
+            size = os.fstat(found.fileno()).st_size
+        self._store.add_dataset(name, {"import": file, "bytes": size, "options": asdict(options)})
+        self._importer.wake()
+        return self.view(name)
+
+    def view(self, name: str) -> dict[str, Any]:
+        """A dataset as it is shown."""
+        record = self._store.dataset(name)
+        if record["state"] == "ready":
+            return dataset_view(record, read_manifest(self.directory(record["id"])))
+        return self._unready_view(record)
+
+    def views(self) -> list[dict[str, Any]]:
+        """All, by name; of those that are ready, no more than that."""
+        return [self._unready_view(record) for record in self._store.datasets()]
+
+    def _unready_view(self, record: dict[str, Any]) -> dict[str, Any]:
+        progress = read_progress(staged_path(self.directory(record["id"]))) if record["state"] == "ingesting" else None
+        return dataset_view(record, None, progress)
+
     def manifest(self, name: str) -> tuple[dict[str, Any], Manifest]:
         """Record and manifest of a dataset that is ready."""
         record = self._store.dataset(name)
         if record["state"] != "ready":
-            raise ServiceError("not_ready", f"dataset {name} is still being read in")
+            raise ServiceError("not_ready", f"dataset {name} is not ready: {record['state']}")
         return record, read_manifest(self.directory(record["id"]))
 
     def delete(self, name: str) -> None:
         """Forget a dataset and remove its files."""
         record = self._store.dataset(name)
-        if record["state"] != "ready":
+        if record["state"] == "ingesting" and record["source"] is None:
             raise ServiceError("not_ready", f"dataset {name} is still being read in")
+        # Of an import that is under way, the importer removes the files.
         self._store.delete_dataset(record["id"])
         shutil.rmtree(self.directory(record["id"]), ignore_errors=True)
 

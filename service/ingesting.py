@@ -25,6 +25,11 @@ def failure(code: int, output: bytes) -> InputError | ServiceError:
     """Why the process ended with this exit code, not 0, and this output."""
     if code == 1 and output.startswith(b'{"problem"'):
         return InputError.of(json.loads(output)["problem"])
+    return ingest_failed()
+
+
+def ingest_failed() -> ServiceError:
+    """It was not the input."""
     return ServiceError("ingest_failed", "reading in the data failed", "The service's log says more.")
 
 

@@ -28,8 +28,10 @@ CREATE TABLE models (
     id TEXT PRIMARY KEY, job_id TEXT NOT NULL, created_at TEXT NOT NULL);
 """,
     "ALTER TABLE jobs ADD COLUMN requested TEXT;",
+    # source: what is imported into it; failure: why it could not be.
+    "ALTER TABLE datasets ADD COLUMN source TEXT; ALTER TABLE datasets ADD COLUMN failure TEXT;",
 )
-_JSON_COLUMNS = ("spec", "transitions", "progress", "result", "failure")
+_JSON_COLUMNS = ("spec", "transitions", "progress", "result", "failure", "source")
 
 
 class Store:
@@ -53,29 +55,50 @@ class Store:
 
     # datasets
 
-    def add_dataset(self, name: str) -> str:
-        """Reserve a name; the dataset is `ingesting`. Returns its id."""
+    def add_dataset(self, name: str, source: dict[str, Any] | None = None) -> str:
+        """Reserve a name; the dataset is `ingesting`, an import if it has a source. Returns its id.
+
+        The name of one that has failed is free.
+        """
         dataset_id = new_id("ds")
+        packed = None if source is None else json.dumps(source)
         try:
             with self._database.write() as connection:
-                connection.execute("INSERT INTO datasets VALUES (?, ?, 'ingesting', ?)", (dataset_id, name, now()))
+                connection.execute("DELETE FROM datasets WHERE name = ? AND state = 'failed'", (name,))
+                connection.execute(
+                    "INSERT INTO datasets (id, name, state, created_at, source) VALUES (?, ?, 'ingesting', ?, ?)",
+                    (dataset_id, name, now(), packed),
+                )
         except sqlite3.IntegrityError:
             raise ServiceError(
                 "dataset_exists", f"there is a dataset {name}", "Choose another name, or delete it first."
             ) from None
         return dataset_id
 
-    def set_dataset_ready(self, dataset_id: str) -> None:
-        """Its files are published."""
+    def set_dataset_ready(self, dataset_id: str) -> bool:
+        """Its files are published. Whether it is still wanted."""
         with self._database.write() as connection:
-            connection.execute("UPDATE datasets SET state = 'ready' WHERE id = ?", (dataset_id,))
+            changed = connection.execute("UPDATE datasets SET state = 'ready' WHERE id = ?", (dataset_id,))
+            return changed.rowcount > 0
+
+    def fail_dataset(self, dataset_id: str, failure: dict[str, Any]) -> None:
+        """It could not be imported; jobs that waited for it fail."""
+        with self._database.write() as connection:
+            connection.execute(
+                "UPDATE datasets SET state = 'failed', failure = ? WHERE id = ?", (json.dumps(failure), dataset_id)
+            )
+
+    def next_import(self) -> dict[str, Any] | None:
+        """The oldest that is to be imported."""
+        found = self._all("SELECT * FROM datasets WHERE state = 'ingesting' AND source IS NOT NULL ORDER BY id LIMIT 1")
+        return found[0] if found else None
 
     def dataset(self, name: str) -> dict[str, Any]:
         """The record, by name."""
         return self._one("SELECT * FROM datasets WHERE name = ?", name, "dataset")
 
     def dataset_state(self, dataset_id: str) -> str | None:
-        """`ingesting` or `ready`; None if it is gone."""
+        """`ingesting`, `ready` or `failed`; None if it is gone."""
         found = self._all("SELECT state FROM datasets WHERE id = ?", dataset_id)
         return found[0]["state"] if found else None
 
@@ -110,11 +133,11 @@ class Store:
                 raise ServiceError("queue_full", f"{queued} jobs are waiting", "Wait for some to end.")
             added = connection.execute(
                 "INSERT INTO jobs (id, dataset_id, spec, state, created_at, transitions) "
-                "SELECT ?, id, ?, 'queued', ?, ? FROM datasets WHERE id = ?",
+                "SELECT ?, id, ?, 'queued', ?, ? FROM datasets WHERE id = ? AND state IN ('ready', 'ingesting')",
                 (job_id, json.dumps(spec), now(), first, dataset_id),
             )
             if not added.rowcount:
-                raise ServiceError("unknown_dataset", "there is no such dataset any more")
+                raise ServiceError("unknown_dataset", "there is no such dataset any more that could be trained on")
         return job_id
 
     def job(self, job_id: str) -> dict[str, Any]:

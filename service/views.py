@@ -20,9 +20,16 @@ _PASS_BITS = 32  # of a sequence number; what is left is enough for 2^20 changes
 _ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate")
 
 
-def dataset_view(record: dict[str, Any], manifest: Manifest | None) -> dict[str, Any]:
-    """A dataset; without a manifest one that is still being read in."""
-    shown = {key: record[key] for key in ("name", "state", "created_at")}
+def dataset_view(
+    record: dict[str, Any], manifest: Manifest | None, progress: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """A dataset; without a manifest what is known of one that is not ready, and how far it has been read in."""
+    source = record["source"] or {}
+    shown = {
+        **{key: record[key] for key in ("name", "state", "created_at", "failure")},
+        "import": source.get("import"),
+        "progress": progress and {**progress, "total_bytes": source.get("bytes")},
+    }
     if manifest is None:
         return shown
     least, total, largest = manifest.Qii_spread
