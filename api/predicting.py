@@ -1,7 +1,8 @@
 """What a request for predictions brings and what it wants back; the work is done in threads of its own."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import TypeVar
+from itertools import chain
+from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, from_thread, to_thread
 from fastapi import Request
@@ -24,8 +25,10 @@ JSON = "application/json"
 TYPES = {"text/libsvm": "libsvm", "text/csv": "csv", "text/tab-separated-values": "tsv"}
 # Taken for LIBSVM text. curl sends the last one unasked.
 _PLAIN = ("", "text/plain", "application/octet-stream", "application/x-www-form-urlencoded")
-# Each may hold some 30 MB. They wait here, where nothing but predictions has to wait for them.
-_PREDICTIONS = CapacityLimiter(8)
+# A prediction may hold some 30 MB. Those whose rows are still arriving have threads of their own: a body can take for
+# ever, and what is here already is not to wait for it.
+_WHOLE, _ARRIVING = CapacityLimiter(8), CapacityLimiter(8)
+_HEAD_BYTES = 1 << 16
 
 
 async def find_predictor(context: AppContext, model_id: str, strict: bool = False) -> Predictor:
@@ -41,14 +44,21 @@ async def predicted(context: AppContext, request: Request, predictor: Predictor,
     """Predictions for all rows of the body. Raises ServiceError for its first fault."""
     kind = _content_type(request)
     if kind == JSON:
-        rows = json_rows(await json_object(request), predictor.index_base)
-        return await in_thread(lambda: _keep(context, predictor, iter([predictor.predict(rows)])))
+        fields = await json_object(request)
+        return await in_thread(lambda: _of_json(context, predictor, fields))
     most_bytes = context.settings.max_predict_bytes
-    chunks, limits = stream(request, most_bytes), Limits(max_bytes=most_bytes, max_features=MOST_FEATURES)
-    options = InputOptions(TYPES[kind], label_column=label_column)
-    return await in_thread(
-        lambda: _keep(context, predictor, predictor.predict_text(_arriving(chunks), limits, options))
+    options, limits = (
+        InputOptions(TYPES[kind], label_column=label_column),
+        Limits(most_bytes, max_features=MOST_FEATURES),
     )
+    chunks = stream(request, most_bytes)
+    head, is_whole = await _head(chunks)
+    rest = iter(()) if is_whole else _arriving(chunks)
+
+    def work() -> Predicted:
+        return _keep(context, predictor, predictor.predict_text(chain(head, rest), limits, options))
+
+    return await in_thread(work, _WHOLE if is_whole else _ARRIVING)
 
 
 def answer_type(request: Request) -> str:
@@ -74,9 +84,25 @@ def _keep(context: AppContext, predictor: Predictor, predictions: Iterator[Predi
         raise ServiceError.of(error.problem()) from None
 
 
-async def in_thread(work: Callable[[], T]) -> T:
+def _of_json(context: AppContext, predictor: Predictor, fields: dict[str, Any]) -> Predicted:
+    rows = json_rows(fields, predictor.index_base)
+    return _keep(context, predictor, iter([predictor.predict(rows)]))
+
+
+async def in_thread(work: Callable[[], T], limiter: CapacityLimiter = _WHOLE) -> T:
     """What `work` returns, done beside the event loop."""
-    return await to_thread.run_sync(work, limiter=_PREDICTIONS)
+    return await to_thread.run_sync(work, limiter=limiter)
+
+
+async def _head(chunks: AsyncIterator[bytes]) -> tuple[list[bytes], bool]:
+    """The first of the chunks, and whether they are all."""
+    head: list[bytes] = []
+    while sum(map(len, head)) < _HEAD_BYTES:
+        chunk = await anext(chunks, None)
+        if chunk is None:
+            return head, True
+        head.append(chunk)
+    return head, False
 
 
 def _arriving(chunks: AsyncIterator[bytes]) -> Iterator[bytes]:

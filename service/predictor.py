@@ -51,9 +51,10 @@ class Predictor:
     """
 
     def __init__(self, model: Model, *, strict: bool = False) -> None:
-        self._model = model
         self._strict = strict
         self._w = _by_number(model)
+        # The same weights, not two copies of them.
+        self._model = replace(model, w=self._w[model.index_base :])
 
     @property
     def is_regression(self) -> bool:

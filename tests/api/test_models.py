@@ -1,11 +1,13 @@
 """/v1/models: downloads that load again, predictions that are the predictor's."""
 
+import asyncio
 import csv
 import gzip
 import io
 import json
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 import zstandard
@@ -15,6 +17,7 @@ from service.predictor import Predictor
 from storage.model_file import Model
 from tests.api.app import Service, check_problem, some_model
 
+PATIENCE_SECONDS = 30
 TEXT = b"1 1:1 3:0.5\n-1 4:3 9:1\n0\n1 2:7\n"
 
 
@@ -168,6 +171,31 @@ def test_a_decision_value_beyond_any_number_is_null(service):
     model = service.add_model(service.add_dataset("data"), Model(np.array([1e308]), (1.0, -1.0), 1))
     answer = service.request("POST", f"/v1/models/{model}/predict", content=b"1 1:1e9\n1 1:1\n").json()
     assert answer["predictions"] == [{"label": 1.0, "decision_value": None}, {"label": 1.0, "decision_value": 1e308}]
+
+
+def test_bodies_that_never_end_do_not_hold_up_others(filled):
+    url = f"/v1/models/{filled.model}/predict"
+
+    async def run():
+        ends = asyncio.Event()
+
+        async def slow(first):
+            yield first
+            await ends.wait()
+
+        transport = httpx.ASGITransport(filled.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            bodies = [slow(b"1 1:1\n" * rows) for rows in (1, 20_000) for _ in range(50)]
+            waiting = [asyncio.create_task(client.post(url, content=body)) for body in bodies]
+            await asyncio.sleep(0.2)
+            answer = await asyncio.wait_for(client.post(url, content=TEXT), PATIENCE_SECONDS)
+            assert not any(task.done() for task in waiting)
+            ends.set()
+            return answer, await asyncio.gather(*waiting)
+
+    answer, others = asyncio.run(run())
+    assert answer.json()["rows"] == 4
+    assert [other.json()["rows"] for other in others] == [1] * 50 + [20_000] * 50
 
 
 def test_a_full_disk_is_told_and_costs_only_this_request(filled, monkeypatch):
