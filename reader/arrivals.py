@@ -25,6 +25,7 @@ class Arrivals:
     rows       number of rows streamed; `screened` of them rest at their bound and go nowhere
     screened_unvisited  rows screened in the pass so far that had not been visited in it either
     pass_losses  if the step ends the pass: losses of all its rows at the w published before it
+    ends_block   block minimization: it is the last of a block
     blocks_begun  in this pass; read_bytes: over all passes
     """
 
@@ -38,19 +39,27 @@ class Arrivals:
     read_bytes: int = 0
     pass_losses: float = 0.0
     ends_pass: bool = False
+    ends_block: bool = False
 
 
 class ArrivalSource:
     """Cuts an endless run of passes into steps. Rows that go into a fresh segment are marked resident at once."""
 
     def __init__(
-        self, passes: Passes, plan: CachePlan, screening: Screening, residents: Residents, state: State
+        self,
+        passes: Passes,
+        plan: CachePlan,
+        screening: Screening,
+        residents: Residents,
+        state: State,
+        by_block: bool,
     ) -> None:
         self._passes = passes
         self._plan = plan
         self._screening = screening
         self._residents = residents
         self._state = state
+        self._by_block = by_block
         self._builder = SegmentBuilder(plan.segment_bytes)
         self._pass = 0
         self._pieces: Iterator[Streamed[Margins]] = iter(())
@@ -71,17 +80,21 @@ class ArrivalSource:
         if self._piece is None:
             self._begin_pass()
         arrivals = Arrivals(self._pass)
+        block = self._blocks_begun
         # Rows that stream by as resident wait for a visit: no more of them than a step of new rows would have.
         most_skipped = self._plan.fresh_per_step * room(self._plan.segment_bytes)
         while self._piece is not None and arrivals.skipped_bytes < most_skipped and not self._is_full(arrivals):
             self._take_rows(arrivals, self._piece)
             if self._position == len(self._piece):
                 self._next_piece()
+                if self._is_beyond(block):
+                    break
         if not self._builder.is_empty:
             arrivals.fresh.append(self._builder.take())
         arrivals.blocks_begun, arrivals.read_bytes = self._blocks_begun, self._read_bytes
         arrivals.screened_unvisited = self._screened_unvisited
         arrivals.ends_pass = self._piece is None
+        arrivals.ends_block = self._is_beyond(block)
         if arrivals.ends_pass:
             arrivals.pass_losses = self._screening.losses
         return arrivals
@@ -101,6 +114,10 @@ class ArrivalSource:
             self._margins = self._screening.take(streamed.found)
             self._blocks_begun = streamed.blocks_begun
             self._read_bytes += streamed.read_bytes
+
+    def _is_beyond(self, block: int) -> bool:
+        """By block: all of this one has been streamed."""
+        return self._by_block and (self._piece is None or self._blocks_begun > block)
 
     def _is_full(self, arrivals: Arrivals) -> bool:
         return len(arrivals.fresh) >= self._plan.fresh_per_step

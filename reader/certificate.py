@@ -47,7 +47,7 @@ class CertificatePass:
         PG = self._objective.projected_gradient(rows.y, m, own)
         self._losses += self._objective.losses(rows.y, m)
         self._dual += self._objective.dual(rows.y, own)
-        self._M_plus, self._M_minus = max(self._M_plus, float(PG.max())), min(self._M_minus, float(PG.min()))
+        self._M_plus, self._M_minus = float(PG.max(initial=self._M_plus)), float(PG.min(initial=self._M_minus))
         coefficients = self._objective.coefficients(rows.y, own)
         add_rows(coefficients, rows.indptr, rows.indices, rows.values, self._v)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from reader.following import Following
+from reader.partition import Partitioned
 from reader.settings import ReaderSettings
 from reader.stream import Examples, Shuffled, Source, Streamed, Streamer
 from storage.arriving import ArrivingDataset
@@ -70,6 +71,11 @@ class Passes:
 
     def _open(self) -> None:
         dataset = Dataset(self._settings.dataset)
-        self._source = Shuffled(dataset)
+        settings = self._settings
+        if settings.n_blocks is None:
+            self._source = Shuffled(dataset)
+        else:
+            extra = int(settings.bias is not None)
+            self._source = Partitioned(dataset, settings.n_blocks, settings.permute_blocks, extra, settings.seed)
         self.n_rows = dataset.manifest.n_rows
         self._examples.width = dataset.manifest.width + (self._settings.bias is not None)

@@ -8,10 +8,11 @@ import time
 from pathlib import Path
 
 from reader.arrivals import Arrivals, ArrivalSource
+from reader.block_residents import BlockResidents
 from reader.certificate import CertificatePass
 from reader.objective import make_objective
 from reader.passes import Passes
-from reader.residents import Residents
+from reader.residents import Eviction, Residents
 from reader.screening import Screening
 from reader.settings import ReaderSettings
 from storage.cache import CacheReader, CacheWriter, Step
@@ -34,11 +35,14 @@ class Reader:
         self._state = open_state(run, settings.n_rows, settings.width)
         self._plan = plan_cache(settings.cache_bytes, settings.longest_row)
         self._cache = CacheWriter(run / CACHE_FILE, self._plan)
-        self._residents = Residents(self._cache, self._plan, self._state, settings.eviction, settings.seed)
+        self._by_block = settings.n_blocks is not None
+        self._residents = self._make_residents(settings)
         screening = Screening(self._objective, self._state, settings.screening)
-        self._source = ArrivalSource(self._passes, self._plan, screening, self._residents, self._state)
+        self._source = ArrivalSource(self._passes, self._plan, screening, self._residents, self._state, self._by_block)
         self._next_id = 1
         self._number = 0
+        self._blocks = 0  # given to the trainer, over all passes
+        self._holds_block = False
         self._arrivals: Arrivals | None = None
 
     def cache_reader(self) -> CacheReader:
@@ -58,8 +62,11 @@ class Reader:
         is_behind = control["started_step"] < self._number
         if self._arrivals is None:
             # The w of a pass is published when the trainer begins the last step of the pass before.
-            if is_behind and self._source.is_between_passes:
+            if (is_behind and self._source.is_between_passes) or control["finished_block"] < self._blocks:
                 return False
+            if self._holds_block and isinstance(self._residents, BlockResidents):
+                self._residents.end_block()
+                self._holds_block = False
             self._arrivals = self._source.next_step()
             return True
         # One step ahead and no more: the scores that decide what leaves are those of the step before the
@@ -74,15 +81,30 @@ class Reader:
         self._passes.close()
         self._cache.close()
 
+    def _make_residents(self, settings: ReaderSettings) -> Residents:
+        if self._by_block:
+            return BlockResidents(self._cache, self._plan, self._state, settings.kept_bytes, settings.seed)
+        return Residents(self._cache, self._plan, self._state, settings.eviction, settings.seed)
+
     def _commit(self, arrivals: Arrivals) -> bool:
-        """Make room for the arrivals and commit them; False if the trainer has to do something first."""
+        """Make room for the arrivals and commit them.
+
+        False if they have to wait: the step then brings nothing, and has the trainer visit what is resident.
+        """
         eviction = self._residents.make_room(len(arrivals.fresh), arrivals.pass_)
-        if eviction is None:
-            self._commit_pause(arrivals.pass_)
-            return False
+        if eviction.makes_room:
+            self._commit_step(arrivals, eviction)
+            self._report(arrivals, len(eviction.evicted))
+        else:
+            self._commit_step(Arrivals(arrivals.pass_, rows=self._residents.rows), eviction)
+        self._state.control["committed_step"] = self._number
+        return eviction.makes_room
+
+    def _commit_step(self, arrivals: Arrivals, eviction: Eviction) -> None:
         repacked, fresh = self._with_ids(eviction.repacked), self._with_ids(arrivals.fresh)
         self._residents.advance(eviction.retired, repacked, fresh)
         self._number += 1
+        came = self._residents.fresh
         step = Step(
             number=self._number,
             n_rows=self._passes.n_rows,
@@ -92,33 +114,14 @@ class Reader:
             screened=arrivals.screened,
             screened_unvisited=arrivals.screened_unvisited,
             ends_pass=arrivals.ends_pass,
+            ends_block=arrivals.ends_block,
             pass_losses=arrivals.pass_losses,
-            fresh=tuple(fresh),
-            resident=tuple(segment_id for segment_id in self._residents.segments if segment_id not in fresh),
+            fresh=tuple(sorted(came)),
+            resident=tuple(segment_id for segment_id in self._residents.segments if segment_id not in came),
         )
+        self._blocks += arrivals.ends_block
+        self._holds_block |= arrivals.ends_block
         self._cache.commit(step, {**repacked, **fresh}, eviction.retired)
-        self._report(arrivals, len(eviction.evicted))
-        return True
-
-    def _commit_pause(self, pass_: int) -> None:
-        """A step that brings nothing and has the trainer visit as many rows as are resident."""
-        self._residents.advance([], {}, {})
-        self._number += 1
-        step = Step(
-            number=self._number,
-            n_rows=self._passes.n_rows,
-            width=self._passes.width,
-            pass_=pass_,
-            rows=self._residents.rows,
-            screened=0,
-            screened_unvisited=0,
-            ends_pass=False,
-            pass_losses=0.0,
-            fresh=(),
-            resident=tuple(self._residents.segments),
-        )
-        self._cache.commit(step, {}, [])
-        self._state.control["committed_step"] = self._number
 
     def _with_ids(self, segments: list[bytes]) -> dict[int, bytes]:
         first = self._next_id
@@ -135,7 +138,6 @@ class Reader:
         control["resident_rows"] = self._residents.rows
         control["resident_bytes"] = self._residents.n_segments * self._plan.segment_bytes
         control["evicted_rows"] += evicted
-        control["committed_step"] = self._number
 
     def _certify(self) -> None:
         state, passes = self._state, self._passes

@@ -24,11 +24,15 @@ _NO_STAMP = -1
 
 @dataclass(frozen=True)
 class Eviction:
-    """Segments to remove, and the new ones their surviving rows are packed into."""
+    """Segments to remove, and the new ones their surviving rows are packed into.
+
+    makes_room  if not, the arrivals have to wait for another step
+    """
 
     retired: list[int]
     repacked: list[bytes]
     evicted: Array
+    makes_room: bool = True
 
 
 class Residents:
@@ -60,14 +64,19 @@ class Residents:
         return self._slots.ids[self._slots.live].tolist()
 
     @property
+    def fresh(self) -> set[int]:
+        """Of these, those that have just come."""
+        return set(self._slots.ids[self._slots.live & self._slots.fresh].tolist())
+
+    @property
     def n_segments(self) -> int:
         """Number of live segments."""
         return int(np.count_nonzero(self._slots.live))
 
-    def make_room(self, arriving: int, pass_: int) -> Eviction | None:
+    def make_room(self, arriving: int, pass_: int) -> Eviction:
         """Choose what leaves so that `arriving` more segments find room. Its rows are no longer resident.
 
-        None if that cannot be done yet, because rows that wait for their visit would have to leave.
+        Nothing leaves, and there is no room, if rows that wait for their visit would have to leave.
         """
         to_free = self.n_segments + arriving - self._plan.most_live
         if to_free <= 0:
@@ -83,7 +92,7 @@ class Residents:
         picked = [np.flatnonzero(mask) for mask in np.split(kept, ends[:-1])]
         repacked, evicted = self._pack(self._slots.ids[retired].tolist(), picked, len(retired) - to_free)
         if self._protects and self._must_wait(evicted, pass_).any():
-            return None
+            return Eviction([], [], np.empty(0, ROW_ID), makes_room=False)
         self._note_left(evicted)
         return Eviction(self._slots.ids[retired].tolist(), repacked, evicted)
 

@@ -22,6 +22,9 @@ class ReaderSettings:
     bias                  value of a constant feature added to every row, or None
     eviction              "score" or "paper"
     screening             slack beyond which a row that rests at its bound is left out of a pass, or None
+    n_blocks              block minimization: in how many blocks the rows come, one at a time; else None
+    permute_blocks        in another order in every pass
+    kept_bytes            bytes of rows that stay in the cache, the best ones, when the next block comes
     """
 
     dataset: Path
@@ -38,6 +41,9 @@ class ReaderSettings:
     cache_bytes: int
     eviction: str
     screening: float | None
+    n_blocks: int | None
+    permute_blocks: bool
+    kept_bytes: int
     seed: int
 
     @classmethod

@@ -4,7 +4,7 @@ Decoding, and whatever else is to be done with a piece on its own, runs ahead on
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -54,13 +54,7 @@ class Shuffled:
         self.piece = dataset.piece
 
     def order(self, seed: int, pass_: int) -> Iterator[tuple[int, Array]]:
-        places = self._shuffled(seed, pass_)
-        fetched: list[tuple[int, Array]] = []
-        while coming := list(islice(places, _FETCHED_AHEAD)):
-            self._dataset.will_need([location for _, location in coming])
-            yield from fetched
-            fetched = coming
-        yield from fetched
+        return fetched_ahead(self._dataset, self._shuffled(seed, pass_))
 
     def _shuffled(self, seed: int, pass_: int) -> Iterator[tuple[int, Array]]:
         blocks = block_order(len(self._dataset.manifest.blocks), seed, pass_).tolist()
@@ -68,6 +62,17 @@ class Shuffled:
             pieces = self._dataset.pieces(block)
             for location in pieces[piece_order(len(pieces), seed, pass_, block)]:
                 yield begun, location
+
+
+def fetched_ahead(dataset: Dataset, places: Iterable[tuple[int, Array]]) -> Iterator[tuple[int, Array]]:
+    """The same places; the kernel is asked for the next of them while one is used."""
+    rest = iter(places)
+    fetched: list[tuple[int, Array]] = []
+    while coming := list(islice(rest, _FETCHED_AHEAD)):
+        dataset.will_need([location for _, location in coming])
+        yield from fetched
+        fetched = coming
+    yield from fetched
 
 
 @dataclass

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from service.blocks import uses_blocks
 from service.errors import ServiceError
 from service.jobs import JobSpec
 from service.problem import cache_of, check_threads, run_file
@@ -44,6 +45,8 @@ class FollowPlan:
                 "staged": str(staged_path(dataset)),
                 "positive": 0.0,
                 "longest_row": _LONGEST_ROW_GUESSED,
+                "n_blocks": None,
+                "kept_bytes": 0,
             },
             trainer={"cache_rows": 0.0, "follows": True},
         )
@@ -53,8 +56,8 @@ def can_follow(spec: JobSpec) -> bool:
     """Whether the job needs to know nothing of the dataset that only shows at its end."""
     steady = spec.eviction == "score" and spec.selection == "uniform"
     # A run of pace "fixed" is a function of the data, not of when it came.
-    sized = spec.memory_bytes is None
-    return steady and sized and spec.pace == "adaptive" and spec.bias is None and not spec.class_weight
+    sized = spec.memory_bytes is None and spec.bias is None and not spec.class_weight
+    return steady and sized and spec.pace == "adaptive" and not uses_blocks(spec)
 
 
 def plan_following(spec: JobSpec, max_features: int) -> FollowPlan:
@@ -64,7 +67,7 @@ def plan_following(spec: JobSpec, max_features: int) -> FollowPlan:
             "not_ready",
             "the dataset is still being read in, and this job needs to know it as a whole",
             "Submit it when the dataset is ready, "
-            "or leave out bias, class_weight, memory_bytes, pace fixed, selection and eviction.",
+            "or leave out bias, class_weight, memory_bytes, pace fixed, selection, eviction and solver.",
         )
     check_threads(spec)
     cache_of(spec, _LONGEST_ROW_GUESSED)

@@ -26,6 +26,9 @@ Positive = Annotated[Finite, Field(gt=0)]
 Weight = Annotated[Positive, Field(le=1e12)]
 
 
+OPTIONS = frozenset(option for solver in SOLVERS.values() for option in solver.options)
+
+
 class JobSpec(BaseModel):
     """A job as submitted. Every field but `dataset` has a default; unknown fields are refused.
 
@@ -44,6 +47,9 @@ class JobSpec(BaseModel):
     threads           for the gradients of arriving rows; no more than there are cores
     pace              "fixed" makes the same model to the byte at every run
     updates_per_row   coordinate updates for each row read
+    n_blocks          block minimization: number of blocks; null: as few as the cache can take
+    permute_blocks    visit them in another order in every pass
+    inner_rounds      rounds over a block (BLOCK-L-N); null: until it is nearly solved (BLOCK-L-D)
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -72,6 +78,9 @@ class JobSpec(BaseModel):
     pace: Literal["adaptive", "fixed"] = "adaptive"
     threads: Annotated[int, Field(ge=1)] = 1
     updates_per_row: Annotated[Positive, Field(le=1000)] = 2.0
+    n_blocks: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    permute_blocks: bool = True
+    inner_rounds: Annotated[int, Field(ge=1, le=1_000_000)] | None = 10
     labels: Annotated[dict[str, str], Field(max_length=64)] = {}
 
 
@@ -95,15 +104,27 @@ _ONLY_OF = {
 
 
 def _check_together(spec: JobSpec) -> None:
-    """Each rule of eviction has options of its own: that of the paper picks at random, and nothing else."""
+    """Every solver has options of its own, and so has each rule of eviction: that of the paper picks at random."""
+    solver = SOLVERS[spec.solver]
+    if spec.loss not in solver.losses:
+        known = ", ".join(solver.losses)
+        raise ServiceError("solver_loss", f'solver "{spec.solver}" has no loss "{spec.loss}"', f"It has {known}.")
+    for name in sorted(OPTIONS - set(solver.options)):
+        if _is_set(spec, name):
+            users = ", ".join(other for other, line in SOLVERS.items() if name in line.options)
+            raise ServiceError("solver_option", f'solver "{spec.solver}" has no {name}', f"It is an option of {users}.")
     for eviction, names in _ONLY_OF.items():
         for name in names:
-            if spec.eviction != eviction and getattr(spec, name) != JobSpec.model_fields[name].default:
+            if spec.eviction != eviction and _is_set(spec, name):
                 raise ServiceError(
                     f"{name}_range",
                     f'eviction "{spec.eviction}" has no choice of {name}',
                     f'Use eviction "{eviction}", or leave it out.',
                 )
+
+
+def _is_set(spec: JobSpec, name: str) -> bool:
+    return bool(getattr(spec, name) != JobSpec.model_fields[name].default)
 
 
 def _explain(fault: Any) -> ServiceError:

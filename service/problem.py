@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from reader.objective import REGRESSION
+from service.blocks import count_blocks, uses_blocks
 from service.errors import ServiceError
 from service.jobs import JobSpec
 from service.memory import with_cache
@@ -16,6 +17,7 @@ from storage.errors import CacheTooSmall
 from storage.plan import CachePlan, plan_cache
 from storage.segment import TARGET
 from storage.state import state_bytes
+from trainer.solvers import SOLVERS
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,11 @@ class JobPlan:
     @property
     def n_blocks(self) -> int:
         """Blocks of a pass."""
-        return len(self.manifest.blocks)
+        return self._partition or len(self.manifest.blocks)
+
+    @property
+    def _partition(self) -> int | None:
+        return count_blocks(self.spec, self.manifest, self.cache) if uses_blocks(self.spec) else None
 
     @property
     def width(self) -> int:
@@ -67,6 +73,8 @@ class JobPlan:
                 "staged": None,
                 "positive": self.positive,
                 "longest_row": self.manifest.longest_row + (self.spec.bias is not None),
+                "n_blocks": self._partition,
+                "kept_bytes": 0,
             },
             trainer={
                 "cache_rows": self.cache.row_bytes / self.manifest.decoded_bytes * self.n_rows,
@@ -86,13 +94,17 @@ def run_file(
         "C_negative": C[1],
         **spec.model_dump(include={"loss", "epsilon", "cache_bytes", "eviction", "seed"}),
     }
-    # The paper's rule looks at every row itself.
-    screening = spec.screening if spec.eviction == "score" else None
-    rest = spec.model_dump(
-        exclude={"dataset", "bias", "class_weight", "screening", "labels", "C", "memory_bytes", *shared}
-    )
+    # The paper's rule looks at every row itself, and so does who has no use for screening.
+    screens = spec.eviction == "score" and "screening" in SOLVERS[spec.solver].options
+    own = {
+        "bias": spec.bias,
+        "screening": spec.screening if screens else None,
+        "permute_blocks": spec.permute_blocks,
+    }
+    others = {"dataset", "class_weight", "labels", "C", "memory_bytes", "n_blocks"}
+    rest = spec.model_dump(exclude={*others, *own, *shared})
     return {
-        "reader": {**shared, **reader, "bias": spec.bias, "screening": screening},
+        "reader": {**shared, **reader, **own},
         "trainer": {**shared, **trainer, **rest},
     }
 
@@ -101,11 +113,13 @@ def plan_job(spec: JobSpec, manifest: Manifest) -> JobPlan:
     """The job with the size of its cache settled.
 
     Raises ServiceError: threads_range, single_class, too_many_classes, unknown_label, label_too_large,
-    cache_too_small, memory_too_small.
+    cache_too_small, memory_too_small, n_blocks_range, data_too_large.
     """
     check_threads(spec)
     spec = with_cache(spec, manifest)
     cache = cache_of(spec, manifest.longest_row)
+    if uses_blocks(spec):
+        count_blocks(spec, manifest, cache)
     if spec.loss in REGRESSION:
         _check_targets(spec, manifest)
         return JobPlan(spec, manifest, None, None, spec.C, spec.C, cache)

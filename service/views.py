@@ -8,7 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from service.errors import ServiceError
 from service.jobs import JobSpec, now
+from service.problem import plan_job
 from service.progress import last_passes, progress, read_history
 from service.settings import Settings
 from storage.dataset import MANIFEST, Manifest, read_manifest
@@ -120,20 +122,20 @@ def _live_progress(settings: Settings, record: dict[str, Any], control: Control)
     began = datetime.fromisoformat(record["transitions"][-1]["at"])
     elapsed = (datetime.fromisoformat(now()) - began).total_seconds()
     dataset = settings.datasets / record["dataset_id"]
-    passes = last_passes(_history_file(settings, record["id"]))
-    return progress(control, JobSpec(**record["spec"]), _blocks(dataset), elapsed, passes)
+    passes, spec = last_passes(_history_file(settings, record["id"])), JobSpec(**record["spec"])
+    return progress(control, spec, _blocks(spec, dataset), elapsed, passes)
 
 
-def _blocks(dataset: Path) -> int | None:
+def _blocks(spec: JobSpec, dataset: Path) -> int | None:
     """Blocks of a pass; None while the dataset is being read in."""
-    with contextlib.suppress(FileNotFoundError, CorruptData):
-        return _blocks_of(dataset, (dataset / MANIFEST).stat().st_mtime_ns)
+    with contextlib.suppress(FileNotFoundError, CorruptData, ServiceError):
+        return plan_job(spec, _manifest(dataset, (dataset / MANIFEST).stat().st_mtime_ns)).n_blocks
     return None
 
 
 @functools.lru_cache(256)
-def _blocks_of(dataset: Path, _changed: int) -> int:
-    return len(read_manifest(dataset).blocks)
+def _manifest(dataset: Path, _changed: int) -> Manifest:
+    return read_manifest(dataset)
 
 
 def _history_file(settings: Settings, job_id: str) -> Path:

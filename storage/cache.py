@@ -27,6 +27,7 @@ _STEP = np.dtype(
         ("screened", "<i8"),
         ("screened_unvisited", "<i8"),
         ("ends_pass", "<i8"),
+        ("ends_block", "<i8"),
         ("pass_losses", "<f8"),
         ("fresh", "<i8"),
         ("live", "<i8"),
@@ -48,6 +49,7 @@ class Step:
     pass_losses  if so, the sum of the losses of all rows of the pass at the w published before it
     fresh        ids of the segments with rows that have just been read, never visited in the cache
     resident     ids of all other segments
+    ends_block   block minimization: `fresh` is all of a block by now, and nothing comes before it is finished
     """
 
     number: int
@@ -61,6 +63,7 @@ class Step:
     pass_losses: float
     fresh: tuple[int, ...]
     resident: tuple[int, ...]
+    ends_block: bool = False
 
 
 class CacheWriter:
@@ -108,7 +111,7 @@ class CacheWriter:
             [
                 (
                     step.number, step.n_rows, step.width, step.pass_, step.rows, step.screened, step.screened_unvisited,
-                    step.ends_pass, step.pass_losses, len(step.fresh), len(ids),
+                    step.ends_pass, step.ends_block, step.pass_losses, len(step.fresh), len(ids),
                 )
             ],
             _STEP,
@@ -175,4 +178,5 @@ def _parse(record: memoryview) -> Step:
         pass_losses=float(header["pass_losses"]),
         fresh=tuple(ids[:fresh].tolist()),
         resident=tuple(ids[fresh:].tolist()),
+        ends_block=bool(header["ends_block"]),
     )

@@ -34,6 +34,12 @@ class CachePlan:
         """Bytes of rows the cache holds when full."""
         return self.most_live * room(self.segment_bytes)
 
+    def sure_bytes(self, longest_row: int) -> int:
+        """Bytes of rows, of up to so many non-zeros each, that the cache holds whatever their lengths are."""
+        whole = room(self.segment_bytes)
+        # A segment is closed by a row that has no room in it, so two in turn hold more than one full one.
+        return max(self.most_live * (whole - packed_bytes(1, longest_row) + 1), (self.most_live - 1) * whole // 2)
+
 
 def plan_cache(cache_bytes: int, longest_row: int) -> CachePlan:
     """The plan for rows of at most `longest_row` non-zeros; raises CacheTooSmall with the least that would do."""

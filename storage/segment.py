@@ -7,6 +7,7 @@ alpha.
 """
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,14 +20,21 @@ OFFSET = np.dtype("<i4")
 NORM = np.dtype("<f8")
 TARGET = np.dtype("<f4")
 
+Count = TypeVar("Count", int, Array)
+
 _PER_ROW = NORM.itemsize + ROW_ID.itemsize + OFFSET.itemsize + TARGET.itemsize
 _PER_VALUE = INDEX.itemsize + VALUE.itemsize
 _FIXED = HEADER.itemsize + OFFSET.itemsize
 
 
-def packed_bytes(rows: int, nnz: int) -> int:
+def packed_bytes(rows: Count, nnz: Count) -> Count:
     """Bytes that `rows` rows of `nnz` values together take in a segment, its fixed part left out."""
     return rows * _PER_ROW + nnz * _PER_VALUE
+
+
+def row_bytes(lengths: Array) -> Array:
+    """Bytes of each of some rows of so many values, (n,) int64."""
+    return _PER_ROW + _PER_VALUE * lengths.astype(np.int64)
 
 
 def room(segment_bytes: int) -> int:
@@ -59,7 +67,7 @@ class Segment:
     @property
     def row_bytes(self) -> Array:
         """Packed size of each row, (n,) int64."""
-        return _PER_ROW + _PER_VALUE * np.diff(self.indptr).astype(np.int64)
+        return row_bytes(np.diff(self.indptr))
 
 
 def view(buffer: memoryview | bytes) -> Segment:

@@ -37,6 +37,7 @@ CONTROL = (
     # trainer
     ("trainer_heartbeat", REAL, "trainer"),
     ("started_step", INTEGER, "trainer"),  # last step whose snapshot it has taken
+    ("finished_block", INTEGER, "trainer"),  # block minimization: blocks done with so far, over all passes
     ("trainer_wait_seconds", REAL, "trainer"),
     ("finished_passes", INTEGER, "trainer"),
     ("updates", INTEGER, "trainer"),  # this and all below as of the last finished pass

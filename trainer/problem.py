@@ -12,6 +12,11 @@ A loss is the pair (U, D): hinge (C, 0), squared hinge (inf, 1 / (2 C)) (Hsieh e
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
+from storage.csr import Array, row_dots
+from storage.segment import Segment
+
 LOSSES = ("hinge", "squared_hinge")
 
 
@@ -34,6 +39,14 @@ class Problem:
     def bounds(self) -> tuple[float, float, float, float]:
         """(U, D) of the positive rows, then of the negative ones."""
         return *self._bound(self.C_positive), *self._bound(self.C_negative)
+
+    def losses(self, rows: Segment, w: Array) -> float:
+        """sum_i C_i loss(y_i <w, x_i>) over some rows; w (width,)."""
+        m = np.empty(len(rows))
+        row_dots(rows.indptr, rows.indices, rows.values, w, m)
+        slack = np.maximum(0.0, 1.0 - rows.y * m)
+        C = np.where(rows.y > 0, self.C_positive, self.C_negative)
+        return float(C @ (slack if self.loss == "hinge" else slack * slack))
 
     def _bound(self, C: float) -> tuple[float, float]:
         return (C, 0.0) if self.loss == "hinge" else (math.inf, 1.0 / (2.0 * C))

@@ -17,6 +17,7 @@ import numpy as np
 from storage.cache import CacheReader
 from storage.child import die_with_parent
 from storage.state import CACHE_FILE, State, open_state
+from trainer.blocks import Blocks
 from trainer.progress import Progress
 from trainer.settings import TrainerSettings
 from trainer.solvers import SOLVERS
@@ -34,9 +35,9 @@ class Trainer:
         self._began = time.monotonic()
         # Private memory, not a mapping: the kernel jumps about in w, and huge pages make that cheaper.
         self._w = np.zeros(self._settings.width)
-        self._steps = Steps(cache, self._state, self._settings.pace == "fixed", wait)
-        solver = SOLVERS[self._settings.solver]
-        self._passes = solver(self._settings.problem, self._settings, self._steps, self._state.alpha, self._w)
+        self._source = make_source(cache, self._state, self._settings, wait)
+        train = SOLVERS[self._settings.solver].train
+        self._passes = train(self._settings.problem, self._settings, self._source, self._state.alpha, self._w)
         self.stop_reason: str | None = None
 
     def step(self) -> dict:
@@ -84,14 +85,14 @@ class Trainer:
     def _certified_gap(self) -> float:
         """M+ - M- of all rows at one w: a pass meets them at a moving one, and leaves screened ones out."""
         # Training may go on: the reader is to stream the coming pass at the w that was published for it, not at this.
-        self._steps.await_next()
+        self._source.await_next()
         self._certify()
         return self._state.control["final_M_plus"] - self._state.control["final_M_minus"]
 
     def _certify(self) -> None:
         """Publish w and wait until the reader has certified it."""
         control = self._state.control
-        self._steps.publish(self._w)
+        self._source.publish(self._w)
         control["certificates_wanted"] += 1
         while control["certificates_made"] < control["certificates_wanted"]:
             control["trainer_heartbeat"] = time.monotonic()
@@ -102,6 +103,17 @@ class Trainer:
         for name in ("updates", "M_plus", "M_minus", "rows_unvisited", "dual_objective", "primal_bound", "free_rows"):
             control[name] = getattr(progress, name)
         control["finished_passes"] = progress.pass_
+
+
+def make_source(
+    cache: CacheReader, state: State, settings: TrainerSettings, wait: Callable[[], object]
+) -> Steps | Blocks:
+    """Where the solver has its rows from."""
+    if SOLVERS[settings.solver].feed == "blocks":
+        # The reader waits while a block is worked on: what is noted cannot reach it too early.
+        steps = Steps(cache, state, deferred=False, wait=wait)
+        return Blocks(steps, settings.problem, settings.relative_gap is not None)
+    return Steps(cache, state, settings.pace == "fixed", wait)
 
 
 def _report(progress: Progress, state: State, elapsed: float) -> dict:

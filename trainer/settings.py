@@ -23,6 +23,7 @@ class TrainerSettings:
     eviction          "score" or "paper"
     paper_...         of `eviction` "paper": see `trainer.solvers.paper_rule`
     selection         a key of `trainer.selection.SELECTIONS`
+    inner_rounds      rounds over a block, or None: until it is nearly solved
     threads           for the gradients of arriving rows; 1: they are taken when the rows are visited
     """
 
@@ -48,6 +49,7 @@ class TrainerSettings:
     paper_reset: bool
     paper_gradient: str
     selection: str
+    inner_rounds: int | None
     threads: int
     seed: int
 

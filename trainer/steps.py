@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -69,6 +70,17 @@ class Steps:
             self._next_half_norm = float(known @ known) / 2
         self._state.control["started_step"] = step.number
         return step
+
+    def repeat(self) -> Step:
+        """The same step once more, as the next pass."""
+        assert self._step is not None
+        self._step = replace(self._step, pass_=self._step.pass_ + 1)
+        self._stamp = pass_stamp(self._step.pass_)
+        return self._step
+
+    def finish_block(self) -> None:
+        """Nothing more is to be learned of the block this step ended: the next may come."""
+        self._state.control["finished_block"] += 1
 
     def read(self, segment_id: int) -> Segment:
         """A segment of the step, valid until `next`."""

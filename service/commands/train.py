@@ -53,6 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pace", choices=("adaptive", "fixed"))
     parser.add_argument("--threads", type=int, help=f"(default: {defaults['threads']})")
     parser.add_argument("--updates-per-row", type=float, help=f"(default: {defaults['updates_per_row']})")
+    parser.add_argument("--n-blocks", type=int, help="of block minimization (default: as few as the cache can take)")
+    parser.add_argument("--permute-blocks", action=argparse.BooleanOptionalAction, help="(default: yes)")
+    parser.add_argument("--inner-rounds", type=_count_or_none, help="rounds over a block, or none (default: 10)")
     parser.add_argument("--class-weight", type=_weight, action="append", metavar="LABEL=WEIGHT")
     add_liblinear_options(parser)
     add_input_options(parser, list(READERS))
@@ -115,9 +118,7 @@ def _fields(options: argparse.Namespace) -> dict[str, Any]:
         for name in JobSpec.model_fields
         if name != "class_weight" and getattr(options, name, None) is not None
     }
-    for name in ("tolerance", "relative_gap", "screening"):
-        if given.get(name) == _NONE:
-            given[name] = None
+    given = {name: None if value == _NONE else value for name, value in given.items()}
     if options.class_weight:
         given["class_weight"] = dict(options.class_weight)
     return {"dataset": str(options.file), **given}
@@ -128,6 +129,10 @@ _NONE = "none"
 
 def _or_none(text: str) -> float | str:
     return _NONE if text == _NONE else float(text)
+
+
+def _count_or_none(text: str) -> int | str:
+    return _NONE if text == _NONE else int(text)
 
 
 def _weight(text: str) -> tuple[str, float]:

@@ -9,11 +9,13 @@ from reader import arrivals_kernel, residents_kernel, shuffle_kernel
 from storage import codec_kernel, csr, repack_kernel
 from tests.contracts.problems import random_problem
 from trainer.kernels.adaptive import adapt, sample_visits, share_visits
+from trainer.kernels.coordinate import DISTANCE, GAP, VIOLATION
 from trainer.kernels.dual import visit_rows
 from trainer.kernels.line_search import breakpoints, move_along, slope_after
-from trainer.kernels.order import next_random, permutation
+from trainer.kernels.order import next_random, permutation, shuffle
 from trainer.kernels.paper import paper_visits
 from trainer.kernels.resting import mark_resting
+from trainer.kernels.shrinking import visit_active
 from trainer.kernels.simplex import minimise_on_simplex
 
 BOUNDS = {"hinge": (2.0, 0.0, 0.5, 0.0), "squared_hinge": (np.inf, 0.25, np.inf, 1.0)}
@@ -48,6 +50,8 @@ def compute() -> dict[str, bytes]:
         order = np.empty(n, np.int32)
         permutation(12345, order)
         found[f"permutation {n}"] = order.tobytes()
+        shuffle(54321, order, n - n // 3)
+        found[f"shuffle {n}"] = order.tobytes()
 
     for name, function in (("squared_norms", lambda out: csr.squared_norms(indptr, values, out)),
                            ("row_dots", lambda out: csr.row_dots(indptr, indices, values, w[:50], out))):  # fmt: skip
@@ -110,6 +114,9 @@ def compute() -> dict[str, bytes]:
         mark_resting(*rows[:2], dots, *bounds, alpha, resting, score)
         found[f"mark_resting {loss}"] = resting.tobytes() + score.tobytes()
 
+        for kind in (GAP, VIOLATION, DISTANCE):
+            found[f"visit_active {loss} {kind}"] = _shrunk(rows, bounds, kind)
+
         alpha, weights = np.zeros(2 * n_rows), np.zeros(60)
         gone, rule = np.zeros(2 * n_rows, bool), np.array([np.inf, 0.0, 0.0, float(n_rows), 0.0])
         results = []
@@ -122,6 +129,18 @@ def compute() -> dict[str, bytes]:
             a.tobytes() for a in (alpha, weights, gone, rule, np.array(results))
         )  # fmt: skip
     return found
+
+
+def _shrunk(rows, bounds, kind) -> bytes:
+    n_rows = len(rows[0])
+    alpha, w, score = np.zeros(2 * n_rows), np.zeros(60), np.zeros(n_rows, np.float32)
+    order, active, results = np.arange(n_rows, dtype=np.int32), n_rows, [(n_rows, np.inf, -np.inf, 0.0, 0)]
+    for seed in range(1, 5):
+        _, above, below, *_ = results[-1]
+        results.append(visit_active(order, active, seed, above, below, kind, *rows, *bounds, alpha, w, score))
+        active = results[-1][0]
+    assert active < n_rows
+    return b"".join(array.tobytes() for array in (order, alpha, w, score, np.array(results)))
 
 
 def _of_a_large_w(rows) -> dict[str, bytes]:

@@ -14,27 +14,40 @@ from storage.state import open_state
 from tests.contracts.problems import make_dataset, random_problem, smallest_cache, stored_problem
 from tests.reference.dcd import dcd
 from tests.training import train, write_run
+from trainer.process import make_source
 from trainer.progress import Progress
 from trainer.selection import SELECTIONS
 from trainer.settings import TrainerSettings
 from trainer.solvers import SOLVERS
 from trainer.solvers.streamsvm import RULES
-from trainer.steps import Steps
 
 SMALLEST_CACHE = smallest_cache(400)
-_WAYS = [
-    *({"eviction": name} for name in RULES),
-    *({"eviction": "score", "selection": name} for name in SELECTIONS if name != "uniform"),
-    {"eviction": "score", "threads": 2},
-    {"eviction": "paper", "paper_epsilon": 9.0, "paper_beta": "step"},
-    {"eviction": "paper", "paper_beta": "sweep", "paper_reset": True, "paper_gradient": "projected"},
-]
 # The ways to train: what of a job chooses the code that runs.
-MODES = [{"solver": solver, **way} for solver in SOLVERS for way in _WAYS]
+_WAYS: dict[str, list[dict]] = {
+    "streamsvm": [
+        *({"eviction": name} for name in RULES),
+        *({"eviction": "score", "selection": name} for name in SELECTIONS if name != "uniform"),
+        {"eviction": "score", "threads": 2},
+        {"eviction": "paper", "paper_epsilon": 9.0, "paper_beta": "step"},
+        {"eviction": "paper", "paper_beta": "sweep", "paper_reset": True, "paper_gradient": "projected"},
+    ],
+    "bm": [{}, {"inner_rounds": None}],
+}
+MODES = [{"solver": solver, **way} for solver in SOLVERS for way in _WAYS.get(solver, [{}])]
+
+
+def is_sound(mode: dict) -> bool:
+    """Whether it promises to look at every row in every pass."""
+    return mode.get("eviction") != "paper"
 
 
 def name_of(mode: dict) -> str:
     return "-".join(map(str, mode.values()))
+
+
+def is_fast(mode: dict) -> bool:
+    """Whether it converges in few passes on hard problems, too: small blocks one by one do not, where C is large."""
+    return SOLVERS[mode["solver"]].feed == "steps"
 
 
 @dataclass
@@ -64,8 +77,8 @@ def solving(run: Path, dataset: Path, cache_bytes=SMALLEST_CACHE, positive=None,
         for _ in range(turns):
             reader.step()
 
-    steps = Steps(cache, state, chosen.pace == "fixed", wait)
-    passes = SOLVERS[chosen.solver](chosen.problem, chosen, steps, state.alpha, w)
+    source = make_source(cache, state, chosen, wait)
+    passes = SOLVERS[chosen.solver].train(chosen.problem, chosen, source, state.alpha, w)
     try:
         yield Session(passes, chosen, state.alpha, w, reader)
     finally:
@@ -129,7 +142,8 @@ def check_pass(problem: Exact, progress: Progress, alpha, w, before: Progress | 
         assert progress.rows_unvisited == 0
     if before is None:
         assert progress.pass_ == 1
-        assert progress.primal_bound == pytest.approx(problem.C.sum())  # P at w = 0
+        # P at w = 0, or here, if all rows are at hand.
+        assert progress.primal_bound in (pytest.approx(problem.C.sum()), pytest.approx(problem.primal(w)))
     else:
         assert progress.pass_ == before.pass_ + 1
         # The paper's rule takes whole segments: with few updates a row, a pass may have been paid for by those before.
@@ -169,7 +183,7 @@ def check_solver(mode: dict, loss: str, C: float, directory: Path) -> None:
     X, y = random_problem()
     dataset = make_dataset(directory / "data", X, y)
     common = {**mode, "loss": loss, "C": C}
-    sound = mode["eviction"] == "score"
+    exactly = is_sound(mode) and (is_fast(mode) or C <= 1.0)
     for passes in (1, 2, 12):
         check_run(directory / f"run{passes}", dataset, passes, **common)
     found = train(
@@ -177,7 +191,7 @@ def check_solver(mode: dict, loss: str, C: float, directory: Path) -> None:
         dataset,
         SMALLEST_CACHE,
         tolerance=None,
-        relative_gap=2e-7 if sound else 1e-2,
+        relative_gap=2e-7 if exactly else 1e-2,
         max_passes=2000,
         updates_per_row=8,
         **common,
@@ -187,11 +201,11 @@ def check_solver(mode: dict, loss: str, C: float, directory: Path) -> None:
     problem = exact(dataset, loss=loss, C=C)
     best = dcd(problem.X, problem.y, C, loss, tol=1e-8)
     certificate = found.result["certificate"]
-    tolerance = 1e-6 if sound else 2e-2
+    tolerance = 1e-6 if exactly else 2e-2
     assert certificate["dual_objective"] == pytest.approx(best.dual, rel=tolerance)
     # The bound that stopped the run was one.
     assert found.passes[-1]["primal_bound"] >= best.dual * (1 - 1e-12)
-    if sound:
+    if exactly:
         assert certificate["primal_objective"] == pytest.approx(best.primal, rel=5e-5)
 
 

@@ -6,7 +6,17 @@ from scipy import sparse
 
 from reader.ingest import ingest
 from tests.contracts.problems import make_dataset, random_problem
-from tests.contracts.solver import MODES, SMALLEST_CACHE, check_certificate, check_run, check_solver, exact, name_of
+from tests.contracts.solver import (
+    MODES,
+    SMALLEST_CACHE,
+    check_certificate,
+    check_run,
+    check_solver,
+    exact,
+    is_fast,
+    is_sound,
+    name_of,
+)
 from tests.reference import data
 from tests.reference.dcd import dcd
 from tests.training import train
@@ -87,15 +97,16 @@ def test_odd_problems(mode, loss, make, tmp_path):
     dataset = make_dataset(tmp_path / "data", *make())
     settings = {**mode, "loss": loss, "positive": 1.0}
     check_run(tmp_path / "some passes", dataset, 6, **settings)
+    goal = 1e-3 if is_fast(mode) else 3e-2
     found = train(
-        tmp_path / "run", dataset, SMALLEST_CACHE, updates_per_row=4, tolerance=None, relative_gap=1e-3, **settings
+        tmp_path / "run", dataset, SMALLEST_CACHE, updates_per_row=4, tolerance=None, relative_gap=goal, **settings
     )
     problem = exact(dataset, loss=loss)
     check_certificate(found, problem)
-    if mode["eviction"] == "score":
+    if is_sound(mode):
         assert found.result["stop_reason"] == "relative_gap"
         best = dcd(problem.X, problem.y, 1.0, loss)
-        assert found.result["certificate"]["dual_objective"] == pytest.approx(best.dual, rel=1.1e-3)
+        assert found.result["certificate"]["dual_objective"] == pytest.approx(best.dual, rel=1.1 * goal)
 
 
 @everywhere

@@ -53,6 +53,11 @@ FAULTS = [
     ({"labels": {"team": 1}}, "wrong_type"),
     ({"labels": {str(i): "" for i in range(65)}}, "labels_range"),
     ({"dataset": 7}, "wrong_type"),
+    ({"n_blocks": 0}, "n_blocks_range"),
+    ({"inner_rounds": 0}, "inner_rounds_range"),
+    ({"n_blocks": 3}, "solver_option"),
+    ({"solver": "bm", "eviction": "paper"}, "solver_option"),
+    ({"solver": "bm", "screening": None}, "solver_option"),
     ({"kernel": "rbf"}, "unknown_field"),
     ({"c": 1.0}, "unknown_field"),
 ]

@@ -2,13 +2,14 @@
 
 import re
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from storage.errors import CacheTooSmall
 from storage.plan import FEWEST_LIVE, LARGEST_SEGMENT, LMDB_PAGE_HEADER, PAGE, plan_cache
-from storage.segment import packed_bytes, room
+from storage.segment import packed_bytes, room, row_bytes
 
 sizes = st.one_of(st.integers(100_000, 1_000_000_000), st.integers(100_000, 3_000_000))
 lengths = st.one_of(st.integers(1, 100_000), st.integers(1, 600))
@@ -56,3 +57,22 @@ def test_every_size_from_the_minimum_on_works(longest_row):
 def test_most_of_a_large_cache_is_for_rows():
     for cache_bytes in (16 << 20, 64 << 20, 256 << 20, 1 << 30):
         assert plan_cache(cache_bytes, 1000).row_bytes > 0.75 * cache_bytes
+
+
+@pytest.mark.parametrize("longest_row", [1, 50, 300, 400])
+@pytest.mark.parametrize("seed", range(3))
+def test_what_surely_fits_does_whatever_the_lengths(longest_row, seed):
+    """Segments filled in order, each closed by the row that finds no room in it."""
+    plan = plan_cache(1 << 20, 400)
+    sure, rng = plan.sure_bytes(longest_row), np.random.default_rng(seed)
+    # Rows of any length; the short and the longest in turn is the worst order there is.
+    lengths = rng.integers(0, longest_row + 1, 100_000) if seed else np.tile([1, longest_row], 50_000)
+    sizes = row_bytes(lengths)
+    sizes = sizes[np.cumsum(sizes) <= sure]
+    segments, left = 0, 0
+    for size in sizes.tolist():
+        if size > left:
+            segments, left = segments + 1, room(plan.segment_bytes)
+        left -= size
+    assert segments <= plan.most_live
+    assert sizes.sum() > 0.4 * plan.row_bytes

@@ -1,10 +1,17 @@
 """Dual coordinate descent on the rows of one segment."""
 
-import numpy as np
 from numba import njit
 
 from storage.csr import LARGE_W, Array, dot
-from storage.prefetch_kernel import prefetch
+from trainer.kernels.coordinate import (
+    GAP,
+    ROWS_AHEAD,
+    descend,
+    prefetch_row,
+    prefetch_weights,
+    projected_gradient,
+    rate,
+)
 
 # Problem     min over 0 <= alpha_i <= U_i of  1/2 |w|^2 + sum D_i alpha_i^2 / 2 - sum alpha_i,  w = sum alpha_i y_i x_i
 # Source      Hsieh, Chang, Lin, Keerthi, Sundararajan (ICML 2008), Algorithm 1; StreamSVM (KDD 2012), section 3
@@ -24,8 +31,6 @@ from storage.prefetch_kernel import prefetch
 #             by how much the dual objective rose, 0 without a step
 # Returns     largest and smallest PG met (M+, M-; -inf, inf for k = 0; zeros count, as in LIBLINEAR), and the
 #             changes of sum D_i alpha_i^2 / 2 and of the number of free rows
-
-ROWS_AHEAD = 3
 
 
 @njit(cache=True)
@@ -51,17 +56,9 @@ def visit_rows(
     prefetches = w.shape[0] > LARGE_W
     for k in range(count):
         if k + ROWS_AHEAD < count:
-            coming = order[k + ROWS_AHEAD]
-            # The first three lines of a row; of a longer one the processor fetches the rest by itself.
-            for line in range(3):
-                prefetch(indices, indptr[coming] + 16 * line)
-                prefetch(values, indptr[coming] + 16 * line)
-            prefetch(Qii, coming)
-            prefetch(y, coming)
-            prefetch(alpha, row_id[coming])
+            prefetch_row(order[k + ROWS_AHEAD], row_id, y, Qii, indptr, indices, values, alpha)
         if prefetches and k + 1 < count:
-            for j in range(indptr[order[k + 1]], indptr[order[k + 1] + 1]):
-                prefetch(w, indices[j])
+            prefetch_weights(order[k + 1], indptr, indices, w)
         position = order[k]
         i = row_id[position]
         start, end = indptr[position], indptr[position + 1]
@@ -72,29 +69,16 @@ def visit_rows(
         m = sign * dot(indices, values, start, end, w)
         G = m - 1.0 + D * a
 
-        PG = G
-        if (a == 0.0 and G >= 0.0) or (a == U and G <= 0.0):
-            PG = 0.0
+        PG = projected_gradient(a, G, U)
         M_plus, M_minus = max(M_plus, PG), min(M_minus, PG)
-
-        if PG == 0.0 and (a == 0.0 or a == U):
-            score[position] = abs(G)
-        elif D == 0.0:
-            score[position] = -(U - a) * (1.0 - m) if m < 1.0 else -a * (m - 1.0)
-        else:
-            slack = max(0.0, 1.0 - m)
-            score[position] = a * (1.0 - m) - slack * slack / (2.0 * D) - D * a * a / 2.0
+        score[position] = rate(GAP, a, m, G, PG, U, D)
 
         gain[k] = 0.0
         if abs(PG) > 1e-12:
             H = Qii[position] + D
-            # A row without features has no part in w: the bound is its optimum.
-            new = min(max(a - G / H, 0.0), U) if H > 0.0 else U
+            new = descend(start, end, indices, values, sign, a, G, H, U, w)
             alpha[i] = new
             gain[k] = (a - new) * (G + (new - a) * H / 2.0)
             curvature += D * (new * new - a * a) / 2.0
             freed += int(0.0 < new < U) - int(0.0 < a < U)
-            step = (new - a) * sign
-            for j in range(start, end):
-                w[np.uint32(indices[j])] += step * float(values[j])
     return M_plus, M_minus, curvature, freed

@@ -1,9 +1,9 @@
 """StreamSVM's trainer loop as printed, on picks from one segment."""
 
-import numpy as np
 from numba import njit
 
 from storage.csr import Array, dot
+from trainer.kernels.coordinate import descend, projected_gradient
 
 # Problem     as in kernels/dual.py
 # Source      Matsushima, Vishwanathan, Smola (KDD 2012), Algorithm 2
@@ -67,9 +67,7 @@ def paper_visits(
         U, D = (U_positive, D_positive) if sign > 0.0 else (U_negative, D_negative)
         a = alpha[i]
         G = sign * dot(indices, values, start, end, w) - 1.0 + D * a
-        PG = G
-        if (a == 0.0 and G >= 0.0) or (a == U and G <= 0.0):
-            PG = 0.0
+        PG = projected_gradient(a, G, U)
         rule[1] = max(rule[1], abs(PG) if projected else abs(G))
         if (a == 0.0 and rule[0] < G) or (a == U and -rule[0] > G):
             gone[i] = True
@@ -78,12 +76,8 @@ def paper_visits(
 
         M_plus, M_minus = max(M_plus, PG), min(M_minus, PG)
         if abs(PG) > 1e-12:
-            H = Qii[position] + D
-            new = min(max(a - G / H, 0.0), U) if H > 0.0 else U
+            new = descend(start, end, indices, values, sign, a, G, Qii[position] + D, U, w)
             alpha[i] = new
             curvature += D * (new * new - a * a) / 2.0
             freed += int(0.0 < new < U) - int(0.0 < a < U)
-            step = (new - a) * sign
-            for j in range(start, end):
-                w[np.uint32(indices[j])] += step * float(values[j])
     return M_plus, M_minus, curvature, freed

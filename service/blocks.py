@@ -1,0 +1,44 @@
+"""How many blocks a pass of block minimization has: a pure function of job and dataset."""
+
+from service.errors import ServiceError
+from service.jobs import JobSpec
+from storage.dataset import Manifest
+from storage.plan import CachePlan
+from storage.segment import packed_bytes
+from trainer.solvers import SOLVERS
+
+
+def uses_blocks(spec: JobSpec) -> bool:
+    """Whether the solver has its rows block by block."""
+    return SOLVERS[spec.solver].feed == "blocks"
+
+
+def count_blocks(spec: JobSpec, manifest: Manifest, cache: CachePlan) -> int:
+    """Blocks that fit into the cache one at a time: `n_blocks` if given, else as few as can be.
+
+    Raises ServiceError: n_blocks_range, data_too_large.
+    """
+    extra = spec.bias is not None
+    longest = manifest.longest_row + extra
+    size = packed_bytes(manifest.n_rows, manifest.nnz + extra * manifest.n_rows)
+    room = cache.sure_bytes(longest)
+    if size <= room and spec.n_blocks is None:
+        return 1
+    # A row that crosses the border of a block belongs to it.
+    fewest = 1 if size <= room else -(-size // max(1, room - packed_bytes(1, longest)))
+    if "n_blocks" not in SOLVERS[spec.solver].options and fewest > 1:
+        raise ServiceError(
+            "data_too_large",
+            f"{spec.solver} holds all rows at once: they take {size} bytes, and a cache of {spec.cache_bytes} bytes "
+            f"has room for {room} bytes of rows of up to {longest} non-zeros",
+            "Ask for a larger cache, or for a solver that reads in what does not fit: streamsvm.",
+        )
+    count = spec.n_blocks or fewest
+    if not fewest <= count <= manifest.n_rows:
+        raise ServiceError(
+            "n_blocks_range",
+            f"n_blocks is {count}: {manifest.n_rows} rows of {size} bytes in all, and a cache of {spec.cache_bytes} "
+            f"bytes with room for {room} of them, ask for {fewest} or more",
+            "Ask for more blocks, at most one for each row, or for a larger cache.",
+        )
+    return count

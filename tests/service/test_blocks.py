@@ -1,0 +1,35 @@
+"""How many blocks: as few as fit, or as asked for, and a refusal states the sum."""
+
+import re
+
+from storage.segment import packed_bytes
+from tests.service.test_problem import plan, refusal
+
+CACHE = 1 << 20
+LABELS = {-1.0: 30_000, 1.0: 20_000}
+SIZE = packed_bytes(50_000, 500_000)
+
+
+def test_as_few_blocks_as_fit():
+    found = plan(LABELS, solver="bm", cache_bytes=CACHE)
+    room = found.cache.sure_bytes(40)
+    assert SIZE / found.n_blocks + packed_bytes(1, 40) <= room < SIZE / (found.n_blocks - 1) + packed_bytes(1, 40)
+    assert plan(LABELS, solver="bm", cache_bytes=CACHE, n_blocks=found.n_blocks + 5).n_blocks == found.n_blocks + 5
+    assert found.run_file("d")["reader"]["n_blocks"] == found.n_blocks
+
+
+def test_blocks_that_do_not_fit_are_refused_with_the_arithmetic():
+    fewest = plan(LABELS, solver="bm", cache_bytes=CACHE).n_blocks
+    error = refusal(LABELS, solver="bm", cache_bytes=CACHE, n_blocks=fewest - 1)
+    assert error.code == "n_blocks_range"
+    assert re.search(rf"{SIZE} bytes.* {CACHE} bytes.* {fewest} or more", error.message)
+    assert refusal(LABELS, solver="bm", n_blocks=50_001).code == "n_blocks_range"
+
+
+def test_data_that_fit_are_one_block():
+    assert plan(LABELS, solver="bm", cache_bytes=3 * SIZE).n_blocks == 1
+
+
+def test_only_steps_are_streamed_without_a_partition():
+    assert plan().run_file("d")["reader"]["n_blocks"] is None
+    assert plan(solver="bm").run_file("d")["reader"]["screening"] is None

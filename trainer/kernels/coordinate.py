@@ -1,0 +1,79 @@
+"""One coordinate of the dual: what the kernels that visit rows have in common."""
+
+import numpy as np
+from numba import njit
+
+from storage.csr import Array
+from storage.prefetch_kernel import prefetch
+
+# Problem     as in kernels/dual.py
+
+ROWS_AHEAD = 3
+
+# How little a row has left to teach: `rate` takes one of these. The highest leaves the cache first.
+GAP, VIOLATION, DISTANCE = 0, 1, 2
+
+
+# PG = 0 if alpha_i = a = 0 and G >= 0, or a = U and G <= 0; else G.
+
+
+@njit(cache=True)
+def projected_gradient(a: float, G: float, U: float) -> float:
+    return 0.0 if (a == 0.0 and G >= 0.0) or (a == U and G <= 0.0) else G
+
+
+# descend(...): alpha_i <- min(max(a - G / H, 0), U), returned, and in place w += (change of alpha_i) y_i x_i, where
+# `sign` is y_i, the row is at start:end of `indices` and `values`, and H = Qii + D_i.
+
+
+@njit(cache=True)
+def descend(
+    start: int, end: int, indices: Array, values: Array, sign: float, a: float, G: float, H: float, U: float, w: Array
+) -> float:
+    # A row without features has no part in w: the bound is its optimum.
+    new = min(max(a - G / H, 0.0), U) if H > 0.0 else U
+    step = (new - a) * sign
+    for j in range(start, end):
+        w[np.uint32(indices[j])] += step * float(values[j])
+    return new
+
+
+# GAP         minus the row's term of the duality gap if it is free or violates its bound, |G| if it rests at a bound
+# VIOLATION   -|PG|, or |G| if it rests at a bound
+# DISTANCE    |<w, x_i>| = |m|, from the separating plane
+
+
+@njit(cache=True)
+def rate(kind: int, a: float, m: float, G: float, PG: float, U: float, D: float) -> float:
+    if kind == DISTANCE:
+        return abs(m)
+    if PG == 0.0 and (a == 0.0 or a == U):
+        return abs(G)
+    if kind == VIOLATION:
+        return -abs(PG)
+    if D == 0.0:
+        return -(U - a) * (1.0 - m) if m < 1.0 else -a * (m - 1.0)
+    slack = max(0.0, 1.0 - m)
+    return a * (1.0 - m) - slack * slack / (2.0 * D) - D * a * a / 2.0
+
+
+# prefetch_row(coming: a position to be visited soon, ...): its first three lines; of a longer one the processor fetches
+# the rest by itself. prefetch_weights(coming, ...): the weights of the row that is visited next.
+
+
+@njit(cache=True)
+def prefetch_row(
+    coming: int, row_id: Array, y: Array, Qii: Array, indptr: Array, indices: Array, values: Array, alpha: Array
+) -> None:
+    for line in range(3):
+        prefetch(indices, indptr[coming] + 16 * line)
+        prefetch(values, indptr[coming] + 16 * line)
+    prefetch(Qii, coming)
+    prefetch(y, coming)
+    prefetch(alpha, row_id[coming])
+
+
+@njit(cache=True)
+def prefetch_weights(coming: int, indptr: Array, indices: Array, w: Array) -> None:
+    for j in range(indptr[coming], indptr[coming + 1]):
+        prefetch(w, indices[j])

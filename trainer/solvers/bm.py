@@ -1,0 +1,41 @@
+"""Block minimization: the dual problem of one block of rows after another, all others fixed.
+
+Yu, Hsieh, Chang, Lin, "Large linear classification when data cannot fit in memory", KDD 2010. `inner_rounds` of
+LIBLINEAR's coordinate descent a block (BLOCK-L-N), or rounds until it is nearly solved (BLOCK-L-D).
+"""
+
+from collections.abc import Generator
+
+import numpy as np
+
+from storage.csr import Array
+from trainer.active import ActiveRows, descend_rounds
+from trainer.blocks import Blocks
+from trainer.problem import Problem
+from trainer.progress import Progress
+from trainer.settings import TrainerSettings
+from trainer.tally import Tally
+
+INNER_TOLERANCE = 0.1  # of BLOCK-L-D, as in the authors' program
+MOST_ROUNDS = 200
+_STREAM = 3  # of random numbers, apart from those of others with the same seed
+
+
+def bm(
+    problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array
+) -> Generator[Progress, None, None]:
+    """Train alpha (n_rows,) and w (width,) in place; yields after every pass, for ever."""
+    tally = Tally(alpha, w)
+    pass_, rng = 0, np.random.default_rng()
+    while True:
+        block = blocks.next(w)
+        if block.pass_ != pass_:
+            pass_ = block.pass_
+            rng = np.random.default_rng((settings.seed, _STREAM, pass_))
+        rows = ActiveRows(block.fresh, problem, alpha, w, tally, blocks.note)
+        if settings.inner_rounds is None:
+            descend_rounds(rows, MOST_ROUNDS, INNER_TOLERANCE, rng)
+        else:
+            descend_rounds(rows, settings.inner_rounds, settings.tolerance or 0.0, rng)
+        if block.ends_pass:
+            yield tally.finish_pass(block.step, blocks.count_unvisited(block), blocks.primal(block, w))
