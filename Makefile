@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo serve test test-slow bench openapi check clean
+.PHONY: setup demo serve test test-slow fuzz-api bench openapi check clean
 
 setup: $(STAMP)
 
@@ -25,6 +25,10 @@ test: setup
 # Gigabytes under a memory limit the kernel enforces; a quarter of an hour.
 test-slow: setup
 	$(BIN)/python -m pytest -m slow
+
+# Requests made up from the OpenAPI document: right ones, wrong ones, none may be answered by 5xx.
+fuzz-api: setup
+	FUZZ_REQUESTS=$(or $(REQUESTS),5000) $(BIN)/python -m pytest -q tests/api/test_fuzz.py
 
 # make bench NAME=kernel runs one of them; SIZE=10GB generates that much text instead of 1GB.
 bench: setup
