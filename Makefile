@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo serve test test-slow fuzz-api bench openapi check clean
+.PHONY: setup demo serve test test-slow fuzz-api bench openapi browser check clean
 
 setup: $(STAMP)
 
@@ -38,6 +38,11 @@ bench: setup
 openapi: setup
 	$(BIN)/python -m api.document > api/openapi.json.new
 	mv api/openapi.json.new api/openapi.json
+
+# What the tests of the pages need; without it they are skipped.
+browser:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -q && \
+	  apt-get install -y -q --no-install-recommends chromium; } || echo "no chromium, and no right to install it"
 
 check: setup
 	$(BIN)/ruff check .

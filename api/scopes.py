@@ -31,7 +31,10 @@ SCOPES: dict[str, str] = {
     # service
     "getInfo": "read",
     "getMetrics": "read",
+    # pages
+    "showHome": "read",
+    "showJob": "read",
 }
 
 # Routes anyone may use: the way in, and whether there is one.
-OPEN = {"showLogin", "login", "logout", "serverLive", "serverReady"}
+OPEN = {"showLogin", "login", "logout", "serverLive", "serverReady", "getStatic"}

@@ -85,8 +85,9 @@ class Service:
         self.url = ""
         self._serve: subprocess.Popen | None = None
 
-    def start(self) -> "Service":
-        """Returns when it answers. Started again, it has the same address."""
+    def start(self, authorization: str = "") -> "Service":
+        """Returns when it answers whoever has this authorization. Started again, it has the same address."""
+        self._headers = {"Authorization": authorization} if authorization else {}
         if not self.url:
             with socket.create_server(("127.0.0.1", 0)) as free:
                 self.url = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -170,6 +171,6 @@ class Service:
         assert self._serve is not None
         assert self._serve.poll() is None, (self.data_dir.parent / "log").read_text()
         try:
-            return httpx.get(f"{self.url}/v1/datasets").status_code == 200
+            return httpx.get(f"{self.url}/v1/datasets", headers=self._headers).status_code == 200
         except httpx.TransportError:
             return False

@@ -1,0 +1,56 @@
+"""Templates, and how numbers are written in them."""
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from fastapi.responses import HTMLResponse
+
+from service.sizes import format_size
+
+_UNKNOWN = "\N{EN DASH}"
+_FOLDER = Path(__file__).parent
+# Nothing from elsewhere, no script or style in the page itself, and nobody shows it in a frame.
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """A template of `templates` with these values."""
+    return HTMLResponse(_ENVIRONMENT.get_template(template).render(values), status, headers=_HEADERS)
+
+
+def _is_unknown(value: Any) -> bool:
+    # Records of an older version have fewer fields.
+    return value is None or isinstance(value, jinja2.Undefined)
+
+
+def _count(number: Any) -> str:
+    return _UNKNOWN if _is_unknown(number) else f"{number:,}"
+
+
+def _short(number: Any) -> str:
+    return _UNKNOWN if _is_unknown(number) else f"{number:.3g}"
+
+
+def _size(size: Any) -> str:
+    return _UNKNOWN if _is_unknown(size) else format_size(size)
+
+
+def _time(at: Any) -> str:
+    """To the minute; the whole of it is in the title."""
+    return _UNKNOWN if _is_unknown(at) else f"{at[:10]} {at[11:16]}"
+
+
+_ENVIRONMENT = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(_FOLDER / "templates"),
+    autoescape=True,
+    undefined=jinja2.ChainableUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_ENVIRONMENT.filters.update(count=_count, short=_short, size=_size, time=_time)

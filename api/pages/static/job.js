@@ -1,0 +1,73 @@
+"use strict";
+// A job, live: figures and curves follow its events.
+
+const job = document.getElementById("job").dataset;
+const charts = new Charts({ tolerance: Number(job.tolerance) });
+let passes = [], isDue = false;
+
+function duration(seconds) {
+  const whole = Math.round(seconds), two = (part) => String(part).padStart(2, "0");
+  if (whole < 60) return `${whole} s`;
+  const minutes = Math.floor(whole / 60);
+  return minutes < 60 ? `${minutes}:${two(whole % 60)}` : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${two(whole % 60)}`;
+}
+
+function size(bytes) {
+  const unit = Math.min(4, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
+  return `${(bytes / 1024 ** unit).toFixed(unit ? 1 : 0)} ${["B", "KiB", "MiB", "GiB", "TiB"][unit]}`;
+}
+
+const whole = (number) => Math.round(number).toLocaleString("en");
+const precise = (number) => (number && Math.abs(number) < 1e-3 ? number.toExponential(2) : number.toPrecision(3));
+
+const FIGURES = {
+  pass: (progress) => whole(progress.pass) + (progress.blocks ? ` · ${progress.block}/${progress.blocks}` : ""),
+  gap: (progress) => progress.gap === null ? null : precise(progress.gap),
+  relative_gap_bound: (progress) => progress.relative_gap_bound === null ? null : precise(progress.relative_gap_bound),
+  rows_per_second: (progress) => progress.elapsed_seconds ? whole(progress.rows_streamed / progress.elapsed_seconds) : null,
+  rows_streamed: (progress) => `${whole(progress.rows_streamed)} in all`,
+  resident_bytes: (progress) => size(progress.resident_bytes),
+  elapsed_seconds: (progress) => duration(progress.elapsed_seconds),
+  eta_seconds: (progress) => progress.eta_seconds ? `about ${duration(progress.eta_seconds)} left` : "",
+};
+
+function showProgress(progress) {
+  for (const place of document.querySelectorAll("[data-figure]")) {
+    place.textContent = FIGURES[place.dataset.figure](progress) ?? "–";
+  }
+  const bar = document.getElementById("block");
+  bar.hidden = !progress.blocks;
+  if (progress.blocks) bar.value = progress.block / progress.blocks;
+}
+
+function showState(state) {
+  const badge = document.getElementById("state"), stop = document.getElementById("stop");
+  badge.textContent = state;
+  badge.className = `badge ${state}`;
+  if (stop && !stop.textContent.endsWith("…")) stop.disabled = state !== "running";
+}
+
+// Many passes may come at once: one drawing will do.
+function addPass(record) {
+  if (passes.length && record.pass <= passes[passes.length - 1].pass) passes = [];  // another attempt
+  passes.push(record);
+  if (isDue) return;
+  isDue = true;
+  requestAnimationFrame(() => { isDue = false; charts.draw(passes); });
+}
+
+const events = new EventSource(`/v1/jobs/${job.id}/events`);
+const on = (kind, action) => events.addEventListener(kind, (event) => action(JSON.parse(event.data)));
+
+on("state", (step) => showState(step.state));
+on("pass", addPass);
+on("progress", (progress) => {
+  document.getElementById("phase").textContent = progress.phase || "";
+  showProgress(progress);
+});
+on("end", (ended) => {
+  events.close();
+  if (ended.progress) showProgress({ ...ended.progress, ...(ended.result && { pass: ended.result.passes, blocks: null }) });
+  // What came out is for the server to say.
+  if (job.ended === "no") location.reload();
+});

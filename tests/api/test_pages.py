@@ -1,0 +1,63 @@
+"""The pages without a browser: what they allow, and that they never fail."""
+
+import re
+
+import pytest
+
+from tests.api.app import Service
+
+
+def test_pages_allow_nothing_from_elsewhere_and_no_inline_script(filled):
+    job = filled.store.jobs()[0]["id"]
+    for path in ("/", f"/jobs/{job}", "/jobs/job_0"):
+        answer = filled.request("GET", path)
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
+        assert not re.search(r"<script(?![^>]*src=)|<style|\sstyle=|\son\w+=|https?://", answer.text)
+
+
+def test_everything_a_page_asks_for_is_there(filled):
+    job = filled.store.jobs()[0]["id"]
+    for path in ("/", f"/jobs/{job}"):
+        asked = set(re.findall(r'(?:src|href)="(/static/[^"]+)"', filled.request("GET", path).text))
+        assert len(asked) >= 3
+        for url in asked:
+            assert filled.request("GET", url).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["", "nosuch.js", "../pages/routes.py", "%2e%2e/routes.py", "uplot"])
+def test_only_files_of_the_folder_are_given_out(filled, name):
+    assert filled.request("GET", f"/static/{name}").status_code == 404
+
+
+def test_an_unknown_job_is_a_page_that_says_so(filled):
+    answer = filled.request("GET", "/jobs/%3Cb%3E")
+    assert answer.status_code == 404 and "no such job" in answer.text and "<b>" not in answer.text
+
+
+@pytest.mark.parametrize("state", ["queued", "running", "succeeded", "stopped", "failed", "cancelled"])
+def test_a_job_in_every_state_has_its_buttons(tmp_path, state):
+    service = Service(tmp_path)
+    service.add_dataset("data")
+    job = service.request("POST", "/v1/jobs", json={"dataset": "data"}).json()["id"]
+    if state != "queued":
+        service.store.claim_job()
+        if state != "running":
+            failure = {"code": "process_died", "message": "it died", "hint": "", "log_tail": ""}
+            service.store.finish_job(job, state, failure=failure if state == "failed" else None)
+    text = service.request("GET", f"/jobs/{job}").text
+    has_ended = state not in ("queued", "running")
+    assert ("/cancel" in text) == ("/stop" in text) == (not has_ended)
+    assert ('data-method="DELETE"' in text) == has_ended
+    assert ("it died" in text) == (state == "failed")
+    assert service.request("GET", "/").text.count(f"badge {state}") == 1
+
+
+def test_a_page_without_anything(service):
+    text = service.request("GET", "/").text
+    assert "No dataset yet" in text and "No job yet" in text and "No model yet" in text
+
+
+def test_a_dataset_that_is_being_read_in_is_listed(service):
+    service.store.add_dataset("coming")
+    assert "ingesting" in service.request("GET", "/").text

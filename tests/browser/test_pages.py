@@ -1,0 +1,153 @@
+"""The pages as a person uses them."""
+
+import re
+
+import httpx
+import pytest
+
+from tests.end_to_end.conftest import ENDLESS
+from tests.end_to_end.service import Service, wait_for
+
+SCREENS = {"desk": {"width": 1200, "height": 900}, "phone": {"width": 390, "height": 844}}
+TRAINED = re.compile("succeeded|stopped")
+
+
+def passes_drawn(page) -> int:
+    """The last pass in the gap's legend, 0: nothing is drawn yet."""
+    shown = page.locator("#chart-gap .u-series:first-child .u-value")
+    return int(shown.inner_text()) if shown.count() and shown.inner_text().isdecimal() else 0
+
+
+def curve(page) -> str:
+    return page.locator("#chart-gap canvas").evaluate("canvas => canvas.toDataURL()")
+
+
+def wait_for_pass(page, number: int) -> None:
+    # Not the page's own waiting: the policy forbids to evaluate text.
+    wait_for(lambda: passes_drawn(page) >= number)
+
+
+def cancel(service: Service) -> None:
+    for job in service.get("/v1/jobs?state=running")["jobs"]:
+        httpx.post(f"{service.url}/v1/jobs/{job['id']}/cancel")
+
+
+@pytest.fixture
+def endless(service):
+    """A job that goes on until the test is over."""
+    job = service.submit(**ENDLESS)
+    service.wait_for_pass(job, 1)
+    yield job
+    cancel(service)
+    service.wait_until_ended(job)
+
+
+def test_upload_train_watch_stop_download(service, open_page, text, tmp_path):
+    (tmp_path / "My Rows.svm").write_bytes(text)
+    page = open_page(service.url)
+    page.set_input_files("#upload [name=file]", tmp_path / "My Rows.svm")
+    assert page.input_value("#upload [name=name]") == "my-rows"
+    page.click("#upload button")
+    page.locator("#dataset-list", has_text="my-rows").wait_for()
+    wait_for(lambda: page.input_value("#dataset-choice") == "my-rows")
+
+    page.fill("#submit [name=tolerance]", "1e-14")
+    page.fill("#submit [name=cache_mib]", "1")
+    page.click("#submit summary")
+    page.fill("#submit [name=max_passes]", "1000000")
+    page.click("#submit button")
+    page.wait_for_url("**/jobs/job_*")
+    wait_for_pass(page, 1)
+    earlier, drawn = passes_drawn(page), curve(page)
+    wait_for_pass(page, earlier + 2)
+    assert curve(page) != drawn
+
+    page.click("#stop")
+    page.locator("#state", has_text="stopped").wait_for()
+    with page.expect_download() as waiting:
+        page.click("text=Download model")
+    waiting.value.save_as(tmp_path / "m.model")
+    assert (tmp_path / "m.model").read_bytes().startswith(b"solver_type L2R_L1LOSS_SVC_DUAL\n")
+    wait_for_pass(page, earlier + 2)
+
+
+def test_a_cancelled_job_says_so(service, open_page, endless):
+    page = open_page(service.url)
+    page.click(f"a[title={endless}]")
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.click("text=Cancel")
+    page.locator("#state", has_text="cancelled").wait_for()
+    assert page.locator("text=Download model").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("screen", SCREENS)
+def test_pages_fit_the_screen_and_the_scheme(service, open_page, endless, screen, scheme):
+    page = open_page(service.url, viewport=SCREENS[screen], color_scheme=scheme)
+    for path in ("/", f"/jobs/{endless}"):
+        page.goto(service.url + path)
+        page.locator("main h1").first.wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= SCREENS[screen]["width"]
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        is_dark = sum(map(int, re.findall(r"\d+", ground)[:3])) < 3 * 128
+        assert is_dark == (scheme == "dark")
+    wait_for_pass(page, 1)
+
+
+def test_what_was_wrong_with_a_file_is_shown(service, browser, tmp_path):
+    (tmp_path / "bad.svm").write_bytes(b"1 1:1\n-1 2:x\n")
+    page = browser.new_page()
+    page.goto(service.url)
+    page.set_input_files("#upload [name=file]", tmp_path / "bad.svm")
+    page.click("#upload button")
+    fault = page.locator("#upload .fault")
+    fault.wait_for()
+    assert fault.inner_text().startswith("line 2: ")
+    page.close()
+
+
+def test_a_name_with_markup_stays_text(service, open_page):
+    """A file's name is the user's; so are a job's labels."""
+    job = service.submit(dataset="data", tolerance=1.0, labels={"note": "<img src=x onerror=alert(1)>"})
+    service.wait_until_ended(job)
+    page = open_page(service.url)
+    page.goto(f"{service.url}/jobs/{job}")
+    page.click("text=Settings")
+    assert page.locator("dd img").count() == 0
+    assert "<img src=x" in page.locator("dl").inner_text()
+
+
+def test_the_page_goes_on_when_the_service_comes_back(new_service, browser, text):
+    service = new_service().start()
+    service.upload("data", text)
+    job = service.submit(**ENDLESS)
+    page = browser.new_page()
+    page.set_default_timeout(60_000)
+    page.goto(f"{service.url}/jobs/{job}")
+    wait_for_pass(page, 2)
+    service.signal(9)
+    service.wait(10)
+    service.start()
+    page.locator("#phase", has_text="training").wait_for()
+    service.wait_for_pass(job, 2, attempt=2)
+    wait_for_pass(page, 1)
+    httpx.post(f"{service.url}/v1/jobs/{job}/cancel")
+    page.locator("#state", has_text="cancelled").wait_for()
+    page.close()
+
+
+def test_with_a_token_one_logs_in_first(new_service, browser, text):
+    service = new_service()
+    token = service.processes.run("token", "new", "me", "--data-dir", service.data_dir, text=True).stdout.split()[-1]
+    service.start(authorization=f"Bearer {token}")
+    page = browser.new_page()
+    page.goto(service.url)
+    page.fill("[name=token]", token)
+    page.click("button")
+    page.locator("text=No dataset yet").wait_for()
+    page.set_input_files("#upload [name=file]", {"name": "mine.svm", "mimeType": "text/plain", "buffer": text})
+    page.click("#upload button")
+    page.locator("#dataset-list", has_text="mine").wait_for()
+    page.click("text=Log out")
+    page.locator("[name=token]").wait_for()
+    page.close()
