@@ -1,6 +1,7 @@
 """The rows the cache holds, and the choice of those that leave. Mechanism here, decision in `storage.repack`."""
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -88,8 +89,8 @@ class Residents:
         retired = slots[np.sort(choose_segments(self._slots.worth[slots], to_free, most_retired, usable))]
         rows = self._look_up(retired, pass_)
         kept, _ = appraise(rows, len(retired), (len(retired) - to_free) * usable)
-        ends = np.cumsum(self._slots.rows[retired])
-        picked = [np.flatnonzero(mask) for mask in np.split(kept, ends[:-1])]
+        ends = np.cumsum(self._slots.rows[retired]).tolist()
+        picked = [np.flatnonzero(kept[start:end]) for start, end in pairwise([0, *ends])]
         repacked, evicted = self._pack(self._slots.ids[retired].tolist(), picked, len(retired) - to_free)
         if self._protects and self._must_wait(evicted, pass_).any():
             return Eviction([], [], np.empty(0, ROW_ID), makes_room=False)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
@@ -23,7 +23,7 @@ from storage.segment import OFFSET, ROW_ID, TARGET, Segment
 T = TypeVar("T")
 
 _SWITCH_SECONDS = 1e-4
-_FETCHED_AHEAD = 8  # at least so many pieces the kernel has been asked for before they are read, at most twice
+_FETCHED_AHEAD = 16  # at least so many pieces the kernel has been asked for before they are read, at most twice
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,8 @@ class Shuffled:
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
+        # Read once: to wait for the disk at each block of each pass costs more than 50 bytes a piece in memory.
+        self._pieces = cache(dataset.pieces)
         self.piece = dataset.piece
 
     def order(self, seed: int, pass_: int) -> Iterator[tuple[int, Array]]:
@@ -59,7 +61,7 @@ class Shuffled:
     def _shuffled(self, seed: int, pass_: int) -> Iterator[tuple[int, Array]]:
         blocks = block_order(len(self._dataset.manifest.blocks), seed, pass_).tolist()
         for begun, block in enumerate(blocks, start=1):
-            pieces = self._dataset.pieces(block)
+            pieces = self._pieces(block)
             for location in pieces[piece_order(len(pieces), seed, pass_, block)]:
                 yield begun, location
 

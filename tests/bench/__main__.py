@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from tests.bench import acceptance, comparison, disk, exploration, growth, ingest, kernel
+from tests.bench import acceptance, comparison, disk, exploration, growth, ingest, kernel, reader_speed
 
 # name -> what yields its lines of Markdown. Each has a section of its name in RESULTS.md.
 BENCHES: dict[str, Callable[[], Iterator[str]]] = {
@@ -29,6 +29,7 @@ BENCHES: dict[str, Callable[[], Iterator[str]]] = {
     "ingest": ingest.run,
     "comparison": comparison.run,
     "kernel": kernel.run,
+    "reader": reader_speed.run,
     "exploration": exploration.run,
     "disk": disk.run,
     "growth": growth.run,

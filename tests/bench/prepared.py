@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from reader.ingest import read_chunks
-from reader.parsers import READERS
+from reader.parsers.libsvm import LibsvmParser
 from tests.bench.generate import generate, parse_size
 from tests.reference.data import load_binary, write_libsvm
 
@@ -89,7 +89,7 @@ def read_prepared(directory: Path) -> Prepared:
 
 
 def _with_arrays(directory: Path) -> Prepared:
-    parser = READERS["libsvm"](1)
+    parser = LibsvmParser(1)
     with ExitStack() as stack:
         files = {name: stack.enter_context((directory / name).open("wb")) for name in COLUMNS}
         with (directory / "text.svm").open("rb") as text:

@@ -1,0 +1,67 @@
+"""What a pass costs the reader process: seconds of a core, which tell more than a clock where cores are shared."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+import psutil
+
+from service.jobs import parse_spec
+from service.problem import plan_job
+from service.run import Run, prepare_run
+from storage.dataset import read_manifest
+from tests.bench import jobs
+from tests.bench.prepared import prepare_generated, size_limit
+from tests.bench.report import header, prose, row
+
+REPEATS = 5
+PASSES = 7
+SHARE = 0.1
+_POLL_SECONDS = 0.005
+_STALL_SECONDS = 60
+
+
+def run() -> Iterator[str]:
+    """Lines of Markdown."""
+    with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
+        data = prepare_generated(Path(directory) / "generated", size_limit())
+        dataset = data.text.with_name("dataset")
+        jobs.ingest_command(data.text, dataset)
+        yield from prose(
+            f"Core seconds of the reader process by pass, {data.text_bytes / 1e6:.0f} MB of generated text, "
+            f"{data.nnz / 1e6:.0f} million non-zeros, a cache of a tenth, C = 1: medians of {REPEATS} jobs."
+        )
+        found = [core_seconds(dataset) for _ in range(REPEATS)]
+        yield from header(*map(str, range(1, PASSES + 1)), words=0)
+        yield row(*(f"{median(seconds):.2f}" for seconds in zip(*found, strict=True)))
+        yield ""
+
+
+def core_seconds(dataset: Path) -> list[float]:
+    """Of each pass of a job."""
+    manifest = read_manifest(dataset)
+    cache_bytes = int(manifest.decoded_bytes * SHARE)
+    spec = parse_spec({"dataset": "x", "cache_bytes": cache_bytes, "max_passes": PASSES, "tolerance": None})
+    with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
+        prepare_run(Path(directory) / "run", plan_job(spec, manifest), dataset)
+        job = Run(Path(directory) / "run", Path(directory), _STALL_SECONDS)
+        try:
+            job.start()
+            return _watch(job)
+        finally:
+            job.kill()
+
+
+def _watch(job: Run) -> list[float]:
+    (reader,) = (child for child in psutil.Process().children() if "reader.process" in child.cmdline())
+    used = [0.0] * (PASSES + 2)  # by the end of each pass; the reader begins one more
+    while not job.poll():
+        if not job.control["training_done"] and reader.status() != psutil.STATUS_ZOMBIE:
+            used[int(job.control["pass"])] = sum(reader.cpu_times()[:2])
+        time.sleep(_POLL_SECONDS)
+    return [end - start for start, end in pairwise(used[:-1])]
