@@ -21,9 +21,11 @@ from storage.block import BlockInfo, BlockWriter
 from storage.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows
 from storage.dataset import block_path
 
-BUCKETS = 128
-PIECE_WORDS = 128 << 10  # 512 KiB: 64 MiB for all buckets
-_SPARE = 32  # full buckets that may wait for an encoder
+# Rows of a piece follow the input's order. With half as many buckets, of twice the size, a pass costs the reader less,
+# but text sorted by class comes in runs of one class twice as long: the gap of imdb after 3 passes is 14% larger.
+BUCKETS = 256
+PIECE_WORDS = 64 << 10  # 256 KiB: 64 MiB for all buckets
+_SPARE = 64  # full buckets that may wait for an encoder
 _WORD = np.dtype("<i4")
 
 
