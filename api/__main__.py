@@ -18,6 +18,7 @@ from service.logs import log_as_json
 from service.settings import Settings
 
 _REFUSED = 5
+_SWITCH_SECONDS = 5e-4
 
 
 def main() -> int:
@@ -38,6 +39,9 @@ def main() -> int:
     except ServiceError as error:
         print(f"streamsvm: {error.message}\n  {error.hint}".rstrip(), file=sys.stderr)
         return _REFUSED
+    # Threads that read rows to be predicted would else hold up the event loop for five milliseconds at every turn
+    # (measured beside a long prediction, on two busy cores: 99 of 100 polls within 50 ms, without it within 200).
+    sys.setswitchinterval(_SWITCH_SECONDS)
     # At its end uvicorn raises the signal that ended it once more: it must unwind this function, not kill the process.
     signal.signal(signal.SIGTERM, _interrupt)
     worker = WorkerKeeper(settings.data_dir)

@@ -22,6 +22,7 @@ _LENGTH = "Inference-Header-Content-Length"
 _TENSORS = {"type": "array", "items": {"type": "object"}}
 _REQUEST = {"type": "object", "required": ["inputs"], "properties": {"inputs": _TENSORS, "outputs": _TENSORS}}
 _BODY = {"requestBody": {"required": True, "content": {JSON: {"schema": _REQUEST}}}}
+_ANSWER: dict[int | str, dict[str, Any]] = {200: {"description": "The outputs", "content": {JSON: {}, _BINARY: {}}}}
 
 
 @router.get("", operation_id="serverMetadata")
@@ -59,7 +60,13 @@ async def model_ready(context: Context, model_id: str) -> dict[str, Any]:
     return {"name": model_id, "ready": True}
 
 
-@router.post("/models/{model_id}/infer", operation_id="modelInfer", response_class=Response, openapi_extra=_BODY)
+@router.post(
+    "/models/{model_id}/infer",
+    operation_id="modelInfer",
+    response_class=Response,
+    responses=_ANSWER,
+    openapi_extra=_BODY,
+)
 async def model_infer(
     context: Context,
     request: Request,

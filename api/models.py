@@ -32,6 +32,14 @@ _EVALUATE = {
 }
 _BODIES = {**{kind: {"schema": {"type": "string"}} for kind in TYPES}, JSON: {"schema": _JSON_ROWS}}
 _ROWS = {"requestBody": {"required": True, "content": _BODIES}}
+_Responses = dict[int | str, dict[str, Any]]
+_FILE = {"description": "The file", "content": {kind.media_type: {} for kind in MODEL_FORMATS.values()}}
+_FILES: _Responses = {
+    200: _FILE,
+    206: {**_FILE, "description": "The range of it that was asked for"},
+    304: {"description": "The file is the one that the client has"},
+}
+_PREDICTIONS: _Responses = {200: {"description": "The predictions", "content": {kind: {} for kind in ANSWERS}}}
 
 
 @router.get("", operation_id="listModels")
@@ -54,7 +62,7 @@ def remove_model(context: Context, model_id: str) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/{model_id}/file", operation_id="downloadModel", response_class=FileResponse)
+@router.get("/{model_id}/file", operation_id="downloadModel", response_class=FileResponse, responses=_FILES)
 def download_model(
     context: Context,
     model_id: str,
@@ -86,7 +94,13 @@ class _OpenFileResponse(FileResponse):
             await super().__call__(scope, receive, send)
 
 
-@router.post("/{model_id}/predict", operation_id="predict", response_class=StreamingResponse, openapi_extra=_ROWS)
+@router.post(
+    "/{model_id}/predict",
+    operation_id="predict",
+    response_class=StreamingResponse,
+    responses=_PREDICTIONS,
+    openapi_extra=_ROWS,
+)
 async def predict(
     context: Context, request: Request, model_id: str, strict: bool = False, label_column: str | None = None
 ) -> StreamingResponse:
