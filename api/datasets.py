@@ -2,12 +2,14 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from api.body import stream
-from api.context import Context
+from api.context import AppContext, Context
 from api.input_options import InputQuery
+from service.uploads import Upload
+from service.views import block_view
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 
@@ -38,16 +40,28 @@ async def put_dataset(
     if import_ is not None:
         response.status_code = 202
         return await run_in_threadpool(context.datasets.begin_import, name, import_, options)
-    upload = await context.datasets.begin_upload(name, options)
-    try:
-        async for chunk in stream(request, context.settings.max_upload_bytes):
-            if not await upload.feed(chunk):
-                break
-        await upload.finish()
-    except BaseException:
-        await upload.abandon()
-        raise
+    await _receive(request, context, await context.datasets.begin_upload(name, options))
     return context.datasets.view(name)
+
+
+@router.post("/{name}/blocks", status_code=201, operation_id="appendRows", openapi_extra=_RAW_BODY)
+async def append_rows(context: Context, request: Request, name: str, options: InputQuery) -> dict[str, Any]:
+    """Add the rows of the body, in any format, to a dataset no unfinished job uses; they make new blocks."""
+    await _receive(request, context, await context.datasets.begin_appending(name, options))
+    return context.datasets.view(name)
+
+
+@router.get("/{name}/blocks", operation_id="listBlocks")
+def list_blocks(context: Context, name: str) -> dict[str, Any]:
+    """The blocks of a dataset."""
+    return {"blocks": [block_view(block) for block in context.datasets.manifest(name)[1].blocks]}
+
+
+@router.delete("/{name}/blocks/{block}", status_code=204, operation_id="removeBlock")
+def remove_block(context: Context, name: str, block: Annotated[int, Path(ge=0)]) -> Response:
+    """Remove the rows of a block from a dataset no unfinished job uses."""
+    context.datasets.remove_block(name, block)
+    return Response(status_code=204)
 
 
 @router.get("", operation_id="listDatasets")
@@ -67,3 +81,15 @@ def delete_dataset(context: Context, name: str) -> Response:
     """Remove a dataset no unfinished job uses."""
     context.datasets.delete(name)
     return Response(status_code=204)
+
+
+async def _receive(request: Request, context: AppContext, upload: Upload) -> None:
+    """Feed the body to an upload that has begun."""
+    try:
+        async for chunk in stream(request, context.settings.max_upload_bytes):
+            if not await upload.feed(chunk):
+                break
+        await upload.finish()
+    except BaseException:
+        await upload.abandon()
+        raise

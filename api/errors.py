@@ -24,6 +24,7 @@ STATUS = {
     "scope_missing": 403,
     "cross_site": 403,
     "unknown_dataset": 404,
+    "unknown_block": 404,
     "unknown_file": 404,
     "unknown_job": 404,
     "unknown_model": 404,

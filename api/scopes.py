@@ -5,6 +5,9 @@ SCOPES: dict[str, str] = {
     "listDatasets": "read",
     "getDataset": "read",
     "putDataset": "submit",
+    "appendRows": "submit",
+    "listBlocks": "read",
+    "removeBlock": "admin",
     "deleteDataset": "admin",
     # jobs
     "listJobs": "read",

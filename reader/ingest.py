@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
+from reader.append import append_rows
 from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions, add_input_options, input_options
@@ -83,6 +84,8 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int) -> Manifest:
         index_base=parser.index_base,
         n_features=n_features,
         n_rows=parser.rows,
+        row_bound=parser.rows,
+        block_bound=len(blocks),
         nnz=parser.nnz,
         labels=reading.labels,
         label_range=reading.label_range,
@@ -141,11 +144,16 @@ def main() -> int:
     parser.add_argument("directory", type=Path)
     parser.add_argument("--max-features", type=int, default=Limits.max_features)
     parser.add_argument("--max-bytes", type=int, default=Limits.max_bytes)
+    parser.add_argument("--append", action="store_true", help="add the rows to the dataset that is there")
     add_input_options(parser, list(READERS))
     given = parser.parse_args()
     limits = Limits(max_features=given.max_features, max_bytes=given.max_bytes)
     try:
-        manifest = ingest(read_chunks(sys.stdin.buffer), given.directory, input_options(given), limits)
+        chunks, options = read_chunks(sys.stdin.buffer), input_options(given)
+        if given.append:
+            manifest = append_rows(chunks, given.directory, options, limits, threads=len(os.sched_getaffinity(0)))
+        else:
+            manifest = ingest(chunks, given.directory, options, limits)
     except InputError as error:
         print(json.dumps({"problem": error.problem()}))
         return 1

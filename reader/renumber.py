@@ -22,6 +22,13 @@ class Renumbering:
         self.is_settled = False
         self.places: Array | None = None
 
+    @classmethod
+    def known(cls, places: Array | None) -> "Renumbering":
+        """As it was settled before."""
+        renumbering = cls()
+        renumbering.places, renumbering.is_settled = places, True
+        return renumbering
+
     def observe(self, indices: Array) -> None:
         """Count these features (nnz,)."""
         length = int(indices.max(initial=-1)) + 1

@@ -38,9 +38,22 @@ class _Written(NamedTuple):
 
 
 class Shuffler:
-    """Distributes rows over the blocks of a dataset being staged. `threads` others encode and write them."""
+    """Distributes rows over the blocks of a dataset being staged. `threads` others encode and write them.
 
-    def __init__(self, directory: Path, dataset: str, seed: int, threads: int) -> None:
+    first_row, first_block, features: where the numbers of rows and blocks begin and how features are numbered, for rows
+    that are added to a dataset.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        dataset: str,
+        seed: int,
+        threads: int,
+        first_row: int = 0,
+        first_block: int = 0,
+        features: Renumbering | None = None,
+    ) -> None:
         self._directory = directory
         self._dataset = dataset
         self._rng = np.random.default_rng(seed)
@@ -54,8 +67,9 @@ class Shuffler:
         # One thread each: the pieces of a block are written in order.
         self._encoders = [ThreadPoolExecutor(1) for _ in range(threads)]
         self._pending: deque[_Written] = deque()
-        self._next_row = 0
-        self.features = Renumbering()
+        self._next_row = first_row
+        self._first_block = first_block
+        self.features = features or Renumbering()
         (directory / "blocks").mkdir()
         self._journal = Journal(directory)
 
@@ -118,7 +132,7 @@ class Shuffler:
         if not self.features.is_settled:
             self.features.settle()
         if bucket not in self._writers:
-            number = len(self._writers)
+            number = self._first_block + len(self._writers)
             path, increasing = block_path(self._directory, number), self.features.places is None
             self._writers[bucket] = number, BlockWriter(path, self._dataset, number, increasing)
         number, writer = self._writers[bucket]

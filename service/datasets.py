@@ -1,6 +1,5 @@
 """Datasets by name: read in by a child process while they arrive, published whole or not at all."""
 
-import asyncio
 import os
 import re
 import shutil
@@ -8,15 +7,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from reader.append import remove_block
 from reader.ingest import read_progress
 from reader.options import InputOptions
 from service.errors import ServiceError
 from service.importing import Importer, open_import
-from service.ingesting import failure, ingest_command
 from service.settings import Settings
 from service.store import Store
+from service.uploads import MoreRows, NewDataset, Upload, undo_change
 from service.views import dataset_view
-from storage.child import child_environment
 from storage.dataset import Manifest, read_manifest, staged_path
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
@@ -46,22 +45,33 @@ class Datasets:
                 shutil.rmtree(self.directory(record["id"]), ignore_errors=True)
                 if record["source"] is None:
                     self._store.drop_dataset(record["id"])
+            elif record["state"] == "changing":
+                # Either all of the change is there or nothing.
+                undo_change(self.directory(record["id"]))
+                self._store.set_dataset_ready(record["id"])
         for staged in self._settings.datasets.glob(".*"):
             shutil.rmtree(staged, ignore_errors=True)
         if self._store.next_import() is not None:
             self._importer.wake()
 
-    async def begin_upload(self, name: str, options: InputOptions) -> "Upload":
+    async def begin_upload(self, name: str, options: InputOptions) -> Upload:
         """Reserve the name and start reading in."""
         check_name(name)
         dataset_id = self._store.add_dataset(name)
-        upload = Upload(self._settings, self._store, dataset_id)
+        return await _started(NewDataset(self._settings, self._store, dataset_id), options)
+
+    async def begin_appending(self, name: str, options: InputOptions) -> Upload:
+        """Start reading in rows that are added to a dataset no job uses."""
+        record = self._store.begin_change(name)
+        return await _started(MoreRows(self._settings, self._store, record["id"]), options)
+
+    def remove_block(self, name: str, number: int) -> None:
+        """Remove a block of a dataset no job uses. Raises UnknownBlock, LastBlock."""
+        record = self._store.begin_change(name)
         try:
-            await upload.start(options)
-        except BaseException:
-            await upload.abandon()
-            raise
-        return upload
+            remove_block(self.directory(record["id"]), number)
+        finally:
+            self._store.set_dataset_ready(record["id"])
 
     def begin_import(self, name: str, file: str, options: InputOptions) -> dict[str, Any]:
         """Reserve the name and have a file of the import directory read in, in its turn; the dataset's view."""
@@ -75,7 +85,7 @@ class Datasets:
     def view(self, name: str) -> dict[str, Any]:
         """A dataset as it is shown."""
         record = self._store.dataset(name)
-        if record["state"] == "ready":
+        if record["state"] in ("ready", "changing"):
             return dataset_view(record, read_manifest(self.directory(record["id"])))
         return self._unready_view(record)
 
@@ -97,8 +107,6 @@ class Datasets:
     def delete(self, name: str) -> None:
         """Forget a dataset and remove its files."""
         record = self._store.dataset(name)
-        if record["state"] == "ingesting" and record["source"] is None:
-            raise ServiceError("not_ready", f"dataset {name} is still being read in")
         # Of an import that is under way, the importer removes the files.
         self._store.delete_dataset(record["id"])
         shutil.rmtree(self.directory(record["id"]), ignore_errors=True)
@@ -108,58 +116,10 @@ class Datasets:
         return self._settings.datasets / dataset_id
 
 
-class Upload:
-    """`start`, `feed` what arrives, then `finish` or `abandon`."""
-
-    def __init__(self, settings: Settings, store: Store, dataset_id: str) -> None:
-        self._settings = settings
-        self._store = store
-        self._dataset_id = dataset_id
-        self._child: asyncio.subprocess.Process | None = None
-
-    async def start(self, options: InputOptions) -> None:
-        """Start the process that reads in."""
-        self._child = await asyncio.create_subprocess_exec(
-            *ingest_command(self._directory, self._settings, options),
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=child_environment(),
-            start_new_session=True,
-        )  # fmt: skip
-
-    async def feed(self, chunk: bytes) -> bool:
-        """Pass a chunk on, waiting until it is taken. False: no more is wanted, `finish` says why."""
-        stdin = self._running.stdin
-        assert stdin is not None
-        try:
-            stdin.write(chunk)
-            await stdin.drain()
-        except (BrokenPipeError, ConnectionResetError):
-            return False
-        return True
-
-    async def finish(self) -> None:
-        """End of input: the dataset is published and recorded, or a ServiceError says what was wrong."""
-        assert self._running.stdin is not None
-        self._running.stdin.close()
-        output, _ = await self._running.communicate()
-        if self._running.returncode == 0:
-            self._store.set_dataset_ready(self._dataset_id)
-            return
-        raise ServiceError.of(failure(self._running.returncode or 0, output).problem())
-
-    async def abandon(self) -> None:
-        """Give up: nothing of the upload stays."""
-        if self._child is not None and self._child.returncode is None:
-            self._child.kill()
-            await self._child.wait()
-        for left in self._settings.datasets.glob(f"*{self._dataset_id}*"):
-            shutil.rmtree(left, ignore_errors=True)
-        self._store.drop_dataset(self._dataset_id)
-
-    @property
-    def _running(self) -> asyncio.subprocess.Process:
-        assert self._child is not None
-        return self._child
-
-    @property
-    def _directory(self) -> Path:
-        return self._settings.datasets / self._dataset_id
+async def _started(upload: Upload, options: InputOptions) -> Upload:
+    try:
+        await upload.start(options)
+    except BaseException:
+        await upload.abandon()
+        raise
+    return upload

@@ -98,7 +98,7 @@ class Store:
         return self._one("SELECT * FROM datasets WHERE name = ?", name, "dataset")
 
     def dataset_state(self, dataset_id: str) -> str | None:
-        """`ingesting`, `ready` or `failed`; None if it is gone."""
+        """`ingesting`, `ready`, `changing` or `failed`; None if it is gone."""
         found = self._all("SELECT state FROM datasets WHERE id = ?", dataset_id)
         return found[0]["state"] if found else None
 
@@ -107,14 +107,28 @@ class Store:
         return self._all("SELECT * FROM datasets ORDER BY name")
 
     def delete_dataset(self, dataset_id: str) -> None:
-        """Forget it; refused while a job that has not ended uses it."""
+        """Forget it, or one that is being imported; refused while a job that has not ended uses it, or it changes."""
         with self._database.write() as connection:
-            used = connection.execute(
-                "SELECT id FROM jobs WHERE dataset_id = ? AND state IN ('queued', 'running')", (dataset_id,)
-            ).fetchone()
-            if used:
-                raise ServiceError("dataset_in_use", f"job {used['id']} uses the dataset", "Wait for it to end.")
-            connection.execute("DELETE FROM datasets WHERE id = ?", (dataset_id,))
+            _check_unused(connection, dataset_id)
+            gone = connection.execute(
+                "DELETE FROM datasets WHERE id = ? AND (state IN ('ready', 'failed') OR source IS NOT NULL "
+                "AND state = 'ingesting')",
+                (dataset_id,),
+            )
+            if not gone.rowcount:
+                raise ServiceError("not_ready", "the dataset is being read in or changed")
+
+    def begin_change(self, name: str) -> dict[str, Any]:
+        """Rows of a ready dataset that no job uses are to change: it is `changing` until it is set ready again."""
+        record = self.dataset(name)
+        with self._database.write() as connection:
+            _check_unused(connection, record["id"])
+            begun = connection.execute(
+                "UPDATE datasets SET state = 'changing' WHERE id = ? AND state = 'ready'", (record["id"],)
+            )
+            if not begun.rowcount:
+                raise ServiceError("not_ready", f"dataset {name} is not ready")
+        return record
 
     def drop_dataset(self, dataset_id: str) -> None:
         """Forget one that could not be read in; jobs that waited for it fail."""
@@ -264,3 +278,11 @@ def _unpack(row: sqlite3.Row) -> dict[str, Any]:
         if record.get(name) is not None:
             record[name] = json.loads(record[name])
     return record
+
+
+def _check_unused(connection: sqlite3.Connection, dataset_id: str) -> None:
+    used = connection.execute(
+        "SELECT id FROM jobs WHERE dataset_id = ? AND state IN ('queued', 'running')", (dataset_id,)
+    ).fetchone()
+    if used:
+        raise ServiceError("dataset_in_use", f"job {used['id']} uses the dataset", "Wait for it to end.")

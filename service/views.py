@@ -13,6 +13,7 @@ from service.jobs import JobSpec, now
 from service.problem import plan_job
 from service.progress import last_passes, progress, read_history
 from service.settings import Settings
+from storage.block import BlockInfo
 from storage.dataset import MANIFEST, Manifest, read_manifest
 from storage.errors import CorruptData
 from storage.model_file import Model
@@ -56,6 +57,11 @@ def dataset_view(
         "rejected": list(manifest.rejected),
         **manifest.counters,
     }
+
+
+def block_view(block: BlockInfo) -> dict[str, int]:
+    """A block of a dataset."""
+    return {"block": block.number, "rows": block.rows, "non_zeros": block.nnz, "stored_bytes": block.bytes}
 
 
 def job_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:

@@ -61,12 +61,16 @@ NORM = np.dtype("<f8")
 
 @dataclass(frozen=True)
 class BlockInfo:
-    """What the manifest holds of a block. `checksum` covers header and index, and through them every byte."""
+    """What the manifest holds of a block: its number, which its file is called by, and what is in it.
+
+    `checksum` covers header and index, and through them every byte.
+    """
 
     rows: int
     nnz: int
     bytes: int
     checksum: int
+    number: int
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,7 @@ class BlockWriter:
             nnz=int(header["nnz"]),
             bytes=self._offset + index.nbytes,
             checksum=zlib.crc32(header.tobytes()),
+            number=self._block,
         )
 
 

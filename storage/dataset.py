@@ -4,10 +4,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from storage.block import BlockInfo, BlockReader, Piece, decode_piece, locations
 from storage.csr import Array
@@ -17,7 +20,7 @@ from storage.errors import CorruptData
 from storage.feature_places import in_dataset_order, in_input_order, read_places
 from storage.segment import packed_bytes
 
-VERSION = 4
+VERSION = 5
 MANIFEST = "manifest.json"
 _PAGE = 4096
 _ADD_AGAIN = "The dataset was damaged on disk: add it again."
@@ -27,7 +30,7 @@ _ADD_AGAIN = "The dataset was damaged on disk: add it again."
 class Manifest:
     """What a dataset holds.
 
-    uid           names these very bytes: block headers repeat it
+    uid           names these very bytes; block headers have the one under which they were written
     index_base    0 or 1: the number of the first feature in the input, and in the blocks
     n_features    features of a model trained on it: the largest index + 1 - index_base
     labels        label value -> number of rows; empty if there are very many
@@ -38,6 +41,8 @@ class Manifest:
     counters      what the parser accepted but counted: blank lines, explicit zeros ...
     normalize     "row_l2" if every row was divided by its norm, else "none"
     Qii_spread    least, sum and largest of the squared norms of the rows
+    row_bound     rows that ever were: what pieces state as their first rows is below
+    block_bound   the numbers of blocks are below
     rejected_rows rows of the input that were left out; rejected: what was wrong with the first few of them
     """
 
@@ -58,6 +63,8 @@ class Manifest:
     rejected_rows: int = 0
     rejected: tuple[dict[str, Any], ...] = ()
     label_range: tuple[float, float] = (0.0, 0.0)
+    row_bound: int = 0
+    block_bound: int = 0
 
     @property
     def decoded_bytes(self) -> int:
@@ -70,13 +77,22 @@ class Manifest:
         return sum(block.bytes for block in self.blocks)
 
     @property
+    def has_gaps(self) -> bool:
+        """Whether a block was removed: pieces state the ids their rows were written with, others than they have now."""
+        return self.row_bound > self.n_rows
+
+    @property
     def width(self) -> int:
         """Length of a weight vector indexed as the rows are: an unused place 0 if the input counts from 1."""
         return self.n_features + self.index_base
 
 
 class Dataset:
-    """A published dataset, read-only."""
+    """A published dataset, read-only. Its blocks are known by their place in the manifest.
+
+    Rows have the ids 0 to n_rows - 1 in the order in which they came. When a block is removed, those behind its rows
+    move up: the order of what is left stays.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -84,33 +100,53 @@ class Dataset:
 
     def in_input_order(self, w: Array) -> Array:
         """w (width,), indexed as the rows are, with its features in the order of the input. Raises CorruptData."""
-        return in_input_order(w, self._places()) if self.manifest.renumbered else w
+        return in_input_order(w, self.places()) if self.manifest.renumbered else w
 
     def in_own_order(self, w: Array) -> Array:
         """The reverse: w (width,) indexed as the input's features, as the rows are. Raises CorruptData."""
-        return in_dataset_order(w, self._places()) if self.manifest.renumbered else w
+        return in_dataset_order(w, self.places()) if self.manifest.renumbered else w
 
-    def _places(self) -> Array:
+    def places(self) -> Array:
+        """Feature f of the input is places[f] in the blocks, (renumbered,); others keep their numbers. CorruptData."""
         return read_places(self.directory, self.manifest.renumbered, self.manifest.places_checksum)
 
     def pieces(self, number: int) -> Array:
         """The LOCATIONs (n_pieces,) of a block's pieces. Raises CorruptData naming the block."""
+        found = self._written_pieces(number)
+        if self.manifest.has_gaps:
+            written, now = self._first_rows
+            found["first_row"] = now[np.searchsorted(written, found["first_row"])]
+        return found
+
+    @cached_property
+    def _first_rows(self) -> tuple[Array, Array]:
+        """First row of every piece as written, ascending, and as it is now."""
+        found = np.concatenate(
+            [self._written_pieces(k)[["first_row", "rows"]] for k in range(len(self.manifest.blocks))]
+        )
+        found.sort(order="first_row")
+        return found["first_row"], np.cumsum(found["rows"], dtype=np.int64) - found["rows"]
+
+    def _written_pieces(self, number: int) -> Array:
         with self.open_block(number) as block:
             return locations(number, block.index)
+
+    def _path(self, number: int) -> Path:
+        return block_path(self.directory, self.manifest.blocks[number].number)
 
     def will_need(self, pieces: list[Array]) -> None:
         """Let the kernel fetch pieces, given as LOCATIONs, while something else is done."""
         for number, of_block in groupby(pieces, key=itemgetter("block")):
             # What is wrong with the file is said when the piece is read.
-            with suppress(FileNotFoundError), _open(block_path(self.directory, number)) as file:
+            with suppress(FileNotFoundError), _open(self._path(number)) as file:
                 for location in of_block:
                     os.posix_fadvise(file, *_pages(location), os.POSIX_FADV_WILLNEED)
 
     def piece(self, location: Array) -> Piece:
         """Read, check and decode a piece. Raises CorruptData naming the block."""
-        number = int(location["block"])
-        with _naming(number):
-            return read_and_forget(block_path(self.directory, number), location)
+        path = self._path(int(location["block"]))
+        with _naming(path):
+            return read_and_forget(path, location)
 
     @contextmanager
     def open_block(self, number: int) -> Iterator[BlockReader]:
@@ -118,7 +154,8 @@ class Dataset:
 
         Raises CorruptData naming the block.
         """
-        with _naming(number), block_path(self.directory, number).open("rb", buffering=0) as file:
+        path = self._path(number)
+        with _naming(path), path.open("rb", buffering=0) as file:
             try:
                 yield BlockReader(file, self.manifest.blocks[number])
             finally:
@@ -126,8 +163,9 @@ class Dataset:
 
 
 @contextmanager
-def _naming(number: int) -> Iterator[None]:
+def _naming(path: Path) -> Iterator[None]:
     """CorruptData says which block it is."""
+    number = int(path.stem)
     try:
         yield
     except CorruptData as error:
@@ -176,6 +214,11 @@ def publish_dataset(staged: Path, final: Path, manifest: Manifest) -> None:
     """Complete a staged directory of blocks with its manifest and give it its final name, durably."""
     write_file(staged / MANIFEST, [pack(_content(manifest), VERSION)])
     publish(staged, final)
+
+
+def replace_manifest(directory: Path, manifest: Manifest) -> None:
+    """Change a dataset to what the manifest says, at once and durably; the files of its blocks are there."""
+    write_file(directory / MANIFEST, [pack(_content(manifest), VERSION)])
 
 
 def read_manifest(directory: Path) -> Manifest:

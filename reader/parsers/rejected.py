@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from reader.errors import InputError
 
-_MOST_SHOWN = 10
+MOST_SHOWN = 10
 
 
 class Rejected:
@@ -24,7 +24,7 @@ class Rejected:
         if not self.skip:
             raise fault()
         self.rows += 1
-        if len(self.first) < _MOST_SHOWN:
+        if len(self.first) < MOST_SHOWN:
             self.first.append(fault())
 
     def join(self, others: "list[Rejected]") -> "Rejected":
@@ -33,5 +33,5 @@ class Rejected:
         parts = [self, *others]
         joined.rows = sum(part.rows for part in parts)
         joined.first = sorted((fault for part in parts for fault in part.first), key=lambda fault: fault.line or 0)
-        del joined.first[_MOST_SHOWN:]
+        del joined.first[MOST_SHOWN:]
         return joined

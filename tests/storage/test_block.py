@@ -131,7 +131,7 @@ def test_a_forged_checksum_does_no_harm(stored, monkeypatch):
     columns = slice(HEADER.itemsize, int(header["index_offset"][0]))
     index = np.frombuffer(data[columns.stop :], INDEX_ENTRY).copy()
     header["index_checksum"], index["checksum"] = 0, 0
-    info = BlockInfo(info.rows, info.nnz, info.bytes, 0)
+    info = BlockInfo(info.rows, info.nnz, info.bytes, 0, info.number)
     for damaged in bit_flips(data[columns]):
         try:
             found = read_block(header.tobytes() + damaged + index.tobytes(), info)

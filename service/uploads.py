@@ -1,0 +1,112 @@
+"""Bodies of requests that are read in by a child process while they arrive: all of it takes effect, or nothing."""
+
+import asyncio
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from reader.append import appending_path, remove_unlisted_blocks
+from reader.options import InputOptions
+from service.errors import ServiceError
+from service.ingesting import failure, ingest_command
+from service.settings import Settings
+from service.store import Store
+from storage.child import child_environment
+from storage.dataset import staged_path
+from storage.errors import StorageError
+
+
+class Upload:
+    """`start`, `feed` what arrives, then `finish` or `abandon`. What is made of it, subclasses say."""
+
+    arguments: tuple[str, ...] = ()
+
+    def __init__(self, settings: Settings, store: Store, dataset_id: str) -> None:
+        self._settings = settings
+        self._store = store
+        self._dataset_id = dataset_id
+        self._child: asyncio.subprocess.Process | None = None
+
+    async def start(self, options: InputOptions) -> None:
+        """Start the process that reads in."""
+        self._child = await asyncio.create_subprocess_exec(
+            *ingest_command(self._directory, self._settings, options), *self.arguments,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=child_environment(),
+            start_new_session=True,
+        )  # fmt: skip
+
+    async def feed(self, chunk: bytes) -> bool:
+        """Pass a chunk on, waiting until it is taken. False: no more is wanted, `finish` says why."""
+        stdin = self._running.stdin
+        assert stdin is not None
+        try:
+            stdin.write(chunk)
+            await stdin.drain()
+        except (BrokenPipeError, ConnectionResetError):
+            return False
+        return True
+
+    async def finish(self) -> None:
+        """End of input: it is recorded what was made of it, or a ServiceError says what was wrong."""
+        assert self._running.stdin is not None
+        self._running.stdin.close()
+        output, _ = await self._running.communicate()
+        if self._running.returncode == 0:
+            self._keep()
+            return
+        raise ServiceError.of(failure(self._running.returncode or 0, output).problem())
+
+    async def abandon(self) -> None:
+        """Give up: nothing of the upload stays."""
+        if self._child is not None and self._child.returncode is None:
+            self._child.kill()
+            await self._child.wait()
+        self._drop()
+
+    def _keep(self) -> None:
+        raise NotImplementedError
+
+    def _drop(self) -> None:
+        raise NotImplementedError
+
+    @property
+    def _running(self) -> asyncio.subprocess.Process:
+        assert self._child is not None
+        return self._child
+
+    @property
+    def _directory(self) -> Path:
+        return self._settings.datasets / self._dataset_id
+
+
+class NewDataset(Upload):
+    """A body that becomes a dataset."""
+
+    def _keep(self) -> None:
+        self._store.set_dataset_ready(self._dataset_id)
+
+    def _drop(self) -> None:
+        for left in (self._directory, staged_path(self._directory)):
+            shutil.rmtree(left, ignore_errors=True)
+        self._store.drop_dataset(self._dataset_id)
+
+
+class MoreRows(Upload):
+    """A body whose rows are added to a dataset, which is marked as changing."""
+
+    arguments = ("--append",)
+
+    def _keep(self) -> None:
+        self._store.set_dataset_ready(self._dataset_id)
+
+    def _drop(self) -> None:
+        undo_change(self._directory)
+        self._store.set_dataset_ready(self._dataset_id)
+
+
+def undo_change(directory: Path) -> None:
+    """Files of a change of this dataset that came to no end."""
+    shutil.rmtree(appending_path(directory), ignore_errors=True)
+    # A damaged manifest is told when the dataset is used.
+    with suppress(StorageError):
+        remove_unlisted_blocks(directory)
