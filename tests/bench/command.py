@@ -1,0 +1,89 @@
+"""The command of a folder of benches: runs them by name, prints their tables, writes them down if asked."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+# name -> what yields its lines of Markdown. Each has a section of its name in the results.
+Benches = dict[str, Callable[[], Iterator[str]]]
+
+_LIBRARIES = ("numpy", "numba", "lmdb", "zstandard", "liblinear-official", "scikit-learn", "vowpalwabbit")
+
+
+def main(module: str, description: str, benches: Benches, results: Path) -> int:
+    """Body of `python -m MODULE [NAME ...] [--write]`."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(benches)} (default: all)")
+    parser.add_argument("--write", action="store_true", help=f"put the results into {results.name}")
+    options = parser.parse_args()
+    unknown = set(options.names) - set(benches)
+    if unknown:
+        parser.error(f"no such bench: {', '.join(sorted(unknown))}")
+    # Unwind as Ctrl-C does, so that no process and no file stays.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for name in options.names or benches:
+        lines = _run(name, benches[name], f"{module} {name}")
+        if options.write:
+            write(lines, results)
+    return 0
+
+
+def write(lines: list[str], results: Path) -> None:
+    """Replace the section of the results with the same heading, or add one."""
+    head, *sections = re.split(r"(?m)^(?=## )", results.read_text())
+    mine = "\n".join(lines) + "\n\n"
+    kept = [section for section in sections if not section.startswith(lines[0] + "\n")]
+    position = next((place for place, section in enumerate(sections) if section not in kept), len(kept))
+    kept.insert(position, mine)
+    results.write_text((head.rstrip("\n") + "\n\n" + "".join(kept)).rstrip("\n") + "\n")
+
+
+def _run(name: str, bench: Callable[[], Iterator[str]], command: str) -> list[str]:
+    """Run a bench, printing as it goes; returns what it printed."""
+    lines = [f"## {name}", "", *_circumstances(command)]
+    print("\n".join(lines), flush=True)
+    for line in bench():
+        print(line, flush=True)
+        lines.append(line)
+    return lines
+
+
+def _circumstances(command: str) -> list[str]:
+    """When, where and with what a bench runs."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    libraries = ", ".join(f"{library} {_version(library)}" for library in _LIBRARIES)
+    size = f"SIZE={os.environ['SIZE']} " if "SIZE" in os.environ else ""
+    return [
+        f"{datetime.now(UTC):%Y-%m-%d}; {os.cpu_count()} cores ({_processor()}), {memory:.0f} GiB of memory;",
+        f"Python {platform.python_version()}, {libraries};",
+        f"{_commit()}; `{size}python -m {command}`.",
+        "",
+    ]
+
+
+def _version(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _processor() -> str:
+    found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return found[1] if found else platform.machine()
+
+
+def _commit() -> str:
+    """What is measured; `-dirty` if it is more than the commit has."""
+    command = ["git", "describe", "--always", "--dirty"]
+    found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return f"commit {found.stdout.strip()}" if found.returncode == 0 else "of no commit"
