@@ -36,7 +36,7 @@ class JobSpec(BaseModel):
     C                 weight of the losses, in the sum form 1/2 |w|^2 + C sum loss
     bias              value of a constant feature, regularised as in LIBLINEAR; null: none
     class_weight      label -> factor of C
-    tolerance         stop at M+ - M- <= tolerance; null: never
+    tolerance         stop at M+ - M- <= tolerance; of cpa and ocas: at bounds so near, relative to P(0); null: never
     relative_gap      stop at a certified (P - D) / P <= relative_gap; null: never
     cache_bytes       bound on the cache file
     memory_bytes      bound on all a job holds: the cache gets what the rest leaves; null: cache_bytes counts
@@ -44,11 +44,12 @@ class JobSpec(BaseModel):
     paper_...         of eviction "paper", see `trainer.solvers.paper_rule`; printed but for epsilon
     screening         rows that rest at their bound by more than this slack stay out of the cache; null: none do
     selection         "uniform", or "adaptive": resident rows that gain more are visited more often
-    threads           for the gradients of arriving rows; no more than there are cores
+    threads           for the gradients of arriving rows, or all of cpa and ocas; no more than there are cores
     pace              "fixed" makes the same model to the byte at every run
     updates_per_row   coordinate updates for each row read
     n_blocks          block minimization: number of blocks; null: as few as the cache can take
     permute_blocks    visit them in another order in every pass
+    max_cuts          cpa and ocas: most cutting planes held at a time
     inner_rounds      rounds over a block (BLOCK-L-N); null: until it is nearly solved (BLOCK-L-D)
     """
 
@@ -80,6 +81,7 @@ class JobSpec(BaseModel):
     updates_per_row: Annotated[Positive, Field(le=1000)] = 2.0
     n_blocks: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     permute_blocks: bool = True
+    max_cuts: Annotated[int, Field(ge=3, le=10_000)] = 200
     inner_rounds: Annotated[int, Field(ge=1, le=1_000_000)] | None = 10
     labels: Annotated[dict[str, str], Field(max_length=64)] = {}
 

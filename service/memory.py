@@ -1,5 +1,6 @@
 """How much memory a job holds, before it runs: the arithmetic behind `memory_bytes` and estimates."""
 
+import os
 from dataclasses import asdict, dataclass
 
 from service.errors import ServiceError
@@ -8,6 +9,7 @@ from service.sizes import format_size
 from storage.dataset import Manifest
 from storage.errors import CacheTooSmall
 from storage.plan import plan_cache
+from trainer.solvers import SOLVERS
 
 # Measured, rounded up: two interpreters with compiled kernels, and pieces and segments on their way.
 _PROCESSES_BYTES = 320 << 20
@@ -25,6 +27,7 @@ class Memory:
     buffers_bytes: int
     rows_bytes: int
     features_bytes: int
+    solver_bytes: int
     cache_bytes: int
 
     @property
@@ -35,7 +38,8 @@ class Memory:
         """All but the cache, for people."""
         return (
             f"processes {format_size(self.processes_bytes)}, buffers {format_size(self.buffers_bytes)}, "
-            f"rows {format_size(self.rows_bytes)}, features {format_size(self.features_bytes)}"
+            f"rows {format_size(self.rows_bytes)}, features {format_size(self.features_bytes)}, "
+            f"solver {format_size(self.solver_bytes)}"
         )
 
 
@@ -44,11 +48,13 @@ def memory_of(spec: JobSpec, manifest: Manifest) -> Memory:
     row = _ROW_BYTES + (_ADAPTIVE_ROW_BYTES if spec.selection == "adaptive" else 0)
     width = manifest.width + (spec.bias is not None)
     rows, features = row * manifest.n_rows, _FEATURE_BYTES * width
-    return Memory(_PROCESSES_BYTES, _BUFFERS_BYTES, rows, features, spec.cache_bytes)
+    own = SOLVERS[spec.solver].own_bytes(manifest.n_rows, width, spec.threads, spec.max_cuts)
+    return Memory(_PROCESSES_BYTES, _BUFFERS_BYTES, rows, features, own, spec.cache_bytes)
 
 
 def with_cache(spec: JobSpec, manifest: Manifest) -> JobSpec:
-    """The job with the `cache_bytes` its `memory_bytes` leave. Raises ServiceError memory_too_small."""
+    """The job with the `cache_bytes` its `memory_bytes` leave. Raises ServiceError memory_too_small, max_cuts_range."""
+    _check_cuts(spec, manifest)
     if spec.memory_bytes is None:
         return spec
     memory = memory_of(spec, manifest)
@@ -63,3 +69,16 @@ def with_cache(spec: JobSpec, manifest: Manifest) -> JobSpec:
             error.hint,
         ) from None
     return spec.model_copy(update={"cache_bytes": left})
+
+
+def _check_cuts(spec: JobSpec, manifest: Manifest) -> None:
+    """What a solver holds for itself grows while it runs: better refused now than killed then."""
+    own = memory_of(spec, manifest).solver_bytes
+    there_are = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if own > there_are:
+        raise ServiceError(
+            "max_cuts_range",
+            f"{spec.solver} holds up to {format_size(own)}: max_cuts {spec.max_cuts} cutting planes of "
+            f"{manifest.width} features, and {manifest.n_rows} rows; this machine has {format_size(there_are)}",
+            "Ask for fewer max_cuts.",
+        )

@@ -155,11 +155,17 @@ def _warnings(record: dict[str, Any]) -> list[dict[str, str]]:
         found.append({"code": "started_again", "message": lost})
     result, spec = record["result"], record["spec"]
     if result and not result["converged"]:
-        gap, tolerance = result["certificate"]["gap"], spec["tolerance"]
-        missed = f"; tolerance was {tolerance:.3g}" if tolerance is not None else ""
-        message = f"{result['stop_reason']} before it converged: M+ - M- is {gap:.3g}{missed}"
+        message = f"{result['stop_reason']} before it converged: {_where(result['certificate'], spec['tolerance'])}"
         found.append({"code": "not_converged", "message": message})
     return found
+
+
+def _where(certificate: dict[str, Any], tolerance: float | None) -> str:
+    """How far a job came."""
+    if certificate["gap"] is None:
+        return f"relative duality gap is {certificate['relative_duality_gap']:.3g}"
+    missed = f"; tolerance was {tolerance:.3g}" if tolerance is not None else ""
+    return f"M+ - M- is {certificate['gap']:.3g}{missed}"
 
 
 def _phase(control: Control) -> str:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from math import nan
 from pathlib import Path
 
 import numpy as np
@@ -36,8 +37,10 @@ class Trainer:
         # Private memory, not a mapping: the kernel jumps about in w, and huge pages make that cheaper.
         self._w = np.zeros(self._settings.width)
         self._source = make_source(cache, self._state, self._settings, wait)
-        train = SOLVERS[self._settings.solver].train
-        self._passes = train(self._settings.problem, self._settings, self._source, self._state.alpha, self._w)
+        self._solver = SOLVERS[self._settings.solver]
+        self._passes = self._solver.train(
+            self._settings.problem, self._settings, self._source, self._state.alpha, self._w
+        )
         self.stop_reason: str | None = None
 
     def step(self) -> dict:
@@ -49,7 +52,7 @@ class Trainer:
         out_of_time = settings.max_seconds is not None and elapsed >= settings.max_seconds
         rule = settings.relative_gap, settings.max_passes, out_of_time
         self.stop_reason = stop_reason(progress, settings.tolerance, *rule)
-        if self.stop_reason == "tolerance" and self._certified_gap() > (settings.tolerance or 0.0):
+        if self._stops_on_gradients and self._certified_gap() > (settings.tolerance or 0.0):
             self.stop_reason = stop_reason(progress, None, *rule)
         if self.stop_reason is None and self._state.control["stop"]:
             self.stop_reason = "stopped"
@@ -58,7 +61,7 @@ class Trainer:
     def shutdown(self) -> None:
         """Have the final w certified."""
         self._passes.close()
-        if self.stop_reason != "tolerance":
+        if not self._stops_on_gradients:
             self._certify()
         self._state.control["training_done"] = 1
 
@@ -66,7 +69,10 @@ class Trainer:
         """What came out, once the reader has certified it."""
         control = self._state.control
         primal, dual = control["final_primal_objective"], control["final_dual_objective"]
-        M_plus, M_minus = control["final_M_plus"], control["final_M_minus"]
+        M_plus, M_minus, w_error = control["final_M_plus"], control["final_M_minus"], control["final_w_error"]
+        if not self._solver.is_dual:
+            # alpha is not what it trained: its own lower bound stands, and there are no gradients.
+            dual, M_plus, M_minus, w_error = control["dual_objective"], nan, nan, nan
         return {
             "converged": self.stop_reason in CONVERGED,
             "stop_reason": self.stop_reason,
@@ -78,9 +84,14 @@ class Trainer:
                 "primal_objective": primal,
                 "dual_objective": dual,
                 "relative_duality_gap": (primal - dual) / primal,
-                "w_error": control["final_w_error"],
+                "w_error": w_error,
             },
         }
+
+    @property
+    def _stops_on_gradients(self) -> bool:
+        """Whether it is to end for M+ - M-, which the certificate has to confirm."""
+        return self.stop_reason == "tolerance" and self._solver.is_dual
 
     def _certified_gap(self) -> float:
         """M+ - M- of all rows at one w: a pass meets them at a moving one, and leaves screened ones out."""

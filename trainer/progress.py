@@ -30,6 +30,26 @@ class Progress:
         return self.M_plus - self.M_minus
 
     @property
+    def distance(self) -> float:
+        """What a job's `tolerance` is compared with."""
+        return self.gap
+
+    @property
     def relative_gap_bound(self) -> float:
         """Bound on the relative distance of the objective from its optimum: (P - D) / P."""
         return (self.primal_bound - self.dual_objective) / self.primal_bound
+
+
+@dataclass(frozen=True)
+class Bracket(Progress):
+    """Of a solver without dual variables: M+ and M- are nan, `dual_objective` is another lower bound of the optimum.
+
+    primal_at_zero   P(0)
+    """
+
+    primal_at_zero: float
+
+    @property
+    def distance(self) -> float:
+        """What is between the bounds, relative to P(0) (Franc, Sonnenburg, ICML 2008, section 4)."""
+        return (self.primal_bound - self.dual_objective) / self.primal_at_zero

@@ -16,7 +16,8 @@ class TrainerSettings:
     cache_bytes       bound on the cache file
     cache_rows        rows the cache holds when full, on average: Omega in the paper
     solver            a key of `trainer.solvers.SOLVERS`
-    tolerance         stop when M+ - M- falls to it in a pass that visited every row; None: never
+    tolerance         stop when M+ - M-, or what the solver has for it, falls to it in a pass that visited every row;
+                      None: never
     relative_gap      stop when the streaming certificate falls to it; None: never
     updates_per_row   updates for each streamed row, visits on arrival included
     pace              "fixed": exactly so many; "adaptive": more while the reader is not ready
@@ -24,7 +25,8 @@ class TrainerSettings:
     paper_...         of `eviction` "paper": see `trainer.solvers.paper_rule`
     selection         a key of `trainer.selection.SELECTIONS`
     inner_rounds      rounds over a block, or None: until it is nearly solved
-    threads           for the gradients of arriving rows; 1: they are taken when the rows are visited
+    threads           for the gradients of arriving rows; 1: they are taken when the rows are visited; for all of CPA
+    max_cuts          most cutting planes held at a time
     """
 
     n_rows: int
@@ -51,6 +53,7 @@ class TrainerSettings:
     selection: str
     inner_rounds: int | None
     threads: int
+    max_cuts: int
     seed: int
 
     @property

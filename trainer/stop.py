@@ -12,7 +12,7 @@ def stop_reason(
 
     M+ - M- says something about the rows visited and nothing about others: a pass that missed one cannot stop on it.
     """
-    if tolerance is not None and progress.rows_unvisited == 0 and progress.gap <= tolerance:
+    if tolerance is not None and progress.rows_unvisited == 0 and progress.distance <= tolerance:
         return "tolerance"
     if relative_gap is not None and progress.relative_gap_bound <= relative_gap:
         return "relative_gap"

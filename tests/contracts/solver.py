@@ -33,7 +33,7 @@ _WAYS: dict[str, list[dict]] = {
     ],
     "bm": [{}, {"inner_rounds": None}],
 }
-MODES = [{"solver": solver, **way} for solver in SOLVERS for way in _WAYS.get(solver, [{}])]
+MODES = [{"solver": name, **way} for name, solver in SOLVERS.items() if solver.is_dual for way in _WAYS.get(name, [{}])]
 
 
 def is_sound(mode: dict) -> bool:

@@ -53,3 +53,14 @@ def test_more_updates_take_longer():
     few, many = (parse_spec({"dataset": "d", "updates_per_row": count}) for count in (2, 20))
     seconds = [estimate(plan_job(spec, manifest()))["seconds_per_pass"] for spec in (few, many)]
     assert 0 < seconds[0] < seconds[1]
+
+
+def test_cutting_planes_are_counted_and_refused_where_there_is_no_room_for_them():
+    few, many = (parse_spec({"dataset": "d", "solver": "ocas", "max_cuts": cuts}) for cuts in (100, 101))
+    more = memory_of(many, manifest()).solver_bytes - memory_of(few, manifest()).solver_bytes
+    assert more == 8 * (100_001 + 102**2 - 101**2)
+    huge = parse_spec({"dataset": "d", "solver": "ocas", "max_cuts": 10_000})
+    with pytest.raises(ServiceError) as caught:
+        plan_job(huge, manifest(features=1 << 27))
+    assert caught.value.code == "max_cuts_range"
+    assert "max_cuts 10000 cutting planes of 134217729 features" in caught.value.message

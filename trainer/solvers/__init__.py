@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from trainer.problem import LOSSES
 from trainer.solvers.bm import bm
+from trainer.solvers.cutting_planes import cpa, cut_bytes, ocas, ocas_bytes
 from trainer.solvers.streamsvm import streamsvm
 
 
@@ -16,18 +17,25 @@ class Solver:
     feed      its source: "steps" is trainer.steps.Steps, "blocks" trainer.blocks.Blocks
     losses    it can minimise
     options   fields of a job that mean something to it and not to all solvers
+    is_dual   it trains alpha, and w with it; else w alone, and its Progress has a lower bound of its own
+    own_bytes (n_rows, width, threads, max_cuts) -> bytes it may hold beside alpha, w and what is kept about rows
     """
 
     train: Callable
     feed: str
     losses: tuple[str, ...]
     options: tuple[str, ...]
+    is_dual: bool = True
+    own_bytes: Callable[[int, int, int, int], int] = lambda *_: 0
 
 
 _PRINTED = ("paper_epsilon", "paper_beta", "paper_reset", "paper_gradient")
 _STREAMING = ("eviction", "screening", "selection", "threads", "updates_per_row", *_PRINTED)
+_CUTTING = ("n_blocks", "threads", "max_cuts")
 
 SOLVERS = {
     "streamsvm": Solver(streamsvm, "steps", LOSSES, _STREAMING),
     "bm": Solver(bm, "blocks", LOSSES, ("n_blocks", "permute_blocks", "inner_rounds")),
+    "cpa": Solver(cpa, "blocks", ("hinge",), _CUTTING, is_dual=False, own_bytes=cut_bytes),
+    "ocas": Solver(ocas, "blocks", ("hinge",), _CUTTING, is_dual=False, own_bytes=ocas_bytes),
 }

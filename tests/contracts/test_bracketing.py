@@ -1,0 +1,92 @@
+"""Every solver that has two bounds instead of dual variables keeps its contract, on ordinary problems and odd ones."""
+
+import numpy as np
+import pytest
+
+from service.errors import ServiceError
+from service.jobs import parse_spec
+from storage.dataset import Dataset
+from tests.contracts.bracketing import MODES, check_certificate, check_run, check_solver
+from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.solver import SMALLEST_CACHE, exact, name_of
+from tests.contracts.test_solver import ODD
+from tests.training import train
+from trainer.solvers import SOLVERS
+
+everywhere = pytest.mark.parametrize("mode", MODES, ids=name_of)
+plain = pytest.mark.parametrize("solver", [mode["solver"] for mode in MODES if len(mode) == 1])
+
+
+@everywhere
+@pytest.mark.parametrize("C", [1e-3, 1.0, 100.0])
+def test_contract(mode, C, tmp_path):
+    check_solver(mode, C, tmp_path)
+
+
+@plain
+@pytest.mark.parametrize("make", ODD)
+def test_odd_problems(solver, make, tmp_path):
+    dataset = make_dataset(tmp_path / "data", *make())
+    check_run(tmp_path / "some passes", dataset, 6, solver=solver)
+    found = train(
+        tmp_path / "run", dataset, SMALLEST_CACHE, positive=1.0, tolerance=None, relative_gap=3e-2, max_passes=3000,
+        solver=solver,
+    )  # fmt: skip
+    assert found.result["stop_reason"] == "relative_gap"
+    check_certificate(found, exact(dataset))
+
+
+@everywhere
+def test_class_weights_and_bias(mode, tmp_path):
+    dataset = make_dataset(tmp_path / "data", *random_problem())
+    check_run(tmp_path / "run", dataset, 8, **mode, C=2.0, C_negative=0.25, bias=0.7)
+
+
+@plain
+def test_an_iteration_reads_the_data_once_or_twice(solver, tmp_path):
+    X, y = random_problem()
+    dataset = make_dataset(tmp_path / "data", X, y)
+    found = train(tmp_path / "run", dataset, SMALLEST_CACHE, solver=solver, tolerance=None, max_passes=10)
+    # Nothing stays of a block when the next one comes.
+    assert found.passes[-1]["rows_streamed"] == 10 * len(y)
+    changes = np.diff([done["dual_objective"] for done in found.passes]) > 0
+    scans = 1 + (solver == "ocas")
+    assert changes[scans - 1 :: scans].all()
+    assert scans == 1 or not changes[::scans].any()
+
+
+@plain
+def test_data_that_fit_are_read_once(solver, tmp_path):
+    X, y = random_problem()
+    dataset = make_dataset(tmp_path / "data", X, y)
+    kept = train(tmp_path / "kept", dataset, 10 << 20, solver=solver, tolerance=None, max_passes=10)
+    assert kept.passes[-1]["rows_streamed"] == len(y)
+    streamed = train(tmp_path / "streamed", dataset, SMALLEST_CACHE, solver=solver, tolerance=None, max_passes=10)
+    bounds = [[done["dual_objective"] for done in found.passes] for found in (kept, streamed)]
+    assert bounds[0] == pytest.approx(bounds[1], rel=1e-9)
+
+
+@everywhere
+def test_runs_of_fixed_pace_are_the_same_to_the_byte(mode, tmp_path):
+    dataset = make_dataset(tmp_path / "data", *random_problem())
+    found = [train(tmp_path / f"run{k}", dataset, SMALLEST_CACHE, max_passes=12, **mode) for k in range(2)]
+    assert found[0].w.tobytes() == found[1].w.tobytes()
+
+
+@plain
+def test_tolerance_is_the_papers(solver, tmp_path):
+    dataset = make_dataset(tmp_path / "data", *random_problem())
+    found = train(tmp_path / "run", dataset, SMALLEST_CACHE, solver=solver, C=2.0, tolerance=5e-3, max_passes=2000)
+    assert (found.result["stop_reason"], found.result["converged"]) == ("tolerance", True)
+    between = [done["primal_bound"] - done["dual_objective"] for done in found.passes]
+    at_zero = 2.0 * Dataset(dataset).manifest.n_rows
+    assert between[-1] <= 5e-3 * at_zero < between[-2]
+    check_certificate(found, exact(dataset, C=2.0))
+
+
+@plain
+def test_a_loss_it_does_not_have_is_refused(solver):
+    with pytest.raises(ServiceError) as caught:
+        parse_spec({"dataset": "d", "solver": solver, "loss": "squared_hinge"})
+    assert caught.value.code == "solver_loss"
+    assert SOLVERS[solver].losses == ("hinge",)

@@ -1,0 +1,118 @@
+"""CPA and OCAS: cutting planes of the losses, each of them a sum over all rows.
+
+Franc, Sonnenburg, "Optimized cutting plane algorithm for support vector machines", ICML 2008. The minimum of the
+reduced problem is a lower bound of the objective, the best w so far an upper one: they are the certificate.
+"""
+
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from math import inf, nan
+
+import numpy as np
+
+from storage.csr import Array
+from trainer.blocks import Block, Blocks
+from trainer.cuts import Cuts
+from trainer.line_search import Line
+from trainer.problem import Problem
+from trainer.progress import Bracket, Progress
+from trainer.scans import Cut, Scans
+from trainer.settings import TrainerSettings
+
+_MU = 0.1  # where OCAS cuts: so far from the best w towards the minimum of the reduced problem
+_INNER_SHARE = 0.05  # of the gap, to which the reduced problem is solved
+_ROUNDING = 1e-13
+
+
+class _Bounds:
+    """The reduced problem, and the least objective found."""
+
+    def __init__(self, width: int, settings: TrainerSettings) -> None:
+        self._cuts = Cuts(width, settings.max_cuts)
+        self._upper = inf
+        self._at_zero = nan
+
+    def meet(self, objective: float) -> bool:
+        """Whether this is the least objective so far."""
+        is_least = objective < self._upper
+        self._upper = min(self._upper, objective)
+        return is_least
+
+    def cut(self, cut: Cut, w: Array) -> None:
+        """One more cut; `w` (width,) becomes the minimum of the reduced problem."""
+        self._at_zero = cut.losses_at_zero
+        self._cuts.add(cut.A, cut.b)
+        gap = self._upper - self._cuts.lower_bound
+        self._cuts.solve(max(_INNER_SHARE * gap, _ROUNDING * self._upper), w)
+
+    def progress(self, blocks: Blocks, end: Block) -> Bracket:
+        """Of the pass with this end."""
+        return Bracket(
+            pass_=end.pass_,
+            updates=end.pass_ * end.step.n_rows,
+            M_plus=nan,
+            M_minus=nan,
+            rows_unvisited=blocks.count_unvisited(end),
+            dual_objective=self._cuts.lower_bound,
+            primal_bound=self._upper,
+            free_rows=0,
+            primal_at_zero=self._at_zero,
+        )
+
+
+def cut_bytes(_n_rows: int, width: int, threads: int, max_cuts: int) -> int:
+    """What CPA may hold: so many cuts, the parts of the next one, a few more vectors, and H."""
+    return 8 * ((max_cuts + threads + 4) * width + (max_cuts + 1) ** 2)
+
+
+def ocas_bytes(n_rows: int, width: int, threads: int, max_cuts: int) -> int:
+    """What OCAS may hold."""
+    return cut_bytes(n_rows, width, threads, max_cuts) + 12 * n_rows
+
+
+def cpa(
+    problem: Problem, settings: TrainerSettings, blocks: Blocks, _alpha: Array, w: Array
+) -> Generator[Progress, None, None]:
+    """One pass an iteration: objective and cut at the minimum of the reduced problem. `w` (width,) is the best so far.
+
+    Starts from the w it is given.
+    """
+    bounds = _Bounds(len(w), settings)
+    w_t = w.copy()
+    with ThreadPoolExecutor(settings.threads) as pool:
+        scans = Scans(blocks, problem, len(w), settings.threads, pool)
+        while True:
+            cut, end = scans.outputs(w, w_t)
+            if bounds.meet(float(w_t @ w_t) / 2 + cut.losses):
+                w[:] = w_t
+            bounds.cut(cut, w_t)
+            yield bounds.progress(blocks, end)
+
+
+def ocas(
+    problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array
+) -> Generator[Progress, None, None]:
+    """Two passes an iteration: one for the cut, one for what rows change along the line from `w` to the minimum of the
+    reduced problem. `w` (width,) goes to the least objective on that line.
+
+    Starts from the w it is given. Holds 12 bytes a row: how far it is below the margin, in float64, since all
+    iterations add up in it, and its change, in float32. The objective it tells is right to about 1e-7.
+    """
+    bounds = _Bounds(len(w), settings)
+    slack, change = np.zeros(len(alpha)), np.zeros(len(alpha), np.float32)
+    w_t = np.empty_like(w)
+    with ThreadPoolExecutor(settings.threads) as pool:
+        scans = Scans(blocks, problem, len(w), settings.threads, pool)
+        cut, end = scans.outputs(w, w, slack)
+        bounds.meet(float(w @ w) / 2 + cut.losses)
+        while True:
+            bounds.cut(cut, w_t)
+            yield bounds.progress(blocks, end)
+            direction = w_t - w
+            end = scans.changes(w, direction, change)
+            line = Line(slack, change, float(w @ direction), float(direction @ direction), pool)
+            k = line.minimum()
+            w += k * direction
+            bounds.meet(float(w @ w) / 2 + line.move(k))
+            yield bounds.progress(blocks, end)
+            cut, end = scans.cut(w, slack, change, _MU * (1.0 - k))
