@@ -48,6 +48,8 @@ def main() -> int:
     try:
         worker.start()
         print(f"StreamSVM on http://{settings.host}:{options.port}, data in {settings.data_dir}", flush=True)
+        if settings.is_loopback:
+            print("Only this machine can reach it; --host and streamsvm token new are for others.", flush=True)
         make_server(app, settings, options.port).run()
     except KeyboardInterrupt:
         pass

@@ -21,7 +21,7 @@ class AppContext:
     feed: JobFeed
 
 
-def _context(request: Request) -> AppContext:
+async def _context(request: Request) -> AppContext:
     return request.app.state.context
 
 

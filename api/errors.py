@@ -41,6 +41,7 @@ STATUS = {
     "unknown_format": 415,
     "host_not_allowed": 421,
     "queue_full": 429,
+    "too_many_uploads": 429,
     "internal": 500,
     "corrupt_data": 500,
     "ingest_failed": 500,
@@ -52,6 +53,7 @@ HEADERS = {
     "token_missing": {"WWW-Authenticate": "Bearer"},
     "token_invalid": {"WWW-Authenticate": 'Bearer error="invalid_token"'},
     "queue_full": {"Retry-After": "30"},
+    "too_many_uploads": {"Retry-After": "30"},
 }
 _ROUTING = {404: "no_such_route", 405: "method_not_allowed"}
 _log = logging.getLogger("streamsvm.api")

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -14,6 +15,8 @@ from trainer.solvers import SOLVERS
 
 router = APIRouter(prefix="/v1", tags=["service"])
 
+# What a service may be installed without, and the library it needs.
+_EXTRAS = {"parquet": "pyarrow", "onnx": "onnx"}
 _DEADLINES = ("header_seconds", "body_seconds")
 
 
@@ -24,7 +27,10 @@ async def get_info(context: Context, request: Request) -> dict[str, Any]:
     return {
         "version": version("streamsvm"),
         "limits": {name: settings[name] for name in settings if name.startswith("max_") or name in _DEADLINES},
-        "features": {"tokens": not await request.app.state.access.is_open()},
+        "features": {
+            "tokens": not await request.app.state.access.is_open(),
+            **{extra: find_spec(library) is not None for extra, library in _EXTRAS.items()},
+        },
         "solvers": list(SOLVERS),
         "losses": list(JobSpec.model_json_schema()["properties"]["loss"]["enum"]),
         "formats": {"datasets": list(READERS), "models": list(MODEL_FORMATS)},

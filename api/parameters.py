@@ -8,7 +8,7 @@ from fastapi.dependencies.models import Dependant
 from service.errors import ServiceError
 
 
-def refuse_unknown(request: Request) -> None:
+async def refuse_unknown(request: Request) -> None:
     """Raises ServiceError: unknown_parameter, duplicate_parameter."""
     known = set(_query_names(request.scope["route"].dependant))
     given = [name for name, _ in request.query_params.multi_items()]

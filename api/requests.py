@@ -56,6 +56,8 @@ class Requests:
         method, route = scope["method"], getattr(scope.get("route"), "path_format", "")
         self._observe(method, route, status, seconds)
         fields = {"method": method, "path": scope["path"], "status": status, "seconds": round(seconds, 6)}
+        if "job_id" in scope.get("path_params", {}):
+            fields["job_id"] = scope["path_params"]["job_id"]
         _log.info("request", extra={"fields": fields})
 
 

@@ -34,6 +34,7 @@ def make_server(app: FastAPI, settings: Settings, port: int) -> uvicorn.Server:
         ws="none",
         log_config=None,
         access_log=False,
+        server_header=False,
         timeout_graceful_shutdown=settings.shutdown_seconds,
     )
     return uvicorn.Server(config)

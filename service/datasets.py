@@ -57,7 +57,7 @@ class Datasets:
     async def begin_upload(self, name: str, options: InputOptions) -> Upload:
         """Reserve the name and start reading in."""
         check_name(name)
-        dataset_id = self._store.add_dataset(name)
+        dataset_id = self._store.add_dataset(name, max_uploads=self._settings.max_uploads)
         return await _started(NewDataset(self._settings, self._store, dataset_id), options)
 
     async def begin_appending(self, name: str, options: InputOptions) -> Upload:

@@ -131,7 +131,8 @@ def _is_set(spec: JobSpec, name: str) -> bool:
 
 def _explain(fault: Any) -> ServiceError:
     path = [str(part) for part in fault["loc"]]
-    field = ".".join(path) or "the body"
+    # Not what is inside: there may be names a user chose.
+    field = path[0] if path else "the body"
     kind = fault["type"]
     if kind == "extra_forbidden":
         known = ", ".join(JobSpec.model_fields)

@@ -22,6 +22,7 @@ class Settings:
     max_json_bytes     of a body of JSON
     max_features       feature numbers of a dataset are below it
     max_queued_jobs    jobs that wait at a time
+    max_uploads        at a time; each is read in by a process of its own
     max_connections    open at a time; beyond, those that have sent no request yet are closed first
     header_seconds     in which a client must have sent the head of a request
     body_seconds       in which at least 1 KiB of a body must arrive, or a client must take some of an answer
@@ -41,6 +42,7 @@ class Settings:
     max_json_bytes: int = 1 << 20
     max_features: int = 1 << 27
     max_queued_jobs: int = 1000
+    max_uploads: int = 4
     max_connections: int = 4096
     header_seconds: float = 10.0
     body_seconds: float = 60.0
@@ -106,6 +108,7 @@ _KINDS: dict[str, Callable[[str], Any]] = {
     "max_json_bytes": int,
     "max_features": int,
     "max_queued_jobs": int,
+    "max_uploads": int,
     "max_connections": int,
     "header_seconds": float,
     "body_seconds": float,

@@ -55,15 +55,20 @@ class Store:
 
     # datasets
 
-    def add_dataset(self, name: str, source: dict[str, Any] | None = None) -> str:
+    def add_dataset(self, name: str, source: dict[str, Any] | None = None, max_uploads: int = sys.maxsize) -> str:
         """Reserve a name; the dataset is `ingesting`, an import if it has a source. Returns its id.
 
-        The name of one that has failed is free.
+        The name of one that has failed is free. Raises `dataset_exists`, `too_many_uploads`.
         """
         dataset_id = new_id("ds")
         packed = None if source is None else json.dumps(source)
         try:
             with self._database.write() as connection:
+                uploads = connection.execute(
+                    "SELECT count(*) FROM datasets WHERE state = 'ingesting' AND source IS NULL"
+                ).fetchone()[0]
+                if source is None and uploads >= max_uploads:
+                    raise ServiceError("too_many_uploads", f"{uploads} uploads are under way", "Wait for one to end.")
                 connection.execute("DELETE FROM datasets WHERE name = ? AND state = 'failed'", (name,))
                 connection.execute(
                     "INSERT INTO datasets (id, name, state, created_at, source) VALUES (?, ?, 'ingesting', ?, ?)",

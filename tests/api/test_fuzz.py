@@ -103,6 +103,7 @@ def test_no_request_is_a_fault_of_the_service(target, operation):
         answer = target.send(case, aim)
         assert answer.status_code < 500, answer.text
         assert answer.headers["x-request-id"]
+        assert str(target.service.settings.data_dir) not in answer.text
         if answer.status_code >= 400:
             check_problem(answer, answer.json()["code"])
 

@@ -16,7 +16,7 @@ def test_the_service_says_what_it_is(filled):
     assert shown["version"] == version("streamsvm")
     assert "streamsvm" in shown["solvers"] and "hinge" in shown["losses"]
     assert "libsvm" in shown["formats"]["datasets"] and set(shown["formats"]["models"]) == set(MODEL_FORMATS)
-    assert shown["features"]["tokens"] is False
+    assert shown["features"] == {"tokens": False, "parquet": True, "onnx": True}
     assert shown["limits"]["max_json_bytes"] == filled.settings.max_json_bytes == 1 << 20
     assert shown["limits"]["header_seconds"] == 10.0
 
@@ -62,6 +62,16 @@ def test_a_limit_may_be_reached_and_not_passed(tmp_path, limit, value, use, code
     answer = use(service, value + 1)
     check_problem(answer, code, status)
     assert ("retry-after" in answer.headers) == (code == "queue_full")
+
+
+def test_as_many_uploads_at_a_time_as_there_may_be(tmp_path):
+    service = Service(tmp_path, max_uploads=2)
+    arriving = [service.store.add_dataset(name) for name in ("a", "b")]
+    answer = put(service, 100)
+    check_problem(answer, "too_many_uploads", 429)
+    assert int(answer.headers["retry-after"]) > 0
+    service.store.drop_dataset(arriving[0])
+    assert put(service, 100).status_code == 201
 
 
 def test_a_full_queue_takes_a_job_once_another_has_left(tmp_path):

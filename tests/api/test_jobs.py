@@ -54,9 +54,16 @@ def test_a_bad_body_is_a_problem_and_no_job(filled, case):
 
 
 def test_the_input_is_not_echoed(filled):
-    response = filled.request("POST", "/v1/jobs", json={"dataset": "<b>data</b>", "<i>": 1, "C": "<u>"})
-    assert response.status_code == 422
-    assert not any(tag in response.text for tag in ("<b>", "<i>", "<u>"))
+    bodies = [
+        {"dataset": "<b>data</b>", "<i>": 1, "C": "<u>"},
+        {"dataset": "data", "C": "<u>"},
+        {"dataset": "data", "class_weight": {"<b>": "<i>"}},
+        {"dataset": "data", "labels": {"<b>": 1}},
+    ]
+    for body in bodies:
+        response = filled.request("POST", "/v1/jobs", json=body)
+        assert response.status_code == 422
+        assert not any(tag in response.text for tag in ("<b>", "<i>", "<u>"))
 
 
 def test_a_job_is_queued_and_shown(service):

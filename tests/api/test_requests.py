@@ -47,6 +47,7 @@ def test_every_answer_has_an_id_which_its_problem_and_the_log_have_too(filled, l
     assert (line["request_id"], line["method"], line["path"]) == (found, method, url)
     assert (line["status"], line["level"], line["logger"]) == (answer.status_code, "info", "streamsvm.api")
     assert line["seconds"] > 0 and line["at"].endswith("Z")
+    assert line.get("job_id") == ("job_0" if "job_0" in url else None)
 
 
 def test_ids_differ(filled):
