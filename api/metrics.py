@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from service.jobs import TRANSITIONS
 from service.settings import Settings
-from service.store import Store
+from service.store import DATASET_STATES, Store
 from service.views import job_view
 from storage.state import open_control
 
@@ -75,7 +75,7 @@ class _Records(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        for table, states in (("datasets", ("ingesting", "ready")), ("jobs", TRANSITIONS)):
+        for table, states in (("datasets", DATASET_STATES), ("jobs", TRANSITIONS)):
             family = GaugeMetricFamily(f"streamsvm_{table}", f"{table.capitalize()} on record", labels=("state",))
             found = self._store.count_by_state(table)
             for state in states:

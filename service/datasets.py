@@ -62,7 +62,7 @@ class Datasets:
 
     async def begin_appending(self, name: str, options: InputOptions) -> Upload:
         """Start reading in rows that are added to a dataset no job uses."""
-        record = self._store.begin_change(name)
+        record = self._store.begin_change(name, self._settings.max_uploads)
         return await _started(MoreRows(self._settings, self._store, record["id"]), options)
 
     def remove_block(self, name: str, number: int) -> None:

@@ -31,6 +31,7 @@ CREATE TABLE models (
     # source: what is imported into it; failure: why it could not be.
     "ALTER TABLE datasets ADD COLUMN source TEXT; ALTER TABLE datasets ADD COLUMN failure TEXT;",
 )
+DATASET_STATES = ("ingesting", "ready", "changing", "failed")
 _JSON_COLUMNS = ("spec", "transitions", "progress", "result", "failure", "source")
 
 
@@ -64,11 +65,8 @@ class Store:
         packed = None if source is None else json.dumps(source)
         try:
             with self._database.write() as connection:
-                uploads = connection.execute(
-                    "SELECT count(*) FROM datasets WHERE state = 'ingesting' AND source IS NULL"
-                ).fetchone()[0]
-                if source is None and uploads >= max_uploads:
-                    raise ServiceError("too_many_uploads", f"{uploads} uploads are under way", "Wait for one to end.")
+                if source is None:
+                    _check_uploads(connection, max_uploads)
                 connection.execute("DELETE FROM datasets WHERE name = ? AND state = 'failed'", (name,))
                 connection.execute(
                     "INSERT INTO datasets (id, name, state, created_at, source) VALUES (?, ?, 'ingesting', ?, ?)",
@@ -123,11 +121,15 @@ class Store:
             if not gone.rowcount:
                 raise ServiceError("not_ready", "the dataset is being read in or changed")
 
-    def begin_change(self, name: str) -> dict[str, Any]:
-        """Rows of a ready dataset that no job uses are to change: it is `changing` until it is set ready again."""
+    def begin_change(self, name: str, max_uploads: int = sys.maxsize) -> dict[str, Any]:
+        """Rows of a ready dataset that no job uses are to change: it is `changing` until it is set ready again.
+
+        Raises `too_many_uploads`.
+        """
         record = self.dataset(name)
         with self._database.write() as connection:
             _check_unused(connection, record["id"])
+            _check_uploads(connection, max_uploads)
             begun = connection.execute(
                 "UPDATE datasets SET state = 'changing' WHERE id = ? AND state = 'ready'", (record["id"],)
             )
@@ -267,6 +269,14 @@ class Store:
 
     def _all(self, query: str, *values: str | int | None) -> list[dict[str, Any]]:
         return [_unpack(row) for row in self._database.rows(query, *values)]
+
+
+def _check_uploads(connection: sqlite3.Connection, most: int) -> None:
+    uploads = connection.execute(
+        "SELECT count(*) FROM datasets WHERE state = 'changing' OR state = 'ingesting' AND source IS NULL"
+    ).fetchone()[0]
+    if uploads >= most:
+        raise ServiceError("too_many_uploads", f"{uploads} uploads are under way", "Wait for one to end.")
 
 
 def _move(connection: sqlite3.Connection, row: sqlite3.Row, state: str) -> None:

@@ -69,6 +69,9 @@ def test_as_many_uploads_at_a_time_as_there_may_be(tmp_path):
     arriving = [service.store.add_dataset(name) for name in ("a", "b")]
     answer = put(service, 100)
     check_problem(answer, "too_many_uploads", 429)
+    service.add_dataset("data")
+    answer = service.request("POST", "/v1/datasets/data/blocks", content=ROWS)
+    check_problem(answer, "too_many_uploads", 429)
     assert int(answer.headers["retry-after"]) > 0
     service.store.drop_dataset(arriving[0])
     assert put(service, 100).status_code == 201

@@ -75,7 +75,7 @@ def test_jobs_and_datasets_by_state(running):
     jobs = {sample.labels["state"]: sample.value for sample in metrics["streamsvm_jobs"].samples}
     assert jobs == {"queued": 1, "running": 1, "succeeded": 0, "stopped": 0, "failed": 0, "cancelled": 0}
     datasets = {sample.labels["state"]: sample.value for sample in metrics["streamsvm_datasets"].samples}
-    assert datasets == {"ready": 1, "ingesting": 1}
+    assert datasets == {"ready": 1, "ingesting": 1, "changing": 0, "failed": 0}
 
 
 def test_requests_by_route_and_status(service):
