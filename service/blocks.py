@@ -24,8 +24,9 @@ def count_blocks(spec: JobSpec, manifest: Manifest, cache: CachePlan) -> int:
     room = cache.sure_bytes(longest)
     if size <= room and spec.n_blocks is None:
         return 1
+    room_for_block = room - _share(spec, room)
     # A row that crosses the border of a block belongs to it.
-    fewest = 1 if size <= room else -(-size // max(1, room - packed_bytes(1, longest)))
+    fewest = 1 if size <= room else -(-size // max(1, room_for_block - packed_bytes(1, longest)))
     if "n_blocks" not in SOLVERS[spec.solver].options and fewest > 1:
         raise ServiceError(
             "data_too_large",
@@ -38,7 +39,18 @@ def count_blocks(spec: JobSpec, manifest: Manifest, cache: CachePlan) -> int:
         raise ServiceError(
             "n_blocks_range",
             f"n_blocks is {count}: {manifest.n_rows} rows of {size} bytes in all, and a cache of {spec.cache_bytes} "
-            f"bytes with room for {room} of them, ask for {fewest} or more",
+            f"bytes with room for {room_for_block} of them, ask for {fewest} or more",
             "Ask for more blocks, at most one for each row, or for a larger cache.",
         )
     return count
+
+
+def kept_bytes(spec: JobSpec, cache: CachePlan, longest_row: int) -> int:
+    """Room for the rows of earlier blocks, 0 if none stay."""
+    share = _share(spec, cache.sure_bytes(longest_row + (spec.bias is not None)))
+    # Rows that stay and rows that come end each in a segment that is not full.
+    return max(0, share - 2 * cache.row_bytes // cache.most_live)
+
+
+def _share(spec: JobSpec, room: int) -> int:
+    return int(spec.cache_share * room) if "cache_share" in SOLVERS[spec.solver].options else 0

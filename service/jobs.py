@@ -50,6 +50,8 @@ class JobSpec(BaseModel):
     n_blocks          block minimization: number of blocks; null: as few as the cache can take
     permute_blocks    visit them in another order in every pass
     max_cuts          cpa and ocas: most cutting planes held at a time
+    select            which rows selective block minimization keeps: by distance, violation or duality gap
+    cache_share       share of the cache for them
     inner_rounds      rounds over a block (BLOCK-L-N); null: until it is nearly solved (BLOCK-L-D)
     """
 
@@ -83,6 +85,8 @@ class JobSpec(BaseModel):
     permute_blocks: bool = True
     max_cuts: Annotated[int, Field(ge=3, le=10_000)] = 200
     inner_rounds: Annotated[int, Field(ge=1, le=1_000_000)] | None = 10
+    select: Literal["distance", "violation", "gap"] = "gap"
+    cache_share: Annotated[Finite, Field(gt=0, lt=1)] = 0.5
     labels: Annotated[dict[str, str], Field(max_length=64)] = {}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from reader.objective import REGRESSION
-from service.blocks import count_blocks, uses_blocks
+from service.blocks import count_blocks, kept_bytes, uses_blocks
 from service.errors import ServiceError
 from service.jobs import JobSpec
 from service.memory import with_cache
@@ -74,7 +74,7 @@ class JobPlan:
                 "positive": self.positive,
                 "longest_row": self.manifest.longest_row + (self.spec.bias is not None),
                 "n_blocks": self._partition,
-                "kept_bytes": 0,
+                "kept_bytes": kept_bytes(self.spec, self.cache, self.manifest.longest_row),
             },
             trainer={
                 "cache_rows": self.cache.row_bytes / self.manifest.decoded_bytes * self.n_rows,
@@ -101,7 +101,7 @@ def run_file(
         "screening": spec.screening if screens else None,
         "permute_blocks": spec.permute_blocks,
     }
-    others = {"dataset", "class_weight", "labels", "C", "memory_bytes", "n_blocks"}
+    others = {"dataset", "class_weight", "labels", "C", "memory_bytes", "n_blocks", "cache_share"}
     rest = spec.model_dump(exclude={*others, *own, *shared})
     return {
         "reader": {**shared, **reader, **own},

@@ -35,7 +35,7 @@ class Block:
 class Blocks:
     """Gives a solver block after block. Segments are views, valid until the next call of `next`.
 
-    If one block holds all rows it is read once; later passes are made without the reader.
+    If one block holds all rows it is read once and its views stay; later passes are made without the reader.
 
     certifies_always   whether P(w) is computed after every pass when the reader no longer does, or after few
     """

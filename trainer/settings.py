@@ -25,6 +25,7 @@ class TrainerSettings:
     paper_...         of `eviction` "paper": see `trainer.solvers.paper_rule`
     selection         a key of `trainer.selection.SELECTIONS`
     inner_rounds      rounds over a block, or None: until it is nearly solved
+    select            which rows stay when the next block comes: a key of `trainer.solvers.bm.SELECT`
     threads           for the gradients of arriving rows; 1: they are taken when the rows are visited; for all of CPA
     max_cuts          most cutting planes held at a time
     """
@@ -52,6 +53,7 @@ class TrainerSettings:
     paper_gradient: str
     selection: str
     inner_rounds: int | None
+    select: str
     threads: int
     max_cuts: int
     seed: int

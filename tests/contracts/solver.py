@@ -19,6 +19,7 @@ from trainer.progress import Progress
 from trainer.selection import SELECTIONS
 from trainer.settings import TrainerSettings
 from trainer.solvers import SOLVERS
+from trainer.solvers.bm import SELECT
 from trainer.solvers.streamsvm import RULES
 
 SMALLEST_CACHE = smallest_cache(400)
@@ -32,13 +33,30 @@ _WAYS: dict[str, list[dict]] = {
         {"eviction": "paper", "paper_beta": "sweep", "paper_reset": True, "paper_gradient": "projected"},
     ],
     "bm": [{}, {"inner_rounds": None}],
+    "sbm": [{"select": name} for name in SELECT],
 }
 MODES = [{"solver": name, **way} for name, solver in SOLVERS.items() if solver.is_dual for way in _WAYS.get(name, [{}])]
 
 
 def is_sound(mode: dict) -> bool:
-    """Whether it promises to look at every row in every pass."""
+    """Whether it promises to find the optimum."""
     return mode.get("eviction") != "paper"
+
+
+def visits_all(mode: dict) -> bool:
+    """Whether it promises to look at every row in every pass."""
+    return is_sound(mode) and mode.get("solver", "streamsvm") in ("streamsvm", "bm", "sbm")
+
+
+def is_resident(mode: dict) -> bool:
+    """Whether it needs all rows in the cache."""
+    solver = SOLVERS[mode.get("solver", "streamsvm")]
+    return solver.feed == "blocks" and "n_blocks" not in solver.options
+
+
+def cache_for(mode: dict) -> int:
+    """A cache smaller than most of the problems here, if the solver can do with it."""
+    return 10 * SMALLEST_CACHE if is_resident(mode) else SMALLEST_CACHE
 
 
 def name_of(mode: dict) -> str:
@@ -47,7 +65,7 @@ def name_of(mode: dict) -> str:
 
 def is_fast(mode: dict) -> bool:
     """Whether it converges in few passes on hard problems, too: small blocks one by one do not, where C is large."""
-    return SOLVERS[mode["solver"]].feed == "steps"
+    return SOLVERS[mode["solver"]].feed == "steps" or is_resident(mode)
 
 
 @dataclass
@@ -62,9 +80,9 @@ class Session:
 
 
 @contextmanager
-def solving(run: Path, dataset: Path, cache_bytes=SMALLEST_CACHE, positive=None, turns=1, **settings):
+def solving(run: Path, dataset: Path, cache_bytes=None, positive=None, turns=1, **settings):
     """A Session in this process. `turns` is how often the reader is asked to step when the trainer waits."""
-    write_run(run, dataset, cache_bytes, positive, **settings)
+    write_run(run, dataset, cache_bytes or cache_for(settings), positive, **settings)
     reader = Reader(run)
     while reader.step():
         pass
@@ -124,7 +142,7 @@ def exact(dataset: Path, positive=1.0, bias=None, loss="hinge", C=1.0, C_negativ
     return Exact(X, y, loss, np.where(y > 0, C, C_negative or C))
 
 
-def check_pass(problem: Exact, progress: Progress, alpha, w, before: Progress | None, eviction: str) -> None:
+def check_pass(problem: Exact, progress: Progress, alpha, w, before: Progress | None, mode: dict) -> None:
     """What holds after every pass."""
     size = max(1.0, abs(progress.primal_bound))
     dual = problem.dual(alpha)
@@ -138,7 +156,7 @@ def check_pass(problem: Exact, progress: Progress, alpha, w, before: Progress | 
     assert problem.primal(w) >= dual - 1e-12 * size
     assert progress.free_rows == np.count_nonzero((alpha > 0) & (alpha < problem.upper))
     assert 0 <= progress.rows_unvisited <= len(alpha)
-    if eviction == "score":
+    if visits_all(mode):
         assert progress.rows_unvisited == 0
     if before is None:
         assert progress.pass_ == 1
@@ -148,12 +166,12 @@ def check_pass(problem: Exact, progress: Progress, alpha, w, before: Progress | 
         assert progress.pass_ == before.pass_ + 1
         # The paper's rule takes whole segments: with few updates a row, a pass may have been paid for by those before.
         assert progress.updates >= before.updates
-        assert progress.updates > before.updates or eviction == "paper"
+        assert progress.updates > before.updates or not is_sound(mode)
         assert progress.dual_objective >= before.dual_objective - 1e-12 * size
         assert progress.primal_bound <= before.primal_bound
 
 
-def check_run(run: Path, dataset: Path, passes: int, cache_bytes=SMALLEST_CACHE, positive=None, **settings) -> None:
+def check_run(run: Path, dataset: Path, passes: int, cache_bytes=None, positive=None, **settings) -> None:
     """Train for some passes and look after each; then close the generator there."""
     problem = exact(
         dataset,
@@ -167,7 +185,7 @@ def check_run(run: Path, dataset: Path, passes: int, cache_bytes=SMALLEST_CACHE,
         before = None
         for _ in range(passes):
             progress = next(session.passes)
-            check_pass(problem, progress, session.alpha, session.w, before, session.settings.eviction)
+            check_pass(problem, progress, session.alpha, session.w, before, settings)
             before = progress
         alpha, w = session.alpha.copy(), session.w.copy()
         session.passes.close()
@@ -189,10 +207,10 @@ def check_solver(mode: dict, loss: str, C: float, directory: Path) -> None:
     found = train(
         directory / "to the end",
         dataset,
-        SMALLEST_CACHE,
+        cache_for(mode),
         tolerance=None,
         relative_gap=2e-7 if exactly else 1e-2,
-        max_passes=2000,
+        max_passes=20_000,
         updates_per_row=8,
         **common,
     )

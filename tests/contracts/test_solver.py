@@ -9,6 +9,7 @@ from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import (
     MODES,
     SMALLEST_CACHE,
+    cache_for,
     check_certificate,
     check_run,
     check_solver,
@@ -99,7 +100,7 @@ def test_odd_problems(mode, loss, make, tmp_path):
     check_run(tmp_path / "some passes", dataset, 6, **settings)
     goal = 1e-3 if is_fast(mode) else 3e-2
     found = train(
-        tmp_path / "run", dataset, SMALLEST_CACHE, updates_per_row=4, tolerance=None, relative_gap=goal, **settings
+        tmp_path / "run", dataset, cache_for(mode), updates_per_row=4, tolerance=None, relative_gap=goal, **settings
     )
     problem = exact(dataset, loss=loss)
     check_certificate(found, problem)

@@ -33,3 +33,18 @@ def test_data_that_fit_are_one_block():
 def test_only_steps_are_streamed_without_a_partition():
     assert plan().run_file("d")["reader"]["n_blocks"] is None
     assert plan(solver="bm").run_file("d")["reader"]["screening"] is None
+
+
+def test_what_does_not_fit_into_memory_is_refused_with_the_arithmetic():
+    error = refusal(LABELS, solver="dcd", cache_bytes=CACHE)
+    assert error.code == "data_too_large"
+    assert re.search(rf"dcd .* {SIZE} bytes.* {CACHE} bytes", error.message)
+    assert plan(LABELS, solver="dcd", cache_bytes=3 * SIZE).n_blocks == 1
+
+
+def test_rows_that_stay_take_their_share_of_the_cache():
+    few, many = (plan(LABELS, solver="sbm", cache_bytes=CACHE, cache_share=share) for share in (0.2, 0.7))
+    assert few.n_blocks < many.n_blocks
+    kept = [one.run_file("d")["reader"]["kept_bytes"] for one in (few, many)]
+    assert 0 < kept[0] < 0.2 * few.cache.row_bytes < 0.5 * few.cache.row_bytes < kept[1] < 0.7 * few.cache.row_bytes
+    assert plan(LABELS, solver="bm", cache_bytes=CACHE).run_file("d")["reader"]["kept_bytes"] == 0

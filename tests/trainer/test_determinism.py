@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from tests.contracts.problems import make_dataset, random_problem
-from tests.contracts.solver import MODES, SMALLEST_CACHE, name_of, solving
+from tests.contracts.solver import MODES, name_of, solving
 from trainer.selection import SELECTIONS
 from trainer.steps import Steps
 
@@ -19,7 +19,7 @@ def dataset(tmp_path_factory):
 
 def run(directory, dataset, turns=1, extra=(), **settings):
     """Bytes of all that a run leaves, and what it reported. `extra`: turns the reader gets between passes, in turn."""
-    with solving(directory, dataset, SMALLEST_CACHE, turns=turns, **settings) as session:
+    with solving(directory, dataset, turns=turns, **settings) as session:
         reported = []
         for steps in itertools.islice(itertools.chain(extra, itertools.repeat(0)), PASSES):
             reported.append(next(session.passes))
@@ -50,7 +50,7 @@ def test_reader_that_works_while_the_trainer_visits_changes_nothing(tmp_path, da
         for _ in range(next(turns)):
             readers[-1].step()
 
-    with solving(tmp_path / "b", dataset, SMALLEST_CACHE, **mode) as session:
+    with solving(tmp_path / "b", dataset, **mode) as session:
         readers.append(session.reader)
         monkeypatch.setattr(Steps, "note", note)
         reported = [next(session.passes) for _ in range(PASSES)]

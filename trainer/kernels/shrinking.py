@@ -3,8 +3,18 @@
 from numba import njit
 
 from storage.csr import LARGE_W, Array, dot
-from trainer.kernels.coordinate import ROWS_AHEAD, descend, prefetch_row, prefetch_weights, projected_gradient, rate
+from trainer.kernels.coordinate import (
+    DISTANCE,
+    ROWS_AHEAD,
+    descend,
+    prefetch_row,
+    prefetch_weights,
+    projected_gradient,
+    rate,
+)
 from trainer.kernels.order import shuffle
+
+BEHIND = 1e6
 
 # Problem     as in kernels/dual.py
 # Source      Hsieh et al. (ICML 2008), Algorithm 3, as in LIBLINEAR
@@ -14,7 +24,8 @@ from trainer.kernels.order import shuffle
 #   alpha_i = 0 and G > above, or alpha_i = U_i and G < below
 #
 # where above and below are the largest and smallest PG of the round before (inf and -inf: no row is). It goes behind
-# the active ones in `order`, and its G is not counted. All others get the step of kernels/dual.py.
+# the active ones in `order`, its G is not counted, and a score of its distance is made larger than that of any row
+# that is not shrunk. All others get the step of kernels/dual.py.
 #
 # Inputs      active >= 0; seed > 0; a segment's columns; U and D of both signs; `kind` of score (coordinate.rate)
 # In place    order (n,) int32, a permutation of all positions; alpha (n_rows,) by row_id; w (d,); score (n,) float32
@@ -67,6 +78,8 @@ def visit_active(
         score[position] = rate(kind, a, m, G, PG, U, D)
 
         if (a == 0.0 and above < G) or (a == U and below > G):
+            if kind == DISTANCE:
+                score[position] = BEHIND * (1.0 + abs(m))
             active -= 1
             order[k] = order[active]
             order[active] = position

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from trainer.problem import LOSSES
 from trainer.solvers.bm import bm
 from trainer.solvers.cutting_planes import cpa, cut_bytes, ocas, ocas_bytes
+from trainer.solvers.dcd import dcd
 from trainer.solvers.streamsvm import streamsvm
 
 
@@ -31,11 +32,15 @@ class Solver:
 
 _PRINTED = ("paper_epsilon", "paper_beta", "paper_reset", "paper_gradient")
 _STREAMING = ("eviction", "screening", "selection", "threads", "updates_per_row", *_PRINTED)
+_BLOCKS = ("n_blocks", "permute_blocks", "inner_rounds")
 _CUTTING = ("n_blocks", "threads", "max_cuts")
 
 SOLVERS = {
     "streamsvm": Solver(streamsvm, "steps", LOSSES, _STREAMING),
-    "bm": Solver(bm, "blocks", LOSSES, ("n_blocks", "permute_blocks", "inner_rounds")),
+    "dcd": Solver(dcd, "blocks", LOSSES, ()),
+    "bm": Solver(bm, "blocks", LOSSES, _BLOCKS),
+    # The reader keeps rows; what is done with them is the same.
+    "sbm": Solver(bm, "blocks", LOSSES, (*_BLOCKS, "select", "cache_share")),
     "cpa": Solver(cpa, "blocks", ("hinge",), _CUTTING, is_dual=False, own_bytes=cut_bytes),
     "ocas": Solver(ocas, "blocks", ("hinge",), _CUTTING, is_dual=False, own_bytes=ocas_bytes),
 }

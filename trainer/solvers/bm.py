@@ -1,7 +1,11 @@
-"""Block minimization: the dual problem of one block of rows after another, all others fixed.
+"""Block minimization, plain and selective: the dual problem of some rows after that of others, all the rest fixed.
 
 Yu, Hsieh, Chang, Lin, "Large linear classification when data cannot fit in memory", KDD 2010. `inner_rounds` of
 LIBLINEAR's coordinate descent a block (BLOCK-L-N), or rounds until it is nearly solved (BLOCK-L-D).
+
+Selective: Chang, Roth, "Selective block minimization for faster convergence of limited memory large-scale linear
+models", KDD 2011. Rows of earlier blocks stay in the cache and are solved for together with each block; `select` says
+which: nearest to the separating plane, as the paper has it, largest violation, or largest duality gap.
 """
 
 from collections.abc import Generator
@@ -11,11 +15,13 @@ import numpy as np
 from storage.csr import Array
 from trainer.active import ActiveRows, descend_rounds
 from trainer.blocks import Blocks
+from trainer.kernels.coordinate import DISTANCE, GAP, VIOLATION
 from trainer.problem import Problem
 from trainer.progress import Progress
 from trainer.settings import TrainerSettings
 from trainer.tally import Tally
 
+SELECT = {"distance": DISTANCE, "violation": VIOLATION, "gap": GAP}
 INNER_TOLERANCE = 0.1  # of BLOCK-L-D, as in the authors' program
 MOST_ROUNDS = 200
 _STREAM = 3  # of random numbers, apart from those of others with the same seed
@@ -32,7 +38,7 @@ def bm(
         if block.pass_ != pass_:
             pass_ = block.pass_
             rng = np.random.default_rng((settings.seed, _STREAM, pass_))
-        rows = ActiveRows(block.fresh, problem, alpha, w, tally, blocks.note)
+        rows = ActiveRows([*block.fresh, *block.kept], problem, alpha, w, tally, blocks.note, SELECT[settings.select])
         if settings.inner_rounds is None:
             descend_rounds(rows, MOST_ROUNDS, INNER_TOLERANCE, rng)
         else:

@@ -1,0 +1,39 @@
+"""Dual coordinate descent with shrinking over all rows, held in the cache at once: LIBLINEAR's algorithm.
+
+Hsieh, Chang, Lin, Keerthi, Sundararajan, "A dual coordinate descent method for large-scale linear SVM", ICML 2008,
+Algorithm 3. A pass is a round over the active rows. What is shrunk counts as not visited: a run ends only after a round
+over all rows, the final re-check.
+"""
+
+from collections.abc import Generator
+
+import numpy as np
+
+from storage.csr import Array
+from trainer.active import ActiveRows
+from trainer.blocks import Blocks
+from trainer.problem import Problem
+from trainer.progress import Progress
+from trainer.settings import TrainerSettings
+from trainer.tally import Tally
+
+_FIRST_TOLERANCE = 0.1  # LIBLINEAR's, where a job has none: then rows are shrunk to ever smaller ones
+_STREAM = 4  # of random numbers, apart from those of others with the same seed
+
+
+def dcd(
+    problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array
+) -> Generator[Progress, None, None]:
+    """Train alpha (n_rows,) and w (width,) in place; yields after every pass, for ever."""
+    tally = Tally(alpha, w)
+    block = blocks.next(w)
+    rows = ActiveRows(block.fresh, problem, alpha, w, tally, blocks.note)
+    tolerance = settings.tolerance or _FIRST_TOLERANCE
+    while True:
+        shrunk = rows.shrunk
+        if rows.round(np.random.default_rng((settings.seed, _STREAM, block.pass_))) <= tolerance:
+            rows.reactivate()
+            if settings.tolerance is None and not shrunk:
+                tolerance /= 10.0
+        yield tally.finish_pass(block.step, shrunk, blocks.primal(block, w))
+        block = blocks.next(w)
