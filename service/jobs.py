@@ -52,6 +52,7 @@ class JobSpec(BaseModel):
     max_cuts          cpa and ocas: most cutting planes held at a time
     select            which rows selective block minimization keeps: by distance, violation or duality gap
     cache_share       share of the cache for them
+    update            pegasos: a step for each row, or for each block
     inner_rounds      rounds over a block (BLOCK-L-N); null: until it is nearly solved (BLOCK-L-D)
     """
 
@@ -85,6 +86,7 @@ class JobSpec(BaseModel):
     permute_blocks: bool = True
     max_cuts: Annotated[int, Field(ge=3, le=10_000)] = 200
     inner_rounds: Annotated[int, Field(ge=1, le=1_000_000)] | None = 10
+    update: Literal["row", "block"] = "row"
     select: Literal["distance", "violation", "gap"] = "gap"
     cache_share: Annotated[Finite, Field(gt=0, lt=1)] = 0.5
     labels: Annotated[dict[str, str], Field(max_length=64)] = {}

@@ -26,6 +26,7 @@ class TrainerSettings:
     selection         a key of `trainer.selection.SELECTIONS`
     inner_rounds      rounds over a block, or None: until it is nearly solved
     select            which rows stay when the next block comes: a key of `trainer.solvers.bm.SELECT`
+    update            a key of `trainer.solvers.pegasos.UPDATES`
     threads           for the gradients of arriving rows; 1: they are taken when the rows are visited; for all of CPA
     max_cuts          most cutting planes held at a time
     """
@@ -54,6 +55,7 @@ class TrainerSettings:
     selection: str
     inner_rounds: int | None
     select: str
+    update: str
     threads: int
     max_cuts: int
     seed: int

@@ -56,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--n-blocks", type=int, help="of block minimization (default: as few as the cache can take)")
     parser.add_argument("--permute-blocks", action=argparse.BooleanOptionalAction, help="(default: yes)")
     parser.add_argument("--select", choices=("distance", "violation", "gap"), help="rows that stay (default: gap)")
+    parser.add_argument("--update", choices=("row", "block"), help="of pegasos, a step for each (default: row)")
     parser.add_argument("--cache-share", type=float, help="share of the cache for them (default: 0.5)")
     parser.add_argument("--inner-rounds", type=_count_or_none, help="rounds over a block, or none (default: 10)")
     parser.add_argument("--max-cuts", type=int, help=f"of cpa and ocas (default: {defaults['max_cuts']})")

@@ -14,6 +14,7 @@ from trainer.kernels.dual import visit_rows
 from trainer.kernels.line_search import breakpoints, move_along, slope_after
 from trainer.kernels.order import next_random, permutation, shuffle
 from trainer.kernels.paper import paper_visits
+from trainer.kernels.pegasos import pegasos_visits
 from trainer.kernels.resting import mark_resting
 from trainer.kernels.shrinking import visit_active
 from trainer.kernels.simplex import minimise_on_simplex
@@ -116,6 +117,12 @@ def compute() -> dict[str, bytes]:
 
         for kind in (GAP, VIOLATION, DISTANCE):
             found[f"visit_active {loss} {kind}"] = _shrunk(rows, bounds, kind)
+
+        v, state = np.zeros(60), np.array([1.0, 0.0])
+        for sweep in range(3):
+            order = np.random.default_rng(sweep).permutation(n_rows).astype(np.int32)
+            pegasos_visits(order, *rows[1:], 1.0, 0.5, 0.01, sweep * n_rows, v, state)
+        found["pegasos_visits"] = v.tobytes() + state.tobytes()
 
         alpha, weights = np.zeros(2 * n_rows), np.zeros(60)
         gone, rule = np.zeros(2 * n_rows, bool), np.array([np.inf, 0.0, 0.0, float(n_rows), 0.0])

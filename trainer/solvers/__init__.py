@@ -7,6 +7,7 @@ from trainer.problem import LOSSES
 from trainer.solvers.bm import bm
 from trainer.solvers.cutting_planes import cpa, cut_bytes, ocas, ocas_bytes
 from trainer.solvers.dcd import dcd
+from trainer.solvers.pegasos import pegasos
 from trainer.solvers.streamsvm import streamsvm
 
 
@@ -41,6 +42,7 @@ SOLVERS = {
     "bm": Solver(bm, "blocks", LOSSES, _BLOCKS),
     # The reader keeps rows; what is done with them is the same.
     "sbm": Solver(bm, "blocks", LOSSES, (*_BLOCKS, "select", "cache_share")),
+    "pegasos": Solver(pegasos, "blocks", ("hinge",), ("n_blocks", "permute_blocks", "update"), is_dual=False),
     "cpa": Solver(cpa, "blocks", ("hinge",), _CUTTING, is_dual=False, own_bytes=cut_bytes),
     "ocas": Solver(ocas, "blocks", ("hinge",), _CUTTING, is_dual=False, own_bytes=ocas_bytes),
 }

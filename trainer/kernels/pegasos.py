@@ -1,0 +1,60 @@
+"""Pegasos: stochastic subgradient steps on the primal, row by row."""
+
+import math
+
+from numba import njit
+
+from storage.csr import Array, dot
+
+# Problem     min over w of  lambda / 2 |w|^2 + 1/n sum_i c_i max(0, 1 - y_i <w, x_i>),  0 < c_i <= 1
+# Source      Shalev-Shwartz, Singer, Srebro (ICML 2007), with its projection; BLOCK-P-I of Yu et al. (KDD 2010)
+#
+# Visits the rows `order` (k,) of a segment, the first as the t-th of all (from 0); w = scale v:
+#
+#   eta = 1 / (lambda (t + 2)),  w <- (1 - eta lambda) w + [m_i < 1] eta c_i y_i x_i
+#   w <- w / max(1, sqrt(lambda) |w|)
+#
+# Inputs      order (k,) int32; a segment's columns; c of the rows with y = +1 and y = -1; lambda; t
+# In place    v (d,); state (2,) = scale, |w|^2
+
+_SMALLEST_SCALE = 1e-200
+
+
+@njit(cache=True)
+def pegasos_visits(
+    order: Array,
+    y: Array,
+    Qii: Array,
+    indptr: Array,
+    indices: Array,
+    values: Array,
+    c_positive: float,
+    c_negative: float,
+    lambda_: float,
+    t: int,
+    v: Array,
+    state: Array,
+) -> None:
+    scale, square = state[0], state[1]
+    for k in range(order.shape[0]):
+        position = order[k]
+        start, end = indptr[position], indptr[position + 1]
+        sign = float(y[position])
+        m = sign * scale * dot(indices, values, start, end, v)
+        eta = 1.0 / (lambda_ * (t + k + 2))
+        shrink = (t + k + 1.0) / (t + k + 2.0)
+        scale *= shrink
+        square *= shrink * shrink
+        if m < 1.0:
+            step = eta * (c_positive if sign > 0.0 else c_negative)
+            square += 2.0 * step * shrink * m + step * step * Qii[position]
+            for j in range(start, end):
+                v[indices[j]] += step * sign / scale * float(values[j])
+        if square * lambda_ > 1.0:
+            scale /= math.sqrt(square * lambda_)
+            square = 1.0 / lambda_
+        if scale < _SMALLEST_SCALE:
+            for j in range(v.shape[0]):
+                v[j] *= scale
+            scale = 1.0
+    state[0], state[1] = scale, square

@@ -1,0 +1,86 @@
+"""Pegasos on blocks: subgradient steps on the primal, one for each block (BLOCK-P-B) or each row of it (BLOCK-P-I).
+
+Yu, Hsieh, Chang, Lin, "Large linear classification when data cannot fit in memory", KDD 2010, section 3.2, after
+Shalev-Shwartz, Singer, Srebro, "Pegasos: primal estimated sub-gradient solver for SVM", ICML 2007. There are no dual
+variables: alpha stays as it is, and nothing bounds the objective from below.
+"""
+
+import math
+from collections.abc import Callable, Generator
+
+import numpy as np
+
+from storage.csr import Array, add_rows, row_dots
+from storage.segment import Segment
+from trainer.blocks import Blocks
+from trainer.kernels.pegasos import pegasos_visits
+from trainer.problem import Problem
+from trainer.progress import Progress
+from trainer.selection import random_order
+from trainer.settings import TrainerSettings
+
+_STREAM = 5  # of random numbers, apart from those of others with the same seed
+
+
+class _Updates:
+    """Steps on w (width,), in place, of the problem divided by n times the larger C."""
+
+    def __init__(self, problem: Problem, w: Array) -> None:
+        self._C = max(problem.C_positive, problem.C_negative)
+        self._weights = problem.C_positive / self._C, problem.C_negative / self._C
+        self._w = w
+        self._t = 0
+
+    def by_block(self, segments: list[Segment], n_rows: int, _rng: np.random.Generator) -> None:
+        """One step for all rows together."""
+        count, lambda_ = max(1, sum(map(len, segments))), 1.0 / (self._C * n_rows)
+        eta = 1.0 / (lambda_ * (self._t + 2))
+        # All margins first: they are those at the w before the step.
+        steps = [self._subgradient(rows) * (eta / count) for rows in segments]
+        self._w *= (self._t + 1.0) / (self._t + 2.0)
+        for rows, step in zip(segments, steps, strict=True):
+            add_rows(step, rows.indptr, rows.indices, rows.values, self._w)
+        self._w /= max(1.0, math.sqrt(lambda_) * float(np.linalg.norm(self._w)))
+        self._t += 1
+
+    def by_row(self, segments: list[Segment], n_rows: int, rng: np.random.Generator) -> None:
+        """One step for every row, in random order."""
+        state, lambda_ = np.array([1.0, self._w @ self._w]), 1.0 / (self._C * n_rows)
+        for number in rng.permutation(len(segments)).tolist():
+            rows = segments[number]
+            pegasos_visits(
+                random_order(len(rows), rng), rows.y, rows.Qii, rows.indptr, rows.indices, rows.values,
+                *self._weights, lambda_, self._t, self._w, state,
+            )  # fmt: skip
+            self._t += len(rows)
+        self._w *= state[0]
+
+    def _subgradient(self, rows: Segment) -> Array:
+        """What each row's x is to be added with, (n,)."""
+        dots = np.empty(len(rows))
+        row_dots(rows.indptr, rows.indices, rows.values, self._w, dots)
+        return np.where(rows.y * dots < 1.0, rows.y * np.where(rows.y > 0, *self._weights), 0.0).astype(np.float64)
+
+
+UPDATES: dict[str, Callable] = {"block": _Updates.by_block, "row": _Updates.by_row}
+
+
+def pegasos(
+    problem: Problem, settings: TrainerSettings, blocks: Blocks, _alpha: Array, w: Array
+) -> Generator[Progress, None, None]:
+    """Train w (width,) in place; yields after every pass, for ever."""
+    updates, update = _Updates(problem, w), UPDATES[settings.update]
+    pass_, rows, bound, rng = 0, 0, math.inf, np.random.default_rng()
+    while True:
+        block = blocks.next(w)
+        if block.pass_ != pass_:
+            pass_ = block.pass_
+            rng = np.random.default_rng((settings.seed, _STREAM, pass_))
+        update(updates, block.fresh, block.step.n_rows, rng)
+        for segment in block.fresh:
+            rows += len(segment)
+            blocks.note(segment.row_id, np.zeros(len(segment), np.float32))
+        if block.ends_pass:
+            bound = min(bound, blocks.primal(block, w))
+            unvisited = blocks.count_unvisited(block)
+            yield Progress(pass_, rows, math.nan, math.nan, unvisited, math.nan, bound, free_rows=0)
