@@ -8,8 +8,10 @@ import numpy as np
 from reader.arrivals_kernel import account, classify
 from reader.passes import Passes
 from reader.residents import Residents
+from reader.resume import WeightCheck
 from reader.screening import Margins, Screening
 from reader.stream import Streamed
+from storage.checkpoint import Checkpoint
 from storage.csr import Array
 from storage.errors import RowTooLong
 from storage.plan import CachePlan
@@ -24,12 +26,13 @@ class Arrivals:
     fresh      packed segments of the rows that were neither resident nor screened
     rows       number of rows streamed; `screened` of them rest at their bound and go nowhere
     screened_unvisited  rows screened in the pass so far that had not been visited in it either
-    pass_losses  if the step ends the pass: losses of all its rows at the w published before it
-    ends_block   block minimization: it is the last of a block
+    pass_losses  of the pass's rows so far, at the w published before it
     blocks_begun  in this pass; read_bytes: over all passes
     """
 
     pass_: int
+    section: int
+    pieces: int = 0
     fresh: list[bytes] = field(default_factory=list)
     rows: int = 0
     screened: int = 0
@@ -38,12 +41,20 @@ class Arrivals:
     blocks_begun: int = 0
     read_bytes: int = 0
     pass_losses: float = 0.0
+    ends_section: bool = False
     ends_pass: bool = False
-    ends_block: bool = False
+
+
+# Pieces in a section, unless it is a block of block minimization: half a gigabyte decoded, two or three seconds. It
+# bounds what a crash can cost; the wait at its end costs a step.
+SECTION_PIECES = 1024
 
 
 class ArrivalSource:
-    """Cuts an endless run of passes into steps. Rows that go into a fresh segment are marked resident at once."""
+    """Cuts an endless run of passes into steps. Rows that go into a fresh segment are marked resident at once.
+
+    is_between_sections  the next step begins a section: what it brings depends on all that was done before
+    """
 
     def __init__(
         self,
@@ -62,73 +73,93 @@ class ArrivalSource:
         self._by_block = by_block
         self._builder = SegmentBuilder(plan.segment_bytes)
         self._pass = 0
+        self._taken = 0  # pieces of the pass
+        self._section = 0  # of these, when the section began
+        self.is_between_sections = True
         self._pieces: Iterator[Streamed[Margins]] = iter(())
-        self._piece: Segment | None = None
-        self._margins: Array = np.empty(0)
+        self._piece: Streamed[Margins] | None = None
         self._position = 0
         self._blocks_begun = 0
         self._read_bytes = 0
         self._screened_unvisited = 0
+        self._check: WeightCheck | None = None
+
+    def resume(self, checkpoint: Checkpoint, check: WeightCheck | None) -> None:
+        """Go on from where the checkpoint was made; the rows of the first pass are given to `check`."""
+        about = checkpoint.about
+        self._pass, self._taken = about["pass"] - 1, 0
+        self._read_bytes = int(self._state.control["read_bytes"])
+        self._check = check
+        self._state.control["unsure"] = check is not None
+        if about["pieces"]:
+            self._begin_pass(about["pieces"])
+            self._screening.losses, self._screened_unvisited = about["pass_losses"], about["screened_unvisited"]
 
     @property
-    def is_between_passes(self) -> bool:
-        """The next step begins a pass, for which w has to be published."""
-        return self._piece is None
+    def place(self) -> tuple[int, int]:
+        """Pass, and pieces of it that have streamed by: where the next step begins."""
+        return (self._pass + 1, 0) if self._piece is None else (self._pass, self._taken)
 
     def next_step(self) -> Arrivals:
         """The next step; the first of a pass begins its stream."""
         if self._piece is None:
             self._begin_pass()
-        arrivals = Arrivals(self._pass)
-        block = self._blocks_begun
+        if self.is_between_sections:
+            self._section = self._taken
+            self.is_between_sections = False
+        arrivals = Arrivals(self._pass, self._section)
         # Rows that stream by as resident wait for a visit: no more of them than a step of new rows would have.
         most_skipped = self._plan.fresh_per_step * room(self._plan.segment_bytes)
-        while self._piece is not None and arrivals.skipped_bytes < most_skipped and not self._is_full(arrivals):
-            self._take_rows(arrivals, self._piece)
-            if self._position == len(self._piece):
-                self._next_piece()
-                if self._is_beyond(block):
-                    break
+        while (
+            self._piece is not None
+            and not self.is_between_sections
+            and arrivals.skipped_bytes < most_skipped
+            and len(arrivals.fresh) < self._plan.fresh_per_step
+        ):
+            self._take_rows(arrivals, self._piece.rows, self._piece.found.m)
+            if self._position == len(self._piece.rows):
+                self._finish_piece(self._piece)
         if not self._builder.is_empty:
             arrivals.fresh.append(self._builder.take())
-        arrivals.blocks_begun, arrivals.read_bytes = self._blocks_begun, self._read_bytes
+        arrivals.pieces, arrivals.blocks_begun, arrivals.read_bytes = self._taken, self._blocks_begun, self._read_bytes
         arrivals.screened_unvisited = self._screened_unvisited
-        arrivals.ends_pass = self._piece is None
-        arrivals.ends_block = self._is_beyond(block)
-        if arrivals.ends_pass:
-            arrivals.pass_losses = self._screening.losses
+        arrivals.ends_pass, arrivals.ends_section = self._piece is None, self.is_between_sections
+        arrivals.pass_losses = self._screening.losses
         return arrivals
 
-    def _begin_pass(self) -> None:
+    def _begin_pass(self, skipped: int = 0) -> None:
         self._pass += 1
         self._screening.begin_pass(self._passes.width)
-        self._pieces = self._passes.stream(self._pass, self._screening.look)
-        self._screened_unvisited = 0
-        self._next_piece()
+        self._pieces = self._passes.stream(self._pass, self._screening.look, skipped=skipped)
+        self._screened_unvisited, self._taken = 0, skipped
+        self._piece, self._position = next(self._pieces, None), 0
 
-    def _next_piece(self) -> None:
-        streamed = next(self._pieces, None)
-        self._piece = streamed.rows if streamed else None
-        self._position = 0
-        if streamed:
-            self._margins = self._screening.take(streamed.found)
-            self._blocks_begun = streamed.blocks_begun
-            self._read_bytes += streamed.read_bytes
+    def _finish_piece(self, piece: Streamed[Margins]) -> None:
+        self._taken += 1
+        self._screening.take(piece.found)
+        if self._check:
+            self._check.add(piece.rows)
+        self._blocks_begun = piece.blocks_begun
+        self._read_bytes += piece.read_bytes
+        self._piece, self._position = next(self._pieces, None), 0
+        if self._check and self._piece is None:
+            self._check.finish()
+            self._check = None
+            self._state.control["unsure"] = 0
+        self.is_between_sections = self._piece is None or self._ends_section(self._piece)
 
-    def _is_beyond(self, block: int) -> bool:
-        """By block: all of this one has been streamed."""
-        return self._by_block and (self._piece is None or self._blocks_begun > block)
+    def _ends_section(self, coming: Streamed[Margins]) -> bool:
+        if self._by_block:
+            return coming.blocks_begun > self._blocks_begun
+        return self._taken % SECTION_PIECES == 0
 
-    def _is_full(self, arrivals: Arrivals) -> bool:
-        return len(arrivals.fresh) >= self._plan.fresh_per_step
-
-    def _take_rows(self, arrivals: Arrivals, piece: Segment) -> None:
+    def _take_rows(self, arrivals: Arrivals, piece: Segment, m: Array) -> None:
         """Stream on through the piece until its end or until the segment being built is full."""
         start, books = self._position, self._residents
         row_id = piece.row_id[start:]
         kind, new = np.empty(len(row_id), np.uint8), np.empty(len(row_id), np.int64)
         count = classify(
-            row_id, piece.y[start:], self._margins[start:], *self._screening.limits,
+            row_id, piece.y[start:], m[start:], *self._screening.limits,
             books.is_resident, books.leaving, self._state.alpha, kind, new,
         )  # fmt: skip
         new = new[:count] + start
@@ -144,7 +175,7 @@ class ArrivalSource:
     def _account(self, arrivals: Arrivals, row_id: Array, kind: Array, indptr: Array) -> None:
         books = self._residents
         screened, unvisited, nnz, resident = account(
-            row_id, kind, indptr, pass_stamp(self._pass), books.is_resident, books.skipped, self._state.visited
+            row_id, kind, indptr, pass_stamp(self._pass), books.is_resident, self._state.skipped, self._state.visited
         )
         arrivals.rows += len(row_id)
         arrivals.screened += screened

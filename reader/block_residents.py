@@ -12,7 +12,7 @@ from storage.state import State
 
 
 class BlockResidents(Residents):
-    """`end_block` chooses what stays when the trainer is done with a block; `make_room` does it before the next comes.
+    """`begin_section` chooses what stays when the trainer is done with a block; `make_room` goes on to drop the rest.
 
     kept_bytes   room for the rows that stay, those of the lowest score; 0: none do (plain block minimization)
     """
@@ -24,7 +24,7 @@ class BlockResidents(Residents):
         # Segments whose rows have still to be packed anew or dropped, with the positions (k,) of those that stay.
         self._old: list[tuple[int, Array]] = []
 
-    def end_block(self) -> None:
+    def begin_section(self, _place: tuple[int, int]) -> None:
         """All that is live belongs to blocks that are done with; what does not stay can be read in anew at once."""
         slots = np.flatnonzero(self._slots.live)
         if not len(slots):
@@ -37,7 +37,7 @@ class BlockResidents(Residents):
             self._old.append((int(self._slots.ids[slot]), np.flatnonzero(mask)))
 
     def make_room(self, _arriving: int, _pass: int) -> Eviction:
-        """Go on with what `end_block` began: a step writes no more segments than the cache's plan allows."""
+        """Go on with what `begin_section` began: a step writes no more segments than the cache's plan allows."""
         most = self._plan.most_retired - 1 if self._kept_bytes else len(self._old)
         now, self._old = self._old[:most], self._old[most:]
         retired = [segment_id for segment_id, _ in now]

@@ -17,7 +17,7 @@ class Following:
         self._labels: set[float] = set()
         self.piece = arriving.piece
 
-    def order(self, _seed: int, _pass: int) -> Iterator[tuple[int, Array] | None]:
+    def order(self, _seed: int, _pass: int, _skipped: int = 0) -> Iterator[tuple[int, Array] | None]:
         blocks: set[int] = set()
         held: list[Array] = []
         while not self._arriving.is_complete:

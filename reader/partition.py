@@ -4,7 +4,7 @@ The partition is a pure function of the dataset, the number of blocks and the se
 """
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 
@@ -61,9 +61,9 @@ class Partitioned:
         sizes: Array = packed_bytes(rows, pieces["nnz"] + extra * rows)
         self._blocks = partition(pieces, sizes, n_blocks)
 
-    def order(self, seed: int, pass_: int) -> Iterator[tuple[int, Array]]:
-        """(Blocks begun, PART) of each part of a pass."""
-        return fetched_ahead(self._dataset, self._in_order(seed, pass_))
+    def order(self, seed: int, pass_: int, skipped: int = 0) -> Iterator[tuple[int, Array]]:
+        """(Blocks begun, PART) of each part of a pass but the first."""
+        return fetched_ahead(self._dataset, islice(self._in_order(seed, pass_), skipped, None))
 
     def piece(self, location: Array) -> Piece:
         """Read, check and decode a PART."""

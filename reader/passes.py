@@ -39,8 +39,10 @@ class Passes:
         """Length of w so far."""
         return self._examples.width
 
-    def stream(self, pass_: int, look: Callable[[Segment], T], busy: int = 2) -> Iterator[Streamed[T]]:
-        """The pieces of a pass, see `Streamer.stream`. Pass 0 is the certificate's.
+    def stream(
+        self, pass_: int, look: Callable[[Segment], T], busy: int = 2, skipped: int = 0
+    ) -> Iterator[Streamed[T]]:
+        """The pieces of a pass but the first `skipped`, see `Streamer.stream`. Pass 0 is the certificate's.
 
         `busy` processes have work to do, each on a core: threads are for the other cores. Without any, a thread would
         take from one of the processes what it gives (measured: 1.3 times slower).
@@ -52,7 +54,7 @@ class Passes:
             self._open()
         else:
             assert self._source is not None
-            yield from self._streamer.stream(self._source, self._settings.seed, pass_, look, threads)
+            yield from self._streamer.stream(self._source, self._settings.seed, pass_, look, threads, skipped)
 
     def close(self) -> None:
         """Let go of the dataset."""

@@ -7,18 +7,23 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
+
 from reader.arrivals import Arrivals, ArrivalSource
 from reader.block_residents import BlockResidents
 from reader.certificate import CertificatePass
 from reader.objective import make_objective
 from reader.passes import Passes
 from reader.residents import Eviction, Residents
+from reader.resume import ResidentRows, WeightCheck
 from reader.screening import Screening
 from reader.settings import ReaderSettings
 from storage.cache import CacheReader, CacheWriter, Step
+from storage.checkpoint import Checkpoint, read_checkpoint
 from storage.child import die_with_parent
-from storage.errors import DatasetLost, RowTooLong
+from storage.errors import CheckpointUnsound, DatasetLost, RowTooLong
 from storage.plan import plan_cache
+from storage.segment import SegmentBuilder
 from storage.state import CACHE_FILE, open_state
 
 _NAP_SECONDS = 50e-6
@@ -35,15 +40,35 @@ class Reader:
         self._state = open_state(run, settings.n_rows, settings.width)
         self._plan = plan_cache(settings.cache_bytes, settings.longest_row)
         self._cache = CacheWriter(run / CACHE_FILE, self._plan)
-        self._by_block = settings.n_blocks is not None
-        self._residents = self._make_residents(settings)
+        by_block = settings.n_blocks is not None
+        self._residents = self._make_residents(settings, by_block)
         screening = Screening(self._objective, self._state, settings.screening)
-        self._source = ArrivalSource(self._passes, self._plan, screening, self._residents, self._state, self._by_block)
+        self._source = ArrivalSource(self._passes, self._plan, screening, self._residents, self._state, by_block)
         self._next_id = 1
         self._number = 0
-        self._blocks = 0  # given to the trainer, over all passes
-        self._holds_block = False
         self._arrivals: Arrivals | None = None
+        if settings.resume is not None:
+            self._resume(read_checkpoint(settings.resume), settings.exact)
+
+    def _resume(self, checkpoint: Checkpoint, is_exact: bool) -> None:
+        check = WeightCheck(self._objective, self._state.alpha[: self._passes.n_rows], checkpoint["w"])
+        if is_exact:
+            self._fill_cache(ResidentRows(checkpoint, self._passes.n_rows), check)
+        self._source.resume(checkpoint, None if is_exact else check)
+
+    def _fill_cache(self, resident: ResidentRows, check: WeightCheck) -> None:
+        """Read all data once: for what was in the cache, and to make sure of w before it is trained on."""
+        for streamed in self._passes.stream(0, lambda rows: None, busy=1):
+            resident.add(streamed.rows)
+            check.add(streamed.rows)
+            self._state.control["reader_heartbeat"] = time.monotonic()
+        check.finish()
+        builder = SegmentBuilder(self._plan.segment_bytes)
+        for rows in resident.segments():
+            builder.add(rows, np.arange(len(rows)))
+            added = self._with_ids([builder.take()])
+            self._residents.admit(rows.row_id, added)
+            self._cache.commit(self._step(Arrivals(1, 0)), added, [])
 
     def cache_reader(self) -> CacheReader:
         """For a trainer in this very process, as tests have it."""
@@ -61,12 +86,8 @@ class Reader:
             return True
         is_behind = control["started_step"] < self._number
         if self._arrivals is None:
-            # The w of a pass is published when the trainer begins the last step of the pass before.
-            if (is_behind and self._source.is_between_passes) or control["finished_block"] < self._blocks:
+            if not self._begins_section():
                 return False
-            if self._holds_block and isinstance(self._residents, BlockResidents):
-                self._residents.end_block()
-                self._holds_block = False
             self._arrivals = self._source.next_step()
             return True
         # One step ahead and no more: the scores that decide what leaves are those of the step before the
@@ -81,10 +102,22 @@ class Reader:
         self._passes.close()
         self._cache.close()
 
-    def _make_residents(self, settings: ReaderSettings) -> Residents:
-        if self._by_block:
+    def _make_residents(self, settings: ReaderSettings, by_block: bool) -> Residents:
+        if by_block:
             return BlockResidents(self._cache, self._plan, self._state, settings.kept_bytes, settings.seed)
         return Residents(self._cache, self._plan, self._state, settings.eviction, settings.seed)
+
+    def _begins_section(self) -> bool:
+        """Whether the next step may be put together: at the start of a section, when the trainer is done with the last.
+
+        Everything then follows from what there is at this point, so a checkpoint taken here tells it all.
+        """
+        if not self._source.is_between_sections:
+            return True
+        if self._state.control["finished_section"] < self._number:
+            return False
+        self._residents.begin_section(self._source.place)
+        return True
 
     def _commit(self, arrivals: Arrivals) -> bool:
         """Make room for the arrivals and commit them.
@@ -96,7 +129,7 @@ class Reader:
             self._commit_step(arrivals, eviction)
             self._report(arrivals, len(eviction.evicted))
         else:
-            self._commit_step(Arrivals(arrivals.pass_, rows=self._residents.rows), eviction)
+            self._commit_step(Arrivals(arrivals.pass_, arrivals.section, rows=self._residents.rows), eviction)
         self._state.control["committed_step"] = self._number
         return eviction.makes_room
 
@@ -104,24 +137,26 @@ class Reader:
         repacked, fresh = self._with_ids(eviction.repacked), self._with_ids(arrivals.fresh)
         self._residents.advance(eviction.retired, repacked, fresh)
         self._number += 1
+        self._cache.commit(self._step(arrivals), {**repacked, **fresh}, eviction.retired)
+
+    def _step(self, arrivals: Arrivals) -> Step:
         came = self._residents.fresh
-        step = Step(
+        return Step(
             number=self._number,
             n_rows=self._passes.n_rows,
             width=self._passes.width,
             pass_=arrivals.pass_,
+            section=arrivals.section,
+            pieces=arrivals.pieces,
             rows=arrivals.rows,
             screened=arrivals.screened,
             screened_unvisited=arrivals.screened_unvisited,
+            ends_section=arrivals.ends_section,
             ends_pass=arrivals.ends_pass,
-            ends_block=arrivals.ends_block,
             pass_losses=arrivals.pass_losses,
             fresh=tuple(sorted(came)),
             resident=tuple(segment_id for segment_id in self._residents.segments if segment_id not in came),
         )
-        self._blocks += arrivals.ends_block
-        self._holds_block |= arrivals.ends_block
-        self._cache.commit(step, {**repacked, **fresh}, eviction.retired)
 
     def _with_ids(self, segments: list[bytes]) -> dict[int, bytes]:
         first = self._next_id
@@ -174,7 +209,7 @@ def main(run: Path) -> None:
                 began = time.perf_counter()
                 time.sleep(_NAP_SECONDS)
                 reader.note_wait(time.perf_counter() - began)
-    except (DatasetLost, RowTooLong) as error:
+    except (CheckpointUnsound, DatasetLost, RowTooLong) as error:
         print(error.message, file=sys.stderr)
         sys.exit(error.exit_code)
     finally:

@@ -41,7 +41,6 @@ class Residents:
 
     is_resident (n_rows,) bool
     leaving     (n_rows,) bool   evicted by the last commit: the trainer may be visiting them still
-    skipped     (n_rows,) uint8  stamp of the last pass in which the row streamed by while resident
     """
 
     def __init__(self, cache: CacheWriter, plan: CachePlan, state: State, eviction: str, seed: int) -> None:
@@ -50,19 +49,19 @@ class Residents:
         self._state = state
         self._rule = _RULES[eviction]
         self._protects = eviction == "score"
-        self._rng = np.random.default_rng((seed, RESIDENTS))
+        self._seed = seed
+        self._rng = np.random.default_rng()
         self._builder = SegmentBuilder(plan.segment_bytes)
         self._slots = _Slots(plan)
         self._left = np.empty(0, ROW_ID)
         self.rows = 0
         self.is_resident = np.zeros(len(state.alpha), bool)
         self.leaving = np.zeros(len(state.alpha), bool)
-        self.skipped = np.zeros(len(state.alpha), np.uint8)
 
     @property
     def segments(self) -> list[int]:
         """Ids of the live segments."""
-        return self._slots.ids[self._slots.live].tolist()
+        return self._slots.ids[self._slots.in_order(self._slots.live)].tolist()
 
     @property
     def fresh(self) -> set[int]:
@@ -73,6 +72,12 @@ class Residents:
     def n_segments(self) -> int:
         """Number of live segments."""
         return int(np.count_nonzero(self._slots.live))
+
+    def begin_section(self, place: tuple[int, int]) -> None:
+        """(Pass, pieces of it so far): from here on all follows from which rows are resident, and the scores."""
+        self._rng = np.random.default_rng((self._seed, RESIDENTS, *place))
+        self._note_left(np.empty(0, ROW_ID))
+        self._slots.begin_section()
 
     def make_room(self, arriving: int, pass_: int) -> Eviction:
         """Choose what leaves so that `arriving` more segments find room. Its rows are no longer resident.
@@ -102,6 +107,11 @@ class Residents:
         self._slots.advance(retired, repacked, fresh)
         self.rows = int(self._slots.rows[self._slots.live].sum())
 
+    def admit(self, row_id: Array, segment: dict[int, bytes]) -> None:
+        """A segment of these rows that was in the cache before a crash."""
+        self.is_resident[row_id] = True
+        self.advance([], {}, segment)
+
     def _note_left(self, evicted: Array) -> None:
         self.leaving[self._left] = False
         self.leaving[evicted] = True
@@ -129,7 +139,7 @@ class Residents:
         found = Candidates(np.empty(n_rows, np.int32), np.empty(n_rows, np.float32), np.empty(n_rows, np.int32))
         gather(
             slots, table.rows, table.row_id, table.bytes,
-            state.score, self.skipped, state.visited, pass_stamp(pass_) if self._protects else _NO_STAMP,
+            state.score, state.skipped, state.visited, pass_stamp(pass_) if self._protects else _NO_STAMP,
             found.segment, found.score, found.bytes,
         )  # fmt: skip
         return self._rule(found, self._rng)
@@ -137,7 +147,7 @@ class Residents:
     def _must_wait(self, row_id: Array, pass_: int) -> Array:
         """Rows that streamed by in this pass as resident and have not been visited in it yet."""
         stamp = pass_stamp(pass_)
-        return (self.skipped[row_id] == stamp) & (self._state.visited[row_id] != stamp)
+        return (self._state.skipped[row_id] == stamp) & (self._state.visited[row_id] != stamp)
 
     def _pack(self, retired: list[int], picked: list[Array], most: int) -> tuple[list[bytes], Array]:
         """At most `most` new segments of the picked rows; what found no room counts as evicted."""
@@ -180,7 +190,16 @@ class _Slots:
     @property
     def scored(self) -> Array:
         """Lines of the segments that may be retired: those of the last step have no scores yet."""
-        return np.flatnonzero(self.live & ~self.fresh)
+        return self.in_order(self.live & ~self.fresh)
+
+    def in_order(self, chosen: Array) -> Array:
+        """The chosen (n_slots,) lines in the order of their segments' ids: which they are makes no difference."""
+        lines = np.flatnonzero(chosen)
+        return lines[np.argsort(self.ids[lines])]
+
+    def begin_section(self) -> None:
+        """All segments have scores, and none has been looked at."""
+        self.fresh[:], self.is_new[:], self.worth[:] = False, self.live, 0.0
 
     def advance(self, retired: list[int], repacked: dict[int, bytes], fresh: dict[int, bytes]) -> None:
         """Note what a commit changed."""

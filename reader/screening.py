@@ -49,10 +49,9 @@ class Screening:
         m = objective.m(rows.y, np.zeros(len(rows))) if self._w is None else margins(objective, rows, self._w)
         return Margins(m, self._objective.losses(rows.y, m))
 
-    def take(self, found: Margins) -> Array:
-        """m_i (n,) of rows that stream by now: they are added to the losses of the pass."""
+    def take(self, found: Margins) -> None:
+        """These rows have streamed by: their losses are added to those of the pass."""
         self.losses += found.losses
-        return found.m
 
     @property
     def limits(self) -> tuple[float, float, float]:

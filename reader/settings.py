@@ -21,6 +21,8 @@ class ReaderSettings:
     epsilon               half the width of the tube in which a residual costs nothing, in regression
     bias                  value of a constant feature added to every row, or None
     eviction              "score" or "paper"
+    exact                 after a crash, go on from the very place of the checkpoint, with the cache as it was
+    resume                the checkpoint to go on from, or None
     screening             slack beyond which a row that rests at its bound is left out of a pass, or None
     n_blocks              block minimization: in how many blocks the rows come, one at a time; else None
     permute_blocks        in another order in every pass
@@ -45,10 +47,12 @@ class ReaderSettings:
     permute_blocks: bool
     kept_bytes: int
     seed: int
+    exact: bool
+    resume: Path | None
 
     @classmethod
     def read(cls, run: Path) -> "ReaderSettings":
         """The settings in a run directory."""
         settings = json.loads((run / RUN_FILE).read_bytes())["reader"]
-        paths = {name: settings[name] and Path(settings[name]) for name in ("dataset", "staged")}
+        paths = {name: settings[name] and Path(settings[name]) for name in ("dataset", "staged", "resume")}
         return cls(**{**settings, **paths})

@@ -39,8 +39,8 @@ class Streamed(Generic[T]):
 class Source(Protocol):
     """Where pieces come from."""
 
-    def order(self, seed: int, pass_: int) -> Iterator[tuple[int, Array] | None]:
-        """(Blocks begun, LOCATION) of each piece of a pass; None while the next is not known yet."""
+    def order(self, seed: int, pass_: int, skipped: int = 0) -> Iterator[tuple[int, Array] | None]:
+        """(Blocks begun, LOCATION) of each piece of a pass but the first; None while the next is not known yet."""
 
     def piece(self, location: Array) -> Piece:
         """Read, check and decode a piece."""
@@ -55,8 +55,8 @@ class Shuffled:
         self._pieces = cache(dataset.pieces)
         self.piece = dataset.piece
 
-    def order(self, seed: int, pass_: int) -> Iterator[tuple[int, Array]]:
-        return fetched_ahead(self._dataset, self._shuffled(seed, pass_))
+    def order(self, seed: int, pass_: int, skipped: int = 0) -> Iterator[tuple[int, Array]]:
+        return fetched_ahead(self._dataset, islice(self._shuffled(seed, pass_), skipped, None))
 
     def _shuffled(self, seed: int, pass_: int) -> Iterator[tuple[int, Array]]:
         blocks = block_order(len(self._dataset.manifest.blocks), seed, pass_).tolist()
@@ -130,10 +130,11 @@ class Streamer:
         sys.setswitchinterval(_SWITCH_SECONDS)
 
     def stream(
-        self, source: Source, seed: int, pass_: int, look: Callable[[Segment], T], threads: int
+        self, source: Source, seed: int, pass_: int, look: Callable[[Segment], T], threads: int, skipped: int = 0
     ) -> Iterator[Streamed[T]]:
-        """The pieces of the pass; `look` is called with the rows of each, in any order and on any thread."""
-        tasks = (place and partial(self._read, source, *place, look) for place in source.order(seed, pass_))
+        """The pieces of the pass but the first; `look` is called with the rows of each, in any order, on any thread."""
+        places = source.order(seed, pass_, skipped)
+        tasks = (place and partial(self._read, source, *place, look) for place in places)
         if threads < 1:
             yield from work_at_once(tasks, self._wait)
             return

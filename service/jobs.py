@@ -54,6 +54,7 @@ class JobSpec(BaseModel):
     cache_share       share of the cache for them
     update            pegasos: a step for each row, or for each block
     inner_rounds      rounds over a block (BLOCK-L-N); null: until it is nearly solved (BLOCK-L-D)
+    checkpoint_seconds  what a crash may cost: a checkpoint is made after so long, or at the end of a pass
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -89,6 +90,7 @@ class JobSpec(BaseModel):
     update: Literal["row", "block"] = "row"
     select: Literal["distance", "violation", "gap"] = "gap"
     cache_share: Annotated[Finite, Field(gt=0, lt=1)] = 0.5
+    checkpoint_seconds: Annotated[Finite, Field(gt=0, le=86400)] = 60.0
     labels: Annotated[dict[str, str], Field(max_length=64)] = {}
 
 

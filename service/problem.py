@@ -100,6 +100,7 @@ def run_file(
         "bias": spec.bias,
         "screening": spec.screening if screens else None,
         "permute_blocks": spec.permute_blocks,
+        "exact": spec.pace == "fixed",
     }
     others = {"dataset", "class_weight", "labels", "C", "memory_bytes", "n_blocks", "cache_share"}
     rest = spec.model_dump(exclude={*others, *own, *shared})

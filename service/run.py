@@ -11,9 +11,10 @@ from service.errors import ServiceError
 from service.following import FollowPlan
 from service.problem import JobPlan
 from service.progress import read_json
+from storage.checkpoint import Checkpoint, newest_checkpoint
 from storage.child import child_environment
 from storage.errors import DatasetLost, RowTooLong
-from storage.state import RUN_FILE, Control, create_state, open_control
+from storage.state import RUN_FILE, Control, State, create_state, open_control
 
 _LOG_TAIL_BYTES = 2000
 _COMMANDS = {"reader": "reader.process", "trainer": "trainer.process"}
@@ -25,11 +26,37 @@ _READER_ENDS = {
 PROCESS_FAILURES = DIED, STALLED = "process_died", "process_stalled"
 
 
-def prepare_run(directory: Path, plan: JobPlan | FollowPlan, dataset: Path) -> None:
-    """Lay out a run directory: state files and run.json."""
+def prepare_run(
+    directory: Path, plan: JobPlan | FollowPlan, dataset: Path, checkpoints: Path | None = None
+) -> Checkpoint | None:
+    """Lay out a run directory: state files and run.json.
+
+    Checkpoints are made in the directory `checkpoints`. If there is a sound one already, the run goes on from it: that
+    is what comes back.
+    """
     directory.mkdir(parents=True)
-    create_state(directory, plan.n_rows, plan.width)
-    (directory / RUN_FILE).write_text(json.dumps(plan.run_file(dataset)))
+    state = create_state(directory, plan.n_rows, plan.width)
+    checkpoint = newest_checkpoint(checkpoints) if checkpoints else None
+    if checkpoint:
+        _restore(state, checkpoint)
+    run_file = plan.run_file(dataset)
+    resume = str(checkpoint.path) if checkpoint else None
+    for part in run_file.values():
+        part["resume"] = resume
+    run_file["trainer"]["checkpoints"] = checkpoints and str(checkpoints)
+    (directory / RUN_FILE).write_text(json.dumps(run_file))
+    return checkpoint
+
+
+def _restore(state: State, checkpoint: Checkpoint) -> None:
+    for name in ("alpha", "score", "visited", "skipped"):
+        kept = checkpoint[name]
+        getattr(state, name)[: len(kept)] = kept
+    # A pass streams at the w that was published at its start.
+    published = checkpoint["published" if checkpoint.about["pieces"] else "w"]
+    state.w[: len(published)] = published
+    for name, value in checkpoint.about["control"].items():
+        state.control[name] = value
 
 
 class Run:

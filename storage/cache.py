@@ -23,11 +23,13 @@ _STEP = np.dtype(
         ("n_rows", "<i8"),
         ("width", "<i8"),
         ("pass", "<i8"),
+        ("section", "<i8"),
+        ("pieces", "<i8"),
         ("rows", "<i8"),
         ("screened", "<i8"),
         ("screened_unvisited", "<i8"),
+        ("ends_section", "<i8"),
         ("ends_pass", "<i8"),
-        ("ends_block", "<i8"),
         ("pass_losses", "<f8"),
         ("fresh", "<i8"),
         ("live", "<i8"),
@@ -42,28 +44,31 @@ class Step:
     number       counts the commits of an attempt, from 1
     n_rows, width  rows and features of the problem, as far as they are known
     pass_        pass over the data it belongs to, from 1
+    pieces       of the pass that have streamed by so far; section: when its section began
     rows         rows streamed for it, those already resident included
     screened     of these, rows that rest at their bound and were kept out of the cache
     screened_unvisited  rows screened in the pass so far and not visited in it otherwise
-    ends_pass    it is the last of its pass
-    pass_losses  if so, the sum of the losses of all rows of the pass at the w published before it
+    ends_section  the reader does nothing more before the trainer has done with all that came so far
+    ends_pass    it is the last of its pass, and of a section
+    pass_losses  sum of the losses of the pass's rows so far, at the w published before it
     fresh        ids of the segments with rows that have just been read, never visited in the cache
     resident     ids of all other segments
-    ends_block   block minimization: `fresh` is all of a block by now, and nothing comes before it is finished
     """
 
     number: int
     n_rows: int
     width: int
     pass_: int
+    section: int
+    pieces: int
     rows: int
     screened: int
     screened_unvisited: int
+    ends_section: bool
     ends_pass: bool
     pass_losses: float
     fresh: tuple[int, ...]
     resident: tuple[int, ...]
-    ends_block: bool = False
 
 
 class CacheWriter:
@@ -110,8 +115,9 @@ class CacheWriter:
         header = np.array(
             [
                 (
-                    step.number, step.n_rows, step.width, step.pass_, step.rows, step.screened, step.screened_unvisited,
-                    step.ends_pass, step.ends_block, step.pass_losses, len(step.fresh), len(ids),
+                    step.number, step.n_rows, step.width, step.pass_, step.section, step.pieces,
+                    step.rows, step.screened, step.screened_unvisited,
+                    step.ends_section, step.ends_pass, step.pass_losses, len(step.fresh), len(ids),
                 )
             ],
             _STEP,
@@ -171,12 +177,14 @@ def _parse(record: memoryview) -> Step:
         n_rows=int(header["n_rows"]),
         width=int(header["width"]),
         pass_=int(header["pass"]),
+        section=int(header["section"]),
+        pieces=int(header["pieces"]),
         rows=int(header["rows"]),
         screened=int(header["screened"]),
         screened_unvisited=int(header["screened_unvisited"]),
+        ends_section=bool(header["ends_section"]),
         ends_pass=bool(header["ends_pass"]),
         pass_losses=float(header["pass_losses"]),
         fresh=tuple(ids[:fresh].tolist()),
         resident=tuple(ids[fresh:].tolist()),
-        ends_block=bool(header["ends_block"]),
     )

@@ -3,6 +3,7 @@
 A row i of `Rows` has the features `indices[indptr[i]:indptr[i+1]]` with the values at the same places of `values`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from storage.prefetch_kernel import prefetch
 
 Array = NDArray[Any]
+EMPTY: Mapping[str, Array] = {}  # no arrays
 
 INDPTR = np.dtype("<i8")
 INDEX = np.dtype("<i4")

@@ -44,6 +44,13 @@ class RowTooLong(StorageError):
     exit_code = 3  # of a process that ends with it
 
 
+class CheckpointUnsound(StorageError):
+    """The weights of a checkpoint are not those its dual variables make."""
+
+    code = "checkpoint_unsound"
+    exit_code = 8  # of a process that ends with it
+
+
 class CacheFull(StorageError):
     """The cache file reached `cache_bytes`: the plan of what it may hold was wrong."""
 

@@ -27,6 +27,7 @@ CONTROL = (
     ("resident_bytes", INTEGER, "reader"),
     ("evicted_rows", INTEGER, "reader"),  # over all passes
     ("reader_wait_seconds", REAL, "reader"),
+    ("unsure", INTEGER, "reader"),  # whether the weights of the checkpoint it began with are sound is not known yet
     # reader, in the certificate pass
     ("final_primal_objective", REAL, "reader"),
     ("final_dual_objective", REAL, "reader"),
@@ -37,7 +38,7 @@ CONTROL = (
     # trainer
     ("trainer_heartbeat", REAL, "trainer"),
     ("started_step", INTEGER, "trainer"),  # last step whose snapshot it has taken
-    ("finished_block", INTEGER, "trainer"),  # block minimization: blocks done with so far, over all passes
+    ("finished_section", INTEGER, "trainer"),  # last step that ended a section and has been done with
     ("trainer_wait_seconds", REAL, "trainer"),
     ("finished_passes", INTEGER, "trainer"),
     ("updates", INTEGER, "trainer"),  # this and all below as of the last finished pass
@@ -49,9 +50,18 @@ CONTROL = (
     ("free_rows", INTEGER, "trainer"),
     ("certificates_wanted", INTEGER, "trainer"),  # at the published w; nothing changes until it is made
     ("training_done", INTEGER, "trainer"),
+    ("elapsed_seconds", REAL, "trainer"),  # over all attempts, as of the last finished section
     # worker
     ("stop", INTEGER, "worker"),  # a person asked for an end after the running pass
+    ("hand_back", INTEGER, "worker"),  # the worker has to end: stop after the running section, and keep what there is
 )
+
+# What adds up over attempts.
+KEPT = (
+    "pass", "rows_streamed", "rows_screened", "read_bytes", "evicted_rows", "reader_wait_seconds",
+    "trainer_wait_seconds", "finished_passes", "updates", "M_plus", "M_minus", "rows_unvisited", "dual_objective",
+    "primal_bound", "free_rows", "elapsed_seconds",
+)  # fmt: skip
 
 _CONTROL_DTYPE = np.dtype([(name, dtype) for name, dtype, _ in CONTROL])
 
@@ -85,22 +95,24 @@ class State:
     alpha   (n_rows,)  float64  dual variables; written by the trainer
     w       (width,)   float64  the weights as last published by the trainer: constant while a pass streams
     score   (n_rows,)  float32  how little a row has left to teach, as of its last visit: highest leaves first
-    visited (n_rows,)  uint8    stamp of the last pass in which the row was visited
+    visited (n_rows,)  uint8    stamp of the last pass in which the row was visited; written by the trainer
+    skipped (n_rows,)  uint8    stamp of the last pass in which it streamed by while resident; written by the reader
     """
 
     alpha: Array
     w: Array
     score: Array
     visited: Array
+    skipped: Array
     control: Control
 
 
-_ARRAYS = (("alpha", "<f8"), ("w", "<f8"), ("score", "<f4"), ("visited", "u1"))
+_ARRAYS = (("alpha", "<f8"), ("w", "<f8"), ("score", "<f4"), ("visited", "u1"), ("skipped", "u1"))
 
 
 def state_bytes(n_rows: int, width: int) -> int:
     """Size of all state files together."""
-    sizes = {"alpha": n_rows, "w": width, "score": n_rows, "visited": n_rows}
+    sizes = _lengths(n_rows, width)
     return sum(np.dtype(dtype).itemsize * sizes[name] for name, dtype in _ARRAYS) + _CONTROL_DTYPE.itemsize
 
 
@@ -125,9 +137,13 @@ def pass_stamp(number: int) -> int:
 
 
 def _map_state(directory: Path, n_rows: int, width: int, mode: str) -> State:
-    lengths = {"alpha": n_rows, "w": width, "score": n_rows, "visited": n_rows}
+    lengths = _lengths(n_rows, width)
     arrays = {name: _map(directory / name, np.dtype(dtype), mode, lengths[name]) for name, dtype in _ARRAYS}
     return State(**arrays, control=Control(directory / "control", mode))
+
+
+def _lengths(n_rows: int, width: int) -> dict[str, int]:
+    return {name: width if name == "w" else n_rows for name, _ in _ARRAYS}
 
 
 def _map(path: Path, dtype: np.dtype, mode: Any, length: int) -> Array:

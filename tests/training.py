@@ -33,14 +33,15 @@ class Outcome:
 
 
 def write_run(run: Path, dataset: Path, cache_bytes: int, positive: float | None = None, **settings: object) -> None:
-    """Lay out a run directory as the worker does; `settings` are a job's fields, and C_negative."""
+    """Lay out a run directory as the worker does; `settings` are a job's fields, C_negative, and `checkpoints`."""
+    checkpoints = settings.pop("checkpoints", None)
     manifest = Dataset(dataset).manifest
     C_negative = settings.pop("C_negative", None)
     spec = JobSpec(**{"dataset": "test", "pace": "fixed", "cache_bytes": cache_bytes, **settings})
     positive = max(manifest.labels) if positive is None else positive
     cache = plan_cache(cache_bytes, manifest.longest_row + (spec.bias is not None))
     plan = JobPlan(spec, manifest, positive, min(manifest.labels), spec.C, C_negative or spec.C, cache)
-    prepare_run(run, plan, dataset)
+    prepare_run(run, plan, dataset, checkpoints)
 
 
 def train(run: Path, dataset: Path, cache_bytes: int, positive: float | None = None, **settings: object) -> Outcome:

@@ -45,37 +45,26 @@ class Blocks:
         self._problem = problem
         self._certifies_always = certifies_always
         self._block: Block | None = None
-        self._is_finished = True
+        self.kept = steps.kept
+        self.keep = steps.keep
 
     def next(self, w: Array) -> Block:
-        """Say that the last block is done with, and move on to the next; wait for it if need be.
-
-        When the last block of a pass begins `w` is published: the coming pass is certified at it.
-        """
+        """Say that the last block is done with, and move on to the next; wait for it if need be."""
         if self._block is not None and self._block.is_whole:
-            block = Block(self._block.fresh, self._block.kept, self._steps.repeat(), is_whole=True)
+            block = Block(self._block.fresh, self._block.kept, self._steps.repeat(w), is_whole=True)
         else:
-            self._finish()
-            step = self._steps.next(w)
-            while not step.ends_block:
-                step = self._steps.next(w)
+            if self._block is not None:
+                self._steps.end_section(w)
+            step = self._steps.next()
+            while not step.ends_section:
+                step = self._steps.next()
             block = self._read(step)
-        self._block, self._is_finished = block, False
+        self._block = block
         return block
-
-    def await_next(self) -> None:
-        """As Steps has it: the reader has then taken the w it streams the coming block at. The last one is gone."""
-        if self._block is not None and not self._block.is_whole:
-            self._finish()
-            self._steps.await_next()
 
     def note(self, row_id: Array, score: Array) -> None:
         """The rows (k,) were visited in this block and left these scores (k,)."""
         self._steps.note(row_id, score)
-
-    def publish(self, w: Array) -> None:
-        """Let the reader see this w."""
-        self._steps.publish(w)
 
     def count_unvisited(self, block: Block) -> int:
         """Rows of the whole problem not visited in the pass that `block` ends."""
@@ -91,12 +80,6 @@ class Blocks:
         known = w[: block.step.width]
         return float(known @ known) / 2 + sum(self._problem.losses(rows, w) for rows in block.fresh)
 
-    def _finish(self) -> None:
-        if not self._is_finished:
-            self._steps.finish_block()
-            self._is_finished = True
-
     def _read(self, step: Step) -> Block:
         fresh, kept = ([self._steps.read(number) for number in ids] for ids in (step.fresh, step.resident))
-        begins_pass = self._block is None or self._block.ends_pass
-        return Block(fresh, kept, step, is_whole=begins_pass and step.ends_pass)
+        return Block(fresh, kept, step, is_whole=step.section == 0 and step.ends_pass)

@@ -8,7 +8,7 @@ Prints a JSON object a line: one for each pass, then one with the key `result`.
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from math import nan
 from pathlib import Path
@@ -16,13 +16,16 @@ from pathlib import Path
 import numpy as np
 
 from storage.cache import CacheReader
+from storage.checkpoint import read_checkpoint
 from storage.child import die_with_parent
+from storage.csr import EMPTY, Array
 from storage.state import CACHE_FILE, State, open_state
 from trainer.blocks import Blocks
+from trainer.checkpoints import Checkpoints
 from trainer.progress import Progress
 from trainer.settings import TrainerSettings
 from trainer.solvers import SOLVERS
-from trainer.steps import Steps, nap
+from trainer.steps import HandedBack, Steps, nap
 from trainer.stop import CONVERGED, stop_reason
 
 
@@ -33,22 +36,33 @@ class Trainer:
         self._settings = TrainerSettings.read(run)
         self._state = open_state(run, self._settings.n_rows, self._settings.width)
         self._wait = wait
-        self._began = time.monotonic()
         # Private memory, not a mapping: the kernel jumps about in w, and huge pages make that cheaper.
         self._w = np.zeros(self._settings.width)
-        self._source = make_source(cache, self._state, self._settings, wait)
-        self._solver = SOLVERS[self._settings.solver]
-        self._passes = self._solver.train(
-            self._settings.problem, self._settings, self._source, self._state.alpha, self._w
-        )
+        settings = self._settings
+        kept, number = self._resume(settings.resume)
+        is_exact = settings.pace == "fixed"
+        checkpoints = Checkpoints(settings.checkpoints, settings.checkpoint_seconds, number, is_exact)
+        self._steps = make_steps(cache, self._state, settings, wait, checkpoints, kept)
+        self._solver = SOLVERS[settings.solver]
+        source = make_source(self._steps, settings)
+        self._passes = self._solver.train(settings.problem, settings, source, self._state.alpha, self._w)
         self.stop_reason: str | None = None
+
+    def _resume(self, path: str | None) -> tuple[Mapping[str, Array], int]:
+        """Take w from the checkpoint; what else it has for the trainer, and its number."""
+        if path is None:
+            return EMPTY, 0
+        checkpoint = read_checkpoint(Path(path))
+        arrays = checkpoint.arrays()
+        self._w[: len(arrays["w"])] = arrays["w"]
+        return arrays, checkpoint.about["number"]
 
     def step(self) -> dict:
         """Train for one pass and report it; sets `stop_reason` if it was the last."""
         progress = next(self._passes)
         self._show(progress)
         settings = self._settings
-        elapsed = time.monotonic() - self._began
+        elapsed = self._steps.elapsed_seconds
         out_of_time = settings.max_seconds is not None and elapsed >= settings.max_seconds
         rule = settings.relative_gap, settings.max_passes, out_of_time
         self.stop_reason = stop_reason(progress, settings.tolerance, *rule)
@@ -59,7 +73,8 @@ class Trainer:
         return _report(progress, self._state, elapsed)
 
     def shutdown(self) -> None:
-        """Have the final w certified."""
+        """Keep what there is, so that the job can be continued, and have the final w certified."""
+        self._steps.make_checkpoint(self._w)
         self._passes.close()
         if not self._stops_on_gradients:
             self._certify()
@@ -95,15 +110,13 @@ class Trainer:
 
     def _certified_gap(self) -> float:
         """M+ - M- of all rows at one w: a pass meets them at a moving one, and leaves screened ones out."""
-        # Training may go on: the reader is to stream the coming pass at the w that was published for it, not at this.
-        self._source.await_next()
         self._certify()
         return self._state.control["final_M_plus"] - self._state.control["final_M_minus"]
 
     def _certify(self) -> None:
         """Publish w and wait until the reader has certified it."""
         control = self._state.control
-        self._source.publish(self._w)
+        self._steps.publish(self._w)
         control["certificates_wanted"] += 1
         while control["certificates_made"] < control["certificates_wanted"]:
             control["trainer_heartbeat"] = time.monotonic()
@@ -116,15 +129,25 @@ class Trainer:
         control["finished_passes"] = progress.pass_
 
 
-def make_source(
-    cache: CacheReader, state: State, settings: TrainerSettings, wait: Callable[[], object]
-) -> Steps | Blocks:
+def make_steps(
+    cache: CacheReader,
+    state: State,
+    settings: TrainerSettings,
+    wait: Callable[[], object],
+    checkpoints: Checkpoints | None = None,
+    kept: Mapping[str, Array] = EMPTY,
+) -> Steps:
+    """The cache, a step at a time."""
+    # By block the reader waits while the trainer works: what is noted cannot reach it too early.
+    deferred = settings.pace == "fixed" and SOLVERS[settings.solver].feed == "steps"
+    return Steps(cache, state, deferred, wait, checkpoints, kept)
+
+
+def make_source(steps: Steps, settings: TrainerSettings) -> Steps | Blocks:
     """Where the solver has its rows from."""
     if SOLVERS[settings.solver].feed == "blocks":
-        # The reader waits while a block is worked on: what is noted cannot reach it too early.
-        steps = Steps(cache, state, deferred=False, wait=wait)
         return Blocks(steps, settings.problem, settings.relative_gap is not None)
-    return Steps(cache, state, settings.pace == "fixed", wait)
+    return steps
 
 
 def _report(progress: Progress, state: State, elapsed: float) -> dict:
@@ -150,8 +173,11 @@ def main(run: Path) -> None:
         nap()
     cache = CacheReader.open(run / CACHE_FILE, settings.cache_bytes)
     trainer = Trainer(run, cache)
-    while trainer.stop_reason is None:
-        print(json.dumps(trainer.step()), flush=True)
+    try:
+        while trainer.stop_reason is None:
+            print(json.dumps(trainer.step()), flush=True)
+    except HandedBack:
+        sys.exit(HandedBack.exit_code)
     trainer.shutdown()
     print(json.dumps({"result": trainer.result()}), flush=True)
     cache.close()

@@ -1,11 +1,11 @@
 """In which order, and how often, a sweep visits the resident rows. A job's `selection` chooses."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 import numpy as np
 
-from storage.csr import Array
+from storage.csr import EMPTY, Array
 from trainer.kernels.adaptive import adapt, sample_visits, share_visits
 from trainer.kernels.order import permutation
 
@@ -32,11 +32,14 @@ class Selection(Protocol):
     def learn(self, row_id: Array, order: Array, gain: Array) -> None:
         """The visits `order` (k,) raised the dual objective by `gain` (k,)."""
 
+    def resumable(self) -> dict[str, Array]:
+        """What has been learned; a new Selection is given it as `kept`."""
+
 
 class Uniform:
     """Every row once a sweep."""
 
-    def __init__(self, _n_rows: int) -> None:
+    def __init__(self, _n_rows: int, _kept: Mapping[str, Array] = EMPTY) -> None:
         pass
 
     def admit(self, row_id: Array) -> None:
@@ -51,14 +54,17 @@ class Uniform:
     def learn(self, row_id: Array, order: Array, gain: Array) -> None:
         """Nothing to learn."""
 
+    def resumable(self) -> dict[str, Array]:
+        return {}
+
 
 class Adaptive:
     """Rows that gain more are visited more often, a row once a sweep on average (`trainer.kernels.adaptive`)."""
 
-    def __init__(self, n_rows: int) -> None:
-        self._preference = np.ones(n_rows, np.float32)
-        self._credit = np.full(n_rows, 0.5, np.float32)
-        self._mean = np.zeros(2)
+    def __init__(self, n_rows: int, kept: Mapping[str, Array] = EMPTY) -> None:
+        self._preference = kept.get("preference", np.ones(n_rows, np.float32))
+        self._credit = kept.get("credit", np.full(n_rows, 0.5, np.float32))
+        self._mean = kept.get("mean_gain", np.zeros(2))
         self._rows = 0
         self._q = 1.0
 
@@ -83,6 +89,9 @@ class Adaptive:
     def learn(self, row_id: Array, order: Array, gain: Array) -> None:
         adapt(order, row_id, gain, self._rows, self._preference, self._mean)
 
+    def resumable(self) -> dict[str, Array]:
+        return {"preference": self._preference, "credit": self._credit, "mean_gain": self._mean}
+
     def _share(self, row_id: Array, visits: Array, _rng: np.random.Generator) -> None:
         """Fill `visits` (n,) int32: how often each row is visited in this sweep."""
         share_visits(row_id, self._q, self._preference, self._credit, visits)
@@ -99,6 +108,6 @@ class Sampled(Adaptive):
         sample_visits(row_id, int(rng.integers(1, 1 << 32)), self._preference, self._left, visits)
 
 
-SELECTIONS: dict[str, Callable[[int], Selection]] = {"uniform": Uniform, "adaptive": Adaptive}
+SELECTIONS: dict[str, Callable[..., Selection]] = {"uniform": Uniform, "adaptive": Adaptive}
 # Of the solver `avsf`.
-SCHEDULES: dict[str, Callable[[int], Adaptive]] = {"accumulators": Adaptive, "paper": Sampled}
+SCHEDULES: dict[str, Callable[..., Adaptive]] = {"accumulators": Adaptive, "paper": Sampled}

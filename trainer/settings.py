@@ -29,6 +29,8 @@ class TrainerSettings:
     update            a key of `trainer.solvers.pegasos.UPDATES`
     threads           for the gradients of arriving rows; 1: they are taken when the rows are visited; for all of CPA
     max_cuts          most cutting planes held at a time
+    checkpoints       directory for them, or None; checkpoint_seconds: longest time between two
+    resume            the checkpoint to go on from, or None: the state's arrays are those it kept
     """
 
     n_rows: int
@@ -59,6 +61,9 @@ class TrainerSettings:
     threads: int
     max_cuts: int
     seed: int
+    checkpoints: str | None
+    checkpoint_seconds: float
+    resume: str | None
 
     @property
     def problem(self) -> Problem:

@@ -1,17 +1,24 @@
 """Where a solver's rows come from: the cache's steps, one after the other, and the state shared with the reader."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from storage.cache import CacheReader, Step
-from storage.csr import Array
+from storage.csr import EMPTY, Array
 from storage.segment import Segment
 from storage.state import State, pass_stamp
+from trainer.checkpoints import Checkpoints, contents
 
 _NAP_SECONDS = 50e-6
+
+
+class HandedBack(Exception):
+    """The worker has to end: what there is has been kept, and the job goes on with another one."""
+
+    exit_code = 7  # of a process that ends with it
 
 
 def nap() -> None:
@@ -24,9 +31,22 @@ class Steps:
 
     `deferred`: what a step notes reaches the reader when the next step begins. The reader then works on the step after
     that, and finds the same scores however fast either process is: this makes a run reproducible.
+
+    kept  what a solver had asked to `keep` when the checkpoint was made that the run goes on from
     """
 
-    def __init__(self, cache: CacheReader, state: State, deferred: bool, wait: Callable[[], object] = nap) -> None:
+    def __init__(
+        self,
+        cache: CacheReader,
+        state: State,
+        deferred: bool,
+        wait: Callable[[], object] = nap,
+        checkpoints: Checkpoints | None = None,
+        kept: Mapping[str, Array] = EMPTY,
+    ) -> None:
+        self.kept = kept
+        self._checkpoints = checkpoints
+        self._resumable: Callable[[], Mapping[str, Array]] | None = None  # None: the solver cannot go on from one
         self._cache = cache
         self._state = state
         self._deferred = deferred
@@ -35,8 +55,13 @@ class Steps:
         self._marked = 0  # notes already entered in `visited`
         self._step: Step | None = None
         self._stamp = 0
-        self._half_norm = 0.0  # 1/2 |w|^2 of the w the running pass is certified at
-        self._next_half_norm = 0.0
+        self._began = time.monotonic() - state.control["elapsed_seconds"]
+        self._half_norm = float(state.w @ state.w) / 2  # of the w the running pass is certified at
+
+    @property
+    def elapsed_seconds(self) -> float:
+        """Time spent on the job, that before a checkpoint included."""
+        return time.monotonic() - self._began
 
     @property
     def is_next_ready(self) -> bool:
@@ -52,35 +77,68 @@ class Steps:
             self._wait()
         self._state.control["trainer_wait_seconds"] += time.perf_counter() - began
 
-    def next(self, w: Array) -> Step:
-        """Move on to the next step, waiting for it if need be.
-
-        At the start of the last step of a pass `w` is published: the coming pass is certified at it.
-        """
+    def next(self) -> Step:
+        """Move on to the next step, waiting for it if need be."""
         self.await_next()
-        starts_pass = self._step is None or self._step.ends_pass
         step = self._step = self._cache.renew()
         self._hand_over()
         self._stamp = pass_stamp(step.pass_)
-        if starts_pass:
-            self._half_norm = self._next_half_norm
-        if step.ends_pass:
-            self.publish(w)
-            known = w[: step.width]
-            self._next_half_norm = float(known @ known) / 2
+        self._state.control["elapsed_seconds"] = self.elapsed_seconds
         self._state.control["started_step"] = step.number
         return step
 
-    def repeat(self) -> Step:
+    def end_section(self, w: Array) -> None:
+        """All that was to be done in a section has been done: the reader may begin the next.
+
+        At the end of a pass `w` is published: the coming pass is certified at it.
+        """
+        step, checkpoints = self._step, self._checkpoints
+        assert step is not None
+        self._hand_over()
+        if step.ends_pass:
+            self.publish(w)
+            known = w[: step.width]
+            self._half_norm = float(known @ known) / 2
+        hands_back = bool(self._state.control["hand_back"])
+        if checkpoints and (hands_back or checkpoints.is_due(step.ends_pass)):
+            self.make_checkpoint(w)
+        if hands_back:
+            raise HandedBack
+        self._state.control["finished_section"] = step.number
+
+    def keep(self, resumable: Callable[[], Mapping[str, Array]]) -> None:
+        """A solver's own arrays, to be asked for at the end of sections and given back as `kept` after a crash."""
+        self._resumable = resumable
+
+    def make_checkpoint(self, w: Array) -> None:
+        """Of the section that has just been done with; none that an unsound one would live on in."""
+        if self._checkpoints and self._step and self._resumable and not self._state.control["unsure"]:
+            self._hand_over()
+            is_exact = self._checkpoints.is_exact
+            residents = self._residents() if is_exact else {}
+            about, arrays = contents(self._step, self._state, w, is_exact)
+            self._checkpoints.make(about, {**arrays, **residents, **self._resumable()})
+
+    def _residents(self) -> dict[str, Array]:
+        """The rows of the cache, segment by segment, in the order of their ids."""
+        step = self._step
+        assert step is not None
+        segments = [self.read(segment_id) for segment_id in sorted((*step.fresh, *step.resident))]
+        lengths = [np.diff(rows.indptr) for rows in segments]
+        return {
+            "segment_rows": np.array([len(rows) for rows in segments], np.int64),
+            "resident_row_id": np.concatenate([rows.row_id for rows in segments], dtype=np.int32),
+            "resident_nnz": np.concatenate(lengths, dtype=np.int32),
+        }
+
+    def repeat(self, w: Array) -> Step:
         """The same step once more, as the next pass."""
         assert self._step is not None
+        if self._checkpoints and self._checkpoints.is_due(ends_pass=True):
+            self.make_checkpoint(w)
         self._step = replace(self._step, pass_=self._step.pass_ + 1)
         self._stamp = pass_stamp(self._step.pass_)
         return self._step
-
-    def finish_block(self) -> None:
-        """Nothing more is to be learned of the block this step ended: the next may come."""
-        self._state.control["finished_block"] += 1
 
     def read(self, segment_id: int) -> Segment:
         """A segment of the step, valid until `next`."""

@@ -1,23 +1,33 @@
 """What a pass adds up to, over all the segments visited in it."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from storage.cache import Step
-from storage.csr import Array
+from storage.csr import EMPTY, Array
 from trainer.progress import Progress
 
 
 class Tally:
-    """Collects what the kernels return and makes a pass's `Progress` of it."""
+    """Collects what the kernels return and makes a pass's `Progress` of it.
 
-    def __init__(self, alpha: Array, w: Array) -> None:
+    kept  arrays of `resumable`, to go on from there; none of them: from the start
+    owed  visits still due for the rows that have streamed by
+    """
+
+    def __init__(self, alpha: Array, w: Array, kept: Mapping[str, Array] = EMPTY) -> None:
         self._alpha = alpha
         self._w = w
-        self._updates = 0
-        self._curvature = 0.0
-        self._free_rows = 0
-        self._primal_bound = np.inf
-        self._M_plus, self._M_minus = -np.inf, np.inf
+        found = kept.get("tally", (0, 0.0, 0, np.inf, -np.inf, np.inf, 0.0))
+        self._updates, self._free_rows = int(found[0]), int(found[2])
+        self._curvature, self._primal_bound, self._M_plus, self._M_minus, self.owed = map(float, (found[1], *found[3:]))
+
+    def resumable(self) -> dict[str, Array]:
+        """What a new Tally has to be given to go on."""
+        spread = self._M_plus, self._M_minus
+        counts = self._updates, self._curvature, self._free_rows, self._primal_bound
+        return {"tally": np.array([*counts, *spread, self.owed])}
 
     def add(self, updates: int, M_plus: float, M_minus: float, curvature: float, freed: int) -> None:
         """One kernel call: rows visited, projected gradients, changes of sum D_i alpha_i^2 / 2 and of free rows."""

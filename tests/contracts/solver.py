@@ -14,7 +14,7 @@ from storage.state import open_state
 from tests.contracts.problems import make_dataset, random_problem, smallest_cache, stored_problem
 from tests.reference.dcd import dcd
 from tests.training import train, write_run
-from trainer.process import make_source
+from trainer.process import make_source, make_steps
 from trainer.progress import Progress
 from trainer.selection import SELECTIONS
 from trainer.settings import TrainerSettings
@@ -95,7 +95,7 @@ def solving(run: Path, dataset: Path, cache_bytes=None, positive=None, turns=1, 
         for _ in range(turns):
             reader.step()
 
-    source = make_source(cache, state, chosen, wait)
+    source = make_source(make_steps(cache, state, chosen, wait), chosen)
     passes = SOLVERS[chosen.solver].train(chosen.problem, chosen, source, state.alpha, w)
     try:
         yield Session(passes, chosen, state.alpha, w, reader)

@@ -185,7 +185,7 @@ def test_a_dataset_that_is_given_up_ends_the_reader(tmp_path, follow, count):
     with pytest.raises(DatasetLost):
         while True:
             reader.step()
-            control["started_step"] = control["committed_step"]
+            control["started_step"] = control["finished_section"] = control["committed_step"]
 
 
 def test_a_row_longer_than_a_segment_is_named(tmp_path, follow):
@@ -199,7 +199,7 @@ def test_a_row_longer_than_a_segment_is_named(tmp_path, follow):
     with pytest.raises(RowTooLong, match="3000 values"):
         while True:
             reader.step()
-            control["started_step"] = control["committed_step"]
+            control["started_step"] = control["finished_section"] = control["committed_step"]
     assert control["rows_streamed"] <= 150
 
 
@@ -211,7 +211,7 @@ def test_more_than_there_is_room_for_ends_the_reader(tmp_path, follow, bounds):
     with pytest.raises(StorageError, match="room"):
         while True:
             reader.step()
-            control["started_step"] = control["committed_step"]
+            control["started_step"] = control["finished_section"] = control["committed_step"]
 
 
 def test_state_files_take_the_room_of_what_there_is(tmp_path, follow):

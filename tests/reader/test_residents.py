@@ -49,7 +49,19 @@ class Simulated:
         self.number += 1
         live = self.residents.segments
         step = Step(
-            self.number, N_ROWS, 10, pass_, 0, 0, 0, False, 0.0, tuple(added), tuple(k for k in live if k not in added)
+            self.number,
+            N_ROWS,
+            10,
+            pass_,
+            0,
+            0,
+            0,
+            0,
+            False,
+            False,
+            0.0,
+            tuple(added),
+            tuple(k for k in live if k not in added),
         )
         self.cache.commit(step, {**repacked, **added}, eviction.retired)
         return np.arange(first, self.next_row), eviction
@@ -128,7 +140,7 @@ def test_rows_not_visited_in_the_pass_wait(tmp_path):
             simulation.step(pass_=1)
         waiting = simulation.resident_rows()[::3]
         simulation.state.score[waiting] = 1000.0
-        simulation.residents.skipped[waiting] = pass_stamp(2)
+        simulation.state.skipped[waiting] = pass_stamp(2)
         simulation.state.visited[:] = pass_stamp(1)
         for _ in range(8):
             rows, eviction = simulation.step(pass_=2)
@@ -186,6 +198,11 @@ def test_reader_streams_every_row_once_a_pass(tmp_path):
         control["started_step"] = step.number
         while reader.step():
             pass
+        # A section begins when the trainer is done with the last.
+        assert control["committed_step"] == step.number + (not step.ends_section)
+        control["finished_section"] = step.number
+        while reader.step():
+            pass
         assert control["committed_step"] == step.number + 1
     assert passes == [1, 2, 3]
     assert streamed == {1: 500, 2: 500, 3: 500}
@@ -205,7 +222,7 @@ def test_losses_of_a_pass_are_those_at_the_published_w(tmp_path):
     while len(losses) < 2:
         step = cache.renew()
         losses += [step.pass_losses] if step.ends_pass else []
-        reader._state.control["started_step"] = step.number
+        reader._state.control["started_step"] = reader._state.control["finished_section"] = step.number
         while reader.step():
             pass
     assert losses == pytest.approx([1200.0, 1200.0], rel=1e-12)

@@ -31,13 +31,11 @@ def bm(
     problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array
 ) -> Generator[Progress, None, None]:
     """Train alpha (n_rows,) and w (width,) in place; yields after every pass, for ever."""
-    tally = Tally(alpha, w)
-    pass_, rng = 0, np.random.default_rng()
+    tally = Tally(alpha, w, blocks.kept)
+    blocks.keep(tally.resumable)
     while True:
         block = blocks.next(w)
-        if block.pass_ != pass_:
-            pass_ = block.pass_
-            rng = np.random.default_rng((settings.seed, _STREAM, pass_))
+        rng = np.random.default_rng((settings.seed, _STREAM, block.pass_, block.step.section))
         rows = ActiveRows([*block.fresh, *block.kept], problem, alpha, w, tally, blocks.note, SELECT[settings.select])
         if settings.inner_rounds is None:
             descend_rounds(rows, MOST_ROUNDS, INNER_TOLERANCE, rng)

@@ -48,7 +48,7 @@ class PaperRule:
         self._tally = tally
         self._alpha = alpha
         self._w = w
-        self._gone = np.zeros(len(alpha), bool)
+        self._gone = steps.kept.get("gone", np.zeros(len(alpha), bool))
         self._resets = settings.paper_reset
         # beta, n, per_sweep, projected: see the kernel
         self._ways = (
@@ -59,10 +59,10 @@ class PaperRule:
         )
         # eps, eps_new, picks since eps was set, rows in the cache, picks since beta applied
         epsilon = np.inf if settings.paper_epsilon is None else settings.paper_epsilon
-        self._rule = np.array([epsilon, 0.0, 0.0, 0.0, 0.0])
+        self._rule = steps.kept.get("paper_rule", np.array([epsilon, 0.0, 0.0, 0.0, 0.0]))
         self._ids = np.empty(0, np.int64)
         self._sizes = np.empty(0, np.int64)
-        self._pass = 0
+        self._pass = int(steps.kept.get("paper_pass", np.zeros(1))[0])
 
     @property
     def epsilon(self) -> float:
@@ -100,3 +100,9 @@ class PaperRule:
         """Set epsilon anew if it is to be done once a pass. The paper has no rule for the rows it missed."""
         if self._resets and self._rule[2] > 0:
             self._rule[:3] = self._rule[1], 0.0, 0.0
+
+    def begin_section(self) -> None:
+        """Picks have no memory."""
+
+    def resumable(self) -> dict[str, Array]:
+        return {"gone": self._gone, "paper_rule": self._rule, "paper_pass": np.array([self._pass])}

@@ -30,7 +30,7 @@ class ScoreRule:
         pool: Executor,
     ) -> None:
         self._bounds = problem.bounds
-        self._selection = SELECTIONS[settings.selection](len(alpha))
+        self._selection = SELECTIONS[settings.selection](len(alpha), steps.kept)
         self._steps = steps
         self._tally = tally
         self._alpha = alpha
@@ -68,6 +68,14 @@ class ScoreRule:
         for segment_id in self._live:
             rows = self._steps.read(segment_id)
             self._visit(rows, self._steps.unvisited(rows.row_id))
+
+    def begin_section(self) -> None:
+        """A sweep ends where a section does."""
+        self._sweep = []
+
+    def resumable(self) -> dict[str, Array]:
+        """What the selection has learned."""
+        return self._selection.resumable()
 
     def _begin_sweep(self, rng: np.random.Generator) -> None:
         segment_ids = sorted(self._sweepable)

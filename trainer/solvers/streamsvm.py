@@ -34,6 +34,12 @@ class Rule(Protocol):
     def end_pass(self) -> None:
         """The running step was the last of its pass."""
 
+    def begin_section(self) -> None:
+        """Forget what does not follow from `resumable` and the cache."""
+
+    def resumable(self) -> dict[str, Array]:
+        """Arrays that have to be kept to go on from the end of a section; a new Rule is given them as `kept`."""
+
 
 RULES: dict[str, Callable[..., Rule]] = {"score": ScoreRule, "paper": PaperRule}
 _TRAINER_STREAM = 2  # keeps this solver's random numbers apart from the reader's, which has the same seed
@@ -43,9 +49,10 @@ def streamsvm(
     problem: Problem, settings: TrainerSettings, steps: Steps, alpha: Array, w: Array
 ) -> Generator[Progress, None, None]:
     """Train alpha (n_rows,) and w (width,) in place; yields after every pass, for ever."""
-    tally = Tally(alpha, w)
+    tally = Tally(alpha, w, steps.kept)
     with ThreadPoolExecutor(settings.threads) as pool:
         rule = RULES[settings.eviction](problem, settings, steps, tally, alpha, w, pool)
+        steps.keep(lambda: {**tally.resumable(), **rule.resumable()})
         yield from _passes(rule, settings, steps, tally, w)
 
 
@@ -53,21 +60,25 @@ def _passes(
     rule: Rule, settings: TrainerSettings, steps: Steps, tally: Tally, w: Array
 ) -> Generator[Progress, None, None]:
     rng = np.random.default_rng()
-    pass_, owed = 0, 0.0
+    section = None
     while True:
-        step = steps.next(w)
-        if step.pass_ != pass_:
-            pass_ = step.pass_
-            # From (seed, pass): a pass can be repeated without those before it.
-            rng = np.random.default_rng((settings.seed, _TRAINER_STREAM, pass_))
+        step = steps.next()
+        if (step.pass_, step.section) != section:
+            section = step.pass_, step.section
+            # From seed and section: one can be repeated without those before it.
+            rng = np.random.default_rng((settings.seed, _TRAINER_STREAM, *section))
+            rule.begin_section()
         tally.add_screened(step.screened)
-        owed += settings.updates_per_row * step.rows - step.screened - rule.begin(step, rng)
-        while owed > 0:
-            owed -= rule.visit_some(rng)
+        tally.owed += settings.updates_per_row * step.rows - step.screened - rule.begin(step, rng)
+        is_empty = not (step.fresh or step.resident)  # all that has streamed by since a crash rests at its bound
+        while tally.owed > 0 and not is_empty:
+            tally.owed -= rule.visit_some(rng)
         if step.ends_pass:
             rule.end_pass()
             yield tally.finish_pass(step, steps.count_unvisited(step), steps.primal(step))
+        if step.ends_section:
+            steps.end_section(w)
         # While a dataset is being read in, that is what the cores are for.
-        is_followed = settings.follows and pass_ == 1
-        while settings.pace == "adaptive" and not is_followed and not steps.is_next_ready:
+        is_followed = settings.follows and step.pass_ == 1
+        while settings.pace == "adaptive" and not is_followed and not is_empty and not steps.is_next_ready:
             rule.visit_some(rng)

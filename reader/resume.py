@@ -1,0 +1,94 @@
+"""Going on from a checkpoint: the weights are rebuilt from alpha and compared, the cache is filled as it was."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from reader.objective import Objective
+from storage.checkpoint import Checkpoint
+from storage.csr import INDEX, VALUE, Array, add_rows
+from storage.errors import CheckpointUnsound
+from storage.segment import NORM, OFFSET, TARGET, Segment
+
+_TOLERANCE = 1e-9
+
+
+class WeightCheck:
+    """`add` all rows of a problem, then `finish`: raises CheckpointUnsound if w is not what alpha makes of them.
+
+    alpha (n_rows,) is copied: training may go on meanwhile. w (width,) is that of the checkpoint.
+    """
+
+    def __init__(self, objective: Objective, alpha: Array, w: Array) -> None:
+        self._objective = objective
+        self._alpha = alpha.copy()
+        self._w = w
+        self._v = np.zeros_like(w)
+
+    def add(self, rows: Segment) -> None:
+        """Take these rows in."""
+        coefficients = self._objective.coefficients(rows.y, self._alpha[rows.row_id])
+        add_rows(coefficients, rows.indptr, rows.indices, rows.values, self._v)
+
+    def finish(self) -> None:
+        """All rows have been added."""
+        error = float(np.linalg.norm(self._w - self._v))
+        if not error <= _TOLERANCE * float(np.linalg.norm(self._w)):
+            raise CheckpointUnsound(f"the weights of the checkpoint differ by {error:g} from those alpha makes")
+
+
+class ResidentRows:
+    """The rows that were in the cache, put together from a stream over all data, in any order.
+
+    They lie in a file without a name beside the checkpoint until they are complete: memory is for the cache itself.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, n_rows: int) -> None:
+        self._row_id = checkpoint["resident_row_id"]
+        self._sizes = checkpoint["segment_rows"]
+        self._indptr = np.concatenate(([0], np.cumsum(checkpoint["resident_nnz"], dtype=np.int64)))
+        self._place = np.full(n_rows, -1, np.int32)
+        self._place[self._row_id] = np.arange(len(self._row_id), dtype=np.int32)
+        self._y, self._Qii = np.zeros(len(self._row_id), TARGET), np.zeros(len(self._row_id), NORM)
+        self._indices = _scratch(checkpoint.path.parent, INDEX, int(self._indptr[-1]))
+        self._values = _scratch(checkpoint.path.parent, VALUE, int(self._indptr[-1]))
+
+    def add(self, rows: Segment) -> None:
+        """Keep those of these rows that were resident."""
+        place = self._place[rows.row_id]
+        found = np.flatnonzero(place >= 0)
+        place = place[found]
+        self._y[place], self._Qii[place] = rows.y[found], rows.Qii[found]
+        source = _ranges(rows.indptr[found], rows.indptr[found + 1])
+        target = _ranges(self._indptr[place], self._indptr[place + 1])
+        self._indices[target], self._values[target] = rows.indices[source], rows.values[source]
+
+    def segments(self) -> Iterator[Segment]:
+        """The segments as they were, one after the other."""
+        first = 0
+        for size in self._sizes.tolist():
+            rows = slice(first, first + size)
+            start, end = self._indptr[first], self._indptr[first + size]
+            yield Segment(
+                row_id=self._row_id[rows],
+                y=self._y[rows],
+                Qii=self._Qii[rows],
+                indptr=(self._indptr[first : first + size + 1] - start).astype(OFFSET),
+                indices=self._indices[start:end],
+                values=self._values[start:end],
+            )
+            first += size
+
+
+def _scratch(directory: Path, dtype: np.dtype, length: int) -> Array:
+    with tempfile.TemporaryFile(dir=directory) as file:
+        return np.asarray(np.memmap(file, dtype, "w+", shape=(max(1, length),)))
+
+
+def _ranges(starts: Array, ends: Array) -> Array:
+    """All of start .. end - 1, one range after the other."""
+    lengths = (ends - starts).astype(np.int64)
+    shift = np.repeat(starts - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths)
+    return shift + np.arange(len(shift))

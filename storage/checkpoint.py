@@ -1,0 +1,110 @@
+"""Checkpoints of a job: two slots, so that a sound one stands while the other is being written.
+
+A checkpoint is an npz file: the arrays as they are, each with its checksum, and `about`, a JSON document.
+"""
+
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from storage.csr import Array
+from storage.document import pack, unpack
+from storage.durable import publish
+from storage.errors import CorruptData, StorageError
+
+VERSION = 1
+SLOTS = ("checkpoint.0", "checkpoint.1")
+_ABOUT, _NAMES = "about", "arrays"
+_CHUNK = 1 << 20
+_OLDER = "The job goes on from an older checkpoint, or from the start."
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint on disk. `about["number"]` counts those of a job."""
+
+    path: Path
+    about: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Array:
+        """An array; raises CorruptData if it is not the one written."""
+        with _reading(self.path) as archive:
+            return _array(archive, name)
+
+    def arrays(self) -> dict[str, Array]:
+        """All of them."""
+        return {name: self[name] for name in self.about[_NAMES]}
+
+
+def write_checkpoint(path: Path, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+    """Write durably, as a whole or not at all."""
+    staged = path.with_name(f".{path.name}.staged")
+    try:
+        with staged.open("wb") as file:
+            document = np.frombuffer(pack({**about, _NAMES: list(arrays)}, VERSION), np.uint8)
+            np.savez(file, allow_pickle=False, **{_ABOUT: document, **arrays})
+        publish(staged, path)
+    except BaseException:
+        staged.unlink(missing_ok=True)
+        raise
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Open a checkpoint; every byte has been checked. Raises CorruptData, FileNotFoundError."""
+    with _reading(path) as archive:
+        about = unpack(_array(archive, _ABOUT).tobytes(), VERSION, "checkpoint", _OLDER)
+        for name in about[_NAMES]:
+            _check(archive, name)
+    return Checkpoint(path, about)
+
+
+def newest_checkpoint(directory: Path) -> Checkpoint | None:
+    """The newest sound one in a job's directory, if there is one."""
+    found = []
+    for slot in SLOTS:
+        try:
+            found.append(read_checkpoint(directory / slot))
+        except (StorageError, OSError):
+            continue
+    return max(found, key=lambda checkpoint: checkpoint.about["number"], default=None)
+
+
+# What zipfile and numpy raise for bytes that are not those of an archive of arrays.
+_NOT_SOUND = (
+    zipfile.BadZipFile,
+    EOFError,
+    ValueError,
+    NotImplementedError,
+    RuntimeError,
+    KeyError,
+    struct.error,
+    zlib.error,
+)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[zipfile.ZipFile]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except _NOT_SOUND as error:
+        raise CorruptData("a checkpoint is damaged", _OLDER) from error
+
+
+def _check(archive: zipfile.ZipFile, name: str) -> None:
+    """Read to the end: that is where the checksum is compared."""
+    with archive.open(f"{name}.npy") as member:
+        while member.read(_CHUNK):
+            pass
+
+
+def _array(archive: zipfile.ZipFile, name: str) -> Array:
+    with archive.open(f"{name}.npy") as member:
+        return np.lib.format.read_array(member, allow_pickle=False)

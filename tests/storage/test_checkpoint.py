@@ -1,0 +1,70 @@
+"""A checkpoint is read as it was written or not at all."""
+
+import numpy as np
+import pytest
+
+from storage.checkpoint import SLOTS, newest_checkpoint, read_checkpoint, write_checkpoint
+from storage.errors import CorruptData
+
+ABOUT = {"number": 3, "pass": 2, "bound": 0.1}
+
+
+def arrays():
+    return {"alpha": np.arange(10.0), "visited": np.arange(5, dtype=np.uint8)}
+
+
+def test_round_trip(tmp_path):
+    write_checkpoint(tmp_path / "checkpoint.0", ABOUT, arrays())
+    found = read_checkpoint(tmp_path / "checkpoint.0")
+    assert {**ABOUT, **found.about} == found.about
+    for name, array in arrays().items():
+        assert found[name].dtype == array.dtype
+        assert np.array_equal(found.arrays()[name], array)
+
+
+def test_every_flipped_bit_is_found(tmp_path):
+    path = tmp_path / "checkpoint.0"
+    write_checkpoint(path, ABOUT, arrays())
+    data = path.read_bytes()
+    undetected = 0
+    for bit in range(0, 8 * len(data), 3):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        try:
+            found = read_checkpoint(path)
+        except CorruptData:
+            continue
+        # A bit that means nothing to anybody, such as a time of day.
+        undetected += 1
+        assert found.about["number"] == 3
+        assert all(np.array_equal(found[name], array) for name, array in arrays().items())
+    assert undetected < 4 * len(data)
+
+
+def test_every_truncation_is_found(tmp_path):
+    path = tmp_path / "checkpoint.0"
+    write_checkpoint(path, ABOUT, arrays())
+    data = path.read_bytes()
+    for length in range(len(data)):
+        path.write_bytes(data[:length])
+        with pytest.raises(CorruptData):
+            read_checkpoint(path)
+
+
+def test_the_newest_sound_one_counts(tmp_path):
+    assert newest_checkpoint(tmp_path) is None
+    for number, slot in enumerate(SLOTS):
+        write_checkpoint(tmp_path / slot, {"number": number}, arrays())
+    assert newest_checkpoint(tmp_path).about["number"] == 1
+    (tmp_path / SLOTS[1]).write_bytes(b"PK")
+    assert newest_checkpoint(tmp_path).about["number"] == 0
+
+
+def test_a_failed_write_leaves_the_old_one(tmp_path):
+    path = tmp_path / SLOTS[0]
+    write_checkpoint(path, ABOUT, arrays())
+    with pytest.raises(ValueError, match="Object arrays"):
+        write_checkpoint(path, {"number": 4}, {"alpha": np.array([None])})
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+    assert read_checkpoint(path).about["number"] == 3

@@ -1,0 +1,146 @@
+"""A job goes on from its checkpoint: to the byte where pace is fixed, and soundly in any case."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import reader.arrivals
+import reader.shuffle
+from reader.process import Reader
+from storage.checkpoint import newest_checkpoint, read_checkpoint, write_checkpoint
+from storage.dataset import Dataset
+from storage.errors import CheckpointUnsound
+from storage.state import open_state
+from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.solver import MODES, SMALLEST_CACHE, check_certificate, exact, is_fast, is_sound, name_of
+from tests.training import Outcome, to_the_end, write_run
+from trainer.steps import Steps
+
+PASSES = 5
+RESUMABLE = [mode for mode in MODES if mode["solver"] in ("streamsvm", "bm", "sbm")]
+CLOCKS = {"elapsed_seconds", "reader_wait_seconds", "trainer_wait_seconds"}
+
+
+class Killed(BaseException):
+    """The trainer is no more."""
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    """Of many pieces."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader.shuffle, "PIECE_WORDS", 256)
+        path = make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(500))
+    assert sum(len(Dataset(path).pieces(block)) for block in range(len(Dataset(path).manifest.blocks))) > 20
+    return path
+
+
+@pytest.fixture(autouse=True)
+def several_sections_a_pass(monkeypatch):
+    monkeypatch.setattr(reader.arrivals, "SECTION_PIECES", 7)
+
+
+@pytest.fixture(autouse=True)
+def turns_for_the_reader(monkeypatch):
+    """It has one whenever the trainer looks whether it is ready: with adaptive pace it would else never wait for it."""
+    is_ready = Steps.is_next_ready.fget
+    monkeypatch.setattr(Steps, "is_next_ready", property(lambda steps: (steps._wait(), is_ready(steps))[1]))
+
+
+class Job:
+    """Attempts at one job, each killed but the last. A checkpoint is made at the end of every section."""
+
+    def __init__(self, directory, dataset, **settings):
+        self.checkpoints = directory / "checkpoints"
+        self.checkpoints.mkdir(parents=True)
+        self._run = directory / "run"
+        self._dataset = dataset
+        self._settings = {
+            "checkpoints": self.checkpoints, "checkpoint_seconds": 1e-9, "max_passes": PASSES, "tolerance": None,
+            **settings,
+        }  # fmt: skip
+        self.passes = []
+
+    def attempt(self, monkeypatch, killed_at=None, before=False):
+        """Train, killed at the end of a section (from 1) or not at all, before or after its checkpoint; the Outcome."""
+        real, ends = Steps.end_section, []
+
+        def end_section(steps, w):
+            ends.append(1)
+            if len(ends) == killed_at and before:
+                raise Killed
+            real(steps, w)
+            if len(ends) == killed_at:
+                raise Killed
+
+        monkeypatch.setattr(Steps, "end_section", end_section)
+        shutil.rmtree(self._run, ignore_errors=True)
+        write_run(self._run, self._dataset, SMALLEST_CACHE, **self._settings)
+        reading = Reader(self._run)
+        try:
+            passes, result = to_the_end(self._run, reading)
+        except Killed:
+            return None
+        finally:
+            reading.shutdown()
+            monkeypatch.setattr(Steps, "end_section", real)
+        shape = json.loads((self._run / "run.json").read_text())["trainer"]
+        return Outcome(passes, result, open_state(self._run, shape["n_rows"], shape["width"]))
+
+
+def without_clocks(done):
+    return {name: value for name, value in done.items() if name not in CLOCKS}
+
+
+@pytest.mark.parametrize("mode", RESUMABLE, ids=name_of)
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_fixed_pace_ends_in_the_same_bytes(tmp_path, dataset, mode, loss, monkeypatch):
+    settings = {**mode, "loss": loss, "updates_per_row": 3}
+    undisturbed = Job(tmp_path / "undisturbed", dataset, **settings).attempt(monkeypatch)
+    job = Job(tmp_path / "disturbed", dataset, **settings)
+    assert job.attempt(monkeypatch, killed_at=1, before=True) is None  # nothing kept yet
+    for killed_at, before in [(2, False), (1, True), (4, False), (1, False), (3, True), (2, True)]:
+        assert job.attempt(monkeypatch, killed_at, before) is None
+    found = job.attempt(monkeypatch)
+    assert found.alpha.tobytes() == undisturbed.alpha.tobytes()
+    assert found.w.tobytes() == undisturbed.w.tobytes()
+    assert found.result == undisturbed.result
+    last = [without_clocks(done) for done in undisturbed.passes[-len(found.passes) :]]
+    assert [without_clocks(done) for done in found.passes] == last
+
+
+@pytest.mark.parametrize("mode", RESUMABLE, ids=name_of)
+def test_adaptive_pace_reaches_the_optimum(tmp_path, dataset, mode, monkeypatch):
+    relative_gap = 1e-5 if is_sound(mode) and is_fast(mode) else 2e-2
+    job = Job(tmp_path, dataset, **mode, pace="adaptive", relative_gap=relative_gap, max_passes=1000, updates_per_row=8)
+    for killed_at in (3, 1, 5):
+        assert job.attempt(monkeypatch, killed_at) is None
+    found = job.attempt(monkeypatch)
+    assert found.result["stop_reason"] == "relative_gap"
+    check_certificate(found, exact(dataset))
+
+
+def test_a_finished_job_goes_on_with_more_passes(tmp_path, dataset, monkeypatch):
+    whole = Job(tmp_path / "whole", dataset, max_passes=7).attempt(monkeypatch)
+    job = Job(tmp_path / "parts", dataset, max_passes=3)
+    job.attempt(monkeypatch)
+    job._settings["max_passes"] = 7
+    found = job.attempt(monkeypatch)
+    assert [done["pass"] for done in found.passes] == [4, 5, 6, 7]
+    assert found.w.tobytes() == whole.w.tobytes()
+    assert found.alpha.tobytes() == whole.alpha.tobytes()
+
+
+@pytest.mark.parametrize("pace", ["fixed", "adaptive"])
+def test_weights_that_alpha_does_not_make_are_not_trained_on(tmp_path, dataset, pace, monkeypatch):
+    job = Job(tmp_path, dataset, pace=pace)
+    job.attempt(monkeypatch, killed_at=3)
+    sound = newest_checkpoint(job.checkpoints)
+    arrays = sound.arrays()
+    arrays["w"] = arrays["w"] + 1e-6 * np.abs(arrays["w"]).max()
+    write_checkpoint(sound.path, {**sound.about, "number": 99}, arrays)
+    with pytest.raises(CheckpointUnsound):
+        job.attempt(monkeypatch)
+    assert read_checkpoint(sound.path).about["number"] == 99

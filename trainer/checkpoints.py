@@ -1,0 +1,73 @@
+"""When and what a trainer keeps, so that the job can go on from there after a crash."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from storage.cache import Step
+from storage.checkpoint import SLOTS, write_checkpoint
+from storage.csr import Array
+from storage.state import KEPT, State
+
+# Writing may take this share of the time: a pass may be over in milliseconds.
+_SHARE = 0.05
+
+
+class Checkpoints:
+    """Two slots in `directory`, written in turn; None: nothing is kept.
+
+    number    of the last one made
+    seconds   longest time between two, as far as sections allow
+    is_exact  training is to go on from the very place, with the cache as it is, else from the start of the pass
+    """
+
+    def __init__(self, directory: str | None, seconds: float, number: int, is_exact: bool) -> None:
+        self.is_exact = is_exact
+        self._directory = directory and Path(directory)
+        self._seconds = seconds
+        self._number = number
+        self._last = time.monotonic()
+        self._cost = 0.0
+        self.failures = 0
+
+    def is_due(self, ends_pass: bool) -> bool:
+        """Whether to make one at the end of a section, which may be that of a pass."""
+        if not self._directory:
+            return False
+        passed = time.monotonic() - self._last
+        return passed >= self._seconds or (ends_pass and passed * _SHARE >= self._cost)
+
+    def make(self, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        """Write the next. If that fails, the last one stands and training goes on: there may be room the next time."""
+        if not self._directory:
+            return
+        began = time.monotonic()
+        try:
+            number = self._number + 1
+            write_checkpoint(self._directory / SLOTS[number % 2], {**about, "number": number}, arrays)
+            self._number = number
+        except OSError:
+            self.failures += 1
+        self._last = time.monotonic()
+        self._cost = self._last - began
+
+
+def contents(step: Step, state: State, w: Array, is_exact: bool) -> tuple[dict[str, Any], dict[str, Array]]:
+    """What there is of a job at the end of the section that `step` ends; the reader waits.
+
+    `is_exact`: training is to go on from this very place, else with the pass's start, whose w is then this one.
+    """
+    place = (step.pass_ + 1, 0) if step.ends_pass else (step.pass_, step.pieces if is_exact else 0)
+    about = {
+        "pass": place[0],
+        "pieces": place[1],
+        "pass_losses": step.pass_losses,
+        "screened_unvisited": step.screened_unvisited,
+        "control": {name: state.control[name] for name in KEPT},
+    }
+    arrays = {"w": w[: step.width]}
+    if place[1]:
+        arrays["published"] = state.w[: step.width]
+    rows = {name: getattr(state, name)[: step.n_rows] for name in ("alpha", "score", "visited", "skipped")}
+    return about, {**arrays, **rows}
