@@ -26,7 +26,7 @@ class BlockResidents(Residents):
 
     def begin_section(self, _place: tuple[int, int]) -> None:
         """All that is live belongs to blocks that are done with; what does not stay can be read in anew at once."""
-        slots = np.flatnonzero(self._slots.live)
+        slots = self._slots.in_order(self._slots.live)
         if not len(slots):
             return
         self._slots.fresh[:] = False
