@@ -57,6 +57,7 @@ class Simulated:
             0,
             0,
             0,
+            0,
             False,
             False,
             0.0,

@@ -39,7 +39,7 @@ def test_tally_keeps_sums_over_the_run_and_gradients_of_the_pass():
     tally = Tally(alpha, w)
     tally.add(10, 0.5, -0.5, 2.0, 3)
     tally.add(5, 0.1, -2.0, 0.5, -2)
-    step = Step(9, 3, 2, 1, 0, 0, 0, 0, True, True, 0.0, (), ())
+    step = Step(9, 3, 2, 1, 0, 0, 0, 0, 0, True, True, 0.0, (), ())
     first = tally.finish_pass(step, 7, primal=20.0)
     assert (first.updates, first.M_plus, first.M_minus, first.rows_unvisited) == (15, 0.5, -2.0, 7)
     assert first.dual_objective == pytest.approx(1.25 - 12.5 - 2.5)
