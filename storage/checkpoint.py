@@ -3,6 +3,7 @@
 A checkpoint is an npz file: the arrays as they are, each with its checksum, and `about`, a JSON document.
 """
 
+import errno
 import struct
 import zipfile
 import zlib
@@ -94,7 +95,10 @@ def _reading(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive
-    except _NOT_SOUND as error:
+    except (*_NOT_SOUND, OSError) as error:
+        # A damaged archive can send its reader to before the beginning of the file; all else is about the disk.
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise
         raise CorruptData("a checkpoint is damaged", _OLDER) from error
 
 
