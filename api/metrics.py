@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Summary, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Summary,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -17,6 +24,9 @@ from service.views import job_view
 from storage.state import open_control
 
 router = APIRouter(tags=["service"])
+
+# A second series for each counter, which nobody asked for.
+disable_created_metrics()
 
 _METHODS = {"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS"}
 
