@@ -17,6 +17,7 @@ def _input_options(
     header: Literal["auto", "yes", "no"] = "auto",
     normalize: Literal["none", "row_l2"] = "none",
     on_bad_row: Literal["fail", "skip"] = "fail",
+    shuffle: Literal["yes", "no"] = "yes",
 ) -> InputOptions:
     return InputOptions(
         format=format,
@@ -27,6 +28,7 @@ def _input_options(
         header=header,
         normalize=normalize,
         on_bad_row=on_bad_row,
+        shuffle=shuffle,
     )
 
 

@@ -22,7 +22,7 @@ from reader.options import InputOptions
 from reader.parsers.rejected import MOST_SHOWN
 from reader.reading import MOST_LABELS, Reading
 from reader.renumber import Renumbering
-from reader.shuffle import Shuffler
+from reader.shuffle import BUCKETS, Shuffler
 from storage.block import BlockInfo
 from storage.dataset import Dataset, Manifest, block_path, read_manifest, replace_manifest
 from storage.durable import publish
@@ -116,7 +116,8 @@ def _stage(reading: Reading, directory: Path, staged: Path, uid: str, threads: i
     dataset = Dataset(directory)
     before = dataset.manifest
     features = Renumbering.known(dataset.places() if before.renumbered else None)
-    shuffler = Shuffler(staged, uid, before.row_bound, threads, before.row_bound, before.block_bound, features)
+    bounds, buckets = (before.row_bound, before.block_bound), BUCKETS if before.shuffle == "yes" else 1
+    shuffler = Shuffler(staged, uid, before.row_bound, threads, *bounds, features, buckets)
     try:
         for rows in reading.rows():
             shuffler.add(rows)

@@ -23,7 +23,7 @@ from reader.limits import Limits
 from reader.options import InputOptions, add_input_options, input_options
 from reader.parsers import READERS
 from reader.reading import Reading
-from reader.shuffle import Shuffler
+from reader.shuffle import BUCKETS, Shuffler
 from storage.child import die_with_parent
 from storage.dataset import Manifest, publish_dataset, staged_path
 from storage.feature_places import write_places
@@ -64,7 +64,7 @@ def ingest(
 
 def _stage(reading: Reading, staged: Path, seed: int, threads: int) -> Manifest:
     uid = uuid.uuid4().hex
-    shuffler = Shuffler(staged, uid, seed, threads)
+    shuffler = Shuffler(staged, uid, seed, threads, buckets=BUCKETS if reading.options.shuffle == "yes" else 1)
     try:
         progress = _Progress(staged)
         for rows in reading.rows():
@@ -96,6 +96,7 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int) -> Manifest:
         renumbered=0 if places is None else len(places),
         places_checksum=checksum,
         normalize=reading.options.normalize,
+        shuffle=reading.options.shuffle,
         Qii_spread=reading.Qii,
         rejected_rows=parser.rejected.rows,
         rejected=tuple(fault.problem() for fault in parser.rejected.first),

@@ -17,6 +17,7 @@ class InputOptions:
     delimiter     between columns: a character or a name in DELIMITERS; None: found out
     header        "yes", "no" or "auto": whether the first line names the columns
     normalize     "none", or "row_l2": every row is divided by its norm
+    shuffle       "yes", or "no": rows are stored in the order of the input, which training is slow on if it is sorted
     on_bad_row    "fail", or "skip": rows that cannot be read are left out and counted
     """
 
@@ -28,6 +29,7 @@ class InputOptions:
     header: Literal["auto", "yes", "no"] = "auto"
     normalize: Literal["none", "row_l2"] = "none"
     on_bad_row: Literal["fail", "skip"] = "fail"
+    shuffle: Literal["yes", "no"] = "yes"
 
     @property
     def given(self) -> set[str]:
@@ -50,6 +52,7 @@ def add_input_options(parser: argparse.ArgumentParser, formats: list[str]) -> No
     group.add_argument("--header", choices=("auto", "yes", "no"), default="auto", help="whether CSV names its columns")
     group.add_argument("--normalize", choices=("none", "row_l2"), default="none")
     group.add_argument("--on-bad-row", choices=("fail", "skip"), default="fail")
+    group.add_argument("--shuffle", choices=("yes", "no"), default="yes", help="no: store rows in the input's order")
 
 
 def input_options(given: argparse.Namespace) -> InputOptions:

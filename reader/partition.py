@@ -80,6 +80,8 @@ class Partitioned:
 
 
 def _pieces(dataset: Dataset, number: int, seed: int) -> Array:
-    """LOCATIONs of a block on disk: its pieces follow the input's order, which is not to be that of the blocks here."""
+    """LOCATIONs of a block on disk: its pieces follow the input's order, and here as asked for only."""
     pieces = dataset.pieces(number)
+    if dataset.manifest.shuffle == "no":
+        return pieces
     return pieces[piece_order(len(pieces), seed, 0, number)]

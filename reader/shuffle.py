@@ -41,7 +41,7 @@ class Shuffler:
     """Distributes rows over the blocks of a dataset being staged. `threads` others encode and write them.
 
     first_row, first_block, features: where the numbers of rows and blocks begin and how features are numbered, for rows
-    that are added to a dataset.
+    that are added to a dataset. buckets: 1 keeps the rows in the order of the input.
     """
 
     def __init__(
@@ -53,9 +53,11 @@ class Shuffler:
         first_row: int = 0,
         first_block: int = 0,
         features: Renumbering | None = None,
+        buckets: int = BUCKETS,
     ) -> None:
         self._directory = directory
         self._dataset = dataset
+        self._buckets = buckets
         self._rng = np.random.default_rng(seed)
         # A bucket has a slot of the memory; when it is full it takes a free one.
         self._memory = np.empty((BUCKETS + _SPARE, PIECE_WORDS), _WORD)
@@ -75,7 +77,7 @@ class Shuffler:
 
     def add(self, rows: Rows) -> None:
         """Draw a bucket for every row."""
-        bucket_of = self._rng.integers(0, BUCKETS, len(rows))
+        bucket_of = self._rng.integers(0, self._buckets, len(rows))
         row = 0
         while True:
             start = row

@@ -52,6 +52,7 @@ def dataset_view(
         "stored_bytes": manifest.stored_bytes,
         "compression_ratio": manifest.decoded_bytes / manifest.stored_bytes,
         "normalize": manifest.normalize,
+        "shuffle": manifest.shuffle,
         "squared_norms": {"min": least, "mean": total / manifest.n_rows, "max": largest},
         "rejected_rows": manifest.rejected_rows,
         "rejected": list(manifest.rejected),

@@ -39,6 +39,7 @@ class Manifest:
     renumbered    features, from the first on, that have other numbers in the blocks than in the input
     places_checksum  of the file that says which
     counters      what the parser accepted but counted: blank lines, explicit zeros ...
+    shuffle       "no" if its rows are stored in the order of the input, else "yes"
     normalize     "row_l2" if every row was divided by its norm, else "none"
     Qii_spread    least, sum and largest of the squared norms of the rows
     row_bound     rows that ever were: what pieces state as their first rows is below
@@ -59,6 +60,7 @@ class Manifest:
     renumbered: int = 0
     places_checksum: int = 0
     normalize: str = "none"
+    shuffle: str = "yes"
     Qii_spread: tuple[float, float, float] = (0.0, 0.0, 0.0)
     rejected_rows: int = 0
     rejected: tuple[dict[str, Any], ...] = ()

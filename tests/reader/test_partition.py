@@ -5,11 +5,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from reader.ingest import ingest
+from reader.options import InputOptions
 from reader.partition import Partitioned, partition
 from storage.block import LOCATION
 from storage.dataset import Dataset
 from storage.segment import packed_bytes, row_bytes
-from tests.contracts.problems import make_dataset, random_problem, stored_rows
+from tests.contracts.problems import libsvm_text, make_dataset, random_problem, stored_rows
 
 
 @pytest.mark.parametrize("n_blocks", [1, 2, 3, 7, 40])
@@ -69,3 +71,22 @@ def test_pieces_of_a_part_are_the_dataset_s_rows(tmp_path):
             assert np.array_equal(piece.rows.values[own], rows.values[theirs])
             assert piece.rows.label[k] == rows.label[i]
             assert piece.Qii[k] == pytest.approx(np.sum(rows.values[theirs].astype(float) ** 2))
+
+
+def label_sorted(n_rows=4000):
+    X, y = random_problem(n_rows)
+    order = np.argsort(y, kind="stable")
+    return X[order], y[order]
+
+
+@pytest.mark.parametrize(("shuffle", "mixed"), [("yes", True), ("no", False)])
+def test_blocks_of_sorted_rows_are_mixed_only_where_rows_were_shuffled(tmp_path, shuffle, mixed):
+    X, y = label_sorted()
+    ingest([libsvm_text(X, y)], tmp_path / "data", InputOptions(shuffle=shuffle))
+    dataset = Dataset(tmp_path / "data")
+    rows, ids = stored_rows(tmp_path / "data")
+    assert ids == list(range(len(y)))
+    assert np.array_equal(rows.label, y) != mixed
+    source = Partitioned(dataset, 8, permutes=False, extra=0, seed=0)
+    shares = [np.mean(rows.label[list(block)] > 0) for block in rows_by_block(source, 0, 1)]
+    assert (max(abs(share - np.mean(y > 0)) for share in shares) < 0.1) == mixed

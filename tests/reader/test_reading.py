@@ -39,7 +39,7 @@ def test_formats_are_told_by_their_content(head, format_):
 
 
 def test_options_survive_the_command_line():
-    options = InputOptions("csv", 0, 7, "-1", "|", "no", "row_l2", "skip")
+    options = InputOptions("csv", 0, 7, "-1", "|", "no", "row_l2", "skip", "no")
     parser = argparse.ArgumentParser()
     add_input_options(parser, list(READERS))
     assert input_options(parser.parse_args(options.arguments())) == options

@@ -1,0 +1,70 @@
+"""All exact solvers find the same dual objective, to 1e-6 of it, and it is LIBLINEAR's where that converges.
+
+Each runs until D has stopped to rise: the certified gap is further off than D is, where C is large.
+"""
+
+import numpy as np
+import pytest
+
+from tests.contracts.problems import make_dataset, random_problem
+from tests.reference import data, liblinear
+from tests.reference.optima import reference
+from tests.training import train
+from trainer.solvers import SOLVERS
+
+WAYS = {
+    "streamsvm": {"updates_per_row": 8},
+    "dcd": {},
+    "bm": {"n_blocks": 2, "inner_rounds": 100},
+    "sbm": {"n_blocks": 3, "inner_rounds": 100},
+}
+EXACT = [name for name, solver in SOLVERS.items() if solver.is_dual]
+COSTS = [1e-3, 1.0, 1e3]
+
+
+def test_every_exact_solver_takes_part():
+    assert set(WAYS) == set(EXACT)
+
+
+def found_by(solver, directory, dataset, C, **limits):
+    way = {"tolerance": 1e-5, "max_passes": 20_000, **limits, **WAYS[solver]}
+    return train(directory / solver, dataset, 64 << 20, solver=solver, C=C, **way).result["certificate"]
+
+
+@pytest.mark.parametrize("C", COSTS)
+@pytest.mark.parametrize("seed", range(2))
+def test_random_problems(tmp_path, C, seed):
+    X, y = random_problem(150, 200, 15, seed=seed)
+    best = reference(X.astype(float), y, C, 1e-9)
+    assert best.gap <= 1e-8
+    dataset = make_dataset(tmp_path / "data", X, y)
+    for solver in EXACT:
+        found = found_by(solver, tmp_path, dataset, C)
+        assert found["dual_objective"] == pytest.approx(best.dual, rel=1e-6), solver
+    if C <= 1.0:
+        assert liblinear.train(X, y, C, eps=1e-7).primal == pytest.approx(best.primal, rel=1e-6)
+
+
+def real_problem(name):
+    if name == "dna":
+        X, y = data.load("dna")
+        return X, data.one_vs_rest(y, 3)
+    X, y = data.load_binary(name)
+    few = np.random.default_rng(0).permutation(len(y))[:5000] if name == "imdb.train" else np.arange(len(y))
+    return X[few], y[few]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("C", COSTS)
+@pytest.mark.parametrize("name", ["mushrooms", "dna", "imdb.train", "a9a"])
+def test_real_data(tmp_path, name, C):
+    data.require(name)
+    X, y = real_problem(name)
+    X = X.astype(np.float32)
+    dataset = make_dataset(tmp_path / "data", X, y)
+    limits = {"max_seconds": 120.0, "tolerance": 1e-4, "relative_gap": 2e-7}
+    found = {solver: found_by(solver, tmp_path, dataset, C, **limits) for solver in EXACT}
+    best = reference(X.astype(float), y, C, 1e-7).dual
+    assert {solver: one["dual_objective"] for solver, one in found.items()} == pytest.approx(
+        dict.fromkeys(EXACT, best), rel=1e-6
+    )
