@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo serve test test-slow fuzz-api bench openapi browser check clean
+.PHONY: setup demo serve test test-slow fuzz-api bench papers openapi browser check clean
 
 setup: $(STAMP)
 
@@ -33,6 +33,10 @@ fuzz-api: setup
 # make bench NAME=kernel runs one of them; SIZE=10GB generates that much text instead of 1GB.
 bench: setup
 	$(if $(SIZE),SIZE=$(SIZE)) $(BIN)/python -m tests.bench $(NAME)
+
+# The papers' experiments, done again; make papers NAME=ocas does one of them.
+papers: setup
+	$(BIN)/python -m tests.bench.papers $(NAME)
 
 # The interface's description, kept in the tree: run this after a change of a route.
 openapi: setup

@@ -51,5 +51,5 @@ class Bracket(Progress):
 
     @property
     def distance(self) -> float:
-        """What is between the bounds, relative to P(0) (Franc, Sonnenburg, ICML 2008, section 4)."""
+        """What is between the bounds, relative to P(0) (Franc, Sonnenburg, ICML 2008)."""
         return (self.primal_bound - self.dual_objective) / self.primal_at_zero

@@ -1,0 +1,21 @@
+"""Redoes the papers' experiments, by name, all of them without one.
+
+python -m tests.bench.papers [NAME ...] [--write]
+
+`--write` also puts the tables into RESULTS.md; figures are always written, below `figures`.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.bench.command import Benches, main
+from tests.bench.papers import ocas
+
+PAPERS: Benches = {
+    "ocas": ocas.run,
+}
+
+if __name__ == "__main__":
+    sys.exit(main("tests.bench.papers", (__doc__ or "").split("\n")[0], PAPERS, Path(__file__).with_name("RESULTS.md")))
