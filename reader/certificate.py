@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reader.objective import Objective, margins
 from storage.csr import Array, add_rows
+from storage.objective import Objective, margins
 from storage.segment import Segment
 
 

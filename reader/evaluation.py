@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from reader.auc import area_under_curve
-from reader.objective import Objective
 from storage.csr import Array, row_dots
+from storage.objective import Objective
 from storage.segment import Segment
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from reader.arrivals import Arrivals, ArrivalSource
 from reader.block_residents import BlockResidents
 from reader.certificate import CertificatePass
-from reader.objective import make_objective
 from reader.passes import Passes
 from reader.residents import Eviction, Residents
 from reader.resume import ResidentRows, WeightCheck
@@ -22,6 +21,7 @@ from storage.cache import CacheReader, CacheWriter, Step
 from storage.checkpoint import Checkpoint, read_checkpoint
 from storage.child import die_with_parent
 from storage.errors import CheckpointUnsound, DatasetLost, RowTooLong
+from storage.objective import make_objective
 from storage.plan import plan_cache
 from storage.segment import SegmentBuilder
 from storage.state import CACHE_FILE, open_state

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from reader.objective import Objective
 from storage.checkpoint import Checkpoint
 from storage.csr import INDEX, VALUE, Array, add_rows
 from storage.errors import CheckpointUnsound
+from storage.objective import Objective
 from storage.segment import NORM, OFFSET, TARGET, Segment
 
 _TOLERANCE = 1e-9

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reader.objective import Objective, margins
 from storage.csr import Array
+from storage.objective import Objective, margins
 from storage.segment import Segment
 from storage.state import State
 

@@ -17,7 +17,7 @@ class ReaderSettings:
     n_rows, width         lengths of the state's arrays: of alpha and w, or bounds on them while that is not known
     longest_row           most non-zeros in a row, or a guess while that is not known
     C_positive, C_negative  C_i of the rows with y = +1 and y = -1
-    loss                  a key of `reader.objective.OBJECTIVES`
+    loss                  a key of `storage.objective.OBJECTIVES`
     epsilon               half the width of the tube in which a residual costs nothing, in regression
     bias                  value of a constant feature added to every row, or None
     eviction              "score" or "paper"

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from reader.evaluation import Applied, ClassificationPass, EvaluationPass, RegressionPass
-from reader.objective import Objective, make_objective
 from reader.stream import Examples, Shuffled, Streamer
 from service.errors import ServiceError, needing_space
 from storage.child import die_with_parent
@@ -27,6 +26,7 @@ from storage.csr import Array
 from storage.dataset import Dataset, Manifest
 from storage.errors import StorageError
 from storage.model_file import Model, read_model
+from storage.objective import Objective, make_objective
 
 _NICE = 10
 _NAP_SECONDS = 2e-3

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from service.errors import ServiceError
+from storage.objective import OBJECTIVES, REGRESSION
+from trainer.selection import SCHEDULES
 from trainer.solvers import SOLVERS
 
 # state -> states that may follow. Those with none are terminal.
@@ -55,13 +57,14 @@ class JobSpec(BaseModel):
     update            pegasos: a step for each row, or for each block
     inner_rounds      rounds over a block (BLOCK-L-N); null: until it is nearly solved (BLOCK-L-D)
     checkpoint_seconds  what a crash may cost: a checkpoint is made after so long, or at the end of a pass
+    schedule          of avsf: "accumulators", or "paper" for its algorithm 4
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     dataset: str
     solver: Literal[tuple(SOLVERS)] = "streamsvm"  # type: ignore[valid-type]
-    loss: Literal["hinge", "squared_hinge"] = "hinge"
+    loss: Literal[tuple(OBJECTIVES)] = "hinge"  # type: ignore[valid-type]
     epsilon: Annotated[Finite, Field(ge=0)] = 0.1
     C: Weight = 1.0
     bias: Annotated[Finite, Field(ge=-1e9, le=1e9)] | None = None
@@ -91,6 +94,7 @@ class JobSpec(BaseModel):
     select: Literal["distance", "violation", "gap"] = "gap"
     cache_share: Annotated[Finite, Field(gt=0, lt=1)] = 0.5
     checkpoint_seconds: Annotated[Finite, Field(gt=0, le=86400)] = 60.0
+    schedule: Literal[tuple(SCHEDULES)] = "accumulators"  # type: ignore[valid-type]
     labels: Annotated[dict[str, str], Field(max_length=64)] = {}
 
 
@@ -119,6 +123,9 @@ def _check_together(spec: JobSpec) -> None:
     if spec.loss not in solver.losses:
         known = ", ".join(solver.losses)
         raise ServiceError("solver_loss", f'solver "{spec.solver}" has no loss "{spec.loss}"', f"It has {known}.")
+    if spec.loss not in REGRESSION and _is_set(spec, "epsilon"):
+        losses = " and ".join(REGRESSION)
+        raise ServiceError("solver_loss", f'loss "{spec.loss}" has no epsilon', f"Losses with one are {losses}.")
     for name in sorted(OPTIONS - set(solver.options)):
         if _is_set(spec, name):
             users = ", ".join(other for other, line in SOLVERS.items() if name in line.options)

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from reader.objective import REGRESSION
 from service.blocks import count_blocks, kept_bytes, uses_blocks
 from service.errors import ServiceError
 from service.jobs import JobSpec
 from service.memory import with_cache
 from storage.dataset import Manifest
 from storage.errors import CacheTooSmall
+from storage.objective import REGRESSION
 from storage.plan import CachePlan, plan_cache
 from storage.segment import TARGET
 from storage.state import state_bytes

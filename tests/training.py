@@ -10,6 +10,7 @@ from service.problem import JobPlan
 from service.run import prepare_run
 from storage.csr import Array
 from storage.dataset import Dataset
+from storage.objective import REGRESSION
 from storage.plan import plan_cache
 from storage.state import State, open_state
 from trainer.process import Trainer
@@ -38,9 +39,11 @@ def write_run(run: Path, dataset: Path, cache_bytes: int, positive: float | None
     manifest = Dataset(dataset).manifest
     C_negative = settings.pop("C_negative", None)
     spec = JobSpec(**{"dataset": "test", "pace": "fixed", "cache_bytes": cache_bytes, **settings})
-    positive = max(manifest.labels) if positive is None else positive
     cache = plan_cache(cache_bytes, manifest.longest_row + (spec.bias is not None))
-    plan = JobPlan(spec, manifest, positive, min(manifest.labels), spec.C, C_negative or spec.C, cache)
+    labels = (None, None)
+    if spec.loss not in REGRESSION:
+        labels = (max(manifest.labels) if positive is None else positive, min(manifest.labels))
+    plan = JobPlan(spec, manifest, *labels, spec.C, C_negative or spec.C, cache)
     prepare_run(run, plan, dataset, checkpoints)
 
 

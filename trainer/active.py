@@ -33,6 +33,7 @@ class ActiveRows:
     ) -> None:
         self._segments = segments
         self._bounds = problem.bounds
+        self._epsilon = problem.epsilon
         self._alpha = alpha
         self._w = w
         self._tally = tally

@@ -6,31 +6,36 @@ and its dual, which the solvers minimise,
 
     min_alpha  1/2 |sum_i alpha_i y_i x_i|^2 + sum_i D_i alpha_i^2 / 2 - sum_i alpha_i,  0 <= alpha_i <= U_i.
 
-A loss is the pair (U, D): hinge (C, 0), squared hinge (inf, 1 / (2 C)) (Hsieh et al. 2008, equation 4).
+A loss is the pair (U, D): hinge (C, 0), squared hinge (inf, 1 / (2 C)) (Hsieh et al. 2008, equation 4). What
+logistic loss and regression minimise is said above their kernels; regression has such pairs, too.
 """
 
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
-from storage.csr import Array, row_dots
+from storage.csr import Array
+from storage.objective import OBJECTIVES, make_objective, margins
 from storage.segment import Segment
 
+# Those of support vector classification; all are the keys of OBJECTIVES.
 LOSSES = ("hinge", "squared_hinge")
 
 
 @dataclass(frozen=True)
 class Problem:
-    """`C_positive` and `C_negative` are C_i of the rows with y = +1 and y = -1."""
+    """`C_positive` and `C_negative` are C_i of the rows with y = +1 and y = -1, the same in regression.
+
+    epsilon   half the width of regression's tube
+    """
 
     loss: str
     C_positive: float
     C_negative: float
+    epsilon: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.loss not in LOSSES:
-            raise ValueError(f"loss is {self.loss!r}, known are {', '.join(LOSSES)}")
+        if self.loss not in OBJECTIVES:
+            raise ValueError(f"loss is {self.loss!r}, known are {', '.join(OBJECTIVES)}")
         for C in (self.C_positive, self.C_negative):
             if not (math.isfinite(C) and C > 0):
                 raise ValueError(f"C is {C}, it has to be a positive number")
@@ -41,12 +46,9 @@ class Problem:
         return *self._bound(self.C_positive), *self._bound(self.C_negative)
 
     def losses(self, rows: Segment, w: Array) -> float:
-        """sum_i C_i loss(y_i <w, x_i>) over some rows; w (width,)."""
-        m = np.empty(len(rows))
-        row_dots(rows.indptr, rows.indices, rows.values, w, m)
-        slack = np.maximum(0.0, 1.0 - rows.y * m)
-        C = np.where(rows.y > 0, self.C_positive, self.C_negative)
-        return float(C @ (slack if self.loss == "hinge" else slack * slack))
+        """sum_i C_i loss_i over some rows; w (width,)."""
+        objective = make_objective(self.loss, self.C_positive, self.C_negative, self.epsilon)
+        return objective.losses(rows.y, margins(objective, rows, w))
 
     def _bound(self, C: float) -> tuple[float, float]:
-        return (C, 0.0) if self.loss == "hinge" else (math.inf, 1.0 / (2.0 * C))
+        return (math.inf, 1.0 / (2.0 * C)) if self.loss.startswith("squared") else (C, 0.0)

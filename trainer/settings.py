@@ -15,6 +15,7 @@ class TrainerSettings:
     follows           the first pass is over a dataset that is being read in
     cache_bytes       bound on the cache file
     cache_rows        rows the cache holds when full, on average: Omega in the paper
+    epsilon           half the width of the tube in which a residual costs nothing, in regression
     solver            a key of `trainer.solvers.SOLVERS`
     tolerance         stop when M+ - M-, or what the solver has for it, falls to it in a pass that visited every row;
                       None: never
@@ -24,6 +25,7 @@ class TrainerSettings:
     eviction          "score" or "paper"
     paper_...         of `eviction` "paper": see `trainer.solvers.paper_rule`
     selection         a key of `trainer.selection.SELECTIONS`
+    schedule          a key of `trainer.selection.SCHEDULES`
     inner_rounds      rounds over a block, or None: until it is nearly solved
     select            which rows stay when the next block comes: a key of `trainer.solvers.bm.SELECT`
     update            a key of `trainer.solvers.pegasos.UPDATES`
@@ -58,6 +60,7 @@ class TrainerSettings:
     inner_rounds: int | None
     select: str
     update: str
+    schedule: str
     threads: int
     max_cuts: int
     seed: int
@@ -68,7 +71,7 @@ class TrainerSettings:
     @property
     def problem(self) -> Problem:
         """The problem to solve."""
-        return Problem(self.loss, self.C_positive, self.C_negative)
+        return Problem(self.loss, self.C_positive, self.C_negative, self.epsilon)
 
     @classmethod
     def read(cls, run: Path) -> "TrainerSettings":

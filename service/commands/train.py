@@ -20,6 +20,8 @@ from service.jobs import JobSpec, parse_spec
 from service.local import train_file
 from service.settings import Settings
 from service.sizes import parse_size
+from storage.objective import OBJECTIVES
+from trainer.selection import SCHEDULES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cache", dest="cache_bytes", type=parse_size, help="bound on the cache (default: 256MiB)")
     parser.add_argument("--memory", dest="memory_bytes", type=parse_size, help="bound on all that training holds")
     parser.add_argument("--solver", help=f"(default: {defaults['solver']})")
-    parser.add_argument("--loss", choices=("hinge", "squared_hinge"))
+    parser.add_argument("--loss", choices=tuple(OBJECTIVES))
     parser.add_argument("--epsilon", type=float, help="residuals up to it cost nothing (default: 0.1)")
     parser.add_argument("--bias", type=float, help="value of a constant feature (default: none)")
     parser.add_argument("-e", "--tolerance", type=_or_none, help="stop at M+ - M- of this, or none (default: 1e-3)")
@@ -58,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--select", choices=("distance", "violation", "gap"), help="rows that stay (default: gap)")
     parser.add_argument("--update", choices=("row", "block"), help="of pegasos, a step for each (default: row)")
     parser.add_argument("--cache-share", type=float, help="share of the cache for them (default: 0.5)")
+    parser.add_argument("--schedule", choices=tuple(SCHEDULES), help="of avsf (default: accumulators)")
     parser.add_argument("--inner-rounds", type=_count_or_none, help="rounds over a block, or none (default: 10)")
     parser.add_argument("--max-cuts", type=int, help=f"of cpa and ocas (default: {defaults['max_cuts']})")
     parser.add_argument("--class-weight", type=_weight, action="append", metavar="LABEL=WEIGHT")

@@ -12,9 +12,11 @@ from trainer.kernels.adaptive import adapt, sample_visits, share_visits
 from trainer.kernels.coordinate import DISTANCE, GAP, VIOLATION
 from trainer.kernels.dual import visit_rows
 from trainer.kernels.line_search import breakpoints, move_along, slope_after
+from trainer.kernels.logistic import visit_logistic
 from trainer.kernels.order import next_random, permutation, shuffle
 from trainer.kernels.paper import paper_visits
 from trainer.kernels.pegasos import pegasos_visits
+from trainer.kernels.regression import visit_regression
 from trainer.kernels.resting import mark_resting
 from trainer.kernels.shrinking import visit_active
 from trainer.kernels.simplex import minimise_on_simplex
@@ -89,7 +91,7 @@ def compute() -> dict[str, bytes]:
     codec_kernel.integrate(pointers, steps)
     found["integrate"] = steps.tobytes()
 
-    found |= _of_a_large_w(rows) | _of_the_reader(rows, rng) | _of_cutting_planes()
+    found |= _of_other_losses(rows) | _of_a_large_w(rows) | _of_the_reader(rows, rng) | _of_cutting_planes()
 
     for loss, bounds in BOUNDS.items():
         alpha, weights = np.zeros(2 * n_rows), np.zeros(60)
@@ -148,6 +150,20 @@ def _shrunk(rows, bounds, kind) -> bytes:
         active = results[-1][0]
     assert active < n_rows
     return b"".join(array.tobytes() for array in (order, alpha, w, score, np.array(results)))
+
+
+def _of_other_losses(rows) -> dict[str, bytes]:
+    """Logistic regression and both kinds of regression, three rounds each."""
+    n_rows, found = len(rows[0]), {}
+    for name, U, D in (("logistic", 0.0, 0.0), ("regression", 2.0, 0.0), ("squared regression", np.inf, 0.25)):
+        alpha, w, order, results = np.zeros(2 * n_rows), np.zeros(60), np.arange(n_rows, dtype=np.int32), []
+        for seed in (3, 4, 5):
+            if name == "logistic":
+                results.append((n_rows, *visit_logistic(order, seed, *rows, 2.0, 0.5, alpha, w)))
+            else:
+                results.append(visit_regression(order, n_rows, seed, 0.3, *rows, U, D, 0.1, alpha, w))
+        found[f"rounds of {name}"] = b"".join(a.tobytes() for a in (alpha, w, order, np.array(results)))
+    return found
 
 
 def _of_a_large_w(rows) -> dict[str, bytes]:

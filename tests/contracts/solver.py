@@ -16,7 +16,7 @@ from tests.reference.dcd import dcd
 from tests.training import train, write_run
 from trainer.process import make_source, make_steps
 from trainer.progress import Progress
-from trainer.selection import SELECTIONS
+from trainer.selection import SCHEDULES, SELECTIONS
 from trainer.settings import TrainerSettings
 from trainer.solvers import SOLVERS
 from trainer.solvers.bm import SELECT
@@ -32,6 +32,7 @@ _WAYS: dict[str, list[dict]] = {
         {"eviction": "paper", "paper_epsilon": 9.0, "paper_beta": "step"},
         {"eviction": "paper", "paper_beta": "sweep", "paper_reset": True, "paper_gradient": "projected"},
     ],
+    "avsf": [{"schedule": name} for name in SCHEDULES],
     "bm": [{}, {"inner_rounds": None}],
     "sbm": [{"select": name} for name in SELECT],
 }
@@ -65,7 +66,7 @@ def name_of(mode: dict) -> str:
 
 def is_fast(mode: dict) -> bool:
     """Whether it converges in few passes on hard problems, too: small blocks one by one do not, where C is large."""
-    return SOLVERS[mode["solver"]].feed == "steps" or is_resident(mode)
+    return SOLVERS[mode["solver"]].feed == "steps" or mode["solver"] == "dcd"
 
 
 @dataclass

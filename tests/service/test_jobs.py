@@ -38,7 +38,7 @@ FAULTS = [
     ({"memory_bytes": 0}, "memory_bytes_range"),
     ({"memory_bytes": 1 << 30, "cache_bytes": 1 << 20}, "memory_bytes_range"),
     ({"updates_per_row": 0}, "updates_per_row_range"),
-    ({"loss": "logistic"}, "loss_range"),
+    ({"loss": "huber"}, "loss_range"),
     ({"solver": "magic"}, "solver_range"),
     ({"eviction": "lru"}, "eviction_range"),
     ({"pace": "slow"}, "pace_range"),

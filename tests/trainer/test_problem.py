@@ -24,8 +24,8 @@ def test_C_is_a_positive_number(C):
 
 
 def test_unknown_loss_is_named():
-    with pytest.raises(ValueError, match=r"logistic.*hinge"):
-        Problem("logistic", 1.0, 1.0)
+    with pytest.raises(ValueError, match=r"hinges.*logistic"):
+        Problem("hinges", 1.0, 1.0)
 
 
 def test_progress_has_both_gaps():

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from storage.objective import OBJECTIVES
 from trainer.problem import LOSSES
+from trainer.solvers.avsf import avsf
 from trainer.solvers.bm import bm
 from trainer.solvers.cutting_planes import cpa, cut_bytes, ocas, ocas_bytes
 from trainer.solvers.dcd import dcd
@@ -38,7 +40,8 @@ _CUTTING = ("n_blocks", "threads", "max_cuts")
 
 SOLVERS = {
     "streamsvm": Solver(streamsvm, "steps", LOSSES, _STREAMING),
-    "dcd": Solver(dcd, "blocks", LOSSES, ()),
+    "dcd": Solver(dcd, "blocks", tuple(OBJECTIVES), ()),
+    "avsf": Solver(avsf, "blocks", LOSSES, ("schedule",)),
     "bm": Solver(bm, "blocks", LOSSES, _BLOCKS),
     # The reader keeps rows; what is done with them is the same.
     "sbm": Solver(bm, "blocks", LOSSES, (*_BLOCKS, "select", "cache_share")),

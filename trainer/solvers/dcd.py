@@ -1,8 +1,9 @@
 """Dual coordinate descent with shrinking over all rows, held in the cache at once: LIBLINEAR's algorithm.
 
 Hsieh, Chang, Lin, Keerthi, Sundararajan, "A dual coordinate descent method for large-scale linear SVM", ICML 2008,
-Algorithm 3. A pass is a round over the active rows. What is shrunk counts as not visited: a run ends only after a round
-over all rows, the final re-check.
+Algorithm 3; Yu, Huang, Lin (2011) for logistic regression, Ho and Lin (2012) for support vector regression. A pass is a
+round over the active rows. What is shrunk counts as not visited: a run ends only after a round over all rows, the final
+re-check.
 """
 
 from collections.abc import Generator
@@ -10,8 +11,8 @@ from collections.abc import Generator
 import numpy as np
 
 from storage.csr import Array
-from trainer.active import ActiveRows
 from trainer.blocks import Blocks
+from trainer.loss_rows import rows_of
 from trainer.problem import Problem
 from trainer.progress import Progress
 from trainer.settings import TrainerSettings
@@ -25,9 +26,10 @@ def dcd(
     problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array
 ) -> Generator[Progress, None, None]:
     """Train alpha (n_rows,) and w (width,) in place; yields after every pass, for ever."""
-    tally = Tally(alpha, w)
+    tally = Tally(alpha, w, blocks.kept)
+    blocks.keep(tally.resumable)
     block = blocks.next(w)
-    rows = ActiveRows(block.fresh, problem, alpha, w, tally, blocks.note)
+    rows = rows_of(problem.loss)(block.fresh, problem, alpha, w, tally, blocks.note)
     tolerance = settings.tolerance or _FIRST_TOLERANCE
     while True:
         shrunk = rows.shrunk

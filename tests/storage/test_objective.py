@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from reader.objective import OBJECTIVES, make_objective, margins
+from storage.objective import OBJECTIVES, make_objective, margins
 from storage.segment import Segment
 from tests.contracts.kernels import columns
 from trainer.kernels.dual import visit_rows

@@ -1,4 +1,4 @@
-"""The objective at a fixed w, summed over streamed rows: the loss table of the design.
+"""The objective at a fixed w, summed over rows: the losses, as reader and trainer share them.
 
 Primal  P(w)     = 1/2 |w|^2 + sum_i C_i loss_i(w)
 Dual    D(alpha) = sum_i d_i(alpha_i) - 1/2 |w|^2,  w = sum_i alpha_i y_i x_i, or sum_i alpha_i x_i in regression
@@ -9,9 +9,9 @@ from typing import Protocol
 
 import numpy as np
 
-from reader.margin_losses import Hinge, Logistic, SquaredHinge
-from reader.regression_losses import EpsilonInsensitive, SquaredEpsilonInsensitive
 from storage.csr import Array, row_dots
+from storage.margin_losses import Hinge, Logistic, SquaredHinge
+from storage.regression_losses import EpsilonInsensitive, SquaredEpsilonInsensitive
 from storage.segment import Segment
 
 

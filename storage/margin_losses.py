@@ -1,4 +1,4 @@
-"""Losses of the margin m = y <w, x>, for labels y = +1 and -1: see `reader.objective.Objective`."""
+"""Losses of the margin m = y <w, x>, for labels y = +1 and -1: see `storage.objective.Objective`."""
 
 from dataclasses import dataclass
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from storage.csr import Array
 
-# How near to 0 and 1 the logistic loss tells alpha / C apart from them: half of the precision of float64 at 1.
-LEAST_SHARE = 2.0**-53
+# Where the logistic loss takes alpha / C for 0 and 1, as trainer/kernels/logistic.py has it.
+LEAST_SHARE, MOST_SHARE = 2.0**-100, 1.0 - 2.0**-33
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,9 @@ class Logistic(_OfMargins):
         return float(np.dot(self._C(y), np.logaddexp(0.0, -m)))
 
     def projected_gradient(self, y: Array, m: Array, alpha: Array) -> Array:
-        share = np.clip(alpha / self._C(y), LEAST_SHARE, 1.0 - LEAST_SHARE)
+        share = np.clip(alpha / self._C(y), LEAST_SHARE, MOST_SHARE)
         G = m + np.log(share / (1.0 - share))
-        return projected(G, share == LEAST_SHARE, share == 1.0 - LEAST_SHARE)
+        return projected(G, share == LEAST_SHARE, share == MOST_SHARE)
 
     def dual(self, y: Array, alpha: Array) -> float:
         C = self._C(y)

@@ -1,4 +1,4 @@
-"""Losses of the residual r = <w, x> - y, for any target y: see `reader.objective.Objective`.
+"""Losses of the residual r = <w, x> - y, for any target y: see `storage.objective.Objective`.
 
 Support vector regression (Ho and Lin, JMLR 2012): alpha is beta there, of both signs.
 """

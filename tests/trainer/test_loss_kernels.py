@@ -1,0 +1,157 @@
+"""Steps of logistic regression and of regression against a search of the objective, and visits against steps."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+
+from storage.objective import REGRESSION, make_objective
+from tests.contracts.kernels import columns
+from trainer.kernels.logistic import logistic_gradient, logistic_step, negative_entropy, visit_logistic
+from trainer.kernels.regression import regression_gradient, regression_step, visit_regression
+
+C_POSITIVE, C_NEGATIVE, EPSILON = 2.0, 0.5, 0.3
+
+
+def of_logistic(a, old, m, Q, C):
+    """The dual objective to be minimised, less what other rows add."""
+    return Q * (a - old) ** 2 / 2 + m * (a - old) + negative_entropy(a, C)
+
+
+def of_regression(b, old, G, D, Q, epsilon):
+    r = G - D * old
+    return Q * (b - old) ** 2 / 2 + r * (b - old) + epsilon * abs(b) + D * b * b / 2
+
+
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("m", [-50.0, -3.0, -1e-3, 0.0, 0.7, 20.0, 45.0])
+@pytest.mark.parametrize("share", [0.0, 1e-12, 0.2, 0.5, 0.9, 1 - 1e-12, 1.0])
+@pytest.mark.parametrize("Q", [0.0, 1e-3, 1.0, 1e4])
+def test_logistic_step_finds_the_least_value(C, m, share, Q):
+    a = share * C
+    new = logistic_step(a, m, Q, C)
+    assert 0 <= new <= C
+    # Where it ends the slope is 0, or that of a bound.
+    assert abs(logistic_gradient(new, m + Q * (new - a), C)) <= 1e-5 * (1 + abs(m) + Q * C)
+    assert of_logistic(new, a, m, Q, C) <= of_logistic(a, a, m, Q, C) + 1e-14 * C
+    best = minimize_scalar(of_logistic, bounds=(0, C), args=(a, m, Q, C), method="bounded", options={"xatol": 1e-9 * C})
+    assert of_logistic(new, a, m, Q, C) <= best.fun + 2e-10 * C * (1 + abs(m) + Q * C)
+
+
+@given(
+    st.floats(-1, 1), st.floats(-5, 5), st.sampled_from([0.0, 0.5]), st.sampled_from([0.0, 1e-3, 2.0]),
+    st.sampled_from([0.0, 0.1, 1.0]), st.sampled_from([1.0, 1e-2]),
+)  # fmt: skip
+def test_regression_step_finds_the_least_value(share, r, D, Q, epsilon, U):
+    beta = share * U
+    G, bound = r + D * beta, U if D == 0 else math.inf
+    if Q + D == 0:
+        # Flat, or rising for ever: an objective without curvature has its least value at a bound.
+        new = regression_step(beta, G, 0.0, bound, epsilon)
+        assert new in (-U, 0.0, U)
+    else:
+        new = regression_step(beta, G, Q + D, bound, epsilon)
+    assert abs(new) <= bound
+    wide = 20 * (1 + abs(r)) / max(Q + D, 1e-3) if D else U
+    best = min(
+        (minimize_scalar(of_regression, bounds=b, args=(beta, G, D, Q, epsilon), method="bounded").fun
+         for b in ((-wide, 0), (0, wide))),
+    )  # fmt: skip
+    least = of_regression(new, beta, G, D, Q, epsilon)
+    assert least <= best + 1e-6 * (1 + abs(best))
+    slope = regression_gradient(new, G + (Q + D) * (new - beta), bound, epsilon)
+    assert abs(slope) <= 1e-9 * (1 + abs(r)) * (1 + Q)
+
+
+def state(loss, seed):
+    """Columns, the objective, and alpha with rows at their bounds and between."""
+    row_id, y, *rest = columns(seed=seed)
+    rng = np.random.default_rng(seed)
+    n = len(row_id)
+    if loss in REGRESSION:
+        y = rng.standard_normal(n).astype(np.float32)
+    C = np.where((y > 0) | (loss in REGRESSION), C_POSITIVE, C_NEGATIVE)
+    alpha = np.zeros(2 * n)
+    alpha[row_id] = C * rng.choice([0.0, 1.0, 0.4, *([-1.0, -0.2] if loss in REGRESSION else [])], n)
+    return (row_id, y, *rest), make_objective(loss, C_POSITIVE, C_NEGATIVE, EPSILON), alpha, rng.standard_normal(60) / 5
+
+
+def visit(loss, order, rows, alpha, w, beyond=np.inf):
+    """(active, M+, M-, taken, freed) of one round."""
+    if loss == "logistic":
+        return len(order), *visit_logistic(order, 7, *rows, C_POSITIVE, C_NEGATIVE, alpha, w)
+    U, D = (C_POSITIVE, 0.0) if loss == "epsilon_insensitive" else (np.inf, 1 / (2 * C_POSITIVE))
+    return visit_regression(order, len(order), 7, beyond, *rows, U, D, EPSILON, alpha, w)
+
+
+LOSSES = ("logistic", *REGRESSION)
+
+
+def dual(objective, rows, alpha):
+    """(D(alpha), w)"""
+    row_id, y, _, indptr, indices, values = rows
+    coefficients, w = objective.coefficients(y, alpha[row_id]), np.zeros(60)
+    for k in range(len(row_id)):
+        for j in range(indptr[k], indptr[k + 1]):
+            w[indices[j]] += coefficients[k] * float(values[j])
+    return objective.dual(y, alpha[row_id]) - w @ w / 2, w
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_row_visited_alone_has_the_objectives_gradient(loss, seed):
+    rows, objective, alpha, w = state(loss, seed)
+    for k in range(len(rows[0])):
+        start, end = rows[3][k], rows[3][k + 1]
+        dot = float(rows[5][start:end].astype(float) @ w[rows[4][start:end]])
+        y = rows[1][k : k + 1]
+        PG = objective.projected_gradient(y, objective.m(y, np.array([dot])), alpha[rows[0][k : k + 1]])[0]
+        one = (*(column[k : k + 1] for column in rows[:3]), rows[3][k : k + 2], *rows[4:])
+        _, M_plus, M_minus, *_ = visit(loss, np.zeros(1, np.int32), one, alpha.copy(), w.copy())
+        assert max(M_plus, 0) + min(M_minus, 0) == pytest.approx(PG, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("seed", range(3))
+def test_rounds_raise_the_dual_to_the_primal_and_count(loss, seed):
+    rows, objective, alpha, _ = state(loss, seed)
+    before, w = dual(objective, rows, alpha)
+    order, taken, free = np.arange(len(rows[0]), dtype=np.int32), 0.0, 0
+    upper = np.where(rows[1] > 0, *objective.upper)
+    start, own = alpha.copy(), rows[0]
+    for _ in range(3000):
+        _, M_plus, M_minus, change, freed = visit(loss, order, rows, alpha, w)
+        taken, free = taken + change, free + freed
+        now, v = dual(objective, rows, alpha)
+        assert now >= before - 1e-12 * abs(before)
+        before = now
+        if M_plus - M_minus < 1e-9:
+            break
+    assert np.linalg.norm(v - w) <= 1e-10 * np.linalg.norm(w)
+    assert np.all(np.abs(alpha[own]) <= upper)
+    assert np.all(alpha[own] >= 0) or loss in REGRESSION
+    assert alpha[own].sum() - w @ w / 2 - (taken + start[own].sum() - objective.dual(rows[1], start[own])) == (
+        pytest.approx(now, rel=1e-9)
+    )
+    frees = [np.count_nonzero((np.abs(a[own]) > 0) & (np.abs(a[own]) < upper)) for a in (start, alpha)]
+    assert free == frees[1] - frees[0]
+    dots = [float(rows[5][a:b].astype(float) @ w[rows[4][a:b]]) for a, b in zip(rows[3][:-1], rows[3][1:], strict=True)]
+    primal = w @ w / 2 + objective.losses(rows[1], objective.m(rows[1], np.array(dots)))
+    assert primal == pytest.approx(now, rel=1e-7)
+
+
+@pytest.mark.parametrize("loss", REGRESSION)
+def test_shrunk_rows_are_those_that_rest_far_enough(loss):
+    rows, _, alpha, w = state(loss, 0)
+    own, order, beyond = alpha[rows[0]], np.arange(len(rows[0]), dtype=np.int32), 0.02
+    quiet = alpha.copy(), w * 1e-3
+    active, *_ = visit(loss, order, rows, *quiet, beyond)
+    assert 0 < active < len(order)
+    assert sorted(order.tolist()) == list(range(len(order)))
+    shrunk = order[active:]
+    # Nothing happened to them, and they are at a bound or at 0.
+    assert np.array_equal(quiet[0][rows[0][shrunk]], own[shrunk])
+    assert set(own[shrunk].tolist()) <= {0.0, C_POSITIVE, -C_POSITIVE}

@@ -1,0 +1,66 @@
+"""AVSF: dual coordinate descent in which a row is visited the more often the more its last visits gained.
+
+Glasmachers and Dogan, "Accelerated linear SVM training with adaptive variable selection frequencies" (2013), algorithm
+3. `schedule` says how preferences become visits: "accumulators", as in their later programs, or "paper", algorithm 4.
+
+A pass is a sweep over all rows, which the cache holds. It begins with all preferences alike. A sweep with others may
+miss most rows, and says nothing about these: when it finds no gradients further apart than `tolerance` the next one
+visits every row again, and training may end with that. What a visit gains on average is kept over such sweeps.
+"""
+
+from collections.abc import Generator
+
+import numpy as np
+
+from storage.csr import Array
+from storage.segment import Segment
+from trainer.blocks import Blocks
+from trainer.kernels.dual import visit_rows
+from trainer.problem import Problem
+from trainer.progress import Progress
+from trainer.selection import SCHEDULES, Adaptive
+from trainer.settings import TrainerSettings
+from trainer.tally import Tally
+
+_STREAM = 6  # of random numbers, apart from those of others with the same seed
+
+
+def avsf(
+    problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array
+) -> Generator[Progress, None, None]:
+    """Train alpha (n_rows,) and w (width,) in place; yields after every sweep, for ever."""
+    tally = Tally(alpha, w, blocks.kept)
+    selection = SCHEDULES[settings.schedule](len(alpha), blocks.kept)
+    blocks.keep(lambda: {**tally.resumable(), **selection.resumable()})
+    while True:
+        block = blocks.next(w)
+        rng = np.random.default_rng((settings.seed, _STREAM, block.pass_))
+        selection.begin_sweep(rows.row_id for rows in block.fresh)
+        for number in rng.permutation(len(block.fresh)).tolist():
+            _visit(block.fresh[number], selection, problem, blocks, tally, alpha, w, rng)
+        progress = tally.finish_pass(block.step, blocks.count_unvisited(block), blocks.primal(block, w))
+        yield progress
+        if settings.tolerance is not None and progress.gap <= settings.tolerance:
+            for rows in block.fresh:
+                selection.admit(rows.row_id)
+
+
+def _visit(
+    rows: Segment,
+    selection: Adaptive,
+    problem: Problem,
+    blocks: Blocks,
+    tally: Tally,
+    alpha: Array,
+    w: Array,
+    rng: np.random.Generator,
+) -> None:
+    order = selection.order(rows.row_id, rng)
+    score, gain = np.empty(len(rows), np.float32), np.empty(len(order))
+    found = visit_rows(
+        order, rows.row_id, rows.y, rows.Qii, rows.indptr, rows.indices, rows.values,
+        *problem.bounds, alpha, w, score, gain,
+    )  # fmt: skip
+    selection.learn(rows.row_id, order, gain)
+    tally.add(len(order), *found)
+    blocks.note(rows.row_id[order], score[order])
