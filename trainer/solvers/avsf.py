@@ -29,9 +29,8 @@ def avsf(
     problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array
 ) -> Generator[Progress, None, None]:
     """Train alpha (n_rows,) and w (width,) in place; yields after every sweep, for ever."""
-    tally = Tally(alpha, w, blocks.kept)
-    selection = SCHEDULES[settings.schedule](len(alpha), blocks.kept)
-    blocks.keep(lambda: {**tally.resumable(), **selection.resumable()})
+    tally = Tally(alpha, w)
+    selection = SCHEDULES[settings.schedule](len(alpha))
     while True:
         block = blocks.next(w)
         rng = np.random.default_rng((settings.seed, _STREAM, block.pass_))

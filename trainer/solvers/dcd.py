@@ -26,8 +26,7 @@ def dcd(
     problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array
 ) -> Generator[Progress, None, None]:
     """Train alpha (n_rows,) and w (width,) in place; yields after every pass, for ever."""
-    tally = Tally(alpha, w, blocks.kept)
-    blocks.keep(tally.resumable)
+    tally = Tally(alpha, w)
     block = blocks.next(w)
     rows = rows_of(problem.loss)(block.fresh, problem, alpha, w, tally, blocks.note)
     tolerance = settings.tolerance or _FIRST_TOLERANCE
