@@ -21,6 +21,7 @@ class AppContext:
     feed: JobFeed
 
 
+# Async, though it awaits nothing: anything else goes through a thread at every request.
 async def _context(request: Request) -> AppContext:
     return request.app.state.context
 

@@ -9,7 +9,7 @@ from service.views import sequence_number
 
 @dataclass(frozen=True)
 class Event:
-    """`kind` is state, pass, progress or end; those with a number are told once, in its order."""
+    """`kind` is state, pass, progress, end or ping; those with a number are told once, in its order."""
 
     kind: str
     data: str

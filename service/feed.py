@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from service.events import Event, news, to_json
@@ -15,7 +16,10 @@ from service.views import history, job_view, recent_history
 
 _FRESH_SECONDS = 0.1
 _PROGRESS_SECONDS = 0.5
+_CHANGE_SECONDS = 10.0
+_TICKS_A_PING = 30
 _MOST_KEPT = 256
+_PING = Event("ping", "")  # so that nobody takes a silent connection for a dead one
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,16 @@ class _Look:
     view: dict[str, Any]
     text: str
     passes: list[dict[str, Any]]
+
+    @cached_property
+    def progress(self) -> Event:
+        """The same object for all who ask."""
+        return Event("progress", to_json({"phase": self.view["phase"], **self.view["progress"]}))
+
+    @cached_property
+    def end(self) -> Event:
+        """As `progress`."""
+        return Event("end", self.text)
 
     @property
     def has_ended(self) -> bool:
@@ -54,29 +68,35 @@ class JobFeed:
     async def wait(self, job_id: str, after: int, seconds: float) -> str:
         """The job as JSON once its `seq` is beyond `after`, it has ended, or so many seconds are over."""
 
-        async def change() -> None:
-            end = time.monotonic() + seconds
-            while not _is_beyond(await self._look(job_id), after) and time.monotonic() < end:
-                await asyncio.sleep(_FRESH_SECONDS)
-
-        if not _is_beyond(await self._look(job_id), after):
+        end = time.monotonic() + seconds
+        while not _is_beyond(await self._look(job_id), after) and (left := end - time.monotonic()) > 0:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._shared(("change", job_id, after), change), seconds)
+                change = self._shared(("change", job_id, after), lambda: self._change(job_id, after))
+                await asyncio.wait_for(change, left)
         return await self.text(job_id)
 
     async def events(self, job_id: str, after: int) -> AsyncIterator[Event]:
         """What has happened since the event of number `after`, 0: all, then what happens, until the job has ended."""
+        silent_ticks = 0
         while True:
             look = await self._look(job_id)
             for event in self._news(look, after):
                 yield event
                 after = event.number or after
             if look.has_ended:
-                yield Event("end", look.text)
+                yield look.end
                 return
             if look.view["progress"]:
-                yield Event("progress", to_json({"phase": look.view["phase"], **look.view["progress"]}))
+                yield look.progress
+            elif (silent_ticks := silent_ticks + 1) % _TICKS_A_PING == 0:
+                yield _PING
             await asyncio.sleep(_PROGRESS_SECONDS)
+
+    async def _change(self, job_id: str, after: int) -> None:
+        """Returns when there is one, or after a while: those who still wait ask again."""
+        end = time.monotonic() + _CHANGE_SECONDS
+        while not _is_beyond(await self._look(job_id), after) and time.monotonic() < end:
+            await asyncio.sleep(_FRESH_SECONDS)
 
     def _news(self, look: _Look, after: int) -> list[Event]:
         if look.is_between_runs:

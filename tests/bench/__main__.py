@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.bench import acceptance, comparison, disk, exploration, growth, ingest, kernel, reader_speed
+from tests.bench import acceptance, comparison, disk, exploration, growth, ingest, kernel, pollers, reader_speed
 from tests.bench.command import Benches, main
 
 BENCHES: Benches = {
@@ -24,6 +24,7 @@ BENCHES: Benches = {
     "exploration": exploration.run,
     "disk": disk.run,
     "growth": growth.run,
+    "pollers": pollers.run,
 }
 
 if __name__ == "__main__":
