@@ -108,7 +108,7 @@ def test_a_half_upload_does_not_survive_a_kill(new_service, text):
     service: Service = new_service().start()
     port = int(service.url.rsplit(":", 1)[1])
     with socket.create_connection(("127.0.0.1", port)) as client:
-        client.sendall(b"PUT /v1/datasets/half HTTP/1.1\r\nHost: test\r\nContent-Length: 999999999\r\n\r\n" + text)
+        client.sendall(b"PUT /v1/datasets/half HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999999\r\n\r\n" + text)
         wait_for(lambda: list(service.data_dir.glob("datasets/.*")))
         service.signal(signal.SIGKILL)
         service.wait(5)

@@ -100,7 +100,7 @@ def test_a_client_that_leaves_leaves_nothing(service, text):
     port = int(service.url.rsplit(":", 1)[1])
     before = set(service.data_dir.glob("datasets/*"))
     with socket.create_connection(("127.0.0.1", port)) as client:
-        head = f"PUT /v1/datasets/left HTTP/1.1\r\nHost: test\r\nContent-Length: {10 * len(text)}\r\n\r\n"
+        head = f"PUT /v1/datasets/left HTTP/1.1\r\nHost: localhost\r\nContent-Length: {10 * len(text)}\r\n\r\n"
         client.sendall(head.encode() + text)
         wait_for(lambda: service.processes.alive("reader.ingest"))
         wait_for(lambda: set(service.data_dir.glob("datasets/.*")))
