@@ -152,8 +152,8 @@ def _history_file(settings: Settings, job_id: str) -> Path:
 def _warnings(record: dict[str, Any]) -> list[dict[str, str]]:
     found = []
     if record["attempt"] > 1:
-        lost = f"attempt {record['attempt']}: what the one before had trained is lost"
-        found.append({"code": "started_again", "message": lost})
+        died = f"attempt {record['attempt']}: the one before died"
+        found.append({"code": "started_again", "message": died})
     result, spec = record["result"], record["spec"]
     if result and not result["converged"]:
         message = f"{result['stop_reason']} before it converged: {_where(result['certificate'], spec['tolerance'])}"

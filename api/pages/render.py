@@ -33,8 +33,8 @@ def _count(number: Any) -> str:
     return _UNKNOWN if _is_unknown(number) else f"{number:,}"
 
 
-def _short(number: Any) -> str:
-    return _UNKNOWN if _is_unknown(number) else f"{number:.3g}"
+def _short(number: Any, digits: int = 3) -> str:
+    return _UNKNOWN if _is_unknown(number) else f"{number:.{digits}g}"
 
 
 def _size(size: Any) -> str:

@@ -45,7 +45,7 @@ class Display:
         outcome = "converged" if result["converged"] else "not converged"
         self.say(
             f"{outcome} ({result['stop_reason']}) after {result['passes']} passes: "
-            f"M+ - M- {short(certificate['gap'])}, objective {certificate['primal_objective']:.8g}, "
+            f"M+ - M- {short(certificate['gap'])}, objective {short(certificate['primal_objective'], 8)}, "
             f"relative duality gap {short(certificate['relative_duality_gap'])}"
         )
         if output is not None:

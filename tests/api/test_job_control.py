@@ -179,11 +179,15 @@ def test_a_job_with_a_bound_on_memory_gets_the_cache_that_is_left(service):
     assert spec["memory_bytes"] == 1 << 30 and 512 << 20 < spec["cache_bytes"] < 1 << 30
 
 
-def test_a_job_that_missed_its_tolerance_warns_by_how_much(service):
+@pytest.mark.parametrize(
+    ("gap", "said"), [(0.25, "M+ - M- is 0.25; tolerance was 0.001"), (None, "relative duality gap is 0.5")]
+)
+def test_a_job_that_missed_its_tolerance_warns_by_how_much(service, gap, said):
     job = submit(service)
     service.store.claim_job()
-    result = {"converged": False, "stop_reason": "max_passes", "certificate": {"gap": 0.25}}
+    certificate = {"dual_objective": None, "primal_objective": 2.0, "relative_duality_gap": 0.5, "gap": gap}
+    result = {"converged": False, "stop_reason": "max_passes", "passes": 3, "certificate": certificate}
     service.store.finish_job(job, "succeeded", result=result)
     (warning,) = service.request("GET", f"/v1/jobs/{job}").json()["warnings"]
-    assert warning["code"] == "not_converged"
-    assert "0.25" in warning["message"] and "0.001" in warning["message"]
+    assert warning["code"] == "not_converged" and said in warning["message"]
+    assert said in service.request("GET", f"/jobs/{job}").text

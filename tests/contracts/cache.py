@@ -17,8 +17,8 @@ MakeWriter = Callable[[Path, CachePlan], CacheWriter]
 
 def make_step(number, fresh=(), resident=()) -> Step:
     return Step(
-        number, 99, 9, 1, number // 2, number // 3, 10 * number, number, 5, number % 2 == 0, number % 6 == 0, number / 7,
-        tuple(fresh), tuple(resident),
+        number, 99, 9, 1, number // 2, number // 3, 10 * number, number, 5, number % 2 == 0, number % 6 == 0,
+        number / 7, tuple(fresh), tuple(resident),
     )  # fmt: skip
 
 
