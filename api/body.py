@@ -50,7 +50,14 @@ def parse_object(data: bytes) -> dict[str, Any]:
     return value
 
 
+async def optional_json_object(request: Request) -> dict[str, Any]:
+    """The same; a request without a body is one with nothing in it."""
+    most_bytes = request.app.state.context.settings.max_json_bytes
+    return parse_object(b"".join([chunk async for chunk in stream(request, most_bytes)]) or b"{}")
+
+
 JsonObject = Annotated[dict[str, Any], Depends(json_object)]
+OptionalJsonObject = Annotated[dict[str, Any], Depends(optional_json_object)]
 
 
 def _refuse_constant(name: str) -> float:

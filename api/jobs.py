@@ -7,18 +7,29 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
-from api.body import JsonObject
+from api.body import JsonObject, OptionalJsonObject
 from api.context import Context
+from service.continuing import CHANGEABLE, continued_spec
 from service.estimate import estimate
 from service.following import plan_following
 from service.jobs import TRANSITIONS, JobSpec, parse_spec
 from service.problem import plan_job
 from service.views import history, history_csv, job_view
+from service.warm_start import check_warm_start
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
 _JOB_BODY = {
     "requestBody": {"required": True, "content": {"application/json": {"schema": JobSpec.model_json_schema()}}}
+}
+_CHANGES = {name: JobSpec.model_json_schema()["properties"][name] for name in CHANGEABLE}
+_CHANGES_BODY = {
+    "requestBody": {
+        "required": False,
+        "content": {
+            "application/json": {"schema": {"type": "object", "properties": _CHANGES, "additionalProperties": False}}
+        },
+    }
 }
 _MOST_WAIT_SECONDS = 60
 _CANCEL_SECONDS = 2  # long enough for the worker, so that the answer nearly always shows a cancelled job
@@ -33,6 +44,7 @@ def submit_job(context: Context, fields: JsonObject, response: Response) -> dict
         plan_following(spec, context.settings.max_features)
     else:
         spec = plan_job(spec, context.datasets.manifest(spec.dataset)[1]).spec
+    check_warm_start(context.store, context.settings.jobs, spec, record["id"])
     job_id = context.store.add_job(record["id"], spec.model_dump(), context.settings.max_queued_jobs)
     response.headers["Location"] = f"/v1/jobs/{job_id}"
     return job_view(context.settings, context.store.job(job_id))
@@ -85,6 +97,17 @@ async def cancel_job(context: Context, job_id: str) -> Response:
     await run_in_threadpool(context.store.request, job_id, "cancel")
     text = await context.feed.wait(job_id, sys.maxsize, _CANCEL_SECONDS)
     return Response(text, 202, media_type="application/json")
+
+
+@router.post("/{job_id}/resume", status_code=202, operation_id="resumeJob", openapi_extra=_CHANGES_BODY)
+def resume_job(context: Context, job_id: str, changes: OptionalJsonObject, response: Response) -> dict[str, Any]:
+    """A new job that goes on where one that has ended left off, to a farther end. What has ended does not change."""
+    record = context.store.job(job_id)
+    spec = continued_spec(context.settings.jobs, record, changes)
+    most = context.settings.max_queued_jobs
+    new_id = context.store.add_job(record["dataset_id"], spec.model_dump(), most, continues=job_id)
+    response.headers["Location"] = f"/v1/jobs/{new_id}"
+    return job_view(context.settings, context.store.job(new_id))
 
 
 @router.delete("/{job_id}", status_code=204, operation_id="deleteJob")

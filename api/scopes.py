@@ -17,6 +17,7 @@ SCOPES: dict[str, str] = {
     "estimateJob": "read",
     "submitJob": "submit",
     "stopJob": "submit",
+    "resumeJob": "submit",
     "cancelJob": "submit",
     "deleteJob": "admin",
     # models

@@ -58,6 +58,7 @@ class JobSpec(BaseModel):
     inner_rounds      rounds over a block (BLOCK-L-N); null: until it is nearly solved (BLOCK-L-D)
     checkpoint_seconds  what a crash may cost: a checkpoint is made after so long, or at the end of a pass
     schedule          of avsf: "accumulators", or "paper" for its algorithm 4
+    warm_start        a job that has ended, on the same dataset: begin with what it found
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -95,6 +96,7 @@ class JobSpec(BaseModel):
     cache_share: Annotated[Finite, Field(gt=0, lt=1)] = 0.5
     checkpoint_seconds: Annotated[Finite, Field(gt=0, le=86400)] = 60.0
     schedule: Literal[tuple(SCHEDULES)] = "accumulators"  # type: ignore[valid-type]
+    warm_start: Annotated[str, Field(pattern="^job_[0-9A-Z]{26}$")] | None = None
     labels: Annotated[dict[str, str], Field(max_length=64)] = {}
 
 

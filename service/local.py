@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from reader.options import InputOptions
+from service.continuing import keep_history
 from service.errors import ServiceError
 from service.following import FollowPlan, can_follow, plan_following
 from service.ingesting import Ingesting
 from service.jobs import JobSpec
 from service.models import final_model
 from service.problem import JobPlan, plan_job
-from service.progress import progress, read_history
+from service.progress import HISTORY, progress, read_history
 from service.run import Run, prepare_run
 from service.settings import Settings
 from storage.dataset import read_manifest
@@ -58,8 +59,8 @@ def _train(work: Path, plan: JobPlan | FollowPlan, settings: Settings, ingesting
     in_memory = settings.cache_dir.is_dir() and shutil.disk_usage(settings.cache_dir).free > plan.run_bytes
     with _temporary_directory(settings.cache_dir if in_memory else work, "streamsvm-run-") as scratch:
         prepare_run(scratch / "run", plan, dataset)
+        keep_history(work, 0)
         run = Run(scratch / "run", work, settings.stall_seconds)
-        began = time.monotonic()
         try:
             run.start()
             finished = False
@@ -68,8 +69,9 @@ def _train(work: Path, plan: JobPlan | FollowPlan, settings: Settings, ingesting
                 if isinstance(plan, FollowPlan) and ingesting.is_done():
                     plan = plan_job(plan.spec, read_manifest(dataset))
                 finished = run.poll()
-                history = read_history(work / "history.ndjson")
-                report(progress(run.control, plan.spec, plan.n_blocks, time.monotonic() - began, history), history)
+                history = read_history(work / HISTORY)
+                elapsed = run.control["elapsed_seconds"]
+                report(progress(run.control, plan.spec, plan.n_blocks, elapsed, history), history)
         finally:
             run.kill()
         return final_model(plan, dataset, run.directory, {"spec": plan.spec.model_dump(), **run.result()})

@@ -9,6 +9,7 @@ from typing import Any
 from service.jobs import JobSpec
 from storage.state import Control
 
+HISTORY = "history.ndjson"  # in a job's directory: a line a pass
 _PASSES_FOR_RATE = 4
 _TAIL_BYTES = 1 << 14  # holds more than so many passes
 

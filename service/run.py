@@ -4,17 +4,19 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
 from service.errors import ServiceError
 from service.following import FollowPlan
 from service.problem import JobPlan
-from service.progress import read_json
+from service.progress import HISTORY, read_json
 from storage.checkpoint import Checkpoint, newest_checkpoint
 from storage.child import child_environment
-from storage.errors import DatasetLost, RowTooLong
-from storage.state import RUN_FILE, Control, State, create_state, open_control
+from storage.errors import CheckpointUnsound, DatasetLost, RowTooLong
+from storage.state import KEPT_ARRAYS, RUN_FILE, Control, State, create_state, open_control
+from trainer.steps import HandedBack
 
 _LOG_TAIL_BYTES = 2000
 _COMMANDS = {"reader": "reader.process", "trainer": "trainer.process"}
@@ -22,23 +24,32 @@ _HEARTBEAT = "{}_heartbeat"
 _READER_ENDS = {
     RowTooLong.exit_code: (RowTooLong.code, "a row is longer than a segment of the cache"),
     DatasetLost.exit_code: (DatasetLost.code, "the dataset could not be read in"),
+    CheckpointUnsound.exit_code: (CheckpointUnsound.code, "the weights of the checkpoint are not those of its alpha"),
 }
 PROCESS_FAILURES = DIED, STALLED = "process_died", "process_stalled"
 
 
 def prepare_run(
-    directory: Path, plan: JobPlan | FollowPlan, dataset: Path, checkpoints: Path | None = None
+    directory: Path,
+    plan: JobPlan | FollowPlan,
+    dataset: Path,
+    checkpoints: Path | None = None,
+    warm_up: Callable[[State], None] | None = None,
 ) -> Checkpoint | None:
-    """Lay out a run directory: state files and run.json.
+    """Lay out a run directory: state files, which `warm_up` may fill if the run starts anew, and run.json.
 
     Checkpoints are made in the directory `checkpoints`. If there is a sound one already, the run goes on from it: that
-    is what comes back.
+    is what comes back. Raises ServiceError `dataset_changed`.
     """
     directory.mkdir(parents=True)
     state = create_state(directory, plan.n_rows, plan.width)
     checkpoint = newest_checkpoint(checkpoints) if checkpoints else None
     if checkpoint:
+        if (len(checkpoint["alpha"]), len(checkpoint["w"])) != (plan.n_rows, plan.width):
+            raise ServiceError("dataset_changed", "rows came or went since the checkpoint", "Submit a job anew.")
         _restore(state, checkpoint)
+    elif warm_up:
+        warm_up(state)
     run_file = plan.run_file(dataset)
     resume = str(checkpoint.path) if checkpoint else None
     for part in run_file.values():
@@ -49,7 +60,7 @@ def prepare_run(
 
 
 def _restore(state: State, checkpoint: Checkpoint) -> None:
-    for name in ("alpha", "score", "visited", "skipped"):
+    for name in KEPT_ARRAYS:
         kept = checkpoint[name]
         getattr(state, name)[: len(kept)] = kept
     # A pass streams at the w that was published at its start.
@@ -68,16 +79,17 @@ class Run:
 
     def __init__(self, directory: Path, job_dir: Path, stall_seconds: float) -> None:
         self.directory = directory
-        self._history = job_dir / "history.ndjson"
+        self._history = job_dir / HISTORY
         self._log = job_dir / "log"
         self._stall_seconds = stall_seconds
         self._children: dict[str, subprocess.Popen] = {}
         self._started = time.monotonic()
+        self.has_handed_back = False
         self.control: Control = open_control(directory)
 
     def start(self) -> None:
-        """Start both processes. The history begins anew."""
-        with self._history.open("wb") as history, self._log.open("ab") as log:
+        """Start both processes. What they report is added to the history."""
+        with self._history.open("ab") as history, self._log.open("ab") as log:
             self._children = {
                 "reader": self._spawn("reader", subprocess.DEVNULL, log),
                 "trainer": self._spawn("trainer", history, log),
@@ -89,6 +101,9 @@ class Run:
         codes = {name: child.poll() for name, child in self._children.items()}
         if codes["reader"] in _READER_ENDS:
             raise self._failure(*_READER_ENDS[codes["reader"]])
+        if codes["trainer"] == HandedBack.exit_code:
+            self.has_handed_back = True
+            return False
         for name, code in codes.items():
             if code:
                 raise self._failure(DIED, f"the {name} process ended with {_describe(code)}")
@@ -106,6 +121,11 @@ class Run:
     def request_stop(self) -> None:
         """Ask the trainer to end after the running pass."""
         self.control["stop"] = 1
+
+    def request_hand_back(self) -> bool:
+        """Ask the trainer to make a checkpoint and end after the running section; whether that is still to come."""
+        self.control["hand_back"] = 1
+        return self.control["committed_step"] > 0 and not self.control["certificates_wanted"]
 
     def result(self) -> dict[str, Any]:
         """What the trainer reported at its end."""

@@ -27,7 +27,7 @@ class Settings:
     header_seconds     in which a client must have sent the head of a request
     body_seconds       in which at least 1 KiB of a body must arrive, or a client must take some of an answer
     shutdown_seconds   that running requests get when the service ends
-    max_attempts       how often a job is started before it counts as failed
+    max_crashes        so many without a newer checkpoint, and a job counts as failed
     stall_seconds      a reader or trainer silent for longer is killed
     """
 
@@ -47,7 +47,7 @@ class Settings:
     header_seconds: float = 10.0
     body_seconds: float = 60.0
     shutdown_seconds: int = 10
-    max_attempts: int = 3
+    max_crashes: int = 5
     stall_seconds: float = 120.0
 
     @classmethod
@@ -113,6 +113,6 @@ _KINDS: dict[str, Callable[[str], Any]] = {
     "header_seconds": float,
     "body_seconds": float,
     "shutdown_seconds": int,
-    "max_attempts": int,
+    "max_crashes": int,
     "stall_seconds": float,
 }

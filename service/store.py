@@ -6,6 +6,7 @@ Progress is not kept here: a durable write costs too much for that.
 import json
 import sqlite3
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,12 @@ CREATE TABLE models (
     "ALTER TABLE jobs ADD COLUMN requested TEXT;",
     # source: what is imported into it; failure: why it could not be.
     "ALTER TABLE datasets ADD COLUMN source TEXT; ALTER TABLE datasets ADD COLUMN failure TEXT;",
+    # continues: the job it goes on from; crashes without a newer checkpoint than that number.
+    "ALTER TABLE jobs ADD COLUMN continues TEXT; ALTER TABLE jobs ADD COLUMN crashes INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE jobs ADD COLUMN crash_checkpoint INTEGER NOT NULL DEFAULT -1;",
 )
 DATASET_STATES = ("ingesting", "ready", "changing", "failed")
+NOTHING: Mapping[str, Any] = {}
 _JSON_COLUMNS = ("spec", "transitions", "progress", "result", "failure", "source")
 
 
@@ -144,7 +149,9 @@ class Store:
 
     # jobs
 
-    def add_job(self, dataset_id: str, spec: dict[str, Any], max_queued: int = sys.maxsize) -> str:
+    def add_job(
+        self, dataset_id: str, spec: dict[str, Any], max_queued: int = sys.maxsize, continues: str | None = None
+    ) -> str:
         """Queue a job on a dataset that is there, or is being read in; returns its id. Raises `queue_full`."""
         job_id = new_id("job")
         first = json.dumps([{"state": "queued", "at": now()}])
@@ -153,9 +160,9 @@ class Store:
             if queued >= max_queued:
                 raise ServiceError("queue_full", f"{queued} jobs are waiting", "Wait for some to end.")
             added = connection.execute(
-                "INSERT INTO jobs (id, dataset_id, spec, state, created_at, transitions) "
-                "SELECT ?, id, ?, 'queued', ?, ? FROM datasets WHERE id = ? AND state IN ('ready', 'ingesting')",
-                (job_id, json.dumps(spec), now(), first, dataset_id),
+                "INSERT INTO jobs (id, dataset_id, spec, state, created_at, transitions, continues) "
+                "SELECT ?, id, ?, 'queued', ?, ?, ? FROM datasets WHERE id = ? AND state IN ('ready', 'ingesting')",
+                (job_id, json.dumps(spec), now(), first, continues, dataset_id),
             )
             if not added.rowcount:
                 raise ServiceError("unknown_dataset", "there is no such dataset any more that could be trained on")
@@ -213,9 +220,9 @@ class Store:
             _move(connection, row, "running")
         return self.job(row["id"])
 
-    def requeue_job(self, job_id: str) -> None:
-        """Queue a running job once more: another attempt will take it."""
-        self._finish(job_id, "queued", {})
+    def requeue_job(self, job_id: str, crashes: dict[str, int], **because: Any) -> None:
+        """Queue a running job once more: another attempt will take it. `because` is shown with the transition."""
+        self._finish(job_id, "queued", crashes, because)
 
     def hand_back_job(self, job_id: str) -> None:
         """Queue a running job whose worker has to end: the attempt does not count."""
@@ -228,12 +235,12 @@ class Store:
         """
         return self._finish(job_id, state, {**columns, "finished_at": now()})
 
-    def _finish(self, job_id: str, state: str, columns: dict[str, Any]) -> str:
+    def _finish(self, job_id: str, state: str, columns: dict[str, Any], because: Mapping[str, Any] = NOTHING) -> str:
         with self._database.write() as connection:
             row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job_id,)).fetchone()
             if row["requested"] == "cancel" and row["state"] == "running":
                 state, columns = "cancelled", {"finished_at": now()}
-            _move(connection, row, state)
+            _move(connection, row, state, because)
             for name, value in columns.items():
                 packed = json.dumps(value) if name in _JSON_COLUMNS else value
                 connection.execute(f"UPDATE jobs SET {name} = ? WHERE id = ?", (packed, job_id))
@@ -279,9 +286,9 @@ def _check_uploads(connection: sqlite3.Connection, most: int) -> None:
         raise ServiceError("too_many_uploads", f"{uploads} uploads are under way", "Wait for one to end.")
 
 
-def _move(connection: sqlite3.Connection, row: sqlite3.Row, state: str) -> None:
+def _move(connection: sqlite3.Connection, row: sqlite3.Row, state: str, because: Mapping[str, Any] = NOTHING) -> None:
     check_transition(row["state"], state)
-    transitions = [*json.loads(row["transitions"]), {"state": state, "at": now()}]
+    transitions = [*json.loads(row["transitions"]), {"state": state, "at": now(), **because}]
     connection.execute(
         "UPDATE jobs SET state = ?, transitions = ? WHERE id = ?", (state, json.dumps(transitions), row["id"])
     )

@@ -4,14 +4,13 @@ import contextlib
 import csv
 import functools
 import io
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from service.errors import ServiceError
-from service.jobs import JobSpec, now
+from service.jobs import JobSpec
 from service.problem import plan_job
-from service.progress import last_passes, progress, read_history
+from service.progress import HISTORY, last_passes, progress, read_history
 from service.settings import Settings
 from storage.block import BlockInfo
 from storage.dataset import MANIFEST, Manifest, read_manifest
@@ -71,7 +70,7 @@ def job_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
         key: record[key]
         for key in (
             "id", "spec", "state", "attempt", "created_at", "started_at", "finished_at", "transitions",
-            "progress", "result", "failure", "model_id", "requested",
+            "progress", "result", "failure", "model_id", "requested", "continues",
         )
     }  # fmt: skip
     shown["phase"] = None
@@ -126,11 +125,9 @@ def model_view(record: dict[str, Any], model: Model) -> dict[str, Any]:
 
 
 def _live_progress(settings: Settings, record: dict[str, Any], control: Control) -> dict[str, Any]:
-    began = datetime.fromisoformat(record["transitions"][-1]["at"])
-    elapsed = (datetime.fromisoformat(now()) - began).total_seconds()
     dataset = settings.datasets / record["dataset_id"]
     passes, spec = last_passes(_history_file(settings, record["id"])), JobSpec(**record["spec"])
-    return progress(control, spec, _blocks(spec, dataset), elapsed, passes)
+    return progress(control, spec, _blocks(spec, dataset), control["elapsed_seconds"], passes)
 
 
 def _blocks(spec: JobSpec, dataset: Path) -> int | None:
@@ -146,7 +143,7 @@ def _manifest(dataset: Path, _changed: int) -> Manifest:
 
 
 def _history_file(settings: Settings, job_id: str) -> Path:
-    return settings.jobs / job_id / "history.ndjson"
+    return settings.jobs / job_id / HISTORY
 
 
 def _warnings(record: dict[str, Any]) -> list[dict[str, str]]:

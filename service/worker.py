@@ -3,6 +3,7 @@
 python -m service.worker DATA_DIRECTORY
 """
 
+import contextlib
 import errno
 import logging
 import os
@@ -10,11 +11,14 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from service.continuing import count_crashes, inherit, keep_history, lost_seconds
 from service.errors import ServiceError
 from service.following import FollowPlan, plan_following
 from service.jobs import JobSpec
@@ -22,16 +26,20 @@ from service.lock import lock
 from service.logs import JobLog, log_as_json
 from service.models import publish_model
 from service.problem import JobPlan, plan_job
-from service.progress import last_passes, progress
+from service.progress import HISTORY, last_passes, progress
 from service.run import Run, log_tail, prepare_run
 from service.settings import Settings
 from service.store import Store
+from service.warm_start import warm_up
+from storage.checkpoint import Checkpoint, newest_checkpoint
 from storage.child import die_with_parent
 from storage.dataset import read_manifest
-from storage.errors import StorageError
+from storage.errors import CheckpointUnsound, StorageError
+from storage.state import State, open_control
 
 _POLL_SECONDS = 0.1
 _SPARE_BYTES = 16 << 20
+_HAND_BACK_SECONDS = 8.0  # a section takes two or three
 REFUSED = 5  # exit code: another worker has the data directory
 _log = logging.getLogger("streamsvm.worker")
 
@@ -43,11 +51,11 @@ class _Active:
     record: dict[str, Any]
     plan: JobPlan | FollowPlan
     run: Run
-    started: float
+    checkpoint: Checkpoint | None
 
 
 class Worker:
-    """`setup` is the constructor; `step(now)` does what is due; `shutdown` hands the running job back."""
+    """`setup` is the constructor; `step` does what is due; `shutdown` hands the running job back."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -57,25 +65,36 @@ class Worker:
         self._active: _Active | None = None
         self._recover()
 
-    def step(self, now: float) -> None:
+    def step(self) -> None:
         """Start the next job if none runs, else look after the one that does."""
         if self._active is None:
             record = self._store.claim_job()
             if record is not None:
-                self._begin(record, now)
+                self._begin(record)
         else:
-            self._attend(self._active, now)
+            self._attend(self._active)
 
     def shutdown(self) -> None:
-        """Hand a running job back to the queue."""
+        """Hand a running job back to the queue, with a checkpoint of where it is."""
         if self._active is not None:
             record = self._active.record
+            self._await_hand_back(self._active.run)
             self._drop_run(self._active)
             self._store.hand_back_job(record["id"])
         os.close(self._lock)
 
+    def _await_hand_back(self, run: Run) -> None:
+        deadline = time.monotonic() + _HAND_BACK_SECONDS
+        with contextlib.suppress(ServiceError):  # died, which is what was wanted
+            while run.request_hand_back() and time.monotonic() < deadline:
+                if run.poll() or run.has_handed_back:
+                    break
+                time.sleep(_POLL_SECONDS)
+
     def _recover(self) -> None:
         """Of what a worker that died left, caches and all that is on no record go; its jobs are queued again."""
+        running = self._store.jobs("running")
+        trained = {record["id"]: _trained_seconds(self._settings.jobs / record["id"]) for record in running}
         for base in (self._settings.cache_dir, self._settings.jobs):
             for stale in base.glob(f"{self._prefix}*"):
                 shutil.rmtree(stale, ignore_errors=True)
@@ -83,23 +102,25 @@ class Worker:
         for directory in (*self._settings.models.iterdir(), *self._settings.jobs.iterdir()):
             if directory.name not in recorded:
                 shutil.rmtree(directory, ignore_errors=True)
-        for record in self._store.jobs("running"):
+        for record in running:
             JobLog(_log, record["id"]).warning("its worker died, attempt %s", record["attempt"])
-            self._retry(record, ServiceError("worker_died", "the worker ended while the job ran"))
+            died = ServiceError("worker_died", "the worker ended while the job ran")
+            self._retry(record, died, trained[record["id"]])
 
-    def _begin(self, record: dict[str, Any], now: float) -> None:
+    def _begin(self, record: dict[str, Any]) -> None:
         job_id = record["id"]
         job_dir = self._settings.jobs / job_id
         dataset = self._settings.datasets / record["dataset_id"]
         directory: Path | None = None
         try:
             job_dir.mkdir(exist_ok=True)
+            inherit(self._settings.jobs, record)
             plan = self._plan(record)
             directory = self._run_directory(plan, job_id)
-            prepare_run(directory, plan, dataset)
+            checkpoint = prepare_run(directory, plan, dataset, job_dir, self._warm_up(plan.spec))
             run = Run(directory, job_dir, self._settings.stall_seconds)
             # Who watches takes the history for that of the run that is there.
-            (job_dir / "history.ndjson").unlink(missing_ok=True)
+            keep_history(job_dir, int(run.control["finished_passes"]))
             (job_dir / "run").unlink(missing_ok=True)
             (job_dir / "run").symlink_to(directory)
             run.start()
@@ -108,8 +129,17 @@ class Worker:
                 shutil.rmtree(directory, ignore_errors=True)
             self._fail(record, _describe(error))
             return
-        self._active = _Active(record, plan, run, now)
-        JobLog(_log, job_id).info("attempt %s started", record["attempt"])
+        self._active = _Active(record, plan, run, checkpoint)
+        JobLog(_log, job_id).info("attempt %s started after pass %d", record["attempt"], run.control["finished_passes"])
+
+    def _warm_up(self, spec: JobSpec) -> Callable[[State], None] | None:
+        if spec.warm_start is None:
+            return None
+        other = self._store.job(spec.warm_start)
+        checkpoint = newest_checkpoint(self._settings.jobs / other["id"])
+        if checkpoint is None:
+            raise ServiceError("checkpoint_lost", "the checkpoint of the job to start from is gone", "Start without.")
+        return partial(warm_up, spec=spec, other=other, checkpoint=checkpoint)
 
     def _plan(self, record: dict[str, Any]) -> JobPlan | FollowPlan:
         """What is to be run, as far as the dataset is known. Raises ServiceError if it does not suit, or is gone."""
@@ -127,7 +157,7 @@ class Worker:
             base = self._settings.jobs
         return base / f"{self._prefix}{job_id}"
 
-    def _attend(self, active: _Active, now: float) -> None:
+    def _attend(self, active: _Active) -> None:
         requested = self._store.job(active.record["id"])["requested"]
         if requested == "cancel":
             self._cancel(active)
@@ -145,13 +175,16 @@ class Worker:
             finished = active.run.poll()
         except ServiceError as error:
             JobLog(_log, active.record["id"]).warning(error.message)
+            if error.code == CheckpointUnsound.code and active.checkpoint:
+                active.checkpoint.path.unlink(missing_ok=True)
+            trained = active.run.control["elapsed_seconds"]
             self._drop_run(active)
-            self._retry(active.record, error)
+            self._retry(active.record, error, trained)
             return
         if finished and isinstance(active.plan, JobPlan):
-            self._finish(active, active.plan, now)
+            self._finish(active, active.plan)
 
-    def _finish(self, active: _Active, plan: JobPlan, now: float) -> None:
+    def _finish(self, active: _Active, plan: JobPlan) -> None:
         """Publish the model, then say so: a job that has succeeded has its model."""
         record, run = active.record, active.run
         result = run.result()
@@ -163,8 +196,9 @@ class Worker:
             self._drop_run(active)
             self._fail(record, _describe(error))
             return
-        history = last_passes(self._settings.jobs / record["id"] / "history.ndjson")
-        last = {**progress(run.control, plan.spec, plan.n_blocks, now - active.started, history), "eta_seconds": 0}
+        history = last_passes(self._settings.jobs / record["id"] / HISTORY)
+        elapsed = run.control["elapsed_seconds"]
+        last = {**progress(run.control, plan.spec, plan.n_blocks, elapsed, history), "eta_seconds": 0}
         state = "stopped" if result["stop_reason"] == "stopped" else "succeeded"
         state = self._store.finish_job(record["id"], state, result=result, progress=last, model_id=model_id)
         if state == "cancelled":
@@ -183,16 +217,29 @@ class Worker:
         (self._settings.jobs / active.record["id"] / "run").unlink(missing_ok=True)
         self._active = None
 
-    def _retry(self, record: dict[str, Any], error: ServiceError) -> None:
-        if record["attempt"] < self._settings.max_attempts:
-            self._store.requeue_job(record["id"])
+    def _retry(self, record: dict[str, Any], error: ServiceError, trained: float | None) -> None:
+        """Queue the job again, unless it has crashed too often without getting any further."""
+        job_dir = self._settings.jobs / record["id"]
+        crashes = count_crashes(job_dir, record)
+        if crashes["crashes"] < self._settings.max_crashes:
+            lost = None if trained is None else lost_seconds(job_dir, trained)
+            self._store.requeue_job(record["id"], crashes, reason=error.code, lost_seconds=lost)
         else:
-            self._fail(record, {**_describe(error), "message": f"{error.message}, {record['attempt']} times in all"})
+            times = f"{error.message}, {crashes['crashes']} times without getting any further"
+            self._fail(record, {"code": "crash_loop", "message": times, "hint": error.hint})
 
     def _fail(self, record: dict[str, Any], failure: dict[str, Any]) -> None:
         tail = log_tail(self._settings.jobs / record["id"] / "log")
         self._store.finish_job(record["id"], "failed", failure={**failure, "log_tail": tail})
         JobLog(_log, record["id"]).error("failed: %s", failure["message"])
+
+
+def _trained_seconds(job_dir: Path) -> float | None:
+    """How long a job had been trained whose run is still there."""
+    try:
+        return open_control(job_dir / "run")["elapsed_seconds"]
+    except (FileNotFoundError, ValueError):
+        return None
 
 
 def _describe(error: Exception) -> dict[str, Any]:
@@ -228,7 +275,7 @@ def main(data_dir: Path) -> int:
         return REFUSED
     try:
         while not stopping:
-            worker.step(time.monotonic())
+            worker.step()
             time.sleep(_POLL_SECONDS)
     finally:
         worker.shutdown()

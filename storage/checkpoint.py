@@ -39,9 +39,14 @@ class Checkpoint:
         with _reading(self.path) as archive:
             return _array(archive, name)
 
+    @property
+    def names(self) -> list[str]:
+        """Of its arrays."""
+        return self.about[_NAMES]
+
     def arrays(self) -> dict[str, Array]:
         """All of them."""
-        return {name: self[name] for name in self.about[_NAMES]}
+        return {name: self[name] for name in self.names}
 
 
 def write_checkpoint(path: Path, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:

@@ -56,7 +56,8 @@ CONTROL = (
     ("hand_back", INTEGER, "worker"),  # the worker has to end: stop after the running section, and keep what there is
 )
 
-# What adds up over attempts.
+# What of the arrays, and of the control page, a checkpoint keeps as it is.
+KEPT_ARRAYS = ("alpha", "score", "visited", "skipped")
 KEPT = (
     "pass", "rows_streamed", "rows_screened", "read_bytes", "evicted_rows", "reader_wait_seconds",
     "trainer_wait_seconds", "finished_passes", "updates", "M_plus", "M_minus", "rows_unvisited", "dual_objective",

@@ -8,7 +8,7 @@ from typing import Any
 from storage.cache import Step
 from storage.checkpoint import SLOTS, write_checkpoint
 from storage.csr import Array
-from storage.state import KEPT, State
+from storage.state import KEPT, KEPT_ARRAYS, State
 
 # Writing may take this share of the time: a pass may be over in milliseconds.
 _SHARE = 0.05
@@ -69,5 +69,5 @@ def contents(step: Step, state: State, w: Array, is_exact: bool) -> tuple[dict[s
     arrays = {"w": w[: step.width]}
     if place[1]:
         arrays["published"] = state.w[: step.width]
-    rows = {name: getattr(state, name)[: step.n_rows] for name in ("alpha", "score", "visited", "skipped")}
+    rows = {name: getattr(state, name)[: step.n_rows] for name in KEPT_ARRAYS}
     return about, {**arrays, **rows}

@@ -19,14 +19,15 @@ from storage.cache import CacheReader
 from storage.checkpoint import read_checkpoint
 from storage.child import die_with_parent
 from storage.csr import EMPTY, Array
-from storage.state import CACHE_FILE, State, open_state
+from storage.state import CACHE_FILE, KEPT_ARRAYS, State, open_state
 from trainer.blocks import Blocks
 from trainer.checkpoints import Checkpoints
 from trainer.progress import Progress
 from trainer.settings import TrainerSettings
 from trainer.solvers import SOLVERS
-from trainer.steps import HandedBack, Steps, nap
+from trainer.steps import RESIDENTS, HandedBack, Steps, nap
 from trainer.stop import CONVERGED, stop_reason
+from trainer.tally import warm_tally
 
 
 class Trainer:
@@ -51,11 +52,13 @@ class Trainer:
     def _resume(self, path: str | None) -> tuple[Mapping[str, Array], int]:
         """Take w from the checkpoint; what else it has for the trainer, and its number."""
         if path is None:
-            return EMPTY, 0
+            self._w[:] = self._state.w
+            return warm_tally(self._settings.problem, self._state.alpha), 0
         checkpoint = read_checkpoint(Path(path))
-        arrays = checkpoint.arrays()
-        self._w[: len(arrays["w"])] = arrays["w"]
-        return arrays, checkpoint.about["number"]
+        w = checkpoint["w"]
+        self._w[: len(w)] = w
+        own = set(checkpoint.names) - {*KEPT_ARRAYS, *RESIDENTS, "w", "published"}
+        return {name: checkpoint[name] for name in own}, checkpoint.about["number"]
 
     def step(self) -> dict:
         """Train for one pass and report it; sets `stop_reason` if it was the last."""

@@ -13,6 +13,9 @@ from storage.state import State, pass_stamp
 from trainer.checkpoints import Checkpoints, contents
 
 _NAP_SECONDS = 50e-6
+EMPTY_IDS = np.empty(0, np.int32)
+# Names under which a checkpoint keeps the rows of each segment, their ids, their numbers of values.
+RESIDENTS = ("segment_rows", "resident_row_id", "resident_nnz")
 
 
 class HandedBack(Exception):
@@ -125,11 +128,12 @@ class Steps:
         assert step is not None
         segments = [self.read(segment_id) for segment_id in sorted((*step.fresh, *step.resident))]
         lengths = [np.diff(rows.indptr) for rows in segments]
-        return {
-            "segment_rows": np.array([len(rows) for rows in segments], np.int64),
-            "resident_row_id": np.concatenate([rows.row_id for rows in segments], dtype=np.int32),
-            "resident_nnz": np.concatenate(lengths, dtype=np.int32),
-        }
+        columns = (
+            np.array([len(rows) for rows in segments], np.int64),
+            np.concatenate([EMPTY_IDS, *(rows.row_id for rows in segments)], dtype=np.int32),
+            np.concatenate([EMPTY_IDS, *lengths], dtype=np.int32),
+        )
+        return dict(zip(RESIDENTS, columns, strict=True))
 
     def repeat(self, w: Array) -> Step:
         """The same step once more, as the next pass."""

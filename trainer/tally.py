@@ -6,6 +6,7 @@ import numpy as np
 
 from storage.cache import Step
 from storage.csr import EMPTY, Array
+from trainer.problem import Problem
 from trainer.progress import Progress
 
 
@@ -58,3 +59,12 @@ class Tally:
         )
         self._M_plus, self._M_minus = -np.inf, np.inf
         return progress
+
+
+def warm_tally(problem: Problem, alpha: Array) -> dict[str, Array]:
+    """What a Tally has to be given as `kept` if training begins with this alpha, (n_rows,), of rows of equal C."""
+    if not alpha.any():
+        return {}
+    U, D, *_ = problem.bounds
+    free = np.count_nonzero((alpha > 0.0) & (alpha < U))
+    return {"tally": np.array([0, D * float(alpha @ alpha) / 2.0, free, np.inf, -np.inf, np.inf, 0.0])}

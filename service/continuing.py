@@ -1,0 +1,70 @@
+"""Where an attempt at a job begins: at its newest checkpoint, at the last one of the job it continues, or anew."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from service.errors import ServiceError
+from service.jobs import TRANSITIONS, JobSpec, parse_spec
+from service.progress import HISTORY, read_json
+from storage.checkpoint import SLOTS, newest_checkpoint
+from storage.durable import write_file
+
+# What may be another in the job that continues one: when it ends.
+CHANGEABLE = ("max_passes", "max_seconds", "tolerance", "relative_gap")
+
+
+def continued_spec(jobs: Path, record: dict[str, Any], changes: dict[str, Any]) -> JobSpec:
+    """The job that goes on where this one ended; raises ServiceError `unknown_field`, `not_possible`."""
+    for name in changes:
+        if name not in CHANGEABLE:
+            raise ServiceError("unknown_field", f"{name} cannot be changed", f"Known are {', '.join(CHANGEABLE)}.")
+    if TRANSITIONS[record["state"]]:
+        raise ServiceError("not_possible", f"a job that is {record['state']} has not ended", "Stop it first.")
+    if not any((jobs / record["id"] / slot).exists() for slot in SLOTS):
+        raise ServiceError("not_possible", "the job left no checkpoint to go on from", "Submit it anew.")
+    # Of the two, memory_bytes has become cache_bytes.
+    return parse_spec({**record["spec"], "memory_bytes": None, **changes})
+
+
+def inherit(jobs: Path, record: dict[str, Any]) -> None:
+    """Give a job that continues another its checkpoints and its history, unless it has its own already.
+
+    Raises ServiceError `checkpoint_lost`.
+    """
+    own, other = jobs / record["id"], record["continues"] and jobs / record["continues"]
+    if other is None or any((own / slot).exists() for slot in SLOTS):
+        return
+    found = [slot for slot in SLOTS if (other / slot).exists()]
+    if not found:
+        raise ServiceError("checkpoint_lost", "the job to be continued is gone", "Submit it anew.")
+    if (other / HISTORY).exists():
+        write_file(own / HISTORY, [(other / HISTORY).read_bytes()])
+    for slot in found:
+        # They are replaced, never written to.
+        os.link(other / slot, own / slot)
+
+
+def keep_history(job_dir: Path, passes: int) -> None:
+    """Leave the lines of the first so many passes, and nothing of the result."""
+    path = job_dir / HISTORY
+    if passes and path.exists():
+        lines = path.read_bytes().split(b"\n")[:-1]
+        kept = [line for line in lines if 0 < read_json(line.decode()).get("pass", 0) <= passes]
+        write_file(path, [b"".join(line + b"\n" for line in kept)])
+    else:
+        path.unlink(missing_ok=True)
+
+
+def count_crashes(job_dir: Path, record: dict[str, Any]) -> dict[str, int]:
+    """The columns of a job that has just crashed: how often without a newer checkpoint, and the number of that."""
+    newest = newest_checkpoint(job_dir)
+    number = newest.about["number"] if newest else 0
+    crashes = 1 if number > record["crash_checkpoint"] else record["crashes"] + 1
+    return {"crashes": crashes, "crash_checkpoint": number}
+
+
+def lost_seconds(job_dir: Path, trained: float) -> float:
+    """Of `trained` seconds, those since the newest checkpoint."""
+    newest = newest_checkpoint(job_dir)
+    return trained - (newest.about["control"]["elapsed_seconds"] if newest else 0.0)

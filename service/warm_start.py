@@ -1,0 +1,60 @@
+"""Starting a job from what another one found, on the same dataset: a path over C, or another solver.
+
+With C' in place of C, alpha and w are scaled by C' / C: alpha stays feasible, and w is still what alpha makes of the
+rows (for hinge loss; Chu et al., "Warm start for parameter selection of linear classifiers", KDD 2015).
+"""
+
+from pathlib import Path
+from typing import Any
+
+from service.errors import ServiceError
+from service.jobs import TRANSITIONS, JobSpec
+from service.store import Store
+from storage.checkpoint import Checkpoint, newest_checkpoint
+from storage.state import State
+from trainer.problem import LOSSES
+from trainer.solvers import SOLVERS
+
+_SAME = ("loss", "bias", "class_weight")
+
+
+def check_warm_start(store: Store, jobs: Path, spec: JobSpec, dataset_id: str) -> None:
+    """Raises ServiceError `warm_start` if the job named there is not one to start from, `unknown_job`."""
+    if spec.warm_start is None:
+        return
+    other = store.job(spec.warm_start)
+    for reason in _reasons(spec, other, dataset_id):
+        raise ServiceError("warm_start", f"{spec.warm_start} is not one to start from: {reason}")
+    if newest_checkpoint(jobs / other["id"]) is None:
+        raise ServiceError("warm_start", f"{spec.warm_start} is not one to start from: it left no checkpoint")
+
+
+def _reasons(spec: JobSpec, other: dict[str, Any], dataset_id: str) -> list[str]:
+    theirs = JobSpec(**other["spec"])
+    found = [f"its {name} is another" for name in _SAME if getattr(theirs, name) != getattr(spec, name)]
+    if TRANSITIONS[other["state"]]:
+        found.append("it has not ended")
+    if other["dataset_id"] != dataset_id:
+        found.append("it was trained on other data")
+    if spec.loss not in LOSSES:
+        found.append(f"there is no warm start for {spec.loss} loss")
+    if spec.class_weight is not None:
+        found.append("there is no warm start with class weights")
+    if SOLVERS[spec.solver].is_dual and not SOLVERS[theirs.solver].is_dual:
+        found.append(f"{theirs.solver} has no dual variables, which {spec.solver} needs")
+    return found
+
+
+def warm_up(state: State, spec: JobSpec, other: dict[str, Any], checkpoint: Checkpoint) -> None:
+    """Fill alpha and w of a job that is about to start. Raises ServiceError `dataset_changed`."""
+    alpha, w = checkpoint["alpha"], checkpoint["w"]
+    if (len(alpha), len(w)) != (len(state.alpha), len(state.w)):
+        raise ServiceError("dataset_changed", "rows came or went since the job to start from", "Start without it.")
+    factor = spec.C / other["spec"]["C"]
+    state.w[:] = w * factor
+    if SOLVERS[spec.solver].is_dual:
+        # C * (C' / C) need not be C' to the last bit.
+        at_bound = alpha == other["spec"]["C"]
+        state.alpha[:] = alpha * factor
+        if spec.loss == "hinge":
+            state.alpha[at_bound] = spec.C
