@@ -52,23 +52,6 @@ def test_a_killed_worker_is_followed_by_another(service, undisturbed):
     assert service.run_directories() == []
 
 
-def test_a_process_that_dies_every_time_fails_the_job(new_service, text):
-    service = new_service(max_attempts=2).start()
-    service.upload("data", text)
-    job = service.submit(**ENDLESS)
-    for attempt in (1, 2):
-        service.wait_for_pass(job, 1, attempt)
-        os.kill(service.processes.one("trainer.process"), signal.SIGKILL)
-    failed = service.wait_until_ended(job)
-    assert (failed["state"], failed["attempt"], failed["model_id"]) == ("failed", 2, None)
-    assert failed["failure"]["code"] == "process_died"
-    assert "trainer" in failed["failure"]["message"] and "signal 9" in failed["failure"]["message"]
-    assert not service.processes.alive("reader.process")
-    assert service.run_directories() == []
-    # It has cost only itself.
-    assert service.wait_until_ended(service.submit(**{**SPEC, "max_passes": 2}))["state"] == "succeeded"
-
-
 def test_a_stopped_process_counts_as_dead(new_service, text):
     service = new_service(stall_seconds=2).start()
     service.upload("data", text)

@@ -1,0 +1,119 @@
+"""Jobs that go on where they were: after a crash, after a restart, as new jobs."""
+
+import os
+import signal
+
+import httpx
+import pytest
+
+from storage.checkpoint import SLOTS, read_checkpoint
+from tests.end_to_end.conftest import ENDLESS, weights
+from tests.end_to_end.service import wait_for
+
+PASSES = 400  # some seconds
+SPEC = {**ENDLESS, "max_passes": PASSES, "checkpoint_seconds": 0.1}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(service) -> bytes:
+    """w of the job SPEC."""
+    return weights(service.model(service.wait_until_ended(service.submit(**SPEC)))).tobytes()
+
+
+def went_on(service, job):
+    """That the running attempt began after the first pass."""
+    shown = service.job(job)
+    return shown["state"] == "running" and shown["progress"] and shown["progress"]["pass"] > 1 and shown
+
+
+@pytest.mark.parametrize("process", ["reader.process", "trainer.process", "service.worker"])
+def test_a_killed_process_costs_no_finished_pass(service, undisturbed, process):
+    job = service.submit(**SPEC)
+    service.wait_for_pass(job, 50)
+    os.kill(service.processes.one(process), signal.SIGKILL)
+    ended = service.wait_until_ended(job)
+    assert weights(service.model(ended)).tobytes() == undisturbed
+    (requeued,) = [step for step in ended["transitions"][1:] if step["state"] == "queued"]
+    assert requeued["reason"] in ("process_died", "worker_died")
+    assert 0 <= requeued["lost_seconds"] < 5
+    passes = service.get(f"/v1/jobs/{job}/history")["passes"]
+    assert [record["pass"] for record in passes] == list(range(1, PASSES + 1))
+    # Time goes on, too, it does not begin anew.
+    seconds = [record["elapsed_seconds"] for record in passes]
+    assert seconds == sorted(seconds)
+
+
+def test_a_terminated_service_hands_its_job_back_with_a_checkpoint(new_service, undisturbed, text):
+    service = new_service().start()
+    service.upload("data", text)
+    job = service.submit(**SPEC)
+    service.wait_for_pass(job, 50)
+    before = service.job(job)["progress"]["pass"]
+    service.signal(signal.SIGTERM)
+    assert service.wait(20) == 0
+    newest = max(
+        (read_checkpoint(service.data_dir / "jobs" / job / slot) for slot in SLOTS), key=lambda c: c.about["number"]
+    )
+    assert newest.about["pass"] > before
+    service.start()
+    ended = service.wait_until_ended(job)
+    assert (ended["state"], ended["attempt"]) == ("succeeded", 1)
+    assert weights(service.model(ended)).tobytes() == undisturbed
+
+
+def test_a_damaged_checkpoint_gives_way_to_the_older_one(new_service, undisturbed, text):
+    service = new_service().start()
+    service.upload("data", text)
+    job = service.submit(**SPEC)
+    service.wait_for_pass(job, 50)
+    service.signal(signal.SIGKILL)
+    service.wait(5)
+    wait_for(lambda: not service.processes.alive(), 5)
+    slots = [service.data_dir / "jobs" / job / slot for slot in SLOTS]
+    newest = max(slots, key=lambda path: read_checkpoint(path).about["number"])
+    damaged = bytearray(newest.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    newest.write_bytes(damaged)
+    service.start()
+    assert weights(service.model(service.wait_until_ended(job))).tobytes() == undisturbed
+
+
+def test_a_finished_job_goes_on_as_a_new_one(service, undisturbed):
+    first = service.wait_until_ended(service.submit(**{**SPEC, "max_passes": 100}))
+    answer = httpx.post(f"{service.url}/v1/jobs/{first['id']}/resume", json={"max_passes": PASSES})
+    assert answer.status_code == 202
+    second = answer.json()
+    assert answer.headers["Location"] == f"/v1/jobs/{second['id']}"
+    assert (second["continues"], second["spec"]["max_passes"]) == (first["id"], PASSES)
+    ended = service.wait_until_ended(second["id"])
+    assert weights(service.model(ended)).tobytes() == undisturbed
+    passes = service.get(f"/v1/jobs/{second['id']}/history")["passes"]
+    assert [record["pass"] for record in passes] == list(range(1, PASSES + 1))
+    assert service.job(first["id"]) == first
+
+
+def test_crashes_without_progress_fail_the_job(new_service, text):
+    service = new_service(max_crashes=3).start()
+    service.upload("data", text)
+    job = service.submit(**SPEC)
+    for attempt in (1, 2, 3):
+        wait_for(lambda n=attempt: service.job(job)["attempt"] == n)
+        # Before its first pass is over.
+        os.kill(service.processes.one("reader.process"), signal.SIGKILL)
+    failed = service.wait_until_ended(job)
+    assert (failed["state"], failed["attempt"], failed["failure"]["code"]) == ("failed", 3, "crash_loop")
+
+
+def test_a_warm_start_begins_with_what_was_found(service):
+    spec = {**ENDLESS, "pace": "fixed", "relative_gap": 1e-4, "max_passes": 500}
+    cold = service.wait_until_ended(service.submit(**spec, C=2.0))
+    first = service.wait_until_ended(service.submit(**spec, C=1.0))
+    warm = service.wait_until_ended(service.submit(**spec, C=2.0, warm_start=first["id"]))
+    assert warm["result"]["converged"]
+    assert warm["result"]["passes"] <= cold["result"]["passes"]
+    certificates = [job["result"]["certificate"] for job in (cold, warm)]
+    assert certificates[1]["dual_objective"] == pytest.approx(certificates[0]["dual_objective"], rel=2e-4)
+    assert certificates[1]["w_error"] < 1e-9
+    (begun, *_) = service.get(f"/v1/jobs/{warm['id']}/history")["passes"]
+    (anew, *_) = service.get(f"/v1/jobs/{cold['id']}/history")["passes"]
+    assert begun["dual_objective"] > anew["dual_objective"]
