@@ -102,7 +102,7 @@ def run_file(
         "permute_blocks": spec.permute_blocks,
         "exact": spec.pace == "fixed",
     }
-    others = {"dataset", "class_weight", "labels", "C", "memory_bytes", "n_blocks", "cache_share"}
+    others = {"dataset", "class_weight", "labels", "C", "memory_bytes", "n_blocks", "warm_start", "cache_share"}
     rest = spec.model_dump(exclude={*others, *own, *shared})
     return {
         "reader": {**shared, **reader, **own},

@@ -10,7 +10,7 @@ from storage.checkpoint import SLOTS, read_checkpoint
 from tests.end_to_end.conftest import ENDLESS, weights
 from tests.end_to_end.service import wait_for
 
-PASSES = 400  # some seconds
+PASSES = 30  # some seconds
 SPEC = {**ENDLESS, "max_passes": PASSES, "checkpoint_seconds": 0.1}
 
 
@@ -29,7 +29,7 @@ def went_on(service, job):
 @pytest.mark.parametrize("process", ["reader.process", "trainer.process", "service.worker"])
 def test_a_killed_process_costs_no_finished_pass(service, undisturbed, process):
     job = service.submit(**SPEC)
-    service.wait_for_pass(job, 50)
+    service.wait_for_pass(job, 6)
     os.kill(service.processes.one(process), signal.SIGKILL)
     ended = service.wait_until_ended(job)
     assert weights(service.model(ended)).tobytes() == undisturbed
@@ -47,7 +47,7 @@ def test_a_terminated_service_hands_its_job_back_with_a_checkpoint(new_service, 
     service = new_service().start()
     service.upload("data", text)
     job = service.submit(**SPEC)
-    service.wait_for_pass(job, 50)
+    service.wait_for_pass(job, 6)
     before = service.job(job)["progress"]["pass"]
     service.signal(signal.SIGTERM)
     assert service.wait(20) == 0
@@ -65,7 +65,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_older_one(new_service, undisturbe
     service = new_service().start()
     service.upload("data", text)
     job = service.submit(**SPEC)
-    service.wait_for_pass(job, 50)
+    service.wait_for_pass(job, 6)
     service.signal(signal.SIGKILL)
     service.wait(5)
     wait_for(lambda: not service.processes.alive(), 5)
@@ -79,7 +79,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_older_one(new_service, undisturbe
 
 
 def test_a_finished_job_goes_on_as_a_new_one(service, undisturbed):
-    first = service.wait_until_ended(service.submit(**{**SPEC, "max_passes": 100}))
+    first = service.wait_until_ended(service.submit(**{**SPEC, "max_passes": 10}))
     answer = httpx.post(f"{service.url}/v1/jobs/{first['id']}/resume", json={"max_passes": PASSES})
     assert answer.status_code == 202
     second = answer.json()
