@@ -220,9 +220,9 @@ class Store:
             _move(connection, row, "running")
         return self.job(row["id"])
 
-    def requeue_job(self, job_id: str, crashes: dict[str, int], **because: Any) -> None:
+    def requeue_job(self, job_id: str, crashes: Mapping[str, int] = NOTHING, **because: Any) -> None:
         """Queue a running job once more: another attempt will take it. `because` is shown with the transition."""
-        self._finish(job_id, "queued", crashes, because)
+        self._finish(job_id, "queued", dict(crashes), because)
 
     def hand_back_job(self, job_id: str) -> None:
         """Queue a running job whose worker has to end: the attempt does not count."""

@@ -1,7 +1,5 @@
 """Asking for an end of a job, and forgetting one: what is possible in which state."""
 
-from functools import partial
-
 import pytest
 
 from service.errors import ServiceError
@@ -84,7 +82,7 @@ def test_what_was_cancelled_while_it_ended_is_cancelled_and_has_no_model(store, 
     assert store.models() == []
 
 
-@pytest.mark.parametrize("again", [partial(Store.requeue_job, crashes={}), Store.hand_back_job])
+@pytest.mark.parametrize("again", [Store.requeue_job, Store.hand_back_job])
 def test_what_was_cancelled_does_not_run_again(store, again):
     job = add_job(store, "running")
     store.request(job, "cancel")
@@ -96,7 +94,7 @@ def test_what_was_cancelled_does_not_run_again(store, again):
 def test_a_stop_outlives_the_attempt_it_was_asked_of(store):
     job = add_job(store, "running")
     store.request(job, "stop")
-    store.requeue_job(job, {})
+    store.requeue_job(job)
     assert store.claim_job()["requested"] == "stop"
 
 

@@ -96,7 +96,7 @@ def test_a_job_follows_a_dataset_that_is_being_read_in_once(store):
     job = store.add_job(dataset, {})
     assert store.claim_job()["id"] == job
     # What failed then waits for the whole dataset, and holds up nobody.
-    store.requeue_job(job, {})
+    store.requeue_job(job)
     assert store.claim_job() is None
     other = store.add_job(ready_dataset(store, "other"), {})
     assert store.claim_job()["id"] == other
@@ -136,7 +136,7 @@ def test_a_claim_is_an_attempt_and_a_requeued_job_keeps_its_place(store):
     first, second = store.add_job(dataset, {}), store.add_job(dataset, {})
     claimed = store.claim_job()
     assert (claimed["id"], claimed["state"], claimed["attempt"]) == (first, "running", 1)
-    store.requeue_job(first, {})
+    store.requeue_job(first)
     again = store.claim_job()
     assert (again["id"], again["attempt"], again["started_at"]) == (first, 2, claimed["started_at"])
     assert [step["state"] for step in again["transitions"]] == ["queued", "running", "queued", "running"]
