@@ -14,7 +14,7 @@ from service.progress import HISTORY, last_passes, progress, read_history
 from service.settings import Settings
 from storage.block import BlockInfo
 from storage.dataset import MANIFEST, Manifest, read_manifest
-from storage.errors import CorruptData
+from storage.errors import StorageError
 from storage.model_file import Model
 from storage.state import Control, open_control
 
@@ -132,7 +132,7 @@ def _live_progress(settings: Settings, record: dict[str, Any], control: Control)
 
 def _blocks(spec: JobSpec, dataset: Path) -> int | None:
     """Blocks of a pass; None while the dataset is being read in."""
-    with contextlib.suppress(FileNotFoundError, CorruptData, ServiceError):
+    with contextlib.suppress(FileNotFoundError, StorageError, ServiceError):
         return plan_job(spec, _manifest(dataset, (dataset / MANIFEST).stat().st_mtime_ns)).n_blocks
     return None
 

@@ -14,6 +14,7 @@ from service.exports import MODEL_FORMATS
 from service.jobs import TRANSITIONS, JobSpec
 from service.run import log_tail
 from service.views import dataset_view, job_view
+from storage.errors import StorageError
 
 router = APIRouter(include_in_schema=False)
 
@@ -55,7 +56,11 @@ def show_job(context: Context, request: Request, job_id: str) -> HTMLResponse:
 
 
 def _dataset(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
-    manifest = context.datasets.manifest(record["name"])[1] if record["state"] == "ready" else None
+    try:
+        manifest = context.datasets.manifest(record["name"])[1] if record["state"] == "ready" else None
+    except StorageError as error:
+        # One that is damaged does not hide the others.
+        return {**dataset_view(record, None), "fault": error.message}
     return dataset_view(record, manifest)
 
 

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from storage.state import create_state
 from tests.api.app import Service
 
 
@@ -61,3 +62,19 @@ def test_a_page_without_anything(service):
 def test_a_dataset_that_is_being_read_in_is_listed(service):
     service.store.add_dataset("coming")
     assert "ingesting" in service.request("GET", "/").text
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"\x00" * 100])
+def test_a_damaged_dataset_hides_nothing_else(service, damage):
+    service.add_dataset("whole")
+    damaged = service.add_dataset("damaged")
+    job = service.request("POST", "/v1/jobs", json={"dataset": "damaged"}).json()["id"]
+    service.store.claim_job()
+    run = service.settings.jobs / job / "run"
+    run.mkdir(parents=True)
+    create_state(run, 60, 41)
+    (service.settings.datasets / damaged / "manifest.json").write_bytes(damage)
+    answer = service.request("GET", "/")
+    assert answer.status_code == 200 and "unreadable" in answer.text and "whole" in answer.text
+    (shown,) = service.request("GET", "/v1/jobs").json()["jobs"]
+    assert (shown["id"], shown["phase"], shown["progress"]["blocks"]) == (job, "starting", None)
