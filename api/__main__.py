@@ -1,4 +1,4 @@
-"""The api process, with a worker as its child: what `streamsvm serve` becomes.
+"""The api process, with a worker as its child unless --no-worker: what `streamsvm serve` becomes.
 
 python -m api --port 8000 --data-dir data
 """
@@ -27,6 +27,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--host")
     parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--no-worker", action="store_true")
     options = parser.parse_args()
     settings = Settings.from_environment(options.data_dir, options.host)
     settings.create_directories()
@@ -44,9 +45,10 @@ def main() -> int:
     sys.setswitchinterval(_SWITCH_SECONDS)
     # At its end uvicorn raises the signal that ended it once more: it must unwind this function, not kill the process.
     signal.signal(signal.SIGTERM, _interrupt)
-    worker = WorkerKeeper(settings.data_dir)
+    worker = None if options.no_worker else WorkerKeeper(settings.data_dir)
     try:
-        worker.start()
+        if worker:
+            worker.start()
         print(f"StreamSVM on http://{settings.host}:{options.port}, data in {settings.data_dir}", flush=True)
         if settings.is_loopback:
             print("Only this machine can reach it; --host and streamsvm token new are for others.", flush=True)
@@ -54,7 +56,8 @@ def main() -> int:
     except KeyboardInterrupt:
         pass
     finally:
-        worker.stop()
+        if worker:
+            worker.stop()
     return 0
 
 

@@ -17,11 +17,12 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from service.health import worker_is_there
 from service.jobs import TRANSITIONS
 from service.settings import Settings
 from service.store import DATASET_STATES, Store
 from service.views import job_view
-from storage.state import open_control
+from storage.state import read_control
 
 router = APIRouter(tags=["service"])
 
@@ -91,6 +92,8 @@ class _Records(Collector):
             for state in states:
                 family.add_metric((state,), found.get(state, 0))
             yield family
+        there = worker_is_there(self._settings.data_dir)
+        yield GaugeMetricFamily("streamsvm_worker_up", "1 if a worker looks after the jobs", value=there)
         yield from self._running()
 
     def _running(self) -> Iterator[Metric]:
@@ -105,7 +108,7 @@ class _Records(Collector):
     def _silence(self, job_id: str) -> float | None:
         """Seconds since the last heartbeat; None if the run has just ended or not begun."""
         with contextlib.suppress(FileNotFoundError, ValueError):
-            control = open_control(self._settings.jobs / job_id / "run")
+            control = read_control(self._settings.jobs / job_id / "run")
             last = max(control["reader_heartbeat"], control["trainer_heartbeat"])
             return time.monotonic() - last if last else None
         return None

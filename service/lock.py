@@ -1,4 +1,4 @@
-"""One process of a kind for a data directory: a lock that goes with the process, however it ends."""
+"""One process of a kind for a data directory: a lock that goes with the process, however it ends, and signs of life."""
 
 import fcntl
 import os
@@ -16,3 +16,22 @@ def lock(data_dir: Path, kind: str) -> int:
         os.close(descriptor)
         raise ServiceError("already_running", f"another {kind} uses {data_dir}", "One is enough.") from None
     return descriptor
+
+
+def give_sign(descriptor: int) -> None:
+    """The holder of the lock says that it lives."""
+    os.utime(descriptor)
+
+
+def last_sign(data_dir: Path, kind: str) -> float | None:
+    """When its holder last did, in seconds since the epoch; None if there was none or it has ended."""
+    try:
+        return (data_dir / f"{kind}.lock").stat().st_mtime or None
+    except FileNotFoundError:
+        return None
+
+
+def unlock(descriptor: int) -> None:
+    """Let another process have it: there will be no more signs."""
+    os.utime(descriptor, (0, 0))
+    os.close(descriptor)

@@ -16,7 +16,7 @@ from storage.block import BlockInfo
 from storage.dataset import MANIFEST, Manifest, read_manifest
 from storage.errors import StorageError
 from storage.model_file import Model
-from storage.state import Control, open_control
+from storage.state import Control, read_control
 
 _PASS_BITS = 32  # of a sequence number; what is left is enough for 2^20 changes of state in a double
 _ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate")
@@ -78,7 +78,7 @@ def job_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
     if record["state"] == "running":
         # The run may end, and its files go, at any moment.
         with contextlib.suppress(FileNotFoundError, ValueError):
-            control = open_control(settings.jobs / record["id"] / "run")
+            control = read_control(settings.jobs / record["id"] / "run")
             shown["phase"] = _phase(control)
             shown["progress"] = _live_progress(settings, record, control)
             passes = int(control["finished_passes"])

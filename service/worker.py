@@ -6,7 +6,6 @@ python -m service.worker DATA_DIRECTORY
 import contextlib
 import errno
 import logging
-import os
 import shutil
 import signal
 import sys
@@ -22,7 +21,7 @@ from service.continuing import count_crashes, inherit, keep_history, lost_second
 from service.errors import ServiceError
 from service.following import FollowPlan, plan_following
 from service.jobs import JobSpec
-from service.lock import lock
+from service.lock import give_sign, lock, unlock
 from service.logs import JobLog, log_as_json
 from service.models import publish_model
 from service.problem import JobPlan, plan_job
@@ -38,6 +37,7 @@ from storage.errors import CheckpointUnsound, StorageError
 from storage.state import State, open_control
 
 _POLL_SECONDS = 0.1
+_SIGN_SECONDS = 1.0
 _SPARE_BYTES = 16 << 20
 _HAND_BACK_SECONDS = 8.0  # a section takes two or three
 REFUSED = 5  # exit code: another worker has the data directory
@@ -63,10 +63,14 @@ class Worker:
         self._store = Store(settings.database)
         self._prefix = f"streamsvm-{_installation(settings.data_dir)}-"
         self._active: _Active | None = None
+        self._next_sign = 0.0
         self._recover()
 
     def step(self) -> None:
         """Start the next job if none runs, else look after the one that does."""
+        if time.monotonic() >= self._next_sign:
+            give_sign(self._lock)
+            self._next_sign = time.monotonic() + _SIGN_SECONDS
         if self._active is None:
             record = self._store.claim_job()
             if record is not None:
@@ -81,7 +85,7 @@ class Worker:
             self._await_hand_back(self._active.run)
             self._drop_run(self._active)
             self._store.hand_back_job(record["id"])
-        os.close(self._lock)
+        unlock(self._lock)
 
     def _await_hand_back(self, run: Run) -> None:
         deadline = time.monotonic() + _HAND_BACK_SECONDS

@@ -132,6 +132,11 @@ def open_control(directory: Path) -> Control:
     return Control(directory / "control")
 
 
+def read_control(directory: Path) -> Control:
+    """The control page of somebody else's run: only to look at, be it on a read-only file system."""
+    return Control(directory / "control", "r")
+
+
 def pass_stamp(number: int) -> int:
     """The mark of pass `number` in `visited`: 1 to 255, never 0, which means not yet."""
     return (number - 1) % 255 + 1

@@ -11,13 +11,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=8000, help="port to listen on (default: %(default)s)")
     parser.add_argument("--host", help="address to listen on; one beyond loopback needs a token (default: 127.0.0.1)")
     parser.add_argument("--data-dir", type=Path, help="everything durable is below it (default: ./data)")
+    parser.add_argument("--no-worker", action="store_true", help="start none: streamsvm worker runs elsewhere")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Become the api process, which starts the worker. Does not return."""
+    """Become the api process, which starts the worker unless it is told not to. Does not return."""
     arguments = ["--port", str(options.port)]
     if options.host is not None:
         arguments += ["--host", options.host]
     if options.data_dir is not None:
         arguments += ["--data-dir", str(options.data_dir)]
+    if options.no_worker:
+        arguments.append("--no-worker")
     os.execv(sys.executable, [sys.executable, "-m", "api", *arguments])

@@ -1,10 +1,13 @@
 """/metrics, as Prometheus reads it."""
 
+import os
 import time
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from service.health import SILENCE_SECONDS
+from service.lock import give_sign, lock, unlock
 from storage.state import create_state
 from tests.api.app import Service
 
@@ -76,6 +79,18 @@ def test_jobs_and_datasets_by_state(running):
     assert jobs == {"queued": 1, "running": 1, "succeeded": 0, "stopped": 0, "failed": 0, "cancelled": 0}
     datasets = {sample.labels["state"]: sample.value for sample in metrics["streamsvm_datasets"].samples}
     assert datasets == {"ready": 1, "ingesting": 1, "changing": 0, "failed": 0}
+
+
+def test_whether_there_is_a_worker(service):
+    assert value(scrape(service), "streamsvm_worker_up") == 0
+    held = lock(service.settings.data_dir, "worker")
+    assert value(scrape(service), "streamsvm_worker_up") == 1
+    os.utime(held, (time.time() - SILENCE_SECONDS,) * 2)
+    assert value(scrape(service), "streamsvm_worker_up") == 0
+    give_sign(held)
+    assert value(scrape(service), "streamsvm_worker_up") == 1
+    unlock(held)
+    assert value(scrape(service), "streamsvm_worker_up") == 0
 
 
 def test_requests_by_route_and_status(service):

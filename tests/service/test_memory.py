@@ -1,5 +1,8 @@
 """`memory_bytes`: the cache gets what the rest leaves, or the job is refused with the arithmetic."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from service.errors import ServiceError
@@ -7,6 +10,7 @@ from service.estimate import estimate
 from service.jobs import parse_spec
 from service.memory import memory_of, with_cache
 from service.problem import plan_job
+from service.sizes import format_size, parse_size
 from storage.dataset import Manifest
 
 
@@ -64,3 +68,20 @@ def test_cutting_planes_are_counted_and_refused_where_there_is_no_room_for_them(
         plan_job(huge, manifest(features=1 << 27))
     assert caught.value.code == "max_cuts_range"
     assert "max_cuts 10000 cutting planes of 134217729 features" in caught.value.message
+
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+SIZES = re.findall(r"^\| (\d+) \| (\d+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", README, re.MULTILINE)
+
+
+@pytest.mark.parametrize("line", SIZES, ids=lambda line: f"{line[0]} rows")
+def test_the_sizes_of_the_readme_are_those_of_an_estimate(line):
+    rows, features, cache, *printed = line
+    spec = parse_spec({"dataset": "d", "cache_bytes": parse_size(cache)})
+    found = estimate(plan_job(spec, manifest(int(rows), int(features))))
+    sizes = (found["memory"]["total_bytes"], found["disk"]["run_bytes"], found["disk"]["model_bytes"])
+    assert list(map(format_size, sizes)) == printed
+
+
+def test_the_readme_has_sizes():
+    assert len(SIZES) == 3

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from storage.state import CONTROL, create_state, open_control, open_state, pass_stamp, state_bytes
+from storage.state import CONTROL, create_state, open_control, open_state, pass_stamp, read_control, state_bytes
 
 ROOT = Path(__file__).resolve().parents[2]
 ARRAYS = {"alpha": (np.float64, 7), "w": (np.float64, 3), "score": (np.float32, 7), "visited": (np.uint8, 7)}
@@ -44,6 +44,16 @@ def test_control_fields_are_apart(tmp_path):
     assert page.values() == values
     assert all(type(page[name]) is type(value) for name, value in values.items())
     assert (tmp_path / "control").stat().st_size == 8 * len(CONTROL)
+
+
+def test_who_only_looks_at_a_control_page_sees_it_change_and_cannot_change_it(tmp_path):
+    control = create_state(tmp_path, 7, 3).control
+    seen = read_control(tmp_path)
+    control["pass"] = 5
+    assert seen["pass"] == 5
+    with pytest.raises(TypeError):
+        seen["pass"] = 6
+    assert control["pass"] == 5
 
 
 def test_control_takes_the_numbers_of_numpy(tmp_path):

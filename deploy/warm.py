@@ -1,0 +1,122 @@
+"""Try everything the service does, on a few rows: when an image is built, so that all kernels are compiled in it.
+
+python warm.py [SOLVER ...]
+
+numba keeps them in NUMBA_CACHE_DIR. Ends with an exit code other than 0 if anything of it does not work.
+"""
+
+import io
+import os
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from service.client import Client
+from service.errors import ServiceError
+from trainer.solvers import SOLVERS
+
+_ROWS, _FEATURES, _ROW_LENGTH = 2000, 300, 30
+_PATIENCE_SECONDS = 900
+# A small part of the rows, so that some must leave.
+_JOB = {"cache_bytes": 1 << 17, "max_passes": 3, "tolerance": 1e-9}
+_VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
+    "streamsvm": (
+        {"eviction": "paper"}, {"selection": "adaptive"}, {"threads": 2}, {"pace": "fixed"}, {"screening": None},
+        {"bias": 1.0}, {"dataset": "ones"}, {"dataset": "dense"}, {"cache_bytes": 1 << 24},
+    ),
+    "bm": ({"inner_rounds": None}, {"dataset": "ones"}),
+    "sbm": ({"select": "distance"}, {"select": "violation"}),
+    "pegasos": ({"update": "block"},),
+    "cpa": ({"threads": 2},),
+    "ocas": ({"threads": 2},),
+}  # fmt: skip
+
+
+def jobs(solvers: list[str]) -> Iterator[dict[str, Any]]:
+    """Each solver with each of its losses, and what else it can do."""
+    for name in solvers:
+        # dcd and those like it hold all rows.
+        room = {} if SOLVERS[name].feed == "steps" or "n_blocks" in SOLVERS[name].options else {"cache_bytes": 1 << 24}
+        for loss in SOLVERS[name].losses:
+            yield {**_JOB, **room, "dataset": "rows", "solver": name, "loss": loss}
+        for variant in _VARIANTS.get(name, ()):
+            yield {**_JOB, **room, "dataset": "rows", "solver": name, **variant}
+
+
+def rows(values: bool) -> bytes:
+    """LIBSVM text; without values, all of them are 1."""
+    random.seed(0)
+    lines = []
+    for row in range(_ROWS):
+        features = sorted(random.sample(range(1, _FEATURES + 1), _ROW_LENGTH))
+        pairs = (f"{feature}:{random.gauss(0, 1) if values else 1:.4g}" for feature in features)
+        lines.append(f"{(-1) ** row} {' '.join(pairs)}\n")
+    return "".join(lines).encode()
+
+
+def table() -> bytes:
+    """CSV with a header."""
+    lines = [f"{(-1) ** row},{random.random():.4f},{random.random():.4f}\n" for row in range(_ROWS)]
+    return ("label,a,b\n" + "".join(lines)).encode()
+
+
+def use(client: Client, solvers: list[str]) -> None:
+    """Upload, train, predict, evaluate, delete."""
+    for name, text in (("rows", rows(True)), ("ones", rows(False)), ("dense", table())):
+        client.upload(f"/v1/datasets/{name}", io.BytesIO(text))
+    ids = [client.json("POST", "/v1/jobs", job)["id"] for job in jobs(solvers)]
+    for job_id in ids:
+        job = wait(client, job_id)
+        model = f"/v1/models/{job['model_id']}"
+        client.json("POST", f"{model}/predict", {"rows": [{"3": 1.5}]})
+        client.json("POST", f"{model}/evaluate", {"dataset": job["spec"]["dataset"]})
+        print(job["spec"]["solver"], job["spec"]["loss"], job["result"]["stop_reason"], flush=True)
+
+
+def wait(client: Client, job_id: str) -> dict[str, Any]:
+    """The job once it has succeeded."""
+    end = time.monotonic() + _PATIENCE_SECONDS
+    while (job := client.json("GET", f"/v1/jobs/{job_id}"))["state"] in ("queued", "running"):
+        if time.monotonic() > end:
+            sys.exit(f"{job_id} takes too long")
+        time.sleep(0.1)
+    if job["state"] != "succeeded":
+        sys.exit(f"{job['spec']} {job['state']}: {job['failure']}")
+    return job
+
+
+def main() -> None:
+    """Run a service of its own for it."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with tempfile.TemporaryDirectory() as directory:
+        command = ["serve", "--host", "127.0.0.1", "--port", str(port), "--data-dir", str(Path(directory) / "data")]
+        service = subprocess.Popen([Path(sys.executable).with_name("streamsvm"), *command], env=os.environ)
+        client = Client(f"http://127.0.0.1:{port}")
+        try:
+            await_answer(client, service)
+            use(client, sys.argv[1:] or list(SOLVERS))
+        finally:
+            service.terminate()
+            service.wait()
+
+
+def await_answer(client: Client, service: subprocess.Popen) -> None:
+    """Until the service answers."""
+    while service.poll() is None:
+        try:
+            client.json("GET", "/v2/health/ready")
+            return
+        except ServiceError:
+            time.sleep(0.2)
+    sys.exit("the service does not start")
+
+
+if __name__ == "__main__":
+    main()

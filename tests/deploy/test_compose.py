@@ -1,0 +1,113 @@
+"""The files of deploy/ hang together: compose file, Dockerfile, settings, metrics."""
+
+import json
+import re
+import shlex
+
+import pytest
+import yaml
+
+from api.app import create_app
+from service.cli import main
+from service.settings import Settings
+from tests.deploy.container import DEPLOY, ROOT, USER, compose, image_environment
+
+SERVICES = compose()["services"]
+OURS = [SERVICES["api"], SERVICES["worker"]]
+
+
+def test_api_and_worker_are_hardened_and_share_the_data():
+    for service in OURS:
+        assert service["read_only"] and service["init"] and service["cap_drop"] == ["ALL"]
+        assert "data:/data" in service["volumes"]
+        assert service["healthcheck"]["test"][:4] == ["CMD", "python", "-m", "service.health"]
+    assert f"USER {USER}:{USER}" in (DEPLOY / "Dockerfile").read_text()
+
+
+def test_only_the_worker_has_a_memory_limit_and_none_of_it_is_swap():
+    limited = [name for name, service in SERVICES.items() if "mem_limit" in service]
+    assert limited == ["worker"]
+    assert SERVICES["worker"]["mem_limit"] == SERVICES["worker"]["memswap_limit"]
+
+
+def test_the_cache_is_in_memory_sized_by_one_variable_and_belongs_to_the_user():
+    options = compose()["volumes"]["cache"]["driver_opts"]
+    assert options["type"] == "tmpfs"
+    assert options["o"] == f"size=2g,uid={USER},gid={USER},mode=0700"
+    assert (DEPLOY / "compose.yaml").read_text().count("STREAMSVM_SHM_SIZE") == 1
+    directory = image_environment()["STREAMSVM_CACHE_DIR"]
+    assert f"cache:{directory}" in SERVICES["worker"]["volumes"]
+    assert f"cache:{directory}:ro" in SERVICES["api"]["volumes"]
+
+
+def test_requests_get_their_while_before_the_api_is_killed(tmp_path):
+    assert int(SERVICES["api"]["stop_grace_period"].removesuffix("s")) > Settings(tmp_path).shutdown_seconds
+
+
+def test_prometheus_and_grafana_start_only_when_asked_for():
+    assert {name for name, service in SERVICES.items() if "profiles" not in service} == {"api", "worker"}
+
+
+def test_variables_of_the_compose_file_are_those_of_the_example_with_the_same_defaults():
+    used = dict(re.findall(r"\$\{(\w+):-([^}]*)\}", (DEPLOY / "compose.yaml").read_text()))
+    lines = [line for line in (DEPLOY / ".env.example").read_text().splitlines() if line and line[0] != "#"]
+    assert dict(line.split("=", 1) for line in lines) == used
+
+
+def test_settings_are_those_of_the_service():
+    known = {f"STREAMSVM_{name.upper()}" for name in Settings.__dataclass_fields__}
+    given = image_environment() | SERVICES["api"]["environment"]
+    assert {name for name in given if name.startswith("STREAMSVM_")} - known == {"STREAMSVM_KERNELS"}
+
+
+@pytest.mark.parametrize("service", OURS, ids=("api", "worker"))
+def test_commands_are_understood(service, capsys):
+    with pytest.raises(SystemExit) as end:
+        main([*service["command"], "--help"])
+    assert end.value.code == 0 and f"streamsvm {service['command'][0]}" in capsys.readouterr().out
+
+
+def test_what_is_mounted_and_copied_is_there():
+    for service in SERVICES.values():
+        for volume in service.get("volumes", ()):
+            source = volume.split(":")[0]
+            assert source in compose()["volumes"] or source == "./import" or (DEPLOY / source).exists()
+    allowed = (ROOT / ".dockerignore").read_text().splitlines()
+    for name in ("api", "service", "reader", "trainer", "storage", "deploy/entrypoint", "deploy/warm.py"):
+        assert f"!{name}" in allowed and (ROOT / name).exists()
+
+
+def expressions() -> list[str]:
+    """Of the alerts and of the dashboard."""
+    rules = yaml.safe_load((DEPLOY / "alerts.yml").read_text())["groups"][0]["rules"]
+    panels = json.loads((DEPLOY / "grafana/dashboards/streamsvm.json").read_text())["panels"]
+    return [rule["expr"] for rule in rules] + [target["expr"] for panel in panels for target in panel["targets"]]
+
+
+@pytest.mark.parametrize("expression", expressions())
+def test_metrics_of_alerts_and_dashboard_are_exported(expression, tmp_path):
+    app = create_app(Settings(tmp_path))
+    app.state.metrics.observe("GET", "/", 200, 0.1)
+    exported = set(re.findall(r"^# TYPE (\S+) ", app.state.metrics.text().decode(), re.MULTILINE))
+    used = set(re.findall(r"streamsvm_\w+", expression))
+    assert used or expression.startswith("up{")
+    assert {re.sub(r"_(sum|count)$", "", name) for name in used} <= exported
+
+
+def test_prometheus_asks_the_api_under_a_name_it_knows():
+    config = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())
+    (scrape,) = config["scrape_configs"]
+    (target,) = scrape["static_configs"][0]["targets"]
+    assert target.split(":")[0] in SERVICES["api"]["environment"]["STREAMSVM_ALLOWED_HOSTS"].split(",")
+    secret = scrape["authorization"]["credentials_file"].rsplit("/", 1)[1]
+    assert secret in SERVICES["prometheus"]["secrets"] and secret in compose()["secrets"]
+
+
+def test_tokens_are_made_as_the_readme_says():
+    lines = re.findall(r"docker compose run .* api (token .*)", (DEPLOY / "README.md").read_text())
+    assert lines
+    for line in lines:
+        words = shlex.split(line.split(">")[0], comments=True)
+        with pytest.raises(SystemExit) as end:
+            main([*words, "--help"])
+        assert end.value.code == 0
