@@ -11,10 +11,12 @@ import sys
 from pathlib import Path
 
 from tests.bench.command import Benches, main
-from tests.bench.papers import ocas
+from tests.bench.papers import bm, ocas, streamsvm
 
 PAPERS: Benches = {
+    "bm": bm.run,
     "ocas": ocas.run,
+    "streamsvm": streamsvm.run,
 }
 
 if __name__ == "__main__":

@@ -1,0 +1,122 @@
+"""The data the papers' experiments are done on: real sets, and text-like rows made up in any size."""
+
+from __future__ import annotations
+
+import io
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import zstandard
+from scipy import sparse
+from sklearn.datasets import load_svmlight_file
+
+from reader.ingest import ingest, read_chunks
+from reader.options import InputOptions
+from storage.dataset import Manifest, read_manifest
+from tests.bench.generate import generate, parse_size
+from tests.bench.prepared import prepare_generated
+from tests.contracts.problems import smallest_cache
+from tests.reference.data import DATA, available, load, load_binary, one_vs_rest, write_libsvm
+
+GENERATED_TEST_ROWS = 5000
+_SKIN = DATA / "skin_nonskin.tsv.zst"
+# name -> file of tests.reference.data
+_FILES = {"a9a": "a9a", "imdb": "imdb.train", "mnist8": "mnist.train"}
+_NAMES = {"imdb": "imdb.train"}  # of load_binary, where they differ
+
+
+@dataclass(frozen=True)
+class Data:
+    """Rows as a dataset on disk and as arrays: X (n, d) float64 CSR, y (n,) of +1 and -1; test rows alike, or None."""
+
+    name: str
+    dataset: Path
+    X: sparse.csr_matrix
+    y: np.ndarray
+    test: tuple[sparse.csr_matrix, np.ndarray] | None
+
+    @property
+    def manifest(self) -> Manifest:
+        return read_manifest(self.dataset)
+
+    @property
+    def known_as(self) -> str:
+        """Its name in `tests.reference.optima`."""
+        return _NAMES.get(self.name, self.name)
+
+    @property
+    def whole(self) -> int:
+        """Bytes of a cache that holds all rows."""
+        return 2 * self.manifest.decoded_bytes + (64 << 20)
+
+    def primal(self, w: np.ndarray, C: float) -> float:
+        """1/2 |w|^2 + C sum max(0, 1 - y_i <w, x_i>); w (d,)."""
+        return float(w @ w / 2 + C * np.maximum(0.0, 1.0 - self.y * (self.X @ w)).sum())
+
+    def accuracy(self, w: np.ndarray) -> float | None:
+        """Share of the test rows on the right side."""
+        if self.test is None:
+            return None
+        X, y = self.test
+        return float(np.mean(np.where(X @ w > 0, 1, -1) == y))
+
+
+def read_in(directory: Path, name: str) -> Data | None:
+    """The set of this name as a shuffled dataset below `directory`; None: it is not available."""
+    if name == "generated":
+        return _generated(directory)
+    if name == "skin":
+        return _ingested(directory, name, *_skin(), None) if _SKIN.is_file() else None
+    if not available(_FILES[name]):
+        return None
+    return _ingested(directory, name, *load_binary(_NAMES.get(name, name)), _test_rows(name))
+
+
+def sorted_by_class(directory: Path, data: Data) -> Path:
+    """The same rows sorted by class, as a dataset in just that order."""
+    order = np.argsort(data.y, kind="stable")
+    return _dataset(directory / f"{data.name}-sorted", data.X[order], data.y[order], InputOptions(shuffle="no"))
+
+
+def cache_for(manifest: Manifest, n_blocks: int) -> int:
+    """Bytes of a cache that is sure to have room for any block of so many, however unequal its rows are."""
+    return 3 * manifest.decoded_bytes // n_blocks + smallest_cache(manifest.longest_row)
+
+
+def _ingested(directory: Path, name: str, X, y, test) -> Data:
+    return Data(name, _dataset(directory / name, X, y, InputOptions()), X, y, test)
+
+
+def _dataset(path: Path, X, y, options: InputOptions) -> Path:
+    text = path.with_suffix(".svm")
+    write_libsvm(text, X, y)
+    with text.open("rb") as source:
+        ingest(read_chunks(source), path, options)
+    text.unlink()
+    return path
+
+
+def _generated(directory: Path) -> Data:
+    size = parse_size(os.environ.get("SIZE", "100MB"))
+    X, y = prepare_generated(directory / "text", size).load()
+    generate(directory / "test.svm", rows=GENERATED_TEST_ROWS, test=True)
+    # Features that no training row has are left out: w is 0 there.
+    X_test, y_test = load_svmlight_file(str(directory / "test.svm"), zero_based=False)
+    X_test.resize(len(y_test), X.shape[1])
+    return _ingested(directory, "generated", X.astype(np.float64), y, (X_test, np.where(y_test > 0, 1.0, -1.0)))
+
+
+def _skin() -> tuple[sparse.csr_matrix, np.ndarray]:
+    """Three colours divided by 255; skin (label 1) against the rest."""
+    with _SKIN.open("rb") as file:
+        table = np.loadtxt(io.BytesIO(zstandard.ZstdDecompressor().stream_reader(file).read()))
+    return sparse.csr_matrix(table[:, :3] / 255), one_vs_rest(table[:, 3], 1)
+
+
+def _test_rows(name: str) -> tuple[sparse.csr_matrix, np.ndarray]:
+    if name == "mnist8":
+        X, y = load("mnist.test")
+        return X, one_vs_rest(y, 8)
+    return load_binary(f"{name}.test")

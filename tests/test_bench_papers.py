@@ -1,0 +1,68 @@
+"""What the papers' experiments say about curves, and that a trace is a run as it is."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.bench.jobs import ingested
+from tests.bench.papers.bm import STANDARD, after, ratio_at_equal_updates
+from tests.bench.papers.data import Data, cache_for
+from tests.bench.papers.streamsvm_runs import lags
+from tests.bench.papers.trace import Optimum, Point, optimum_of, trace, updates_to
+from tests.contracts.problems import random_problem
+from tests.reference.dcd import dcd
+
+OPTIMUM = Optimum(100.0, 1e-9)
+
+
+def points(*pairs, dual=0.0):
+    """A pass each, over an optimum of 100, from (updates a row, relative difference)."""
+    return [
+        Point(number, updates, updates / 10, 0, 100.0 * (1 + off), dual, None)
+        for number, (updates, off) in enumerate(pairs, 1)
+    ]
+
+
+def test_a_lag_is_taken_at_equal_updates_and_only_after_the_second_pass():
+    ours = points((1, 1.0), (2, 1.0), (10, 2e-2), (100, 1e-5), (1e4, 1e-6))
+    theirs = points((1, 1e-1), (100, 1e-3))
+    assert lags(ours, theirs, OPTIMUM) == pytest.approx([2.0, 1e-2], rel=1e-3)
+
+
+def test_a_lag_that_the_doubt_about_the_optimum_may_have_made_does_not_count():
+    ours, theirs = points((1, 1.0), (2, 1.0), (10, 5e-4)), points((1, 1e-2), (100, 1e-2))
+    assert lags(ours, theirs, OPTIMUM) == pytest.approx([5e-2])
+    assert lags(ours, theirs, Optimum(100.0, 1e-4)) == []
+
+
+def test_the_best_objective_is_the_optimum_and_the_best_dual_the_doubt_about_it():
+    found = optimum_of((110.0, 50.0), [points((1, 0.02), (2, 0.01), dual=90.9), points((1, 0.5), dual=math.nan)])
+    assert (found.value, found.doubt) == pytest.approx((101.0, 0.1))
+
+
+def test_levels_are_counted_in_updates():
+    assert updates_to(points((1, 1e-1), (3, 1e-5)), OPTIMUM, 1e-3) == pytest.approx(2.0)
+
+
+def test_a_design_is_judged_where_the_shorter_of_two_runs_ended():
+    design = {STANDARD: points((1, 1e-1), (4, 1e-2), (9, 1e-3)), "other": points((2, 1e-1), (4, 5e-2))}
+    assert ratio_at_equal_updates(design, "other", OPTIMUM) == pytest.approx(5.0)
+
+
+def test_a_run_without_a_point_at_a_pass_is_looked_at_before_it():
+    run = points((1, 1e-1), (2, 1e-2), (3, 1e-3))
+    assert after([run[0], run[2]], 2) == run[0]
+    assert after(run[1:], 1) == run[1]
+
+
+@pytest.mark.parametrize("way", [{}, {"eviction": "paper"}, {"solver": "sbm"}, {"solver": "bm", "n_blocks": 5}])
+def test_every_point_of_a_trace_brackets_the_optimum_and_the_last_is_near_it(tmp_path, way):
+    X, y = random_problem(400)
+    data = Data("small", ingested(tmp_path / "data", X, y), X, y, (X, y))
+    found = trace(data, 1.0, cache_for(data.manifest, 5), passes=30, seconds=60.0, **way)
+    optimum = dcd(X, y, 1.0, tol=1e-9).primal
+    assert all(point.dual <= optimum * (1 + 1e-6) and optimum <= point.primal * (1 + 1e-6) for point in found)
+    assert found[-1].primal == pytest.approx(optimum, rel=0.05)
+    assert found[-1].passes == 30
+    assert np.all(np.diff([point.updates for point in found]) > 0)
