@@ -74,7 +74,7 @@ def job_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
         )
     }  # fmt: skip
     shown["phase"] = None
-    passes = 0
+    passes, missed = 0, []
     if record["state"] == "running":
         # The run may end, and its files go, at any moment.
         with contextlib.suppress(FileNotFoundError, ValueError):
@@ -82,8 +82,9 @@ def job_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
             shown["phase"] = _phase(control)
             shown["progress"] = _live_progress(settings, record, control)
             passes = int(control["finished_passes"])
+            missed = _missed_checkpoints(control)
     shown["seq"] = sequence_number(len(record["transitions"]), passes)
-    shown["warnings"] = _warnings(record)
+    shown["warnings"] = _warnings(record) + missed
     return shown
 
 
@@ -156,6 +157,13 @@ def _warnings(record: dict[str, Any]) -> list[dict[str, str]]:
         message = f"{result['stop_reason']} before it converged: {_where(result['certificate'], spec['tolerance'])}"
         found.append({"code": "not_converged", "message": message})
     return found
+
+
+def _missed_checkpoints(control: Control) -> list[dict[str, str]]:
+    if not control["checkpoint_failures"]:
+        return []
+    message = f"{control['checkpoint_failures']:.0f} checkpoints could not be written: a crash would cost more"
+    return [{"code": "no_checkpoint", "message": message}]
 
 
 def _where(certificate: dict[str, Any], tolerance: float | None) -> str:

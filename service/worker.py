@@ -120,7 +120,7 @@ class Worker:
             job_dir.mkdir(exist_ok=True)
             inherit(self._settings.jobs, record)
             plan = self._plan(record)
-            directory = self._run_directory(plan, job_id)
+            directory = self._run_directory(plan, record)
             checkpoint = prepare_run(directory, plan, dataset, job_dir, self._warm_up(plan.spec))
             run = Run(directory, job_dir, self._settings.stall_seconds)
             # Who watches takes the history for that of the run that is there.
@@ -154,12 +154,12 @@ class Worker:
             return plan_following(spec, self._settings.max_features)
         raise ServiceError("dataset_lost", "the dataset could not be read in", "The answer to its upload says why.")
 
-    def _run_directory(self, plan: JobPlan | FollowPlan, job_id: str) -> Path:
-        """In memory if there is room, else on the data disk."""
+    def _run_directory(self, plan: JobPlan | FollowPlan, record: dict[str, Any]) -> Path:
+        """In memory if there is room, else on the data disk. No two attempts have the same."""
         base = self._settings.cache_dir
         if not base.is_dir() or shutil.disk_usage(base).free < plan.run_bytes + _SPARE_BYTES:
             base = self._settings.jobs
-        return base / f"{self._prefix}{job_id}"
+        return base / f"{self._prefix}{record['id']}-{len(record['transitions'])}"
 
     def _attend(self, active: _Active) -> None:
         requested = self._store.job(active.record["id"])["requested"]

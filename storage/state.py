@@ -50,6 +50,7 @@ CONTROL = (
     ("free_rows", INTEGER, "trainer"),
     ("certificates_wanted", INTEGER, "trainer"),  # at the published w; nothing changes until it is made
     ("training_done", INTEGER, "trainer"),
+    ("checkpoint_failures", INTEGER, "trainer"),  # in this attempt: there was no room, or the disk failed
     ("elapsed_seconds", REAL, "trainer"),  # over all attempts, as of the last finished section
     # worker
     ("stop", INTEGER, "worker"),  # a person asked for an end after the running pass

@@ -17,13 +17,15 @@ _SHARE = 0.05
 class Checkpoints:
     """Two slots in `directory`, written in turn; None: nothing is kept.
 
+    run       the attempt's own directory: once the worker has taken it away, what this process knows is of the past
     number    of the last one made
     seconds   longest time between two, as far as sections allow
     is_exact  training is to go on from the very place, with the cache as it is, else from the start of the pass
     """
 
-    def __init__(self, directory: str | None, seconds: float, number: int, is_exact: bool) -> None:
+    def __init__(self, run: Path, directory: str | None, seconds: float, number: int, is_exact: bool) -> None:
         self.is_exact = is_exact
+        self._run = run
         self._directory = directory and Path(directory)
         self._seconds = seconds
         self._number = number
@@ -40,7 +42,7 @@ class Checkpoints:
 
     def make(self, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
         """Write the next. If that fails, the last one stands and training goes on: there may be room the next time."""
-        if not self._directory:
+        if not self._directory or not self._run.exists():
             return
         began = time.monotonic()
         try:

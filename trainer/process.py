@@ -42,7 +42,7 @@ class Trainer:
         settings = self._settings
         kept, number = self._resume(settings.resume)
         is_exact = settings.pace == "fixed"
-        checkpoints = Checkpoints(settings.checkpoints, settings.checkpoint_seconds, number, is_exact)
+        checkpoints = Checkpoints(run, settings.checkpoints, settings.checkpoint_seconds, number, is_exact)
         self._steps = make_steps(cache, self._state, settings, wait, checkpoints, kept)
         self._solver = SOLVERS[settings.solver]
         source = make_source(self._steps, settings)

@@ -121,6 +121,7 @@ class Steps:
             residents = self._residents() if is_exact else {}
             about, arrays = contents(self._step, self._state, w, is_exact)
             self._checkpoints.make(about, {**arrays, **residents, **self._resumable()})
+            self._state.control["checkpoint_failures"] = self._checkpoints.failures
 
     def _residents(self) -> dict[str, Array]:
         """The rows of the cache, segment by segment, in the order of their ids."""

@@ -1,5 +1,6 @@
 """A job goes on from its checkpoint: to the byte where pace is fixed, and soundly in any case."""
 
+import errno
 import json
 import shutil
 
@@ -8,6 +9,7 @@ import pytest
 
 import reader.arrivals
 import reader.shuffle
+import trainer.checkpoints
 from reader.process import Reader
 from storage.checkpoint import newest_checkpoint, read_checkpoint, write_checkpoint
 from storage.dataset import Dataset
@@ -16,6 +18,7 @@ from storage.state import open_state
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import MODES, SMALLEST_CACHE, check_certificate, exact, is_fast, is_sound, name_of
 from tests.training import Outcome, to_the_end, write_run
+from trainer.checkpoints import Checkpoints
 from trainer.steps import Steps
 
 PASSES = 5
@@ -144,3 +147,33 @@ def test_weights_that_alpha_does_not_make_are_not_trained_on(tmp_path, dataset, 
     with pytest.raises(CheckpointUnsound):
         job.attempt(monkeypatch)
     assert read_checkpoint(sound.path).about["number"] == 99
+
+
+def test_an_attempt_of_the_past_writes_no_checkpoint(tmp_path):
+    """Its worker has taken the run directory away, and another attempt may be under way."""
+    run = tmp_path / "run"
+    run.mkdir()
+    checkpoints = Checkpoints(run, str(tmp_path), seconds=60, number=0, is_exact=True)
+    checkpoints.make({}, {})
+    assert newest_checkpoint(tmp_path).about["number"] == 1
+    run.rmdir()
+    checkpoints.make({}, {})
+    assert newest_checkpoint(tmp_path).about["number"] == 1
+
+
+def test_a_checkpoint_that_cannot_be_written_costs_nothing_else(tmp_path, dataset, monkeypatch):
+    job = Job(tmp_path / "job", dataset)
+    real, full = trainer.checkpoints.write_checkpoint, []
+
+    def write(path, about, arrays):
+        full.append(path)
+        if len(full) % 2:
+            raise OSError(errno.ENOSPC, "no room")
+        real(path, about, arrays)
+
+    monkeypatch.setattr(trainer.checkpoints, "write_checkpoint", write)
+    found = job.attempt(monkeypatch)
+    assert found.state.control["checkpoint_failures"] == (len(full) + 1) // 2 > 1
+    assert newest_checkpoint(job.checkpoints).about["number"] == len(full) // 2
+    undisturbed = Job(tmp_path / "undisturbed", dataset).attempt(monkeypatch)
+    assert found.w.tobytes() == undisturbed.w.tobytes()
