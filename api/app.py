@@ -8,7 +8,7 @@ from api.context import AppContext
 from api.errors import PROBLEM_RESPONSE, add_error_handlers
 from api.hosts import HostCheck
 from api.metrics import Metrics
-from api.pages import files, routes
+from api.pages import files, reference, routes
 from api.parameters import refuse_unknown
 from api.requests import Requests
 from service.database import Database
@@ -37,7 +37,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.access = Access(Tokens(Database(settings.database)), required=not settings.is_loopback)
     app.state.metrics = Metrics(settings, store)
     add_error_handlers(app)
-    for module in (datasets, jobs, events, models, inference, info, metrics, login, routes, files):
+    for module in (datasets, jobs, events, models, inference, info, metrics, login, routes, reference, files):
         app.include_router(module.router)
     # The last one added is the outermost.
     app.add_middleware(HostCheck, allowed=(settings.host, *settings.allowed_hosts))

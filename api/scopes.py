@@ -38,6 +38,7 @@ SCOPES: dict[str, str] = {
     # pages
     "showHome": "read",
     "showJob": "read",
+    "showReference": "read",
 }
 
 # Routes anyone may use: the way in, and whether there is one.

@@ -168,6 +168,8 @@ def _missed_checkpoints(control: Control) -> list[dict[str, str]]:
 
 def _where(certificate: dict[str, Any], tolerance: float | None) -> str:
     """How far a job came."""
+    if certificate["gap"] is None and certificate["relative_duality_gap"] is None:
+        return f"the objective is {certificate['primal_objective']:.6g}, nothing bounds it from below"
     if certificate["gap"] is None:
         return f"relative duality gap is {certificate['relative_duality_gap']:.3g}"
     missed = f"; tolerance was {tolerance:.3g}" if tolerance is not None else ""

@@ -180,12 +180,17 @@ def test_a_job_with_a_bound_on_memory_gets_the_cache_that_is_left(service):
 
 
 @pytest.mark.parametrize(
-    ("gap", "said"), [(0.25, "M+ - M- is 0.25; tolerance was 0.001"), (None, "relative duality gap is 0.5")]
+    ("gap", "relative", "said"),
+    [
+        (0.25, 0.5, "M+ - M- is 0.25; tolerance was 0.001"),
+        (None, 0.5, "relative duality gap is 0.5"),
+        (None, None, "the objective is 2, nothing bounds it from below"),
+    ],
 )
-def test_a_job_that_missed_its_tolerance_warns_by_how_much(service, gap, said):
+def test_a_job_that_missed_its_tolerance_warns_by_how_much(service, gap, relative, said):
     job = submit(service)
     service.store.claim_job()
-    certificate = {"dual_objective": None, "primal_objective": 2.0, "relative_duality_gap": 0.5, "gap": gap}
+    certificate = {"dual_objective": None, "primal_objective": 2.0, "relative_duality_gap": relative, "gap": gap}
     result = {"converged": False, "stop_reason": "max_passes", "passes": 3, "certificate": certificate}
     service.store.finish_job(job, "succeeded", result=result)
     (warning,) = service.request("GET", f"/v1/jobs/{job}").json()["warnings"]

@@ -10,7 +10,7 @@ from tests.api.app import Service
 
 def test_pages_allow_nothing_from_elsewhere_and_no_inline_script(filled):
     job = filled.store.jobs()[0]["id"]
-    for path in ("/", f"/jobs/{job}", "/jobs/job_0"):
+    for path in ("/", f"/jobs/{job}", "/jobs/job_0", "/reference"):
         answer = filled.request("GET", path)
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
@@ -52,6 +52,19 @@ def test_a_job_in_every_state_has_its_buttons(tmp_path, state):
     assert ('data-method="DELETE"' in text) == has_ended
     assert ("it died" in text) == (state == "failed")
     assert service.request("GET", "/").text.count(f"badge {state}") == 1
+
+
+def test_the_reference_shows_every_route_with_its_fields(filled):
+    text = filled.request("GET", "/reference").text
+    for path, methods in filled.request("GET", "/openapi.json").json()["paths"].items():
+        assert f">{path}<" in text
+        for operation in methods.values():
+            (card,) = re.findall(rf'id="{operation["operationId"]}">(.*?)</details>', text, re.DOTALL)
+            for parameter in operation.get("parameters", ()):
+                assert f'<td class="id">{parameter["name"]}<td>{parameter["in"]}' in card
+    (submit,) = re.findall(r'id="submitJob">(.*?)</details>', text, re.DOTALL)
+    assert '<td class="id">cache_bytes<td>body<td>integer<td>268435456' in submit
+    assert '<td class="id">dataset<td>body<td>string<td>required' in submit
 
 
 def test_a_page_without_anything(service):
