@@ -1,6 +1,7 @@
 """Errors as RFC 9457 problems. One table says which code is which status; everything else is 422."""
 
 import logging
+import sqlite3
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,7 +13,7 @@ from starlette.exceptions import HTTPException
 from service.errors import ServiceError
 from service.exports import ModelFormatError
 from service.logs import request_id
-from storage.errors import CorruptData, StorageError
+from storage.errors import NO_ROOM, ROOM_HINT, StorageError
 
 STATUS = {
     "bad_content_length": 400,
@@ -44,6 +45,7 @@ STATUS = {
     "too_many_uploads": 429,
     "internal": 500,
     "corrupt_data": 500,
+    "dataset_corrupt": 500,
     "ingest_failed": 500,
     "evaluation_failed": 500,
     "unavailable": 503,
@@ -86,6 +88,8 @@ def add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(ModelFormatError, _on_model_format_error)
     app.add_exception_handler(RequestValidationError, _on_validation_error)
     app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(OSError, _on_disk_error)
+    app.add_exception_handler(sqlite3.Error, _on_disk_error)
 
 
 def problem(code: str, detail: str, hint: str = "", at: dict[str, Any] | None = None) -> JSONResponse:
@@ -116,8 +120,7 @@ def _on_service_error(request: Request, error: Any) -> Response:
 
 
 def _on_storage_error(_request: Request, error: Any) -> JSONResponse:
-    code = CorruptData.code if isinstance(error, CorruptData) else error.code
-    return problem(code, error.message, error.hint)
+    return problem(error.code, error.message, error.hint)
 
 
 def _on_model_format_error(_request: Request, error: Any) -> JSONResponse:
@@ -129,6 +132,15 @@ def _on_validation_error(_request: Request, error: Any) -> JSONResponse:
     # The framework's own answer repeats the input, which JSON may not be able to say.
     first = error.errors()[0]
     return problem("wrong_type", f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}")
+
+
+def _on_disk_error(_request: Request, error: Any) -> JSONResponse:
+    is_full = (
+        getattr(error, "errno", None) in NO_ROOM or getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+    )
+    if not is_full:
+        raise error
+    return problem("out_of_space", "the disk is full", ROOM_HINT)
 
 
 def _on_http_error(_request: Request, error: Any) -> JSONResponse:

@@ -26,6 +26,7 @@ from reader.reading import Reading
 from reader.shuffle import BUCKETS, Shuffler
 from storage.child import die_with_parent
 from storage.dataset import Manifest, publish_dataset, staged_path
+from storage.errors import NO_ROOM, OutOfSpace
 from storage.feature_places import write_places
 
 _READ_BYTES = 1 << 20
@@ -157,6 +158,12 @@ def main() -> int:
             manifest = ingest(chunks, given.directory, options, limits)
     except InputError as error:
         print(json.dumps({"problem": error.problem()}))
+        return 1
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        full = OutOfSpace("the disk is full")
+        print(json.dumps({"problem": InputError(full.code, full.message, hint=full.hint).problem()}))
         return 1
     print(json.dumps({"rows": manifest.n_rows, "uid": manifest.uid}))
     return 0

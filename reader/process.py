@@ -20,7 +20,7 @@ from reader.settings import ReaderSettings
 from storage.cache import CacheReader, CacheWriter, Step
 from storage.checkpoint import Checkpoint, read_checkpoint
 from storage.child import die_with_parent
-from storage.errors import CheckpointUnsound, DatasetLost, RowTooLong
+from storage.failure import telling
 from storage.objective import make_objective
 from storage.plan import plan_cache
 from storage.segment import SegmentBuilder
@@ -202,18 +202,16 @@ class Reader:
 def main(run: Path) -> None:
     """Body of the process."""
     die_with_parent()
-    reader = Reader(run)
-    try:
-        while not reader.is_finished:
-            if not reader.step():
-                began = time.perf_counter()
-                time.sleep(_NAP_SECONDS)
-                reader.note_wait(time.perf_counter() - began)
-    except (CheckpointUnsound, DatasetLost, RowTooLong) as error:
-        print(error.message, file=sys.stderr)
-        sys.exit(error.exit_code)
-    finally:
-        reader.shutdown()
+    with telling(run):
+        reader = Reader(run)
+        try:
+            while not reader.is_finished:
+                if not reader.step():
+                    began = time.perf_counter()
+                    time.sleep(_NAP_SECONDS)
+                    reader.note_wait(time.perf_counter() - began)
+        finally:
+            reader.shutdown()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Going on from a checkpoint: the weights are rebuilt from alpha and compared, the cache is filled as it was."""
 
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,8 +84,11 @@ class ResidentRows:
 
 
 def _scratch(directory: Path, dtype: np.dtype, length: int) -> Array:
+    shape = (max(1, length),)
     with tempfile.TemporaryFile(dir=directory) as file:
-        return np.asarray(np.memmap(file, dtype, "w+", shape=(max(1, length),)))
+        # A sparse file would kill the process when the disk is full.
+        os.posix_fallocate(file.fileno(), 0, shape[0] * dtype.itemsize)
+        return np.asarray(np.memmap(file, dtype, "r+", shape=shape))
 
 
 def _ranges(starts: Array, ends: Array) -> Array:

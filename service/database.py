@@ -37,7 +37,9 @@ class Database:
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
-                connection.execute("ROLLBACK")
+                # A full disk has undone it already.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
                 raise
 
     def change(self) -> tuple[int, ...]:

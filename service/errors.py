@@ -1,9 +1,10 @@
 """What a user can do wrong, or meet: a stable code, a sentence, a hint. Translated to HTTP in `api.errors`."""
 
-import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from storage.errors import NO_ROOM, ROOM_HINT
 
 
 class ServiceError(Exception):
@@ -32,6 +33,6 @@ def needing_space() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno not in NO_ROOM:
             raise
-        raise ServiceError("out_of_space", "the disk is full", "Make room below the data directory.") from error
+        raise ServiceError("out_of_space", "the disk is full", ROOM_HINT) from error

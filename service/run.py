@@ -15,6 +15,7 @@ from service.progress import HISTORY, read_json
 from storage.checkpoint import Checkpoint, newest_checkpoint
 from storage.child import child_environment
 from storage.errors import CheckpointUnsound, DatasetLost, RowTooLong
+from storage.failure import told
 from storage.state import KEPT_ARRAYS, RUN_FILE, Control, State, create_state, open_control
 from trainer.steps import HandedBack
 
@@ -42,7 +43,7 @@ def prepare_run(
     is what comes back. Raises ServiceError `dataset_changed`.
     """
     directory.mkdir(parents=True)
-    state = create_state(directory, plan.n_rows, plan.width)
+    state = create_state(directory, plan.n_rows, plan.width, is_sparse=isinstance(plan, FollowPlan))
     checkpoint = newest_checkpoint(checkpoints) if checkpoints else None
     if checkpoint:
         if (len(checkpoint["alpha"]), len(checkpoint["w"])) != (plan.n_rows, plan.width):
@@ -105,6 +106,8 @@ class Run:
             self.has_handed_back = True
             return False
         for name, code in codes.items():
+            if code and (failure := told(self.directory)):
+                raise self._failure(failure["code"], failure["message"], failure["hint"])
             if code:
                 raise self._failure(DIED, f"the {name} process ended with {_describe(code)}")
             if code is None and self._silence(name) > self._stall_seconds:
@@ -146,8 +149,8 @@ class Run:
     def _silence(self, name: str) -> float:
         return time.monotonic() - max(self._started, self.control[_HEARTBEAT.format(name)])
 
-    def _failure(self, code: str, message: str) -> ServiceError:
-        return ServiceError(code, message, "Its log says more.", {"log_tail": log_tail(self._log)})
+    def _failure(self, code: str, message: str, hint: str = "Its log says more.") -> ServiceError:
+        return ServiceError(code, message, hint, {"log_tail": log_tail(self._log)})
 
 
 def log_tail(path: Path) -> str:

@@ -4,7 +4,6 @@ python -m service.worker DATA_DIRECTORY
 """
 
 import contextlib
-import errno
 import logging
 import shutil
 import signal
@@ -33,13 +32,15 @@ from service.warm_start import warm_up
 from storage.checkpoint import Checkpoint, newest_checkpoint
 from storage.child import die_with_parent
 from storage.dataset import read_manifest
-from storage.errors import CheckpointUnsound, StorageError
+from storage.errors import NO_ROOM, CheckpointUnsound, DatasetCorrupt, OutOfSpace, StorageError
 from storage.state import State, open_control
 
 _POLL_SECONDS = 0.1
 _SIGN_SECONDS = 1.0
 _SPARE_BYTES = 16 << 20
 _HAND_BACK_SECONDS = 8.0  # a section takes two or three
+_SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 60.0
+_NO_CRASHES = (DatasetCorrupt.code, OutOfSpace.code)
 REFUSED = 5  # exit code: another worker has the data directory
 _log = logging.getLogger("streamsvm.worker")
 
@@ -64,6 +65,7 @@ class Worker:
         self._prefix = f"streamsvm-{_installation(settings.data_dir)}-"
         self._active: _Active | None = None
         self._next_sign = 0.0
+        self._pause, self._paused_until = _SHORTEST_PAUSE_SECONDS, 0.0  # for want of room on a disk
         self._recover()
 
     def step(self) -> None:
@@ -72,6 +74,8 @@ class Worker:
             give_sign(self._lock)
             self._next_sign = time.monotonic() + _SIGN_SECONDS
         if self._active is None:
+            if time.monotonic() < self._paused_until:
+                return
             record = self._store.claim_job()
             if record is not None:
                 self._begin(record)
@@ -131,7 +135,7 @@ class Worker:
         except (ServiceError, StorageError, OSError) as error:
             if directory is not None:
                 shutil.rmtree(directory, ignore_errors=True)
-            self._fail(record, _describe(error))
+            self._fail_or_pause(record, _describe(error))
             return
         self._active = _Active(record, plan, run, checkpoint)
         JobLog(_log, job_id).info("attempt %s started after pass %d", record["attempt"], run.control["finished_passes"])
@@ -173,7 +177,7 @@ class Worker:
                 active.plan = self._plan(active.record)
         except (ServiceError, StorageError) as error:
             self._drop_run(active)
-            self._fail(active.record, _describe(error))
+            self._fail_or_pause(active.record, _describe(error))
             return
         try:
             finished = active.run.poll()
@@ -183,7 +187,10 @@ class Worker:
                 active.checkpoint.path.unlink(missing_ok=True)
             trained = active.run.control["elapsed_seconds"]
             self._drop_run(active)
-            self._retry(active.record, error, trained)
+            if error.code in _NO_CRASHES:
+                self._fail_or_pause(active.record, _describe(error))
+            else:
+                self._retry(active.record, error, trained)
             return
         if finished and isinstance(active.plan, JobPlan):
             self._finish(active, active.plan)
@@ -198,13 +205,14 @@ class Worker:
             )
         except (StorageError, OSError) as error:
             self._drop_run(active)
-            self._fail(record, _describe(error))
+            self._fail_or_pause(record, _describe(error))
             return
         history = last_passes(self._settings.jobs / record["id"] / HISTORY)
         elapsed = run.control["elapsed_seconds"]
         last = {**progress(run.control, plan.spec, plan.n_blocks, elapsed, history), "eta_seconds": 0}
         state = "stopped" if result["stop_reason"] == "stopped" else "succeeded"
         state = self._store.finish_job(record["id"], state, result=result, progress=last, model_id=model_id)
+        self._pause = _SHORTEST_PAUSE_SECONDS
         if state == "cancelled":
             shutil.rmtree(self._settings.models / model_id)
         self._drop_run(active)
@@ -232,6 +240,16 @@ class Worker:
             times = f"{error.message}, {crashes['crashes']} times without getting any further"
             self._fail(record, {"code": "crash_loop", "message": times, "hint": error.hint})
 
+    def _fail_or_pause(self, record: dict[str, Any], failure: dict[str, Any]) -> None:
+        """End a job that cannot run; for want of room it is queued, and goes on after a while."""
+        if failure["code"] != OutOfSpace.code:
+            self._fail(record, failure)
+            return
+        JobLog(_log, record["id"]).warning("paused: %s", failure["message"])
+        self._store.requeue_job(record["id"], reason=failure["code"])
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
+        self._paused_until = time.monotonic() + self._pause
+
     def _fail(self, record: dict[str, Any], failure: dict[str, Any]) -> None:
         tail = log_tail(self._settings.jobs / record["id"] / "log")
         self._store.finish_job(record["id"], "failed", failure={**failure, "log_tail": tail})
@@ -249,7 +267,7 @@ def _trained_seconds(job_dir: Path) -> float | None:
 def _describe(error: Exception) -> dict[str, Any]:
     if isinstance(error, ServiceError | StorageError):
         return {"code": error.code, "message": error.message, "hint": error.hint}
-    code = "out_of_space" if isinstance(error, OSError) and error.errno == errno.ENOSPC else "io_error"
+    code = "out_of_space" if isinstance(error, OSError) and error.errno in NO_ROOM else "io_error"
     # Not the whole text: it names files of this machine.
     return {"code": code, "message": getattr(error, "strerror", None) or type(error).__name__, "hint": ""}
 

@@ -157,10 +157,10 @@ class BlockReader:
         header = np.frombuffer(raw, HEADER)[0] if len(raw) == HEADER.itemsize else None
         if header is None or header["magic"] != MAGIC:
             raise CorruptData("not a block file")
-        if header["version"] != VERSION:
-            raise UnknownVersion(f"block format {header['version']}, this program reads {VERSION}")
         if zlib.crc32(raw) != self._info.checksum:
             raise CorruptData("the header is not the one the manifest names")
+        if header["version"] != VERSION:
+            raise UnknownVersion(f"block format {header['version']}, this program reads {VERSION}")
         self._file.seek(int(header["index_offset"]))
         index = self._file.read(int(header["pieces"]) * INDEX_ENTRY.itemsize)
         if zlib.crc32(index) != header["index_checksum"]:

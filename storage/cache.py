@@ -5,6 +5,9 @@ next is being written, without a lock and without a copy. The file never grows b
 nothing and need not: it is made anew at every attempt of a job.
 """
 
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +15,7 @@ import lmdb
 import numpy as np
 
 from storage.csr import Array
-from storage.errors import CacheFull
+from storage.errors import CacheFull, OutOfSpace
 from storage.plan import PAGE, CachePlan
 from storage.segment import Segment, view
 
@@ -76,9 +79,11 @@ class CacheWriter:
 
     def __init__(self, path: Path, plan: CachePlan) -> None:
         self._plan = plan
-        self._environment = lmdb.open(
-            str(path), map_size=_map_size(plan.cache_bytes), subdir=False, sync=False, metasync=False, max_readers=8
-        )
+        self._directory = path.parent
+        with self._on_disk():
+            self._environment = lmdb.open(
+                str(path), map_size=_map_size(plan.cache_bytes), subdir=False, sync=False, metasync=False, max_readers=8
+            )
         self._step_bytes = _STEP.itemsize + 8 * (plan.most_live + 1)
 
     def read(self, segment_id: int) -> Segment:
@@ -94,7 +99,7 @@ class CacheWriter:
     def commit(self, step: Step, added: dict[int, bytes], removed: list[int]) -> None:
         """Make `step` the one readers see next. Raises CacheFull when the file would outgrow `cache_bytes`."""
         try:
-            with self._environment.begin(write=True) as transaction:
+            with self._on_disk(), self._environment.begin(write=True) as transaction:
                 for segment_id in removed:
                     transaction.delete(_key(segment_id))
                 for segment_id, data in added.items():
@@ -109,6 +114,16 @@ class CacheWriter:
 
     def close(self) -> None:
         self._environment.close()
+
+    @contextmanager
+    def _on_disk(self) -> Iterator[None]:
+        """A full disk is OutOfSpace, and nothing has changed. LMDB takes a short write for one that has failed."""
+        try:
+            yield
+        except lmdb.Error as error:
+            if shutil.disk_usage(self._directory).free >= self._plan.segment_bytes:
+                raise
+            raise OutOfSpace("the cache does not fit on its disk") from error
 
     def _record(self, step: Step) -> bytes:
         ids = np.array([*step.fresh, *step.resident], "<i8")

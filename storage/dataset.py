@@ -1,5 +1,6 @@
 """A dataset on disk: a directory of blocks and the manifest that counts and checks them."""
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,14 +17,13 @@ from storage.block import BlockInfo, BlockReader, Piece, decode_piece, locations
 from storage.csr import Array
 from storage.document import pack, unpack
 from storage.durable import publish, write_file
-from storage.errors import CorruptData
+from storage.errors import CorruptData, DatasetCorrupt
 from storage.feature_places import in_dataset_order, in_input_order, read_places
 from storage.segment import packed_bytes
 
 VERSION = 5
 MANIFEST = "manifest.json"
 _PAGE = 4096
-_ADD_AGAIN = "The dataset was damaged on disk: add it again."
 
 
 @dataclass(frozen=True)
@@ -101,19 +101,22 @@ class Dataset:
         self.manifest = read_manifest(directory)
 
     def in_input_order(self, w: Array) -> Array:
-        """w (width,), indexed as the rows are, with its features in the order of the input. Raises CorruptData."""
+        """w (width,), indexed as the rows are, with its features in the order of the input. DatasetCorrupt."""
         return in_input_order(w, self.places()) if self.manifest.renumbered else w
 
     def in_own_order(self, w: Array) -> Array:
-        """The reverse: w (width,) indexed as the input's features, as the rows are. Raises CorruptData."""
+        """The reverse: w (width,) indexed as the input's features, as the rows are. DatasetCorrupt."""
         return in_dataset_order(w, self.places()) if self.manifest.renumbered else w
 
     def places(self) -> Array:
-        """Feature f of the input is places[f] in the blocks, (renumbered,); others keep their numbers. CorruptData."""
+        """Feature f of the input is places[f] in the blocks, (renumbered,); others keep their numbers.
+
+        Raises DatasetCorrupt.
+        """
         return read_places(self.directory, self.manifest.renumbered, self.manifest.places_checksum)
 
     def pieces(self, number: int) -> Array:
-        """The LOCATIONs (n_pieces,) of a block's pieces. Raises CorruptData naming the block."""
+        """The LOCATIONs (n_pieces,) of a block's pieces. Raises DatasetCorrupt naming the block."""
         found = self._written_pieces(number)
         if self.manifest.has_gaps:
             written, now = self._first_rows
@@ -145,7 +148,7 @@ class Dataset:
                     os.posix_fadvise(file, *_pages(location), os.POSIX_FADV_WILLNEED)
 
     def piece(self, location: Array) -> Piece:
-        """Read, check and decode a piece. Raises CorruptData naming the block."""
+        """Read, check and decode a piece. Raises DatasetCorrupt naming the block."""
         path = self._path(int(location["block"]))
         with _naming(path):
             return read_and_forget(path, location)
@@ -154,7 +157,7 @@ class Dataset:
     def open_block(self, number: int) -> Iterator[BlockReader]:
         """The block's pieces; its file pages are given back to the kernel afterwards.
 
-        Raises CorruptData naming the block.
+        Raises DatasetCorrupt naming the block.
         """
         path = self._path(number)
         with _naming(path), path.open("rb", buffering=0) as file:
@@ -166,14 +169,18 @@ class Dataset:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """CorruptData says which block it is."""
+    """What is wrong with a block's file is a DatasetCorrupt that names the block."""
     number = int(path.stem)
     try:
         yield
     except CorruptData as error:
-        raise CorruptData(f"block {number}: {error.message}", _ADD_AGAIN) from error
+        raise DatasetCorrupt(error.message, number) from error
     except FileNotFoundError as error:
-        raise CorruptData(f"block {number}: the file is missing", _ADD_AGAIN) from error
+        raise DatasetCorrupt("the file is missing", number) from error
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        raise DatasetCorrupt("the disk cannot read the file", number) from error
 
 
 @contextmanager
@@ -224,11 +231,13 @@ def replace_manifest(directory: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """The manifest of a dataset, checked."""
+    """The manifest of a dataset, checked. Raises DatasetCorrupt, UnknownVersion."""
     try:
-        content = unpack((directory / MANIFEST).read_bytes(), VERSION, "manifest", _ADD_AGAIN)
+        content = unpack((directory / MANIFEST).read_bytes(), VERSION, "manifest", "")
+    except CorruptData as error:
+        raise DatasetCorrupt(error.message) from error
     except FileNotFoundError as error:
-        raise CorruptData("the manifest is missing", _ADD_AGAIN) from error
+        raise DatasetCorrupt("the manifest is missing") from error
     content["labels"] = {float(value): rows for value, rows in content["labels"]}
     content["blocks"] = tuple(BlockInfo(**block) for block in content["blocks"])
     for name in ("Qii_spread", "rejected", "label_range"):

@@ -1,10 +1,16 @@
 """What can go wrong with stored bytes. Every error carries a stable code and a hint for the person who meets it."""
 
+import errno
+
 
 class StorageError(Exception):
-    """Base of the package's errors: `code` is stable, `hint` says what to do."""
+    """Base of the package's errors: `code` is stable, `hint` says what to do.
+
+    exit_code   of a process of a job that ends with it, if that is one it should end with
+    """
 
     code = "storage_error"
+    exit_code: int | None = None
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -16,6 +22,35 @@ class CorruptData(StorageError):
     """A file's bytes are not the ones that were written."""
 
     code = "corrupt_data"
+
+
+class DatasetCorrupt(CorruptData):
+    """A file of a dataset is not as written, or missing.
+
+    block   the number of the one it is, or None
+    """
+
+    code = "dataset_corrupt"
+    exit_code = 9
+
+    def __init__(self, message: str, block: int | None = None) -> None:
+        where = "" if block is None else f"block {block}: "
+        super().__init__(f"{where}{message}", "The dataset was damaged on disk: add it again.")
+        self.block = block
+
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+ROOM_HINT = "Make room below the data directory, or in the directory of the caches."
+
+
+class OutOfSpace(StorageError):
+    """There is no room for a file of a running job."""
+
+    code = "out_of_space"
+    exit_code = 10
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, ROOM_HINT)
 
 
 class UnknownVersion(StorageError):
@@ -34,21 +69,21 @@ class DatasetLost(StorageError):
     """A dataset that was being read in will not be there."""
 
     code = "dataset_lost"
-    exit_code = 4  # of a process that ends with it
+    exit_code = 4
 
 
 class RowTooLong(StorageError):
     """A row does not fit into a segment of the cache: it is being read in, and its length was not known before."""
 
     code = "row_too_long"
-    exit_code = 3  # of a process that ends with it
+    exit_code = 3
 
 
 class CheckpointUnsound(StorageError):
     """The weights of a checkpoint are not those its dual variables make."""
 
     code = "checkpoint_unsound"
-    exit_code = 8  # of a process that ends with it
+    exit_code = 8
 
 
 class CacheFull(StorageError):

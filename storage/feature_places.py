@@ -8,7 +8,7 @@ import numpy as np
 from storage import codec
 from storage.csr import INDEX, Array
 from storage.durable import write_file
-from storage.errors import CorruptData
+from storage.errors import CorruptData, DatasetCorrupt
 
 _NAME = "features"
 
@@ -21,14 +21,17 @@ def write_places(directory: Path, places: Array) -> int:
 
 
 def read_places(directory: Path, count: int, checksum: int) -> Array:
-    """The places (count,) of a dataset. Raises CorruptData."""
+    """The places (count,) of a dataset. Raises DatasetCorrupt."""
     try:
         data = (directory / _NAME).read_bytes()
     except FileNotFoundError as error:
-        raise CorruptData("the file of feature places is missing") from error
+        raise DatasetCorrupt("the file of feature places is missing") from error
     if zlib.crc32(data) != checksum:
-        raise CorruptData("the file of feature places has a wrong checksum")
-    (places,) = codec.decode(data, [(INDEX, count)])
+        raise DatasetCorrupt("the file of feature places has a wrong checksum")
+    try:
+        (places,) = codec.decode(data, [(INDEX, count)])
+    except CorruptData as error:
+        raise DatasetCorrupt(f"the file of feature places: {error.message}") from error
     return places
 
 

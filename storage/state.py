@@ -1,5 +1,6 @@
 """A job's state, memory-mapped and shared by reader, trainer and worker: each field and array has one writer."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,9 +119,16 @@ def state_bytes(n_rows: int, width: int) -> int:
     return sum(np.dtype(dtype).itemsize * sizes[name] for name, dtype in _ARRAYS) + _CONTROL_DTYPE.itemsize
 
 
-def create_state(directory: Path, n_rows: int, width: int) -> State:
-    """New state files, all zero."""
-    return _map_state(directory, n_rows, width, "w+")
+def create_state(directory: Path, n_rows: int, width: int, is_sparse: bool = False) -> State:
+    """New state files, all zero; OSError if there is no room. Sparse ones take it as they are used.
+
+    A process that uses a page of a sparse file when the disk is full dies of signal 7.
+    """
+    state = _map_state(directory, n_rows, width, "w+")
+    if not is_sparse:
+        for name in ("control", *(name for name, _ in _ARRAYS)):
+            _reserve(directory / name)
+    return state
 
 
 def open_state(directory: Path, n_rows: int, width: int) -> State:
@@ -147,6 +155,12 @@ def _map_state(directory: Path, n_rows: int, width: int, mode: str) -> State:
     lengths = _lengths(n_rows, width)
     arrays = {name: _map(directory / name, np.dtype(dtype), mode, lengths[name]) for name, dtype in _ARRAYS}
     return State(**arrays, control=Control(directory / "control", mode))
+
+
+def _reserve(path: Path) -> None:
+    """Give a file its room on the disk; OSError if there is none."""
+    with path.open("r+b") as file:
+        os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
 def _lengths(n_rows: int, width: int) -> dict[str, int]:

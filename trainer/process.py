@@ -19,6 +19,7 @@ from storage.cache import CacheReader
 from storage.checkpoint import read_checkpoint
 from storage.child import die_with_parent
 from storage.csr import EMPTY, Array
+from storage.failure import telling
 from storage.state import CACHE_FILE, KEPT_ARRAYS, State, open_state
 from trainer.blocks import Blocks
 from trainer.checkpoints import Checkpoints
@@ -169,6 +170,11 @@ def _report(progress: Progress, state: State, elapsed: float) -> dict:
 def main(run: Path) -> None:
     """Body of the process."""
     die_with_parent()
+    with telling(run):
+        _train(run)
+
+
+def _train(run: Path) -> None:
     settings = TrainerSettings.read(run)
     control = open_state(run, settings.n_rows, settings.width).control
     while not control["committed_step"]:

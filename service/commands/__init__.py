@@ -1,6 +1,6 @@
 """The commands, by name. A module has `add_arguments(parser)` and `run(options)`, which returns the exit code."""
 
-from service.commands import completion, data, job, model, plot, predict, serve, token, train, worker
+from service.commands import completion, data, doctor, job, model, plot, predict, serve, token, train, worker
 
 COMMANDS = {
     "serve": serve,
@@ -12,5 +12,6 @@ COMMANDS = {
     "model": model,
     "plot": plot,
     "token": token,
+    "doctor": doctor,
     "completion": completion,
 }

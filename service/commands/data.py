@@ -1,4 +1,4 @@
-"""Datasets of a service: add, ls, rm."""
+"""Datasets of a service: add, ls, rm, verify."""
 
 import argparse
 import sys
@@ -11,7 +11,10 @@ import shtab
 from reader.options import InputOptions, add_input_options, input_options
 from reader.parsers import READERS
 from service.client import Client
+from service.commands.doctor import add_local_arguments, report
 from service.commands.remote import add_action, print_json, print_table
+from service.doctor import examine_dataset
+from service.settings import Settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input_options(adding, list(READERS))
     add_action(actions, "ls", ls)
     add_action(actions, "rm", rm).add_argument("name")
+    verifying = actions.add_parser("verify", help=verify.__doc__, description=verify.__doc__)
+    verifying.add_argument("name")
+    add_local_arguments(verifying)
+    verifying.set_defaults(action=verify)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -64,3 +71,8 @@ def rm(options: argparse.Namespace) -> int:
     """Remove one that no job needs."""
     Client(options.url).json("DELETE", f"/v1/datasets/{quote(options.name, safe='')}")
     return 0
+
+
+def verify(options: argparse.Namespace) -> int:
+    """Read every byte of one, in the data directory of a service on this machine, and say what is damaged."""
+    return report(examine_dataset(Settings.from_environment(options.data_dir), options.name), options.json)

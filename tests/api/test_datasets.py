@@ -183,5 +183,5 @@ def test_uploads_that_a_dead_process_left_are_cleared_away(service):
 def test_damage_on_disk_is_reported(service):
     dataset_id = service.add_dataset("data")
     (service.settings.datasets / dataset_id / "manifest.json").write_bytes(b"{")
-    found = check_problem(service.request("GET", "/v1/datasets/data"), "corrupt_data", 500)
+    found = check_problem(service.request("GET", "/v1/datasets/data"), "dataset_corrupt", 500)
     assert found["hint"] and str(service.settings.data_dir) not in found["detail"]

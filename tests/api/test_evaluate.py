@@ -53,7 +53,7 @@ def test_faults_of_the_process_are_problems(service):
     assert "4" in check_problem(service.request("POST", url, json={"dataset": "data"}), "label_mismatch", 422)["detail"]
     (block,) = (service.settings.datasets / service.add_dataset("damaged") / "blocks").iterdir()
     block.write_bytes(block.read_bytes()[:-1])
-    check_problem(service.request("POST", url, json={"dataset": "damaged"}), "corrupt_data", 500)
+    check_problem(service.request("POST", url, json={"dataset": "damaged"}), "dataset_corrupt", 500)
 
 
 def test_what_was_deleted_during_an_evaluation_is_gone_and_not_damaged(service, monkeypatch):

@@ -1,0 +1,43 @@
+"""What a process of a job could not go on for: left in the run directory for the one that started it."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from storage.errors import NO_ROOM, OutOfSpace, StorageError
+
+_FILE = "failure.json"
+
+
+@contextmanager
+def telling(run: Path) -> Iterator[None]:
+    """A full disk, or a StorageError with an exit code, ends the process with that code; `told` says the rest."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        _end(run, OutOfSpace("the disk is full"))
+    except StorageError as error:
+        if error.exit_code is None:
+            raise
+        _end(run, error)
+
+
+def _end(run: Path, error: StorageError) -> NoReturn:
+    print(error.message, file=sys.stderr)
+    # It may be the disk that has no room.
+    with suppress(OSError):
+        (run / _FILE).write_text(json.dumps({"code": error.code, "message": error.message, "hint": error.hint}))
+    sys.exit(error.exit_code)
+
+
+def told(run: Path) -> dict[str, Any] | None:
+    """Code, message and hint of what a process of the run ended with, None if there is nothing to be read."""
+    try:
+        return json.loads((run / _FILE).read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None

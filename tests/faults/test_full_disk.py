@@ -1,0 +1,77 @@
+"""A disk without room costs an answer or a while, never what is there."""
+
+import httpx
+import pytest
+
+from tests.end_to_end.conftest import ENDLESS, weights
+from tests.end_to_end.service import wait_for
+
+SPEC = {**ENDLESS, "max_passes": 12, "checkpoint_seconds": 0.2}
+DISK_BYTES = 6 << 20
+TOO_MUCH = 80  # copies of the text; their blocks do not fit
+
+
+@pytest.fixture
+def service(new_service, small_disk, text):
+    """Its data directory has a small disk, the caches have not; the problem is there as `data`."""
+    service = new_service()
+    small_disk(service.data_dir, DISK_BYTES)
+    service.start().upload("data", text)
+    return service
+
+
+def fill(service):
+    """Take all room there is; returns the file that has it."""
+    path = service.data_dir / "filler"
+    with path.open("wb", buffering=0) as file:
+        for size in (1 << 16, 1):
+            try:
+                while True:
+                    file.write(bytes(size))
+            except OSError:
+                continue
+    return path
+
+
+def files(service):
+    return {path.relative_to(service.data_dir) for path in service.data_dir.rglob("*")}
+
+
+def check_full(response):
+    assert (response.status_code, response.json()["code"]) == (507, "out_of_space")
+    assert response.json()["hint"]
+
+
+def test_a_dataset_that_does_not_fit_is_refused_and_leaves_nothing(service, text):
+    before = files(service)
+    check_full(httpx.put(f"{service.url}/v1/datasets/large", content=TOO_MUCH * text, timeout=60))
+    assert files(service) == before
+    service.upload("large", text)
+
+
+def test_rows_that_do_not_fit_are_refused_and_change_nothing(service, text):
+    before, shown = files(service), service.get("/v1/datasets/data")
+    check_full(httpx.post(f"{service.url}/v1/datasets/data/blocks", content=TOO_MUCH * text, timeout=60))
+    assert (files(service), service.get("/v1/datasets/data")) == (before, shown)
+
+
+def test_a_job_that_cannot_be_recorded_is_refused(service):
+    filler = fill(service)
+    check_full(httpx.post(f"{service.url}/v1/jobs", json=SPEC))
+    filler.unlink()
+    assert service.get("/v1/jobs")["jobs"] == []
+    service.submit(**SPEC)
+
+
+def test_a_job_waits_for_room_and_goes_on(service):
+    undisturbed = weights(service.model(service.wait_until_ended(service.submit(**SPEC)))).tobytes()
+    job = service.submit(**SPEC)
+    service.wait_for_pass(job, 4)
+    filler = fill(service)
+    # Its history has no room; that it waits is on record as soon as there is room for that.
+    wait_for(lambda: not service.processes.alive("trainer.process"))
+    filler.unlink()
+    ended = service.wait_until_ended(job)
+    assert weights(service.model(ended)).tobytes() == undisturbed
+    passes = service.get(f"/v1/jobs/{job}/history")["passes"]
+    assert [record["pass"] for record in passes] == list(range(1, SPEC["max_passes"] + 1))
