@@ -34,6 +34,10 @@ class BlockResidents(Residents):
     def segments(self) -> list[int]:
         return self._slots.ids[self._slots.in_order(self._is_used)].tolist()
 
+    @property
+    def n_segments(self) -> int:
+        return int(np.count_nonzero(self._is_used))
+
     def begin_section(self, _place: tuple[int, int]) -> None:
         """All that is live belongs to blocks that are done with; what does not stay can be read in anew at once."""
         slots = self._slots.in_order(self._is_used)
@@ -80,7 +84,7 @@ class BlockResidents(Residents):
 
     def _retire(self, coming: int) -> list[int]:
         """The oldest segments that are left behind, as many as have to go for those that come."""
-        to_free = max(0, self.n_segments + coming - self._plan.most_live)
+        to_free = max(0, int(np.count_nonzero(self._slots.live)) + coming - self._plan.most_live)
         slots = self._slots.in_order(self._slots.live & self._is_left)[:to_free]
         self._is_left[slots] = False
         return self._slots.ids[slots].tolist()

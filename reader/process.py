@@ -48,21 +48,24 @@ class Reader:
         self._number = 0
         self._arrivals: Arrivals | None = None
         if settings.resume is not None:
-            self._resume(read_checkpoint(settings.resume), settings.exact)
+            self._resume(read_checkpoint(settings.resume), settings.exact, settings.is_dual)
 
-    def _resume(self, checkpoint: Checkpoint, is_exact: bool) -> None:
-        check = WeightCheck(self._objective, self._state.alpha[: self._passes.n_rows], checkpoint["w"])
+    def _resume(self, checkpoint: Checkpoint, is_exact: bool, is_dual: bool) -> None:
+        alpha = self._state.alpha[: self._passes.n_rows]
+        check = WeightCheck(self._objective, alpha, checkpoint["w"]) if is_dual else None
         if is_exact:
             self._fill_cache(ResidentRows(checkpoint, self._passes.n_rows), check)
         self._source.resume(checkpoint, None if is_exact else check)
 
-    def _fill_cache(self, resident: ResidentRows, check: WeightCheck) -> None:
+    def _fill_cache(self, resident: ResidentRows, check: WeightCheck | None) -> None:
         """Read all data once: for what was in the cache, and to make sure of w before it is trained on."""
         for streamed in self._passes.stream(0, lambda rows: None, busy=1):
             resident.add(streamed.rows)
-            check.add(streamed.rows)
+            if check:
+                check.add(streamed.rows)
             self._state.control["reader_heartbeat"] = time.monotonic()
-        check.finish()
+        if check:
+            check.finish()
         builder = SegmentBuilder(self._plan.segment_bytes)
         for rows in resident.segments():
             builder.add(rows, np.arange(len(rows)))

@@ -23,6 +23,7 @@ class ReaderSettings:
     eviction              "score" or "paper"
     exact                 after a crash, go on from the very place of the checkpoint, with the cache as it was
     resume                the checkpoint to go on from, or None
+    is_dual               the trainer makes w of alpha: at a checkpoint it is compared
     screening             slack beyond which a row that rests at its bound is left out of a pass, or None
     n_blocks              block minimization: in how many blocks the rows come, one at a time; else None
     permute_blocks        in another order in every pass
@@ -48,6 +49,7 @@ class ReaderSettings:
     kept_bytes: int
     seed: int
     exact: bool
+    is_dual: bool
     resume: Path | None
 
     @classmethod

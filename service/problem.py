@@ -101,6 +101,7 @@ def run_file(
         "screening": spec.screening if screens else None,
         "permute_blocks": spec.permute_blocks,
         "exact": spec.pace == "fixed",
+        "is_dual": SOLVERS[spec.solver].is_dual,
     }
     others = {"dataset", "class_weight", "labels", "C", "memory_bytes", "n_blocks", "warm_start", "cache_share"}
     rest = spec.model_dump(exclude={*others, *own, *shared})

@@ -1,6 +1,6 @@
 """Rounds of dual coordinate descent with shrinking over some segments: LIBLINEAR's loop, whoever brings the rows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -42,6 +42,23 @@ class ActiveRows:
         self._orders = [np.arange(len(rows), dtype=np.int32) for rows in segments]
         self._n_rows = sum(map(len, segments))
         self.reactivate()
+
+    def resume(self, kept: Mapping[str, Array]) -> None:
+        """Go on from what was `resumable`, if it was of the same segments."""
+        sizes = [len(order) for order in self._orders]
+        if np.array_equal(kept.get("order_sizes", ()), sizes):
+            self._orders = np.split(kept["orders"], np.cumsum(sizes)[:-1])
+            self._active = kept["active"].tolist()
+            self._above, self._below = kept["shrunk_beyond"].tolist()
+
+    def resumable(self) -> dict[str, Array]:
+        """What is shrunk, and the order of the rows: the next is made of it."""
+        return {
+            "order_sizes": np.array([len(order) for order in self._orders]),
+            "orders": np.concatenate(self._orders),
+            "active": np.array(self._active),
+            "shrunk_beyond": np.array([self._above, self._below]),
+        }
 
     @property
     def shrunk(self) -> int:

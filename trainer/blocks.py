@@ -1,5 +1,6 @@
 """Where a solver of the block minimization family has its rows from: a block at a time, whole, and nothing else."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from storage.cache import Step
@@ -45,8 +46,12 @@ class Blocks:
         self._problem = problem
         self._certifies_always = certifies_always
         self._block: Block | None = None
-        self.kept = steps.kept
         self.keep = steps.keep
+
+    @property
+    def kept(self) -> Mapping[str, Array]:
+        """As that of Steps."""
+        return self._steps.kept
 
     def next(self, w: Array) -> Block:
         """Say that the last block is done with, and move on to the next; wait for it if need be."""

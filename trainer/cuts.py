@@ -9,9 +9,11 @@ lies below the objective, and its minimum is a lower bound. It is found in its d
     min over u >= 0, sum u = 1 of  1/2 u'Hu - b'u,  H = A'A;    w_t = sum_j u_j A_j,
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from storage.csr import Array
+from storage.csr import EMPTY, Array
 from trainer.kernels.simplex import minimise_on_simplex
 
 IDLE_ROUNDS = 50  # a cut goes when it had no weight for so many rounds
@@ -22,18 +24,20 @@ _FEWEST_CUTS = 3
 class Cuts:
     """At most `most` cuts of length `width`. A new one, when there are so many, takes the place of the one that had no
     weight for longest; if all have weight, the two with the least become one. The lower bound never falls.
+
+    kept  arrays of `resumable`, to go on from there; none of them: without cuts
     """
 
-    def __init__(self, width: int, most: int) -> None:
+    def __init__(self, width: int, most: int, kept: Mapping[str, Array] = EMPTY) -> None:
         if most < _FEWEST_CUTS:
             raise ValueError(f"at least {_FEWEST_CUTS} cuts are needed, not {most}")
         self._most = most
-        self._A = [np.zeros(width)]
-        self._b = np.zeros(1)
-        self._H = np.zeros((1, 1))
-        self._u = np.ones(1)
-        self._idle = np.zeros(1, np.int64)
-        self.lower_bound = 0.0
+        self._b = kept.get("cut_b", np.zeros(1))
+        self._A = [np.zeros(width), *(kept[f"cut_{j}"] for j in range(1, len(self._b)))]
+        self._H = kept.get("cut_H", np.zeros((1, 1)))
+        self._u = kept.get("cut_u", np.ones(1))
+        self._idle = kept.get("cut_idle", np.zeros(1, np.int64))
+        self.lower_bound = float(kept.get("lower_bound", np.zeros(1))[0])
 
     def __len__(self) -> int:
         return len(self._A) - 1
@@ -52,12 +56,22 @@ class Cuts:
         """Solve the reduced problem to `tolerance` from the last solution on; `w` (width,) becomes w_t."""
         minimise_on_simplex(self._H, self._b, tolerance, _MOST_STEPS, self._u, np.empty(len(self._u)))
         self._u /= self._u.sum()
-        w[:] = 0.0
-        for j in np.flatnonzero(self._u):
-            w += self._u[j] * self._A[j]
+        self.minimum(w)
         self.lower_bound = max(self.lower_bound, float(self._b @ self._u - w @ w / 2))
         self._idle = np.where(self._u > 0.0, 0, self._idle + 1)
         self._keep(self._idle < IDLE_ROUNDS)
+
+    def minimum(self, w: Array) -> None:
+        """`w` (width,) becomes w_t, of the last solution."""
+        w[:] = 0.0
+        for j in np.flatnonzero(self._u):
+            w += self._u[j] * self._A[j]
+
+    def resumable(self) -> dict[str, Array]:
+        """What new Cuts have to be given as `kept` to be these."""
+        cuts = {f"cut_{j}": A for j, A in enumerate(self._A) if j}
+        sums = {"cut_b": self._b, "cut_H": self._H, "cut_u": self._u, "cut_idle": self._idle}
+        return {**cuts, **sums, "lower_bound": np.array([self.lower_bound])}
 
     def _make_room(self) -> None:
         if len(self) < self._most:

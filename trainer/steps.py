@@ -35,7 +35,7 @@ class Steps:
     `deferred`: what a step notes reaches the reader when the next step begins. The reader then works on the step after
     that, and finds the same scores however fast either process is: this makes a run reproducible.
 
-    kept  what a solver had asked to `keep` when the checkpoint was made that the run goes on from
+    kept  what a solver had asked to `keep` when the checkpoint was made that the run goes on from; until it asks anew
     """
 
     def __init__(
@@ -49,7 +49,8 @@ class Steps:
     ) -> None:
         self.kept = kept
         self._checkpoints = checkpoints
-        self._resumable: Callable[[], Mapping[str, Array]] | None = None  # None: the solver cannot go on from one
+        self._resumable: Callable[[], Mapping[str, Array]] | None = None  # None: the solver has not begun
+        self._keeps_sections = True
         self._cache = cache
         self._state = state
         self._deferred = deferred
@@ -95,33 +96,35 @@ class Steps:
 
         At the end of a pass `w` is published: the coming pass is certified at it.
         """
-        step, checkpoints = self._step, self._checkpoints
+        step = self._step
         assert step is not None
         self._hand_over()
         if step.ends_pass:
             self.publish(w)
             known = w[: step.width]
             self._half_norm = float(known @ known) / 2
-        hands_back = bool(self._state.control["hand_back"])
-        if checkpoints and (hands_back or checkpoints.is_due(step.ends_pass)):
-            self.make_checkpoint(w)
-        if hands_back:
-            raise HandedBack
+        self._pause(step, w)
         self._state.control["finished_section"] = step.number
 
-    def keep(self, resumable: Callable[[], Mapping[str, Array]]) -> None:
-        """A solver's own arrays, to be asked for at the end of sections and given back as `kept` after a crash."""
-        self._resumable = resumable
+    def keep(self, resumable: Callable[[], Mapping[str, Array]], sections: bool = True) -> None:
+        """A solver's own arrays, to be asked for at the end of sections and given back as `kept` after a crash.
+
+        Not `sections`: at the end of passes only, for a solver that cannot go on from within one.
+        """
+        self._resumable, self._keeps_sections = resumable, sections
+        self.kept = EMPTY
 
     def make_checkpoint(self, w: Array) -> None:
         """Of the section that has just been done with; none that an unsound one would live on in."""
-        if self._checkpoints and self._step and self._resumable and not self._state.control["unsure"]:
+        step, checkpoints = self._step, self._checkpoints
+        if not (checkpoints and step and self._resumable) or self._state.control["unsure"]:
+            return
+        if self._keeps_sections or step.ends_pass:
             self._hand_over()
-            is_exact = self._checkpoints.is_exact
-            residents = self._residents() if is_exact else {}
-            about, arrays = contents(self._step, self._state, w, is_exact)
-            self._checkpoints.make(about, {**arrays, **residents, **self._resumable()})
-            self._state.control["checkpoint_failures"] = self._checkpoints.failures
+            residents = self._residents() if checkpoints.is_exact else {}
+            about, arrays = contents(step, self._state, w, checkpoints.is_exact)
+            checkpoints.make(about, {**arrays, **residents, **self._resumable()})
+            self._state.control["checkpoint_failures"] = checkpoints.failures
 
     def _residents(self) -> dict[str, Array]:
         """The rows of the cache, segment by segment, in the order of their ids."""
@@ -139,8 +142,8 @@ class Steps:
     def repeat(self, w: Array) -> Step:
         """The same step once more, as the next pass."""
         assert self._step is not None
-        if self._checkpoints and self._checkpoints.is_due(ends_pass=True):
-            self.make_checkpoint(w)
+        self._state.control["elapsed_seconds"] = self.elapsed_seconds
+        self._pause(self._step, w)
         self._step = replace(self._step, pass_=self._step.pass_ + 1)
         self._stamp = pass_stamp(self._step.pass_)
         return self._step
@@ -177,6 +180,14 @@ class Steps:
     def primal(self, step: Step) -> float:
         """P at the w published before the pass that `step` ends."""
         return self._half_norm + step.pass_losses
+
+    def _pause(self, step: Step, w: Array) -> None:
+        """Between two sections, of which `step` ended one: make a checkpoint if it is time, and end if asked to."""
+        hands_back = bool(self._state.control["hand_back"])
+        if self._checkpoints and (hands_back or self._checkpoints.is_due(step.ends_pass)):
+            self.make_checkpoint(w)
+        if hands_back:
+            raise HandedBack
 
     def _mark_visited(self) -> None:
         # The reader asks `visited` about the coming pass already: marking this one's rows early changes no answer.

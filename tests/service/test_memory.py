@@ -30,6 +30,13 @@ def test_more_rows_leave_less_for_the_cache():
     assert few - many == 15_000_000
 
 
+@pytest.mark.parametrize(("solver", "more"), [("pegasos", 0), ("dcd", 4), ("bm", 4), ("sbm", 4), ("avsf", 8)])
+def test_what_a_solver_keeps_of_a_row_counts(solver, more):
+    spec = parse_spec({"dataset": "d", "solver": solver})
+    few, many = (memory_of(spec, manifest(rows)).total_bytes for rows in (1_000, 1_001_000))
+    assert many - few == (15 + more) * 1_000_000
+
+
 def test_to_settle_it_twice_changes_nothing():
     once = with_cache(parse_spec({"dataset": "d", "memory_bytes": 1 << 30}), manifest())
     assert with_cache(once, manifest()) == once

@@ -51,8 +51,8 @@ def test_a_sweep_that_misses_rows_does_not_end_training_and_the_next_visits_each
 class Learned(Adaptive):
     """With preferences of an earlier run."""
 
-    def __init__(self, n_rows: int) -> None:
-        super().__init__(n_rows)
+    def __init__(self, n_rows: int, kept) -> None:
+        super().__init__(n_rows, kept)
         self._preference[: n_rows // 2] = 20.0
 
 

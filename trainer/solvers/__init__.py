@@ -33,6 +33,16 @@ class Solver:
     own_bytes: Callable[[int, int, int, int], int] = lambda *_: 0
 
 
+def _order_bytes(n_rows: int, *_: int) -> int:
+    """The order in which the rows of a block are visited."""
+    return 4 * n_rows
+
+
+def _preference_bytes(n_rows: int, *_: int) -> int:
+    """How often each row is to be visited, and what it is owed of a visit."""
+    return 8 * n_rows
+
+
 _PRINTED = ("paper_epsilon", "paper_beta", "paper_reset", "paper_gradient")
 _STREAMING = ("eviction", "screening", "selection", "threads", "updates_per_row", *_PRINTED)
 _BLOCKS = ("n_blocks", "permute_blocks", "inner_rounds")
@@ -40,11 +50,11 @@ _CUTTING = ("n_blocks", "threads", "max_cuts")
 
 SOLVERS = {
     "streamsvm": Solver(streamsvm, "steps", LOSSES, _STREAMING),
-    "dcd": Solver(dcd, "blocks", tuple(OBJECTIVES), ()),
-    "avsf": Solver(avsf, "blocks", LOSSES, ("schedule",)),
-    "bm": Solver(bm, "blocks", LOSSES, _BLOCKS),
+    "dcd": Solver(dcd, "blocks", tuple(OBJECTIVES), (), own_bytes=_order_bytes),
+    "avsf": Solver(avsf, "blocks", LOSSES, ("schedule",), own_bytes=_preference_bytes),
+    "bm": Solver(bm, "blocks", LOSSES, _BLOCKS, own_bytes=_order_bytes),
     # The reader keeps rows; what is done with them is the same.
-    "sbm": Solver(bm, "blocks", LOSSES, (*_BLOCKS, "select", "cache_share")),
+    "sbm": Solver(bm, "blocks", LOSSES, (*_BLOCKS, "select", "cache_share"), own_bytes=_order_bytes),
     "pegasos": Solver(pegasos, "blocks", ("hinge",), ("n_blocks", "permute_blocks", "update"), is_dual=False),
     "cpa": Solver(cpa, "blocks", ("hinge",), _CUTTING, is_dual=False, own_bytes=cut_bytes),
     "ocas": Solver(ocas, "blocks", ("hinge",), _CUTTING, is_dual=False, own_bytes=ocas_bytes),

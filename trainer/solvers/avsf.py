@@ -29,8 +29,9 @@ def avsf(
     problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array
 ) -> Generator[Progress, None, None]:
     """Train alpha (n_rows,) and w (width,) in place; yields after every sweep, for ever."""
-    tally = Tally(alpha, w)
-    selection = SCHEDULES[settings.schedule](len(alpha))
+    tally = Tally(alpha, w, blocks.kept)
+    selection = SCHEDULES[settings.schedule](len(alpha), blocks.kept)
+    blocks.keep(lambda: {**tally.resumable(), **selection.resumable()})
     while True:
         block = blocks.next(w)
         rng = np.random.default_rng((settings.seed, _STREAM, block.pass_))
@@ -38,10 +39,10 @@ def avsf(
         for number in rng.permutation(len(block.fresh)).tolist():
             _visit(block.fresh[number], selection, problem, blocks, tally, alpha, w, rng)
         progress = tally.finish_pass(block.step, blocks.count_unvisited(block), blocks.primal(block, w))
-        yield progress
         if settings.tolerance is not None and progress.gap <= settings.tolerance:
             for rows in block.fresh:
                 selection.admit(rows.row_id)
+        yield progress
 
 
 def _visit(

@@ -4,9 +4,9 @@ Franc, Sonnenburg, "Optimized cutting plane algorithm for support vector machine
 reduced problem is a lower bound of the objective, the best w so far an upper one: they are the certificate.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from math import inf, nan
+from math import inf, isnan, nan
 
 import numpy as np
 
@@ -27,10 +27,22 @@ _ROUNDING = 1e-13
 class _Bounds:
     """The reduced problem, and the least objective found."""
 
-    def __init__(self, width: int, settings: TrainerSettings) -> None:
-        self._cuts = Cuts(width, settings.max_cuts)
-        self._upper = inf
-        self._at_zero = nan
+    def __init__(self, width: int, settings: TrainerSettings, kept: Mapping[str, Array]) -> None:
+        self._cuts = Cuts(width, settings.max_cuts, kept)
+        self._upper, self._at_zero = kept.get("bounds", np.array([inf, nan])).tolist()
+
+    @property
+    def has_cuts(self) -> bool:
+        """Whether there is a reduced problem, or was."""
+        return self._upper < inf
+
+    def minimum(self, w: Array) -> None:
+        """`w` (width,) becomes the minimum of the reduced problem."""
+        self._cuts.minimum(w)
+
+    def resumable(self) -> dict[str, Array]:
+        """What new ones have to be given as `kept` to go on."""
+        return {**self._cuts.resumable(), "bounds": np.array([self._upper, self._at_zero])}
 
     def meet(self, objective: float) -> bool:
         """Whether this is the least objective so far."""
@@ -77,8 +89,11 @@ def cpa(
 
     Starts from the w it is given.
     """
-    bounds = _Bounds(len(w), settings)
+    bounds = _Bounds(len(w), settings, blocks.kept)
+    blocks.keep(bounds.resumable, sections=False)
     w_t = w.copy()
+    if bounds.has_cuts:
+        bounds.minimum(w_t)
     with ThreadPoolExecutor(settings.threads) as pool:
         scans = Scans(blocks, problem, len(w), settings.threads, pool)
         while True:
@@ -98,21 +113,32 @@ def ocas(
     Starts from the w it is given. Holds 12 bytes a row: how far it is below the margin, in float64, since all
     iterations add up in it, and its change, in float32. The objective it tells is right to about 1e-7.
     """
-    bounds = _Bounds(len(w), settings)
-    slack, change = np.zeros(len(alpha)), np.zeros(len(alpha), np.float32)
+    kept = blocks.kept
+    bounds = _Bounds(len(w), settings, kept)
+    slack, change = kept.get("slack", np.zeros(len(alpha))), kept.get("change", np.zeros(len(alpha), np.float32))
+    # How far the last pass went along its line; nan: it was one for a cut.
+    k = float(kept.get("moved", [nan])[0])
+    blocks.keep(
+        lambda: {**bounds.resumable(), "slack": slack, "change": change, "moved": np.array([k])}, sections=False
+    )
     w_t = np.empty_like(w)
+    bounds.minimum(w_t)
     with ThreadPoolExecutor(settings.threads) as pool:
         scans = Scans(blocks, problem, len(w), settings.threads, pool)
-        cut, end = scans.outputs(w, w, slack)
-        bounds.meet(float(w @ w) / 2 + cut.losses)
         while True:
-            bounds.cut(cut, w_t)
+            if not bounds.has_cuts:
+                cut, end = scans.outputs(w, w, slack)
+                bounds.meet(float(w @ w) / 2 + cut.losses)
+                bounds.cut(cut, w_t)
+            elif isnan(k):
+                direction = w_t - w
+                end = scans.changes(w, direction, change)
+                line = Line(slack, change, float(w @ direction), float(direction @ direction), pool)
+                k = line.minimum()
+                w += k * direction
+                bounds.meet(float(w @ w) / 2 + line.move(k))
+            else:
+                cut, end = scans.cut(w, slack, change, _MU * (1.0 - k))
+                bounds.cut(cut, w_t)
+                k = nan
             yield bounds.progress(blocks, end)
-            direction = w_t - w
-            end = scans.changes(w, direction, change)
-            line = Line(slack, change, float(w @ direction), float(direction @ direction), pool)
-            k = line.minimum()
-            w += k * direction
-            bounds.meet(float(w @ w) / 2 + line.move(k))
-            yield bounds.progress(blocks, end)
-            cut, end = scans.cut(w, slack, change, _MU * (1.0 - k))

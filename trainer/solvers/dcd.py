@@ -26,10 +26,13 @@ def dcd(
     problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array
 ) -> Generator[Progress, None, None]:
     """Train alpha (n_rows,) and w (width,) in place; yields after every pass, for ever."""
-    tally = Tally(alpha, w)
+    kept = blocks.kept
+    tally = Tally(alpha, w, kept)
     block = blocks.next(w)
     rows = rows_of(problem.loss)(block.fresh, problem, alpha, w, tally, blocks.note)
-    tolerance = settings.tolerance or _FIRST_TOLERANCE
+    rows.resume(kept)
+    tolerance = settings.tolerance or float(kept.get("shrinking", [_FIRST_TOLERANCE])[0])
+    blocks.keep(lambda: {**tally.resumable(), **rows.resumable(), "shrinking": np.array([tolerance])})
     while True:
         shrunk = rows.shrunk
         if rows.round(np.random.default_rng((settings.seed, _STREAM, block.pass_))) <= tolerance:

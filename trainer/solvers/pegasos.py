@@ -23,25 +23,25 @@ _STREAM = 5  # of random numbers, apart from those of others with the same seed
 
 
 class _Updates:
-    """Steps on w (width,), in place, of the problem divided by n times the larger C."""
+    """Steps on w (width,), in place, of the problem divided by n times the larger C; `t` of them have been made."""
 
-    def __init__(self, problem: Problem, w: Array) -> None:
+    def __init__(self, problem: Problem, w: Array, t: int) -> None:
         self._C = max(problem.C_positive, problem.C_negative)
         self._weights = problem.C_positive / self._C, problem.C_negative / self._C
         self._w = w
-        self._t = 0
+        self.t = t
 
     def by_block(self, segments: list[Segment], n_rows: int, _rng: np.random.Generator) -> None:
         """One step for all rows together."""
         count, lambda_ = max(1, sum(map(len, segments))), 1.0 / (self._C * n_rows)
-        eta = 1.0 / (lambda_ * (self._t + 2))
+        eta = 1.0 / (lambda_ * (self.t + 2))
         # All margins first: they are those at the w before the step.
         steps = [self._subgradient(rows) * (eta / count) for rows in segments]
-        self._w *= (self._t + 1.0) / (self._t + 2.0)
+        self._w *= (self.t + 1.0) / (self.t + 2.0)
         for rows, step in zip(segments, steps, strict=True):
             add_rows(step, rows.indptr, rows.indices, rows.values, self._w)
         self._w /= max(1.0, math.sqrt(lambda_) * float(np.linalg.norm(self._w)))
-        self._t += 1
+        self.t += 1
 
     def by_row(self, segments: list[Segment], n_rows: int, rng: np.random.Generator) -> None:
         """One step for every row, in random order."""
@@ -50,9 +50,9 @@ class _Updates:
             rows = segments[number]
             pegasos_visits(
                 random_order(len(rows), rng), rows.y, rows.Qii, rows.indptr, rows.indices, rows.values,
-                *self._weights, lambda_, self._t, self._w, state,
+                *self._weights, lambda_, self.t, self._w, state,
             )  # fmt: skip
-            self._t += len(rows)
+            self.t += len(rows)
         self._w *= state[0]
 
     def _subgradient(self, rows: Segment) -> Array:
@@ -69,13 +69,12 @@ def pegasos(
     problem: Problem, settings: TrainerSettings, blocks: Blocks, _alpha: Array, w: Array
 ) -> Generator[Progress, None, None]:
     """Train w (width,) in place; yields after every pass, for ever."""
-    updates, update = _Updates(problem, w), UPDATES[settings.update]
-    pass_, rows, bound, rng = 0, 0, math.inf, np.random.default_rng()
+    t, rows, bound = blocks.kept.get("pegasos", np.array([0, 0, math.inf])).tolist()
+    updates, update = _Updates(problem, w, int(t)), UPDATES[settings.update]
+    blocks.keep(lambda: {"pegasos": np.array([updates.t, rows, bound])})
     while True:
         block = blocks.next(w)
-        if block.pass_ != pass_:
-            pass_ = block.pass_
-            rng = np.random.default_rng((settings.seed, _STREAM, pass_))
+        rng = np.random.default_rng((settings.seed, _STREAM, block.pass_, block.step.section))
         update(updates, block.fresh, block.step.n_rows, rng)
         for segment in block.fresh:
             rows += len(segment)
@@ -83,4 +82,4 @@ def pegasos(
         if block.ends_pass:
             bound = min(bound, blocks.primal(block, w))
             unvisited = blocks.count_unvisited(block)
-            yield Progress(pass_, rows, math.nan, math.nan, unvisited, math.nan, bound, free_rows=0)
+            yield Progress(block.pass_, int(rows), math.nan, math.nan, unvisited, math.nan, bound, free_rows=0)
