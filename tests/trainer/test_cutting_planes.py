@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from storage.csr import EMPTY
 from storage.segment import Segment
 from tests.contracts.problems import random_problem
 from tests.reference import cutting_planes as reference
@@ -25,6 +26,8 @@ everywhere = pytest.mark.parametrize("name", SOLVERS)
 
 class InMemory:
     """Rows as a solver has them from `trainer.blocks.Blocks`: `blocks` lists of segments a pass."""
+
+    kept = EMPTY
 
     def __init__(self, X, y, blocks=3, segment_rows=40) -> None:
         X = sparse.csr_matrix(X, dtype=np.float32)
@@ -50,6 +53,9 @@ class InMemory:
 
     def next(self, _w):
         return next(self._turns)
+
+    def keep(self, resumable, sections) -> None:
+        """Nothing goes on from here."""
 
     def note(self, row_id, score) -> None:
         assert row_id.shape == score.shape
