@@ -10,6 +10,7 @@ from api.hosts import HostCheck
 from api.metrics import Metrics
 from api.pages import files, reference, routes
 from api.parameters import refuse_unknown
+from api.polls import Polls
 from api.requests import Requests
 from service.database import Database
 from service.datasets import Datasets
@@ -40,6 +41,8 @@ def create_app(settings: Settings) -> FastAPI:
     for module in (datasets, jobs, events, models, inference, info, metrics, login, routes, reference, files):
         app.include_router(module.router)
     # The last one added is the outermost.
+    poll = next(route for route in jobs.router.routes if getattr(route, "operation_id", "") == "getJob")
+    app.add_middleware(Polls, route=poll, access=app.state.access, feed=context.feed)
     app.add_middleware(HostCheck, allowed=(settings.host, *settings.allowed_hosts))
     app.add_middleware(Requests, observe=app.state.metrics.observe)
     return app

@@ -5,6 +5,7 @@ SameSite=Strict and unseen by scripts, and a request without an Authorization he
 from our own pages.
 """
 
+import asyncio
 import time
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -30,6 +31,7 @@ class Access:
         self._required = required
         self._table: dict[str, str] = {}
         self._expires = 0.0
+        self._reading: asyncio.Task | None = None
 
     async def scope_of(self, token: str) -> str | None:
         """None: it is no token."""
@@ -42,9 +44,16 @@ class Access:
         return not self._table and not self._required
 
     async def _refresh(self) -> None:
-        if time.monotonic() >= self._expires:
-            self._table = await run_in_threadpool(self._tokens.scopes)
-            self._expires = time.monotonic() + _TABLE_SECONDS
+        if time.monotonic() < self._expires:
+            return
+        # Once for all who ask meanwhile; one who leaves does not take it from the others.
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.ensure_future(self._read())
+        await asyncio.shield(self._reading)
+
+    async def _read(self) -> None:
+        self._table = await run_in_threadpool(self._tokens.scopes)
+        self._expires = time.monotonic() + _TABLE_SECONDS
 
 
 _IN_DOCUMENT = Depends(HTTPBearer(scheme_name="token", description="streamsvm token new", auto_error=False))
@@ -56,16 +65,15 @@ async def require_scope(request: Request, _: Annotated[object, _IN_DOCUMENT] = N
     operation = route.operation_id or route.name
     if operation in OPEN:
         return
-    found = await _scope(request)
+    found = await scope_of_request(request, request.app.state.access)
     # A route that nobody gave a scope is for the owner.
     needed = SCOPES.get(operation, "admin")
     if not allows(found, needed):
         raise ServiceError("scope_missing", f"the token's scope is {found}, this needs {needed}")
 
 
-async def _scope(request: Request) -> str:
-    """The scope of whoever asks."""
-    access: Access = request.app.state.access
+async def scope_of_request(request: Request, access: Access) -> str:
+    """The scope of whoever asks; raises `token_missing`, `token_invalid` or `cross_site`."""
     header = request.headers.get("authorization")
     if header is not None:
         scheme, _, token = header.partition(" ")

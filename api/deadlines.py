@@ -1,7 +1,8 @@
 """Clients that keep a connection and do nothing with it lose it. uvicorn itself waits for them for ever.
 
-A client has `header_seconds` to send the head of a request; of a body at least 1 KiB must arrive, and of an answer some
-be taken, in `body_seconds`. Beyond as many connections as there may be, those go first that have waited longest for a
+A client has `header_seconds` to send the head of a request once it has connected, or begun the next one; between two it
+may be silent for `idle_seconds`, which uvicorn sees to. Of a body at least 1 KiB must arrive, and of an answer some be
+taken, in `body_seconds`. Beyond as many connections as there may be, those go first that have waited longest for a
 request.
 """
 
@@ -18,7 +19,8 @@ from service.logs import request_id
 from service.settings import Settings
 
 # What a connection is doing. Each ends in time or is overdue.
-WAITING = "waiting"  # for the head of a request, the first one or the next
+WAITING = "waiting"  # for the head of the first request, or what is left of another's
+IDLE = "idle"  # between two requests; uvicorn ends that
 BODY = "body"  # is arriving, and we want it
 REST = "rest"  # of a body that has its answer already is arriving
 ANSWER = "answer"  # is made or sent; ours to end, unless the client takes none of it
@@ -127,7 +129,9 @@ class TimedProtocol(H11Protocol):
         if (phase, cycle) != self._mark[:2] or self._has_got_on(phase):
             self._get_on(now)
         limits = self._connections
-        if now - self._mark[2] <= (limits.header_seconds if phase in (WAITING, REST) else limits.body_seconds):
+        if phase == IDLE or now - self._mark[2] <= (
+            limits.header_seconds if phase in (WAITING, REST) else limits.body_seconds
+        ):
             return
         if phase in (ANSWER, CLOSING):
             self.transport.abort()
@@ -140,7 +144,9 @@ class TimedProtocol(H11Protocol):
         if self.transport.is_closing():
             return CLOSING
         if self.cycle is None or self.cycle.response_complete:
-            return WAITING if self.conn.their_state is h11.IDLE else REST
+            if self.conn.their_state is not h11.IDLE:
+                return REST
+            return WAITING if self.cycle is None or self.conn.trailing_data[0] else IDLE
         waits_for_us = self.flow.read_paused or self.cycle.waiting_for_100_continue
         return BODY if self.cycle.more_body and not waits_for_us else ANSWER
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.errors import problem
@@ -18,11 +17,15 @@ class HostCheck:
         self._allowed = {name.lower() for name in (*_LOOPBACK, *allowed)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and host_name(Headers(scope=scope).get("host", "")) not in self._allowed:
+        if scope["type"] == "http" and host_name(_host(scope)) not in self._allowed:
             answer = problem("host_not_allowed", "the service has another name", "Set STREAMSVM_ALLOWED_HOSTS.")
             await answer(scope, receive, send)
         else:
             await self._app(scope, receive, send)
+
+
+def _host(scope: Scope) -> str:
+    return next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
 
 
 def host_name(host: str) -> str:

@@ -17,7 +17,7 @@ router = APIRouter(prefix="/v1", tags=["service"])
 
 # What a service may be installed without, and the library it needs.
 _EXTRAS = {"parquet": "pyarrow", "onnx": "onnx"}
-_DEADLINES = ("header_seconds", "body_seconds")
+_DEADLINES = ("header_seconds", "idle_seconds", "body_seconds")
 
 
 @router.get("/info", operation_id="getInfo")

@@ -4,17 +4,18 @@ import logging
 import time
 from collections.abc import Callable
 
-from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.deadlines import ENDLESS
 from api.errors import problem
+from api.polls import UNLOGGED
 from service.ids import new_id
 from service.logs import request_id
 
 # What the log and the metrics call the status of a request whose client went away before the answer.
 GONE = 499
+_NOSNIFF = (b"x-content-type-options", b"nosniff")
 _log = logging.getLogger("streamsvm.api")
 
 # method, path of the route as documented (empty: none matched), status, seconds
@@ -55,6 +56,8 @@ class Requests:
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         method, route = scope["method"], getattr(scope.get("route"), "path_format", "")
         self._observe(method, route, status, seconds)
+        if UNLOGGED in scope:
+            return
         fields = {"method": method, "path": scope["path"], "status": status, "seconds": round(seconds, 6)}
         if "job_id" in scope.get("path_params", {}):
             fields["job_id"] = scope["path_params"]["job_id"]
@@ -72,9 +75,8 @@ class _Answer:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = MutableHeaders(scope=message)
-            headers["X-Request-Id"] = request_id.get()
-            headers["X-Content-Type-Options"] = "nosniff"
-            if headers.get("Content-Type", "").startswith("text/event-stream"):
+            headers = message["headers"]
+            message["headers"] = [*headers, (b"x-request-id", request_id.get().encode()), _NOSNIFF]
+            if any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in headers):
                 self._scope[ENDLESS] = True
         await self._send(message)

@@ -35,6 +35,7 @@ def make_server(app: FastAPI, settings: Settings, port: int) -> uvicorn.Server:
         log_config=None,
         access_log=False,
         server_header=False,
+        timeout_keep_alive=settings.idle_seconds,
         timeout_graceful_shutdown=settings.shutdown_seconds,
     )
     return uvicorn.Server(config)

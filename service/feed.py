@@ -33,6 +33,11 @@ class _Look:
     passes: list[dict[str, Any]]
 
     @cached_property
+    def encoded(self) -> bytes:
+        """The text as it is sent."""
+        return self.text.encode()
+
+    @cached_property
     def progress(self) -> Event:
         """The same object for all who ask."""
         return Event("progress", to_json({"phase": self.view["phase"], **self.view["progress"]}))
@@ -64,6 +69,10 @@ class JobFeed:
     async def text(self, job_id: str) -> str:
         """The job as JSON, not older than a tenth of a second."""
         return (await self._look(job_id)).text
+
+    async def encoded(self, job_id: str) -> bytes:
+        """The same as bytes, made once for all who ask."""
+        return (await self._look(job_id)).encoded
 
     async def wait(self, job_id: str, after: int, seconds: float) -> str:
         """The job as JSON once its `seq` is beyond `after`, it has ended, or so many seconds are over."""

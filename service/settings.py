@@ -25,6 +25,7 @@ class Settings:
     max_uploads        at a time; each is read in by a process of its own
     max_connections    open at a time; beyond, those that have sent no request yet are closed first
     header_seconds     in which a client must have sent the head of a request
+    idle_seconds       that a connection stays open between two requests
     body_seconds       in which at least 1 KiB of a body must arrive, or a client must take some of an answer
     shutdown_seconds   that running requests get when the service ends
     max_crashes        so many without a newer checkpoint, and a job counts as failed
@@ -45,6 +46,7 @@ class Settings:
     max_uploads: int = 4
     max_connections: int = 4096
     header_seconds: float = 10.0
+    idle_seconds: int = 75
     body_seconds: float = 60.0
     shutdown_seconds: int = 10
     max_crashes: int = 5
@@ -111,6 +113,7 @@ _KINDS: dict[str, Callable[[str], Any]] = {
     "max_uploads": int,
     "max_connections": int,
     "header_seconds": float,
+    "idle_seconds": int,
     "body_seconds": float,
     "shutdown_seconds": int,
     "max_crashes": int,

@@ -1,5 +1,7 @@
 """Tokens and scopes: every route is closed to those who may not use it, and no other site's page gets in."""
 
+import asyncio
+
 import httpx
 import pytest
 from fastapi.routing import iter_route_contexts
@@ -188,3 +190,19 @@ def test_a_form_that_is_none(closed, body):
 def test_a_form_too_large(closed):
     sent = {"Sec-Fetch-Site": "none"}
     check_problem(closed.request("POST", "/login", content=b"x" * 4097, headers=sent), "body_too_large", 413)
+
+
+def test_who_ask_at_once_share_one_look_at_the_tokens():
+    class Counted:
+        looks = 0
+
+        def scopes(self):
+            self.looks += 1
+            return {}
+
+    async def ask(access):
+        return await asyncio.gather(*(access.scope_of(f"ssvm_{k}") for k in range(20)))
+
+    tokens = Counted()
+    assert asyncio.run(ask(auth.Access(tokens, required=True))) == [None] * 20
+    assert tokens.looks == 1

@@ -58,6 +58,28 @@ def test_a_head_that_does_not_end(client):
     assert is_closed(client)
 
 
+def test_a_connection_stays_between_two_requests(client):
+    for _ in range(2):
+        client.sendall(request("GET", "/v1/jobs"))
+        assert read_answer(client)[0].startswith(b"HTTP/1.1 200 ")
+        time.sleep(2 * SECONDS)
+
+
+def test_but_not_for_ever(tmp_path):
+    with RunningServer(Service(tmp_path, idle_seconds=1)) as server, closing(server.connect()) as client:
+        client.sendall(request("GET", "/v1/jobs"))
+        assert read_answer(client)[0].startswith(b"HTTP/1.1 200 ")
+        assert is_closed(client)
+
+
+def test_the_head_of_a_second_request_that_does_not_end(client):
+    client.sendall(request("GET", "/v1/jobs"))
+    read_answer(client)
+    client.sendall(b"GET /v1/jobs HTTP/1.1\r\nHost: loc")
+    check(*read_answer(client), 408, "too_slow")
+    assert is_closed(client)
+
+
 def drip(client, data: bytes) -> None:
     """A byte at a time, until the other side has had enough."""
     try:
