@@ -1,6 +1,7 @@
 """The application: routes, error handlers, and what they share."""
 
 from fastapi import Depends, FastAPI
+from fastapi.routing import APIRoute
 
 from api import datasets, events, inference, info, jobs, login, metrics, models
 from api.auth import Access, require_scope
@@ -41,7 +42,7 @@ def create_app(settings: Settings) -> FastAPI:
     for module in (datasets, jobs, events, models, inference, info, metrics, login, routes, reference, files):
         app.include_router(module.router)
     # The last one added is the outermost.
-    poll = next(route for route in jobs.router.routes if getattr(route, "operation_id", "") == "getJob")
+    poll = next(route for route in jobs.router.routes if isinstance(route, APIRoute) and route.operation_id == "getJob")
     app.add_middleware(Polls, route=poll, access=app.state.access, feed=context.feed)
     app.add_middleware(HostCheck, allowed=(settings.host, *settings.allowed_hosts))
     app.add_middleware(Requests, observe=app.state.metrics.observe)

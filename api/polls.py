@@ -37,7 +37,7 @@ class Polls:
         if path is None or text is None:
             await self._app(scope, receive, send)
             return
-        scope |= {"route": self._route, "path_params": {"job_id": path[1]}, UNLOGGED: True}
+        scope.update({"route": self._route, "path_params": {"job_id": path[1]}, UNLOGGED: True})
         headers = [(b"content-length", str(len(text)).encode()), (b"content-type", b"application/json")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": text})
