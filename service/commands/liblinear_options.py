@@ -1,17 +1,31 @@
-"""LIBLINEAR's short options: -s 3 -c 1 -e 0.1 -B 1 -w1 10."""
+"""LIBLINEAR's short options: -s 3 -c 1 -e 0.1 -p 0.1 -B 1 -w1 10."""
 
 import argparse
 import re
 from typing import Any
 
-# -s: the losses of its L2-regularised support vector machines, whatever the algorithm.
-_LOSS = {"1": "squared_hinge", "2": "squared_hinge", "3": "hinge"}
+from trainer.problem import LOSSES
+
+# -s: the losses of its L2-regularised linear models of two classes and of regression, whatever the algorithm.
+_LOSS = {
+    "0": "logistic",
+    "1": "squared_hinge",
+    "2": "squared_hinge",
+    "3": "hinge",
+    "7": "logistic",
+    "11": "squared_epsilon_insensitive",
+    "12": "squared_epsilon_insensitive",
+    "13": "epsilon_insensitive",
+}
+# The solver of what the default one cannot minimise: LIBLINEAR's own of -s 7, 12 and 13.
+_SOLVER = "dcd"
 _WEIGHT_OPTION = re.compile(r"-w([+-]?\d+(?:\.\d+)?)")
 
 
 def add_liblinear_options(parser: argparse.ArgumentParser) -> None:
-    """-s and -B; -c and -e are other names of options that are there, -w is spelled out."""
-    parser.add_argument("-s", dest="loss", action=_Solver, metavar="SOLVER", help="the loss, as in LIBLINEAR: 1, 2, 3")
+    """-s and -B; -c, -e and -p are other names of options that are there, -w is spelled out."""
+    known = ", ".join(_LOSS)
+    parser.add_argument("-s", dest="loss", action=_Solver, metavar="SOLVER", help=f"the loss, as in LIBLINEAR: {known}")
     parser.add_argument("-B", dest="bias", action=_Bias, type=float, help="--bias; none if it is negative")
 
 
@@ -29,6 +43,8 @@ class _Solver(argparse.Action):
         if value not in _LOSS:
             parser.error(f"-s {value} is not trained here; {', '.join(_LOSS)} are")
         options.loss = _LOSS[value]
+        if options.loss not in LOSSES and options.solver is None:
+            options.solver = _SOLVER
 
 
 class _Bias(argparse.Action):

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--memory", dest="memory_bytes", type=parse_size, help="bound on all that training holds")
     parser.add_argument("--solver", help=f"(default: {defaults['solver']})")
     parser.add_argument("--loss", choices=tuple(OBJECTIVES))
-    parser.add_argument("--epsilon", type=float, help="residuals up to it cost nothing (default: 0.1)")
+    parser.add_argument("-p", "--epsilon", type=float, help="residuals up to it cost nothing (default: 0.1)")
     parser.add_argument("--bias", type=float, help="value of a constant feature (default: none)")
     parser.add_argument("-e", "--tolerance", type=_or_none, help="stop at M+ - M- of this, or none (default: 1e-3)")
     parser.add_argument("--relative-gap", type=_or_none, help="stop at this certified relative gap (default: none)")

@@ -4,10 +4,12 @@ import argparse
 from pathlib import Path
 
 import pytest
+from liblinear import liblinear
 
-from service.commands import train
+from service.commands import liblinear_options, train
 from service.commands.display import duration, progress_line
 from service.commands.liblinear_options import spell_out
+from service.exports import liblinear_text
 from service.jobs import JobSpec, parse_spec
 
 
@@ -22,6 +24,9 @@ def spec_of(line: str) -> JobSpec:
     [
         ("-s 3 -c 2 -e 0.1 -B 1", "--loss hinge -C 2 --tolerance 0.1 --bias 1"),
         ("-s 1", "--loss squared_hinge"),
+        ("-s 7", "--loss logistic --solver dcd"),
+        ("-s 12 -p 0.5", "--loss squared_epsilon_insensitive --epsilon 0.5 --solver dcd"),
+        ("-s 13", "--loss epsilon_insensitive --solver dcd"),
         ("-w1 10 -w-1 0.5", "--class-weight 1=10 --class-weight=-1=0.5"),
         ("-w2.5 3", "--class-weight 2.5=3"),
         ("-B -1", ""),
@@ -31,7 +36,14 @@ def test_options_of_liblinear_mean_what_they_mean_there(liblinear, ours):
     assert spec_of(f"{liblinear} f.svm") == spec_of(f"{ours} f.svm")
 
 
-@pytest.mark.parametrize("words", ["-s 0", "-s 13", "-s x", "-w1", "-w1 x", "-wx 1"])
+def test_the_numbers_are_those_of_liblinear():
+    """What a model says of its loss is what LIBLINEAR calls that number."""
+    for number in liblinear_options._LOSS:
+        name = liblinear.solver_names(int(number)).name
+        assert liblinear_text.LOSSES[name] == liblinear_options._LOSS[number]
+
+
+@pytest.mark.parametrize("words", ["-s 4", "-s 5", "-s x", "-w1", "-w1 x", "-wx 1"])
 def test_those_that_cannot_be_meant(words, capsys):
     with pytest.raises(SystemExit) as caught:
         spec_of(f"f.svm {words}")
