@@ -15,6 +15,7 @@ from service.commands.data import upload
 from service.commands.display import Display, display
 from service.commands.liblinear_options import add_liblinear_options
 from service.commands.remote import CONVERGED, NOT_CONVERGED, download_model, exit_code, watch
+from service.errors import ServiceError
 from service.exports import MODEL_FORMATS, format_of
 from service.jobs import JobSpec, parse_spec
 from service.local import train_file
@@ -63,6 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--schedule", choices=tuple(SCHEDULES), help="of avsf (default: accumulators)")
     parser.add_argument("--inner-rounds", type=_count_or_none, help="rounds over a block, or none (default: 10)")
     parser.add_argument("--max-cuts", type=int, help=f"of cpa and ocas (default: {defaults['max_cuts']})")
+    parser.add_argument("--checkpoint-seconds", type=float, help="with --url: what a crash may cost (default: 60)")
+    parser.add_argument("--warm-start", metavar="JOB", help="with --url: begin with what this job found")
     parser.add_argument("--class-weight", type=_weight, action="append", metavar="LABEL=WEIGHT")
     add_liblinear_options(parser)
     add_input_options(parser, list(READERS))
@@ -82,6 +85,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Path, show: Display) -> int:
+    if options.warm_start is not None:
+        raise ServiceError("unknown_job", "there are no jobs here to start from", "Name their service: --url.")
     show.say(f"reading {options.file}")
     model = train_file(options.file, parse_spec(fields), Settings.from_environment(), input_options(options), show)
     pieces = MODEL_FORMATS[format_of(output)].write(model)

@@ -130,6 +130,7 @@ USAGE_ERRORS = {
     "solver": ("train", "FILE", "--solver", "magic"),
     "class weight": ("train", "FILE", "--class-weight", "2"),
     "label": ("train", "FILE", "--class-weight", "2=2", "-o", "OUT"),
+    "job elsewhere": ("train", "FILE", "--warm-start", f"job_{'0' * 26}", "-o", "OUT"),
     "small cache": ("train", "FILE", "--cache", "1", "-o", "OUT"),
     "no file": ("train", "NO/FILE", "-o", "OUT"),
     "directory": ("train", "/", "-o", "OUT"),
