@@ -5,11 +5,14 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from scipy import sparse
 
+from tests.contracts.kernels import columns
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import exact, solving
 from tests.reference.dcd import dcd
 from tests.training import train
+from trainer.kernels.pegasos import pegasos_visits
 
 C = 0.1
 MODES = ["row", "block"]
@@ -32,6 +35,24 @@ def test_a_block_is_one_projected_subgradient_step(tmp_path, dataset):
             w = (1 - eta * lambda_) * w + eta / n * (problem.X.T @ (problem.y * violating))
             w /= max(1.0, math.sqrt(lambda_) * np.linalg.norm(w))
             assert session.w == pytest.approx(w, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-199])
+def test_a_row_is_one_projected_subgradient_step_however_small_the_scale_of_w(scale):
+    """The scale falls below what is allowed and is taken into the weights."""
+    row_id, y, Qii, indptr, indices, values = columns(seed=0)
+    dense = sparse.csr_matrix((values.astype(float), indices, indptr), (len(y), 60)).toarray()
+    w, lambda_, t = np.random.default_rng(0).standard_normal(60) / 10, 0.05, 3
+    v, state = w / scale, np.array([scale, w @ w])
+    order = np.random.default_rng(1).permutation(len(row_id)).astype(np.int32)
+    pegasos_visits(order, y, Qii, indptr, indices, values, 1.0, 0.5, lambda_, t, v, state)
+    for k, i in enumerate(order):
+        eta, violates = 1 / (lambda_ * (t + k + 2)), y[i] * (dense[i] @ w) < 1
+        w = (1 - eta * lambda_) * w + violates * eta * (1.0 if y[i] > 0 else 0.5) * y[i] * dense[i]
+        w /= max(1.0, math.sqrt(lambda_) * np.linalg.norm(w))
+    assert state[0] * v == pytest.approx(w, rel=1e-9, abs=1e-12)
+    assert state[1] == pytest.approx(w @ w, rel=1e-9)
+    assert state[0] > 1e-200
 
 
 @pytest.mark.parametrize(("update", "passes", "reached"), [("row", 30, 0.02), ("block", 60, 0.3)])

@@ -7,7 +7,7 @@ from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, exact
 from tests.reference.dcd import dcd
 from tests.training import train
-from trainer.kernels.adaptive import LEAST, MOST, adapt, share_visits
+from trainer.kernels.adaptive import LEAST, MOST, adapt, sample_visits, share_visits
 from trainer.selection import SELECTIONS, Adaptive
 
 
@@ -39,6 +39,34 @@ def test_visits_follow_the_preferences():
     assert abs(visits.sum() - 300 * 200) <= 200
     # Deterministic quotas: two sweeps of a row differ by one visit at most.
     assert np.all(np.ptp(visits, axis=0) <= 1)
+
+
+def sample(preference, segments, seed):
+    """Visits (n,) of each row in a sweep over segments that end at these rows."""
+    n = len(preference)
+    left, visits = np.array([n, preference.sum(dtype=np.float64)]), np.empty(n, np.int32)
+    for rows in np.split(np.arange(n, dtype=np.int32), segments):
+        part = np.empty(len(rows), np.int32)
+        sample_visits(rows, int(seed.integers(1, 1 << 32)), preference, left, part)
+        visits[rows] = part
+    return visits
+
+
+def test_a_sampled_sweep_has_as_many_visits_as_there_are_rows_of_equal_preference_one_each():
+    rng = np.random.default_rng(0)
+    assert np.all(sample(np.ones(50, np.float32), [20, 21], rng) == 1)
+    for seed in range(50):
+        assert sample(preferences(90, seed), [30, 31], rng).sum() == 90
+
+
+def test_sampled_visits_are_those_owed_on_the_average():
+    """Also to the rows that come last, of preferences as skewed as can be."""
+    rng, preference = np.random.default_rng(1), np.full(40, LEAST, np.float32)
+    preference[[0, 20, 39]] = MOST
+    visits = np.array([sample(preference, [20], rng) for _ in range(4000)])
+    owed = 40 * preference / preference.sum()
+    # Five standard errors: a row's visits are floor or ceiling of a number that varies by a few.
+    assert visits.mean(axis=0) == pytest.approx(owed, abs=5 * visits.std(axis=0).max() / np.sqrt(4000))
 
 
 def adapted(gains, N=10, preference=None, mean=(1.0, 100.0)):

@@ -11,9 +11,10 @@ import sys
 from pathlib import Path
 
 from tests.bench.command import Benches, main
-from tests.bench.papers import bm, ocas, streamsvm
+from tests.bench.papers import avsf, bm, ocas, streamsvm
 
 PAPERS: Benches = {
+    "avsf": avsf.run,
     "bm": bm.run,
     "ocas": ocas.run,
     "streamsvm": streamsvm.run,

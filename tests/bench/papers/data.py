@@ -68,7 +68,8 @@ def read_in(directory: Path, name: str) -> Data | None:
     if name == "generated":
         return _generated(directory)
     if name == "skin":
-        return _ingested(directory, name, *_skin(), None) if _SKIN.is_file() else None
+        found = skin()
+        return _ingested(directory, name, *found, None) if found else None
     if not available(_FILES[name]):
         return None
     return _ingested(directory, name, *load_binary(_NAMES.get(name, name)), _test_rows(name))
@@ -108,8 +109,10 @@ def _generated(directory: Path) -> Data:
     return _ingested(directory, "generated", X.astype(np.float64), y, (X_test, np.where(y_test > 0, 1.0, -1.0)))
 
 
-def _skin() -> tuple[sparse.csr_matrix, np.ndarray]:
-    """Three colours divided by 255; skin (label 1) against the rest."""
+def skin() -> tuple[sparse.csr_matrix, np.ndarray] | None:
+    """(X, y): three colours divided by 255; skin (label 1) against the rest. None: it is not available."""
+    if not _SKIN.is_file():
+        return None
     with _SKIN.open("rb") as file:
         table = np.loadtxt(io.BytesIO(zstandard.ZstdDecompressor().stream_reader(file).read()))
     return sparse.csr_matrix(table[:, :3] / 255), one_vs_rest(table[:, 3], 1)

@@ -13,7 +13,7 @@ from tests.bench.papers.trace import Point
 
 FIGURES = Path(__file__).with_name("figures")
 # Marks and dashes tell them apart as well as colours, and the colours differ in brightness.
-_STYLES: tuple[dict[str, object], ...] = (
+STYLES: tuple[dict[str, object], ...] = (
     {"color": "black", "linestyle": "-", "marker": "o"},
     {"color": "#c0392b", "linestyle": "--", "marker": "s"},
     {"color": "#2471a3", "linestyle": "-.", "marker": "^"},
@@ -28,7 +28,7 @@ Measure = Callable[[Point], float]
 
 def draw(axes: Axes, curves: Mapping[str, Sequence[Point]], x: Measure, y: Measure) -> None:
     """A curve for each name, in the style of its place."""
-    for style, (name, points) in zip(_STYLES, curves.items(), strict=False):
+    for style, (name, points) in zip(STYLES, curves.items(), strict=False):
         axes.plot(
             [x(point) for point in points], [y(point) for point in points],
             label=name, linewidth=1.2, markersize=3.5, markevery=0.08, **style,  # type: ignore[arg-type]

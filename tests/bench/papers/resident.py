@@ -1,0 +1,96 @@
+"""Solvers that need all rows at hand, run on segments in memory: no reader, no cache, no certificate on the way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from types import SimpleNamespace
+
+import numpy as np
+from scipy import sparse
+
+from storage.plan import LARGEST_SEGMENT
+from storage.segment import Segment
+from tests.bench.kernel import make_segments
+from trainer.blocks import Block
+from trainer.problem import Problem
+from trainer.progress import Progress
+from trainer.solvers import SOLVERS
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A set of rows as the cache would hold it."""
+
+    name: str
+    segments: list[Segment]
+    shape: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run: `visits`, gradients computed; what it ended with, and whether it met its tolerance."""
+
+    visits: int
+    free_rows: int
+    seconds: float
+    sweeps: int
+    relative_gap: float
+    converged: bool
+
+
+class _Blocks:
+    """Always the same block, whole: what `trainer.blocks.Blocks` gives a solver if all rows fit."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._passes = count(1)
+        self._visited = np.zeros(rows.shape[0], bool)
+
+    def next(self, _w: np.ndarray) -> Block:
+        self._visited[:] = False
+        n_rows, width = self._rows.shape
+        step = SimpleNamespace(pass_=next(self._passes), ends_pass=True, n_rows=n_rows, width=width)
+        return Block(self._rows.segments, [], step, is_whole=True)  # type: ignore[arg-type]
+
+    def note(self, row_id: np.ndarray, _score: np.ndarray) -> None:
+        self._visited[row_id] = True
+
+    def count_unvisited(self, _block: Block) -> int:
+        return int(np.count_nonzero(~self._visited))
+
+    def primal(self, _block: Block, _w: np.ndarray) -> float:
+        return float("inf")
+
+
+def as_cached(name: str, X: sparse.csr_matrix, y: np.ndarray) -> Rows:
+    """Shuffled, in segments of 1 MiB."""
+    return Rows(name, make_segments(X, y, LARGEST_SEGMENT), X.shape)
+
+
+def passes(rows: Rows, problem: Problem, w: np.ndarray, solver: str, **settings: object) -> Iterator[Progress]:
+    """Train w (width,) in place from 0, for ever."""
+    alpha = np.zeros(rows.shape[0])
+    given = SimpleNamespace(**{"seed": 0, "tolerance": None, **settings})
+    yield from SOLVERS[solver].train(problem, given, _Blocks(rows), alpha, w)
+
+
+def run(
+    rows: Rows, C: float, solver: str, tolerance: float, most_seconds: float, most_sweeps: int, **settings: object
+) -> Ended:
+    """Train with hinge loss until M+ - M- is at most `tolerance` in a pass that visited every row.
+
+    Seconds are the process's own, so that others on the machine do not count.
+    """
+    problem, w = Problem("hinge", C, C), np.zeros(rows.shape[1])
+    began = time.process_time()
+    for progress in passes(rows, problem, w, solver, tolerance=tolerance, **settings):
+        seconds = time.process_time() - began
+        converged = progress.rows_unvisited == 0 and progress.gap <= tolerance
+        if converged or seconds > most_seconds or progress.pass_ >= most_sweeps:
+            break
+    primal = float(w @ w) / 2 + sum(problem.losses(part, w) for part in rows.segments)
+    gap = (primal - progress.dual_objective) / primal
+    return Ended(progress.updates, progress.free_rows, seconds, progress.pass_, gap, converged)
