@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from api.app import create_app
+from service import worker
 from service.cli import main
 from service.settings import Settings
 from tests.deploy.container import DEPLOY, ROOT, USER, compose, image_environment
@@ -42,6 +43,10 @@ def test_the_cache_is_in_memory_sized_by_one_variable_and_belongs_to_the_user():
 
 def test_requests_get_their_while_before_the_api_is_killed(tmp_path):
     assert int(SERVICES["api"]["stop_grace_period"].removesuffix("s")) > Settings(tmp_path).shutdown_seconds
+
+
+def test_a_running_job_is_handed_back_before_the_worker_is_killed():
+    assert int(SERVICES["worker"]["stop_grace_period"].removesuffix("s")) > 2 * worker._HAND_BACK_SECONDS
 
 
 def test_prometheus_and_grafana_start_only_when_asked_for():
