@@ -10,7 +10,7 @@ from statistics import median
 
 from tests.bench import jobs, reading
 from tests.bench.curve import LEVELS, REPEATS, difference, median_or_none
-from tests.bench.measurement import JUDGED, Comparison, compare
+from tests.bench.measurement import CONTENDERS, JUDGED, Comparison, compare
 from tests.bench.peers import PEERS
 from tests.bench.peers.liblinear import DEFAULT_EPS, setting
 from tests.bench.peers.measure import seconds_are
@@ -18,7 +18,6 @@ from tests.bench.plots import plot
 from tests.bench.prepared import Prepared, prepare_generated, prepare_real, size_limit
 from tests.bench.report import cell, header, prose, row
 from tests.reference.data import available
-from trainer.solvers import SOLVERS
 
 # name -> (data set of tests.reference.data it is made of, or None; what makes it in a directory)
 DATA: dict[str, tuple[str | None, Callable[[Path], Prepared]]] = {
@@ -64,7 +63,7 @@ def _levels_table(found: Comparison) -> Iterator[str]:
     yield ""
     levels = [f"to {level:.0e}" for level in LEVELS]
     yield from header("solver", "seconds are", *levels, "best", "loaded", "training", words=2)
-    for name in (*SOLVERS, *PEERS):
+    for name in (*CONTENDERS, *PEERS):
         yield _levels_row(found, name)
     yield ""
 
@@ -134,7 +133,7 @@ def command_seconds(found: Comparison, level: float) -> float:
 
 
 def _ratios_table(all_found: list[Comparison]) -> Iterator[str]:
-    others = [name for name in SOLVERS if name != "streamsvm"]
+    others = [name for name in CONTENDERS if name != "streamsvm"]
     yield "### Ratios"
     yield ""
     yield from prose(

@@ -33,6 +33,8 @@ MORE_SETTINGS: tuple[dict[str, object], ...] = (
     {"selection": "adaptive"},
     {"threads": 2},
     {"eviction": "paper"},
+    {"solver": "sbm"},
+    {"solver": "bm"},
 )
 
 

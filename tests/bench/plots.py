@@ -8,8 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from tests.bench.curve import LEVELS, difference
-from tests.bench.measurement import Comparison
-from trainer.solvers import SOLVERS
+from tests.bench.measurement import CONTENDERS, Comparison
 
 CURVES = Path(__file__).with_name("curves")
 
@@ -22,7 +21,7 @@ def plot(found: Comparison) -> Path:
     for name, curves in found.curves.items():
         points = sorted(curves[-1], key=lambda point: point.seconds)
         heights = [difference(point.objective, found.optimum) for point in points]
-        width = 2.2 if name in SOLVERS else 1.2
+        width = 2.2 if name in CONTENDERS else 1.2
         if points:
             axes.plot([point.seconds for point in points], heights, marker=".", linewidth=width, label=name)
     for level in LEVELS:

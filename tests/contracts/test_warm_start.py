@@ -1,0 +1,102 @@
+"""Every solver starts right from what another one found: with its alpha and w, scaled where C is another."""
+
+import math
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from reader.process import Reader
+from storage.state import open_state
+from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.solver import MODES, SMALLEST_CACHE, cache_for, check_pass, exact, is_fast, is_resident
+from tests.reference.dcd import dcd
+from tests.training import train, write_run
+from trainer.problem import LOSSES
+from trainer.process import Trainer
+from trainer.progress import Progress
+from trainer.settings import TrainerSettings
+from trainer.solvers import SOLVERS
+
+PLAIN = {mode["solver"]: mode for mode in reversed(MODES)}  # the first way of each
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem())
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory, dataset):
+    """What streamsvm found with C = 1 to a gap of 1e-3, by loss."""
+    directory, until = tmp_path_factory.mktemp("run"), {"tolerance": None, "relative_gap": 1e-3}
+    return {loss: train(directory / loss, dataset, SMALLEST_CACHE, loss=loss, **until) for loss in LOSSES}
+
+
+@contextmanager
+def warm(run, dataset, alpha, w, cache_bytes, **settings):
+    """A Trainer that is about to begin with these."""
+    write_run(run, dataset, cache_bytes, **settings)
+    shape = TrainerSettings.read(run)
+    state = open_state(run, shape.n_rows, shape.width)
+    state.alpha[:], state.w[:] = alpha, w
+    reader = Reader(run)
+    while reader.step():
+        pass
+    cache = reader.cache_reader()
+    try:
+        yield Trainer(run, cache, wait=reader.step), state
+    finally:
+        cache.close()
+        reader.shutdown()
+
+
+@pytest.mark.parametrize("solver", [name for name, solver in SOLVERS.items() if solver.is_dual])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("C", [0.3, 1.0, 7.0])
+def test_dual_solvers_go_on_from_alpha_and_w(tmp_path, dataset, found, solver, loss, C):
+    mode, problem = PLAIN[solver], exact(dataset, loss=loss, C=C)
+    # C times alpha / C may miss C by its last bit.
+    alpha = np.minimum(found[loss].alpha * C, problem.upper)
+    goal = 1e-5 if is_fast(mode) else 1e-3 if is_resident(mode) else 2e-2
+    settings = {
+        **mode, "loss": loss, "C": C, "tolerance": None, "relative_gap": goal, "max_passes": 3000, "updates_per_row": 8,
+    }  # fmt: skip
+    with warm(tmp_path / "run", dataset, alpha, found[loss].w * C, cache_for(mode), **settings) as (trainer, state):
+        before = Progress(0, 0, 0.0, 0.0, 0, problem.dual(alpha), math.inf, 0)
+        for _ in range(3):
+            progress = next(trainer._passes)
+            check_pass(problem, progress, state.alpha, trainer._w, before, mode)
+            before = progress
+        while trainer.stop_reason is None:
+            trainer.step()
+        trainer.shutdown()
+        result = trainer.result()
+    assert result["stop_reason"] == "relative_gap"
+    best = dcd(problem.X, problem.y, C, loss, tol=1e-8).dual
+    assert result["certificate"]["dual_objective"] == pytest.approx(best, rel=1.1 * goal)
+    assert result["certificate"]["w_error"] <= 1e-10
+
+
+@pytest.mark.parametrize("solver", ["cpa", "ocas"])
+@pytest.mark.parametrize("C", [0.3, 1.0, 7.0])
+def test_cutting_planes_go_on_from_w(tmp_path, dataset, found, solver, C):
+    w, problem = found["hinge"].w * C, exact(dataset, C=C)
+    settings = {"solver": solver, "C": C, "tolerance": None, "max_passes": 6}
+    best = dcd(problem.X, problem.y, C, tol=1e-8)
+    with warm(tmp_path / "run", dataset, np.zeros(300), w, SMALLEST_CACHE, **settings) as (trainer, _):
+        upper = problem.primal(w)
+        for _ in range(6):
+            progress = next(trainer._passes)
+            assert progress.primal_bound <= upper * (1 + 1e-6)
+            assert problem.primal(trainer._w) == pytest.approx(progress.primal_bound, rel=1e-6)
+            assert progress.dual_objective <= best.primal * (1 + 1e-12)
+            upper = progress.primal_bound
+
+
+def test_pegasos_begins_with_w(tmp_path, dataset, found):
+    w, problem = found["hinge"].w, exact(dataset)
+    settings = {"solver": "pegasos", "tolerance": None, "max_passes": 2}
+    with warm(tmp_path / "run", dataset, np.zeros(300), w, SMALLEST_CACHE, **settings) as (trainer, _):
+        # P is taken at the w the first pass streams at.
+        assert next(trainer._passes).primal_bound == pytest.approx(problem.primal(w), rel=1e-9)
