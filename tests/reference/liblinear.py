@@ -27,15 +27,23 @@ class Trained:
 
 
 def train(
-    X: sparse.csr_matrix, y: np.ndarray, C: float, *, eps: float = 0.1, loss: str = "hinge", bias: float = -1.0
+    X: sparse.csr_matrix,
+    y: np.ndarray,
+    C: float,
+    *,
+    eps: float = 0.1,
+    loss: str = "hinge",
+    bias: float = -1.0,
+    solver: int | None = None,
 ) -> Trained:
     """Train with -s 3 (hinge) or -s 1 (squared hinge) on two labels, data in memory, quietly.
 
     ``eps`` is LIBLINEAR's -e (its default is 0.1). The clock leaves out the conversion to LIBLINEAR's own layout.
-    ``bias`` >= 0 is its -B: ``w`` then has one entry more. LIBLINEAR gives up after 300 passes (hinge) whatever eps.
+    ``bias`` >= 0 is its -B: ``w`` then has one entry more. ``solver`` is another -s, of the same loss. LIBLINEAR gives
+    up after 300 passes (hinge) whatever eps.
     """
     problem = binding.problem(np.asarray(y, float), sparse.csr_matrix(X, copy=True), bias)
-    parameter = binding.parameter(f"-s {SOLVERS[loss]} -c {C!r} -e {eps!r} -B {bias!r} -q")
+    parameter = binding.parameter(f"-s {solver or SOLVERS[loss]} -c {C!r} -e {eps!r} -B {bias!r} -q")
     start = time.perf_counter()
     model = liblinearutil.train(problem, parameter)
     seconds = time.perf_counter() - start

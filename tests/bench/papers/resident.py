@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from types import SimpleNamespace
@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 from scipy import sparse
 
+from storage.csr import EMPTY
 from storage.plan import LARGEST_SEGMENT
 from storage.segment import Segment
 from tests.bench.kernel import make_segments
@@ -44,6 +45,8 @@ class Ended:
 class _Blocks:
     """Always the same block, whole: what `trainer.blocks.Blocks` gives a solver if all rows fit."""
 
+    kept = EMPTY
+
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
         self._passes = count(1)
@@ -54,6 +57,9 @@ class _Blocks:
         n_rows, width = self._rows.shape
         step = SimpleNamespace(pass_=next(self._passes), ends_pass=True, n_rows=n_rows, width=width)
         return Block(self._rows.segments, [], step, is_whole=True)  # type: ignore[arg-type]
+
+    def keep(self, _resumable: Callable) -> None:
+        """There are no checkpoints."""
 
     def note(self, row_id: np.ndarray, _score: np.ndarray) -> None:
         self._visited[row_id] = True
