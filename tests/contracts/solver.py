@@ -38,6 +38,9 @@ _WAYS: dict[str, list[dict]] = {
 }
 MODES = [{"solver": name, **way} for name, solver in SOLVERS.items() if solver.is_dual for way in _WAYS.get(name, [{}])]
 
+# One way of each solver and rule: the others share most of their code with it.
+PLAIN = list({(mode["solver"], mode.get("eviction")): mode for mode in reversed(MODES)}.values())
+
 
 def is_sound(mode: dict) -> bool:
     """Whether it promises to find the optimum."""

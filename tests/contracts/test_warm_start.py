@@ -18,7 +18,7 @@ from trainer.progress import Progress
 from trainer.settings import TrainerSettings
 from trainer.solvers import SOLVERS
 
-PLAIN = {mode["solver"]: mode for mode in reversed(MODES)}  # the first way of each
+FIRST = {mode["solver"]: mode for mode in reversed(MODES)}  # way of each
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def warm(run, dataset, alpha, w, cache_bytes, **settings):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("C", [0.3, 1.0, 7.0])
 def test_dual_solvers_go_on_from_alpha_and_w(tmp_path, dataset, found, solver, loss, C):
-    mode, problem = PLAIN[solver], exact(dataset, loss=loss, C=C)
+    mode, problem = FIRST[solver], exact(dataset, loss=loss, C=C)
     # C times alpha / C may miss C by its last bit.
     alpha = np.minimum(found[loss].alpha * C, problem.upper)
     goal = 1e-5 if is_fast(mode) else 1e-3 if is_resident(mode) else 2e-2
