@@ -12,8 +12,9 @@ from api.context import Context
 from service.continuing import CHANGEABLE, continued_spec
 from service.estimate import estimate
 from service.following import plan_following
-from service.jobs import TRANSITIONS, JobSpec, parse_spec
+from service.jobs import JobSpec, parse_spec
 from service.problem import plan_job
+from service.states import TRANSITIONS
 from service.views import history, history_csv, job_view
 from service.warm_start import check_warm_start
 

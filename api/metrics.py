@@ -18,8 +18,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from service.health import worker_is_there
-from service.jobs import TRANSITIONS
 from service.settings import Settings
+from service.states import TRANSITIONS
 from service.store import DATASET_STATES, Store
 from service.views import job_view
 from storage.state import read_control

@@ -21,7 +21,6 @@ from reader.append import append_rows
 from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions, add_input_options, input_options
-from reader.parsers import READERS
 from reader.reading import Reading
 from reader.shuffle import BUCKETS, Shuffler
 from storage.child import die_with_parent
@@ -147,7 +146,7 @@ def main() -> int:
     parser.add_argument("--max-features", type=int, default=Limits.max_features)
     parser.add_argument("--max-bytes", type=int, default=Limits.max_bytes)
     parser.add_argument("--append", action="store_true", help="add the rows to the dataset that is there")
-    add_input_options(parser, list(READERS))
+    add_input_options(parser)
     given = parser.parse_args()
     limits = Limits(max_features=given.max_features, max_bytes=given.max_bytes)
     try:

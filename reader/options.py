@@ -4,13 +4,15 @@ import argparse
 from dataclasses import dataclass, fields
 from typing import Literal
 
+# parsers.READERS, which are slow to import, have these.
+FORMATS = ("libsvm", "csv", "tsv", "parquet", "npz")
 IndexBase = Literal["auto", 0, 1]
 
 
 @dataclass(frozen=True)
 class InputOptions:
     """
-    format        a name of parsers.READERS, or "auto": told by the content
+    format        one of FORMATS, or "auto": told by the content
     index_base    number of the first feature; "auto": what the text or the format says
     n_features    how many features there are, more are refused; None: as many as come
     label_column  name of the column with the labels, or its number: 1 is the first, -1 the last
@@ -41,10 +43,10 @@ class InputOptions:
         return [f"--{name.replace('_', '-')}={getattr(self, name)}" for name in sorted(self.given)]
 
 
-def add_input_options(parser: argparse.ArgumentParser, formats: list[str]) -> None:
+def add_input_options(parser: argparse.ArgumentParser) -> None:
     """The options of a command that reads an input."""
     group = parser.add_argument_group("input")
-    group.add_argument("--format", choices=["auto", *formats], default="auto", help="(default: by content)")
+    group.add_argument("--format", choices=("auto", *FORMATS), default="auto", help="(default: by content)")
     group.add_argument("--index-base", choices=("auto", "0", "1"), default="auto", help="number of the first feature")
     group.add_argument("--n-features", type=int, help="how many there are (default: as many as come)")
     group.add_argument("--label-column", help="name, or number: 1 is the first, -1 the last")

@@ -4,14 +4,14 @@ import argparse
 import os
 import signal
 import sys
+from importlib import import_module
 from types import FrameType
+from typing import Any
 
 from reader.errors import InputError
 from service.commands import COMMANDS
 from service.commands.liblinear_options import spell_out
-from service.errors import ServiceError
-from service.exports.errors import ModelFormatError
-from service.run import PROCESS_FAILURES
+from service.errors import PROCESS_FAILURES, ModelFormatError, ServiceError
 from storage.errors import StorageError
 
 # Exit codes: 0 converged, 4 not converged but the model is written, and these.
@@ -20,17 +20,13 @@ USAGE, BAD_DATA, OUT_OF_RESOURCE, INTERRUPTED = 2, 3, 5, 130
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns its exit code."""
-    parser = argparse.ArgumentParser(prog="streamsvm", description="Support vector machines out of core.")
-    parser.set_defaults(root=parser)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, module in COMMANDS.items():
-        module.add_arguments(commands.add_parser(name, help=module.__doc__, description=module.__doc__))
-    options = parser.parse_args(spell_out(sys.argv[1:] if arguments is None else arguments))
+    words = spell_out(sys.argv[1:] if arguments is None else arguments)
+    options = _parser(words).parse_args(words)
     # As Ctrl-C does: unwind, so that nothing is left behind.
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGHUP, _interrupt)
     try:
-        return COMMANDS[options.command].run(options)
+        return _module(options.command).run(options)
     except InputError as error:
         return _complain(str(error), error.hint, BAD_DATA)
     except ModelFormatError as error:
@@ -54,6 +50,22 @@ def main(arguments: list[str] | None = None) -> int:
         return _complain(str(error), "", OUT_OF_RESOURCE)
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _parser(words: list[str]) -> argparse.ArgumentParser:
+    """Knows the options of the command these words begin with; for the shell's completion, those of all."""
+    parser = argparse.ArgumentParser(prog="streamsvm", description="Support vector machines out of core.")
+    parser.set_defaults(root=parser)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, help_ in COMMANDS.items():
+        command = commands.add_parser(name, help=help_, description=help_)
+        if words[:1] in ([name], ["completion"]):
+            _module(name).add_arguments(command)
+    return parser
+
+
+def _module(command: str) -> Any:
+    return import_module(f"service.commands.{command}")
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import ServiceError
-from service.jobs import TRANSITIONS, JobSpec, parse_spec
+from service.jobs import JobSpec, parse_spec
 from service.progress import HISTORY, read_json
+from service.states import TRANSITIONS
 from storage.checkpoint import SLOTS, newest_checkpoint
 from storage.durable import write_file
 

@@ -27,6 +27,26 @@ class ServiceError(Exception):
         return cls(problem["code"], problem["detail"], problem.get("hint", ""), problem.get("at"))
 
 
+# Of a reader or trainer.
+PROCESS_FAILURES = DIED, STALLED = "process_died", "process_stalled"
+
+
+class ModelFormatError(Exception):
+    """A file is no model of its format, or a model cannot be written in a format.
+
+    `code` is stable, `hint` says what to do.
+    """
+
+    code = "bad_model"
+
+    def __init__(
+        self, message: str, hint: str = "export the model again, and check that all of the file arrived"
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
 @contextmanager
 def needing_space() -> Iterator[None]:
     """A full disk is the ServiceError out_of_space."""

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from service.events import Event, news, to_json
-from service.jobs import TRANSITIONS
 from service.settings import Settings
+from service.states import TRANSITIONS
 from service.store import Store
 from service.views import history, job_view, recent_history
 
@@ -24,10 +24,11 @@ _PING = Event("ping", "")  # so that nobody takes a silent connection for a dead
 
 @dataclass(frozen=True)
 class _Look:
-    """A job at a time: as shown, as JSON, its last passes, and whether these are of the attempt it shows."""
+    """A job at a time: as recorded, as shown, as JSON, its last passes, and whether these are of that attempt."""
 
     change: tuple[int, ...]
     at: float
+    record: dict[str, Any]
     view: dict[str, Any]
     text: str
     passes: list[dict[str, Any]]
@@ -126,8 +127,10 @@ class JobFeed:
 
     def _read(self, job_id: str) -> _Look:
         change, at = self._store.change(), time.monotonic()
-        view = job_view(self._settings, self._store.job(job_id))
-        look = _Look(change, at, view, to_json(view), recent_history(self._settings, job_id))
+        before = self._looks.get(job_id)
+        record = before.record if before and before.change == change else self._store.job(job_id)
+        view = job_view(self._settings, record)
+        look = _Look(change, at, record, view, to_json(view), recent_history(self._settings, job_id))
         if len(self._looks) >= _MOST_KEPT:
             self._looks.clear()
         self._looks[job_id] = look

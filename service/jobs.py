@@ -1,6 +1,5 @@
 """What a job may ask for, and the states it goes through."""
 
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -9,19 +8,6 @@ from service.errors import ServiceError
 from storage.objective import OBJECTIVES, REGRESSION
 from trainer.selection import SCHEDULES
 from trainer.solvers import SOLVERS
-
-# state -> states that may follow. Those with none are terminal.
-TRANSITIONS = {
-    "queued": ("running", "cancelled"),
-    "running": ("queued", "succeeded", "stopped", "failed", "cancelled"),
-    "succeeded": (),
-    "stopped": (),
-    "failed": (),
-    "cancelled": (),
-}
-
-# What a user may ask of a job -> the state it ends in.
-REQUESTS = {"stop": "stopped", "cancel": "cancelled"}
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[Finite, Field(gt=0)]
@@ -161,14 +147,3 @@ def _explain(fault: Any) -> ServiceError:
     if kind.startswith(("greater_than", "less_than", "too_long", "literal_error")):
         return ServiceError(f"{path[0]}_range", f"{field}: {fault['msg']}")
     return ServiceError("wrong_type", f"{field}: {fault['msg']}")
-
-
-def check_transition(old: str, new: str) -> None:
-    """Raises ServiceError if a job in state `old` cannot go to `new`."""
-    if new not in TRANSITIONS[old]:
-        raise ServiceError("not_possible", f"a job that is {old} cannot become {new}")
-
-
-def now() -> str:
-    """The time, as shown to users: RFC 3339, UTC."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-from service.errors import ServiceError
+from service.errors import DIED, STALLED, ServiceError
 from service.following import FollowPlan
 from service.problem import JobPlan
 from service.progress import HISTORY, read_json
@@ -27,7 +27,6 @@ _READER_ENDS = {
     DatasetLost.exit_code: (DatasetLost.code, "the dataset could not be read in"),
     CheckpointUnsound.exit_code: (CheckpointUnsound.code, "the weights of the checkpoint are not those of its alpha"),
 }
-PROCESS_FAILURES = DIED, STALLED = "process_died", "process_stalled"
 
 
 def prepare_run(

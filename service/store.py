@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from service.clock import now
 from service.database import Database
 from service.errors import ServiceError
 from service.ids import new_id
-from service.jobs import REQUESTS, TRANSITIONS, check_transition, now
+from service.states import REQUESTS, TRANSITIONS, check_transition
 
 # What each version of the schema adds to the one before.
 _MIGRATIONS = (

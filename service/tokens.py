@@ -6,9 +6,9 @@ import secrets
 import sqlite3
 from typing import Any
 
+from service.clock import now
 from service.database import Database
 from service.errors import ServiceError
-from service.jobs import now
 
 # Each allows what the ones before it do.
 SCOPES = ("read", "submit", "admin")

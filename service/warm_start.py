@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import ServiceError
-from service.jobs import TRANSITIONS, JobSpec
+from service.jobs import JobSpec
+from service.states import TRANSITIONS
 from service.store import Store
 from storage.checkpoint import Checkpoint, newest_checkpoint
 from storage.state import State

@@ -9,8 +9,9 @@ from reader.options import InputOptions
 from reader.parsers import READERS
 from service.commands import COMMANDS
 from service.exports import MODEL_FORMATS
-from service.jobs import TRANSITIONS, JobSpec
+from service.jobs import JobSpec
 from service.settings import Settings
+from service.states import TRANSITIONS
 from trainer.selection import SELECTIONS
 from trainer.solvers import SOLVERS
 from trainer.solvers.streamsvm import RULES

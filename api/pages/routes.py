@@ -11,8 +11,9 @@ from api.pages.render import page
 from reader.parsers import READERS
 from service.errors import ServiceError
 from service.exports import MODEL_FORMATS
-from service.jobs import TRANSITIONS, JobSpec
+from service.jobs import JobSpec
 from service.run import log_tail
+from service.states import TRANSITIONS
 from service.views import dataset_view, job_view
 from storage.errors import StorageError
 

@@ -9,11 +9,9 @@ from urllib.parse import quote, urlencode
 import shtab
 
 from reader.options import InputOptions, add_input_options, input_options
-from reader.parsers import READERS
 from service.client import Client
-from service.commands.doctor import add_local_arguments, report
+from service.commands.local import add_local_arguments
 from service.commands.remote import add_action, print_json, print_table
-from service.doctor import examine_dataset
 from service.settings import Settings
 
 
@@ -22,9 +20,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     adding = add_action(actions, "add", add)
     adding.add_argument("name", help="of up to 64 of a-z, 0-9, _ and -")
-    file = adding.add_argument("file", type=Path, help="plain or compressed; - for standard input")
+    source = adding.add_mutually_exclusive_group(required=True)
+    file = source.add_argument("file", nargs="?", type=Path, help="plain or compressed; - for standard input")
     file.complete = shtab.FILE  # type: ignore[attr-defined]
-    add_input_options(adding, list(READERS))
+    source.add_argument("--import", dest="import_", metavar="FILE", help="instead: one below its import directory")
+    add_input_options(adding)
     add_action(actions, "ls", ls)
     add_action(actions, "rm", rm).add_argument("name")
     verifying = actions.add_parser("verify", help=verify.__doc__, description=verify.__doc__)
@@ -40,16 +40,21 @@ def run(options: argparse.Namespace) -> int:
 
 def upload(client: Client, name: str, file: Path, options: InputOptions) -> dict:
     """Read a file, - for standard input, into the service; returns the dataset."""
-    query = {option: getattr(options, option) for option in options.given}
     with nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb") as source:
-        return client.upload(f"/v1/datasets/{quote(name, safe='')}?{urlencode(query)}", source)
+        return client.upload(_path(name, options), source)
 
 
 def add(options: argparse.Namespace) -> int:
-    """Upload a file."""
-    found = upload(Client(options.url), options.name, options.file, input_options(options))
+    """Upload a file, or have the service read one of its own in the background."""
+    client, given = Client(options.url), input_options(options)
+    if options.import_ is None:
+        found = upload(client, options.name, options.file, given)
+    else:
+        found = client.json("PUT", _path(options.name, given, **{"import": options.import_}))
     if options.json:
         print_json(found)
+    elif "rows" not in found:
+        print(f"{found['name']}: {found['state']}")
     else:
         print(f"{found['name']}: {found['rows']} rows, {found['features']} features, {found['non_zeros']} non-zeros")
     return 0
@@ -73,6 +78,15 @@ def rm(options: argparse.Namespace) -> int:
     return 0
 
 
+def _path(name: str, options: InputOptions, **query: str) -> str:
+    given = {option: getattr(options, option) for option in options.given}
+    return f"/v1/datasets/{quote(name, safe='')}?{urlencode({**given, **query})}"
+
+
 def verify(options: argparse.Namespace) -> int:
     """Read every byte of one, in the data directory of a service on this machine, and say what is damaged."""
+    # Slow to import, and not needed by the others.
+    from service.commands.doctor import report  # noqa: PLC0415
+    from service.doctor import examine_dataset  # noqa: PLC0415
+
     return report(examine_dataset(Settings.from_environment(options.data_dir), options.name), options.json)

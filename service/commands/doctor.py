@@ -3,8 +3,8 @@
 import argparse
 from collections.abc import Iterable
 from dataclasses import asdict
-from pathlib import Path
 
+from service.commands.local import add_local_arguments
 from service.commands.remote import print_json
 from service.doctor import Finding, examine
 from service.settings import Settings
@@ -15,12 +15,6 @@ SOUND, DAMAGED = 0, 3
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm doctor`."""
     add_local_arguments(parser)
-
-
-def add_local_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where the data directory is, and whether a machine reads what is said."""
-    parser.add_argument("--data-dir", type=Path, help="of the service (default: ./data)")
-    parser.add_argument("--json", action="store_true", help="print a JSON object")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Jobs of a service: ls, show, watch, stop, cancel, rm."""
+"""Jobs of a service: ls, show, watch, stop, cancel, resume, rm."""
 
 import argparse
 from typing import Any
@@ -7,16 +7,27 @@ from urllib.parse import quote
 from service.client import Client
 from service.commands.display import display, duration, progress_line, short
 from service.commands.remote import add_action, exit_code, print_json, print_table, watch
-from service.jobs import TRANSITIONS
+from service.states import TRANSITIONS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm job`."""
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     add_action(actions, "ls", ls).add_argument("--state", choices=TRANSITIONS)
-    for action in (show, watch_job, stop, cancel, rm):
+    for action in (show, watch_job, stop, cancel, resume, rm):
         name = action.__name__.removesuffix("_job")
-        add_action(actions, name, action).add_argument("job", help="its id, job_...")
+        parser = add_action(actions, name, action)
+        parser.add_argument("job", help="its id, job_...")
+        if action is resume:
+            add_end_arguments(parser)
+
+
+def add_end_arguments(parser: argparse.ArgumentParser) -> None:
+    """When a job that goes on ends: what may be another than before."""
+    parser.add_argument("--max-passes", type=int, help="in all, those before included (default: as before)")
+    parser.add_argument("--max-seconds", type=float, help="in all (default: as before)")
+    parser.add_argument("--tolerance", type=float, help="stop at M+ - M- of this (default: as before)")
+    parser.add_argument("--relative-gap", type=float, help="stop at this certified relative gap (default: as before)")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -77,6 +88,14 @@ def stop(options: argparse.Namespace) -> int:
 def cancel(options: argparse.Namespace) -> int:
     """End one at once, without a model."""
     _show(Client(options.url).json("POST", f"{_path(options)}/cancel"), options.json)
+    return 0
+
+
+def resume(options: argparse.Namespace) -> int:
+    """Go on where one that has ended left off, as a new job with a farther end."""
+    given = {name: getattr(options, name) for name in ("max_passes", "max_seconds", "tolerance", "relative_gap")}
+    changes = {name: value for name, value in given.items() if value is not None}
+    _show(Client(options.url).json("POST", f"{_path(options)}/resume", changes), options.json)
     return 0
 
 

@@ -6,7 +6,8 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from reader.ingest import read_chunks
-from service.exports import MODEL_FORMATS, format_of
+from service.exports import MODEL_FORMATS
+from service.model_names import format_of
 from service.predictor import Predictor
 
 

@@ -9,16 +9,16 @@ from typing import Any
 import shtab
 
 from reader.options import add_input_options, input_options
-from reader.parsers import READERS
 from service.client import Client
 from service.commands.data import upload
 from service.commands.display import Display, display
 from service.commands.liblinear_options import add_liblinear_options
 from service.commands.remote import CONVERGED, NOT_CONVERGED, download_model, exit_code, watch
 from service.errors import ServiceError
-from service.exports import MODEL_FORMATS, format_of
+from service.exports import MODEL_FORMATS
 from service.jobs import JobSpec, parse_spec
 from service.local import train_file
+from service.model_names import format_of
 from service.settings import Settings
 from service.sizes import parse_size
 from storage.objective import OBJECTIVES
@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--warm-start", metavar="JOB", help="with --url: begin with what this job found")
     parser.add_argument("--class-weight", type=_weight, action="append", metavar="LABEL=WEIGHT")
     add_liblinear_options(parser)
-    add_input_options(parser, list(READERS))
+    add_input_options(parser)
     parser.add_argument("--json", action="store_true", help="print each pass and the result as a line of JSON")
 
 

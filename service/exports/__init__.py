@@ -1,16 +1,15 @@
 """The formats in which a model leaves the service and comes back; each is a module with `write` and `read`."""
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import BinaryIO
 
 from service.exports import json_text, liblinear_text, npz, onnx_graph
 from service.exports.errors import ModelFormatError
+from service.model_names import SUFFIXES
 from storage.model_file import Model
 
-__all__ = ["MODEL_FORMATS", "ModelFormat", "ModelFormatError", "format_of"]
+__all__ = ["MODEL_FORMATS", "ModelFormat", "ModelFormatError"]
 
 
 @dataclass(frozen=True)
@@ -30,14 +29,10 @@ class ModelFormat:
 
 
 MODEL_FORMATS: dict[str, ModelFormat] = {
-    "liblinear": ModelFormat(".model", "text/plain; charset=us-ascii", liblinear_text.write, liblinear_text.read),
-    "npz": ModelFormat(".npz", "application/zip", npz.write, npz.read),
-    "json": ModelFormat(".json", "application/json", json_text.write, json_text.read),
-    "onnx": ModelFormat(".onnx", "application/octet-stream", onnx_graph.write, onnx_graph.read),
+    "liblinear": ModelFormat(
+        SUFFIXES["liblinear"], "text/plain; charset=us-ascii", liblinear_text.write, liblinear_text.read
+    ),
+    "npz": ModelFormat(SUFFIXES["npz"], "application/zip", npz.write, npz.read),
+    "json": ModelFormat(SUFFIXES["json"], "application/json", json_text.write, json_text.read),
+    "onnx": ModelFormat(SUFFIXES["onnx"], "application/octet-stream", onnx_graph.write, onnx_graph.read),
 }
-
-
-def format_of(path: str | os.PathLike[str]) -> str:
-    """The key in MODEL_FORMATS for a file's name, by its ending; liblinear if it is none of theirs."""
-    ending = PurePath(path).suffix.lower()
-    return next((name for name, kind in MODEL_FORMATS.items() if kind.suffix == ending), "liblinear")

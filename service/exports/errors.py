@@ -5,26 +5,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from service.errors import ModelFormatError
 from storage.csr import Array
 from storage.model_file import Model
 
 WEIGHTS_A_PIECE = 1 << 15  # as text less than 1 MiB
-
-
-class ModelFormatError(Exception):
-    """A file is no model of its format, or a model cannot be written in a format.
-
-    `code` is stable, `hint` says what to do.
-    """
-
-    code = "bad_model"
-
-    def __init__(
-        self, message: str, hint: str = "export the model again, and check that all of the file arrived"
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
 
 
 def pieces(w: Array) -> Iterator[Array]:

@@ -62,6 +62,16 @@ def test_a_dataset_comes_and_goes(typed, file):
     assert "[unknown_dataset]" in typed("data", "rm", "mine", code=2)
 
 
+def test_a_file_the_service_has_is_read_in_there(new_service, tmp_path, text):
+    (tmp_path / "shelf").mkdir()
+    (tmp_path / "shelf" / "a.svm").write_bytes(text)
+    typed = Typed(new_service(import_dir=tmp_path / "shelf").start())
+    assert "mine: ingesting" in typed("data", "add", "mine", "--import", "a.svm")
+    found = wait_for(lambda: (seen := typed.service.get("/v1/datasets/mine"))["state"] == "ready" and seen)
+    assert found["rows"] == 3000
+    assert "[unknown_file]" in typed("data", "add", "other", "--import", "b.svm", code=2)
+
+
 def test_a_bad_file_is_named_by_line(typed, tmp_path):
     (tmp_path / "bad.svm").write_bytes(b"1 1:1\n1 3:x\n")
     assert "line 2" in typed("data", "add", "bad", tmp_path / "bad.svm", code=3)
@@ -113,6 +123,16 @@ def test_a_cancelled_job_has_no_model_and_can_be_forgotten(typed, endless):
     typed("job", "watch", endless, code=130)
     typed("job", "rm", endless)
     assert "[unknown_job]" in typed("job", "show", endless, code=2)
+
+
+def test_a_job_that_has_ended_goes_on_as_another(typed):
+    first = typed.service.submit(dataset="data", tolerance=1e-9, max_passes=1, cache_bytes=1 << 17)
+    typed("job", "watch", first, code=4)
+    said = typed("job", "resume", first, "--max-passes", 100, "--tolerance", 0.5)
+    second = said.split()[0]
+    assert second != first and typed.service.job(second)["continues"] == first
+    typed("job", "watch", second)
+    assert "[not_possible]" not in typed("job", "show", second)
 
 
 def test_an_interrupted_watcher_leaves_the_job_alone(typed, tmp_path):

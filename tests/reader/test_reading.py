@@ -10,7 +10,6 @@ from reader.errors import HINTS, InputError
 from reader.ingest import ingest
 from reader.limits import Limits
 from reader.options import InputOptions, add_input_options, input_options
-from reader.parsers import READERS
 from reader.parsers.libsvm import LibsvmParser
 from reader.sniff import recognise
 from tests.contracts.problems import joined, stored_rows
@@ -41,7 +40,7 @@ def test_formats_are_told_by_their_content(head, format_):
 def test_options_survive_the_command_line():
     options = InputOptions("csv", 0, 7, "-1", "|", "no", "row_l2", "skip", "no")
     parser = argparse.ArgumentParser()
-    add_input_options(parser, list(READERS))
+    add_input_options(parser)
     assert input_options(parser.parse_args(options.arguments())) == options
     assert input_options(parser.parse_args([])) == InputOptions()
     assert InputOptions().arguments() == []

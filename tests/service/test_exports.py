@@ -14,8 +14,9 @@ import onnxruntime
 import pytest
 from liblinear import liblinearutil
 
-from service.exports import MODEL_FORMATS, ModelFormatError, format_of
+from service.exports import MODEL_FORMATS, ModelFormatError
 from service.exports.errors import WEIGHTS_A_PIECE
+from service.model_names import format_of
 from service.predictor import predict
 from storage.csr import Rows
 from storage.model_file import Model

@@ -5,10 +5,12 @@ from itertools import pairwise
 
 import pytest
 
+from service.clock import now
 from service.errors import ServiceError
 from service.ids import new_id
-from service.jobs import TRANSITIONS, check_transition, now, parse_spec
+from service.jobs import parse_spec
 from service.sizes import format_size, parse_size
+from service.states import TRANSITIONS, check_transition
 from trainer.solvers import SOLVERS
 
 FAULTS = [

@@ -3,7 +3,7 @@
 import pytest
 
 from service.errors import ServiceError
-from service.jobs import REQUESTS
+from service.states import REQUESTS
 from service.store import Store
 
 REACHED = {"succeeded": "succeeded", "stopped": "stopped", "failed": "failed"}

@@ -1,0 +1,22 @@
+"""The states a job goes through."""
+
+from service.errors import ServiceError
+
+# state -> states that may follow. Those with none are terminal.
+TRANSITIONS = {
+    "queued": ("running", "cancelled"),
+    "running": ("queued", "succeeded", "stopped", "failed", "cancelled"),
+    "succeeded": (),
+    "stopped": (),
+    "failed": (),
+    "cancelled": (),
+}
+
+# What a user may ask of a job -> the state it ends in.
+REQUESTS = {"stop": "stopped", "cancel": "cancelled"}
+
+
+def check_transition(old: str, new: str) -> None:
+    """Raises ServiceError if a job in state `old` cannot go to `new`."""
+    if new not in TRANSITIONS[old]:
+        raise ServiceError("not_possible", f"a job that is {old} cannot become {new}")
