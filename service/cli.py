@@ -10,7 +10,7 @@ from typing import Any
 
 from reader.errors import InputError
 from service.commands import COMMANDS
-from service.commands.liblinear_options import spell_out
+from service.commands.spelling import spell_out
 from service.errors import PROCESS_FAILURES, ModelFormatError, ServiceError
 from storage.errors import StorageError
 

@@ -1,7 +1,6 @@
 """LIBLINEAR's short options: -s 3 -c 1 -e 0.1 -p 0.1 -B 1 -w1 10."""
 
 import argparse
-import re
 from typing import Any
 
 from trainer.problem import LOSSES
@@ -19,23 +18,13 @@ _LOSS = {
 }
 # The solver of what the default one cannot minimise: LIBLINEAR's own of -s 7, 12 and 13.
 _SOLVER = "dcd"
-_WEIGHT_OPTION = re.compile(r"-w([+-]?\d+(?:\.\d+)?)")
 
 
 def add_liblinear_options(parser: argparse.ArgumentParser) -> None:
-    """-s and -B; -c, -e and -p are other names of options that are there, -w is spelled out."""
+    """-s and -B; -c, -e and -p are other names of options that are there, -w is spelled out before."""
     known = ", ".join(_LOSS)
     parser.add_argument("-s", dest="loss", action=_Solver, metavar="SOLVER", help=f"the loss, as in LIBLINEAR: {known}")
     parser.add_argument("-B", dest="bias", action=_Bias, type=float, help="--bias; none if it is negative")
-
-
-def spell_out(arguments: list[str]) -> list[str]:
-    """`-w1 10` as `--class-weight 1=10`: the name of the option has the label in it."""
-    words, rest = [], iter(arguments)
-    for word in rest:
-        label = _WEIGHT_OPTION.fullmatch(word)
-        words += [f"--class-weight={label[1]}={next(rest, '')}"] if label else [word]
-    return words
 
 
 class _Solver(argparse.Action):

@@ -8,7 +8,7 @@ from liblinear import liblinear
 
 from service.commands import liblinear_options, train
 from service.commands.display import duration, progress_line
-from service.commands.liblinear_options import spell_out
+from service.commands.spelling import spell_out
 from service.exports import liblinear_text
 from service.jobs import JobSpec, parse_spec
 
