@@ -3,14 +3,18 @@
 Each runs until D has stopped to rise: the certified gap is further off than D is, where C is large.
 
 Where C is large and no plane separates the classes, coordinate descent takes too long for this, LIBLINEAR's too: dual
-variables grow in proportion to C, a step to them does not. On dna at C = 1000 `dcd` is 4% below the optimum after
-36,000 passes. There only the cutting planes are held against the optimum, which is that of an interior point method.
+variables grow in proportion to C, a step to them does not, and so passes do. On 300 noisy rows `dcd` takes 61, 2,700
+and 26,000 of them to 1e-6 at C = 1, 10 and 100; on dna at C = 1000 it is 4% below the optimum after 36,000. A path over
+C is shorter. There the cutting planes are held against the optimum, which is that of an interior point method.
 """
+
+from itertools import islice
 
 import numpy as np
 import pytest
 
 from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.solver import solving
 from tests.reference import data, liblinear
 from tests.reference.optima import reference
 from tests.training import train
@@ -48,6 +52,24 @@ def test_random_problems(tmp_path, C, seed):
         assert found["dual_objective"] == pytest.approx(best.dual, rel=1e-6), solver
     if C <= 1.0:  # LIBLINEAR gives up after 300 passes
         assert liblinear.train(X, y, C, eps=1e-7).primal == pytest.approx(best.primal, rel=1e-6)
+
+
+def test_a_path_over_C_reaches_the_optimum_of_a_large_one(tmp_path):
+    """Each C begins with what the one before it found, scaled: a cold start at the last takes three times the passes of all."""
+    X, y = random_problem(300, 12, 8, noise=0.2)
+    dataset = make_dataset(tmp_path / "data", X, y)
+    alpha, w = np.zeros(300), None
+    for C in (1.0, 10.0, 100.0, 1000.0):
+        best = reference(X.astype(float), y, C, 1e-7).dual
+        settings = {"solver": "dcd", "C": C, "tolerance": 1e-6}
+        with solving(tmp_path / f"C = {C:g}", dataset, 4 << 20, 1.0, **settings) as session:
+            if w is not None:
+                session.alpha[:], session.w[:] = np.minimum(10.0 * alpha, C), 10.0 * w
+            for progress in islice(session.passes, 15_000):
+                if progress.dual_objective >= best * (1 - 1e-6):
+                    break
+            assert progress.dual_objective == pytest.approx(best, rel=1e-6)
+            alpha, w = session.alpha.copy(), session.w.copy()
 
 
 @pytest.mark.parametrize("C", COSTS)
