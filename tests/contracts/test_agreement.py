@@ -55,7 +55,7 @@ def test_random_problems(tmp_path, C, seed):
 
 
 def test_a_path_over_C_reaches_the_optimum_of_a_large_one(tmp_path):
-    """Each C begins with what the one before it found, scaled: a cold start at the last takes three times the passes of all."""
+    """Each C begins with what the one before it found, scaled: a cold start takes three times as long."""
     X, y = random_problem(300, 12, 8, noise=0.2)
     dataset = make_dataset(tmp_path / "data", X, y)
     alpha, w = np.zeros(300), None
