@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from math import nan
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +42,8 @@ class Trainer:
         # Private memory, not a mapping: the kernel jumps about in w, and huge pages make that cheaper.
         self._w = np.zeros(self._settings.width)
         settings = self._settings
+        self.stop_reason: str | None = None
+        self._is_certified = False
         kept, number = self._resume(settings.resume)
         is_exact = settings.pace == "fixed"
         checkpoints = Checkpoints(run, settings.checkpoints, settings.checkpoint_seconds, number, is_exact)
@@ -48,14 +51,19 @@ class Trainer:
         self._solver = SOLVERS[settings.solver]
         source = make_source(self._steps, settings)
         self._passes = self._solver.train(settings.problem, settings, source, self._state.alpha, self._w)
-        self.stop_reason: str | None = None
 
     def _resume(self, path: str | None) -> tuple[Mapping[str, Array], int]:
-        """Take w from the checkpoint; what else it has for the trainer, and its number."""
+        """Take w from the checkpoint; what else it has for the trainer, and its number.
+
+        Sets `stop_reason` if this job had ended, and died before its model was there.
+        """
         if path is None:
             self._w[:] = self._state.w
             return warm_tally(self._settings.problem, self._state.alpha), 0
         checkpoint = read_checkpoint(Path(path))
+        ended = checkpoint.about["ended"] or {}
+        if ended == self._ended(ended.get("reason")):
+            self.stop_reason = ended["reason"]
         w = checkpoint["w"]
         self._w[: len(w)] = w
         own = set(checkpoint.names) - {*KEPT_ARRAYS, *RESIDENTS, "w", "published"}
@@ -78,11 +86,18 @@ class Trainer:
 
     def shutdown(self) -> None:
         """Keep what there is, so that the job can be continued, and have the final w certified."""
-        self._steps.make_checkpoint(self._w)
+        self._steps.make_checkpoint(self._w, self._ended(self.stop_reason))
         self._passes.close()
-        if not self._stops_on_gradients:
+        if not (self._stops_on_gradients and self._is_certified):
             self._certify()
         self._state.control["training_done"] = 1
+
+    def _ended(self, reason: str | None) -> dict[str, Any]:
+        """Why, by which rules, and of which job: one that continues it, or has other rules, goes on."""
+        settings = self._settings
+        rules = settings.tolerance, settings.relative_gap, settings.max_passes, settings.max_seconds
+        job = Path(settings.checkpoints or "").name
+        return {"reason": reason, "rules": list(rules), "job": job}
 
     def result(self) -> dict:
         """What came out, once the reader has certified it."""
@@ -119,6 +134,7 @@ class Trainer:
 
     def _certify(self) -> None:
         """Publish w and wait until the reader has certified it."""
+        self._is_certified = True
         control = self._state.control
         self._steps.publish(self._w)
         control["certificates_wanted"] += 1

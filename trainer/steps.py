@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -114,8 +115,11 @@ class Steps:
         self._resumable, self._keeps_sections = resumable, sections
         self.kept = EMPTY
 
-    def make_checkpoint(self, w: Array) -> None:
-        """Of the section that has just been done with; none that an unsound one would live on in."""
+    def make_checkpoint(self, w: Array, ended: Mapping[str, Any] | None = None) -> None:
+        """Of the section that has just been done with; none that an unsound one would live on in.
+
+        ended   what is to be known of a job that trains no further, if its processes die before its model is there
+        """
         step, checkpoints = self._step, self._checkpoints
         if not (checkpoints and step and self._resumable) or self._state.control["unsure"]:
             return
@@ -123,6 +127,7 @@ class Steps:
             self._hand_over()
             residents = self._residents() if checkpoints.is_exact else {}
             about, arrays = contents(step, self._state, w, checkpoints.is_exact)
+            about["ended"] = ended
             checkpoints.make(about, {**arrays, **residents, **self._resumable()})
             self._state.control["checkpoint_failures"] = checkpoints.failures
 

@@ -179,6 +179,21 @@ def test_a_solver_that_holds_all_rows_hands_back_between_passes(tmp_path, datase
     assert newest_checkpoint(job.checkpoints).about["pass"] == 4
 
 
+@pytest.mark.parametrize("tolerance", [None, 1.0])
+def test_a_job_that_dies_when_it_has_ended_trains_no_further(tmp_path, dataset, monkeypatch, tolerance):
+    undisturbed = Job(tmp_path / "undisturbed", dataset, tolerance=tolerance).attempt(monkeypatch)
+    job = Job(tmp_path / "job", dataset, tolerance=tolerance)
+    job.attempt(monkeypatch)  # its checkpoints are there, its model is lost
+    found = job.attempt(monkeypatch)
+    assert found.passes == []
+    assert found.w.tobytes() == undisturbed.w.tobytes()
+    assert found.result == undisturbed.result
+    # One that was given its checkpoints goes on.
+    job.checkpoints = job.checkpoints.rename(tmp_path / "another")
+    job._settings["checkpoints"] = job.checkpoints
+    assert len(job.attempt(monkeypatch).passes) == 1
+
+
 @pytest.mark.parametrize("pace", ["fixed", "adaptive"])
 def test_weights_that_alpha_does_not_make_are_not_trained_on(tmp_path, dataset, pace, monkeypatch):
     job = Job(tmp_path, dataset, pace=pace)
