@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo serve test test-slow fuzz-api bench papers openapi browser check clean
+.PHONY: setup demo serve test test-slow faults audit fuzz-api bench papers openapi browser check clean
 
 setup: $(STAMP)
 
@@ -25,6 +25,16 @@ test: setup
 # Gigabytes under a memory limit the kernel enforces; a quarter of an hour.
 test-slow: setup
 	$(BIN)/python -m pytest -m slow
+
+# A thousand faults of every kind, some twenty minutes; FAULTS=100 a tenth of them, SEED=1 the same ones again.
+# As root nothing is skipped; strace and mkfs.ext4 have to be there.
+faults: setup
+	FAULTS=$(or $(FAULTS),1000) $(if $(SEED),SEED=$(SEED)) $(BIN)/python -m pytest -q -s tests/faults
+
+# Whether a package this one needs has a hole that is known.
+audit: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(BIN)/python -m pip_audit --skip-editable
 
 # Requests made up from the OpenAPI document: right ones, wrong ones, none may be answered by 5xx.
 fuzz-api: setup

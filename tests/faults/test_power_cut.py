@@ -1,0 +1,133 @@
+"""A power cut with an honest disk: what was synced is there, anything else may be or not. Nothing acknowledged is lost.
+
+The operations' file system is an image. While they go on it is copied as it lies on the disk, without a sync: what
+only the kernel's memory holds is not in the copy. Mounted, the copy is what a machine would find that lost its power.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing, contextmanager
+from pathlib import Path
+from sqlite3 import connect
+
+import pytest
+
+from service.store import Store
+from storage.checkpoint import read_checkpoint
+from storage.dataset import read_manifest
+from storage.errors import StorageError
+from storage.model_file import read_model
+from storage.verify import faults
+from tests.faults.scale import count
+
+ROOT = Path(__file__).resolve().parents[2]
+CUTS = count(2, 500)
+IMAGE_BYTES = 48 << 20
+LONGEST_SECONDS = 0.5
+
+
+def mount(image: Path, at: Path) -> None:
+    at.mkdir(exist_ok=True)
+    command = ["mount", "-o", "loop,data=ordered,commit=300", str(image), str(at)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("may not mount an image")
+
+
+def unmount(at: Path) -> None:
+    subprocess.run(["umount", "-l", str(at)], check=True)
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """(image, where it is mounted)"""
+    if os.geteuid() or shutil.which("mkfs.ext4") is None:
+        pytest.skip("needs the rights to mount an image, and mkfs.ext4")
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(IMAGE_BYTES)
+    subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
+    mount(image, tmp_path / "disk")
+    yield image, tmp_path / "disk"
+    unmount(tmp_path / "disk")
+
+
+@contextmanager
+def writer(directory: Path, *switches: str):
+    """Uploads, submits, makes checkpoints and models without end, and says what it has acknowledged."""
+    command = [sys.executable, "-m", "tests.faults.endless", str(directory), *switches]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
+        os.set_blocking(child.stdout.fileno(), False)
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def cut(image: Path, copy: Path) -> None:
+    """The image as it lies on the disk this moment."""
+    subprocess.run(["cp", "--sparse=always", str(image), str(copy)], check=True)
+
+
+def lost(directory: Path, acknowledged: list[str]) -> list[str]:
+    """What of it is not there as it was; damage that nobody was told of the contrary of counts, too."""
+    missing = []
+    newest_checkpoint = 0
+    for line in acknowledged:
+        kind, number = line.split()
+        if kind == "upload":
+            missing += [line] if any(True for _ in faults(directory / f"dataset{number}")) else []
+        elif kind == "publish":
+            missing += [line] if read_model(directory / f"model{number}").w[0] != int(number) else []
+        elif kind == "checkpoint":
+            newest_checkpoint = int(number)
+    jobs = {str(job["spec"]["number"]) for job in Store(directory / "store").jobs()}
+    missing += [line for line in acknowledged if line.startswith("submit ") and line.split()[1] not in jobs]
+    if newest_checkpoint and read_checkpoint(directory / "checkpoint.0").about["number"] < newest_checkpoint:
+        missing.append(f"checkpoint {newest_checkpoint}")
+    with closing(connect(directory / "store")) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    for published in [*directory.glob("dataset*"), *directory.glob("model*")]:
+        read_manifest(published) if published.name.startswith("dataset") else read_model(published)
+    return missing
+
+
+def ordeal(disk, tmp_path, rng, cuts: int, *switches: str) -> tuple[int, list[str]]:
+    """How much was acknowledged, and what of it was lost in so many cuts."""
+    image, mounted = disk
+    seen, missing = 0, []
+    with writer(mounted, *switches) as child:
+        acknowledged: list[str] = []
+        while not acknowledged:
+            acknowledged += child.stdout.readlines()
+            time.sleep(0.05)
+        for _ in range(cuts):
+            time.sleep(float(rng.uniform(0, LONGEST_SECONDS)))
+            # Said before the copy is begun; the copy takes a while, in which more is done.
+            acknowledged += child.stdout.readlines()
+            child.send_signal(signal.SIGSTOP)
+            cut(image, tmp_path / "copy")
+            child.send_signal(signal.SIGCONT)
+            mount(tmp_path / "copy", tmp_path / "found")
+            try:
+                missing += lost(tmp_path / "found", acknowledged)
+            finally:
+                unmount(tmp_path / "found")
+            seen = len(acknowledged)
+    return seen, missing
+
+
+def test_nothing_acknowledged_is_lost(disk, tmp_path, rng):
+    seen, missing = ordeal(disk, tmp_path, rng, CUTS)
+    assert missing == []
+    print(f"{CUTS} cuts, {seen} operations acknowledged")
+
+
+def test_without_syncs_something_is_lost(disk, tmp_path, rng):
+    """The guard switched off: this test can see what it is there for."""
+    with pytest.raises((AssertionError, StorageError)):
+        _, missing = ordeal(disk, tmp_path, rng, 3, "--unsynced")
+        assert missing == []
