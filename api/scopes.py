@@ -38,6 +38,7 @@ SCOPES: dict[str, str] = {
     # pages
     "showHome": "read",
     "showJob": "read",
+    "showModel": "read",
     "showReference": "read",
 }
 

@@ -22,10 +22,15 @@ def continued_spec(jobs: Path, record: dict[str, Any], changes: dict[str, Any]) 
             raise ServiceError("unknown_field", f"{name} cannot be changed", f"Known are {', '.join(CHANGEABLE)}.")
     if TRANSITIONS[record["state"]]:
         raise ServiceError("not_possible", f"a job that is {record['state']} has not ended", "Stop it first.")
-    if not any((jobs / record["id"] / slot).exists() for slot in SLOTS):
+    if not has_checkpoint(jobs, record["id"]):
         raise ServiceError("not_possible", "the job left no checkpoint to go on from", "Submit it anew.")
     # Of the two, memory_bytes has become cache_bytes.
     return parse_spec({**record["spec"], "memory_bytes": None, **changes})
+
+
+def has_checkpoint(jobs: Path, job_id: str) -> bool:
+    """Whether there is one to go on from."""
+    return any((jobs / job_id / slot).exists() for slot in SLOTS)
 
 
 def inherit(jobs: Path, record: dict[str, Any]) -> None:

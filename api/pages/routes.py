@@ -1,21 +1,25 @@
-"""/ and /jobs/{id}: what there is, and a job as it trains."""
+"""/, /jobs/{id} and /models/{id}: what there is, a job as it trains, and what came of it."""
 
-from typing import Any, get_args
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from api.auth import COOKIE
 from api.context import AppContext, Context
 from api.pages.render import page
+from api.pages.solver_fields import loss_solvers, solver_fields
 from reader.parsers import READERS
+from service.continuing import has_checkpoint
 from service.errors import ServiceError
 from service.exports import MODEL_FORMATS
 from service.jobs import JobSpec
+from service.models import load_model
 from service.run import log_tail
 from service.states import TRANSITIONS
-from service.views import dataset_view, job_view
+from service.views import dataset_view, job_view, model_view
 from storage.errors import StorageError
+from trainer.solvers import SOLVERS
 
 router = APIRouter(include_in_schema=False)
 
@@ -23,15 +27,23 @@ _MOST_SHOWN = 50
 
 
 @router.get("/", operation_id="showHome")
-def show_home(context: Context, request: Request) -> HTMLResponse:
-    """Datasets, jobs, models, and the forms to make more of them."""
+def show_home(
+    context: Context, request: Request, before: Annotated[str | None, Query(pattern="^job_[0-9A-Z]{26}$")] = None
+) -> HTMLResponse:
+    """Datasets, jobs, those submitted `before` one of them, models, and the forms to make more of them."""
+    records = context.store.jobs(before=before, most=_MOST_SHOWN + 1)
+    jobs = [job_view(context.settings, record) for record in records[:_MOST_SHOWN]]
     return page(
         "home.html",
         datasets=[_dataset(context, record) for record in context.store.datasets()],
-        jobs=[job_view(context.settings, record) for record in context.store.jobs(most=_MOST_SHOWN)],
+        jobs=jobs,
+        older=jobs[-1]["id"] if len(records) > _MOST_SHOWN else None,
+        before=before,
         models=[_model(context, record) for record in context.store.models()[:_MOST_SHOWN]],
         defaults={name: field.default for name, field in JobSpec.model_fields.items()},
-        choices={name: get_args(JobSpec.model_fields[name].annotation) for name in ("solver", "loss")},
+        solvers=SOLVERS,
+        losses=loss_solvers(),
+        fields=solver_fields(),
         formats=MODEL_FORMATS,
         readers=READERS,
         logged_in=COOKIE in request.cookies,
@@ -50,7 +62,29 @@ def show_job(context: Context, request: Request, job_id: str) -> HTMLResponse:
         "job.html",
         job=job_view(context.settings, record),
         ended=not TRANSITIONS[record["state"]],
+        may_go_on=not TRANSITIONS[record["state"]] and has_checkpoint(context.settings.jobs, job_id),
         log=log_tail(context.settings.jobs / job_id / "log"),
+        formats=MODEL_FORMATS,
+        logged_in=logged_in,
+    )
+
+
+@router.get("/models/{model_id}", operation_id="showModel")
+def show_model(context: Context, request: Request, model_id: str) -> HTMLResponse:
+    """A model: its certificate, its files, and how to use it."""
+    logged_in = COOKIE in request.cookies
+    try:
+        record = context.store.model(model_id)
+        model = model_view(record, load_model(context.settings, model_id))
+    except (ServiceError, StorageError) as error:
+        return page("error.html", 404, error=error, logged_in=logged_in)
+    job = _model(context, record)["job"]
+    return page(
+        "model.html",
+        model=model,
+        dataset=job["spec"]["dataset"] if job else "a dataset",
+        has_job=job is not None,
+        base=str(request.base_url),
         formats=MODEL_FORMATS,
         logged_in=logged_in,
     )
@@ -58,11 +92,10 @@ def show_job(context: Context, request: Request, job_id: str) -> HTMLResponse:
 
 def _dataset(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
     try:
-        manifest = context.datasets.manifest(record["name"])[1] if record["state"] == "ready" else None
-    except StorageError as error:
-        # One that is damaged does not hide the others.
+        return context.datasets.view(record["name"])
+    except (StorageError, ServiceError) as error:
+        # One that is damaged, or gone by now, does not hide the others.
         return {**dataset_view(record, None), "fault": error.message}
-    return dataset_view(record, manifest)
 
 
 def _model(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:

@@ -4,17 +4,23 @@ import re
 
 import pytest
 
+from service.exports import MODEL_FORMATS
+from storage.checkpoint import SLOTS
+from storage.dataset import staged_path
 from storage.state import create_state
 from tests.api.app import Service
+from trainer.solvers import SOLVERS
 
 
 def test_pages_allow_nothing_from_elsewhere_and_no_inline_script(filled):
     job = filled.store.jobs()[0]["id"]
-    for path in ("/", f"/jobs/{job}", "/jobs/job_0", "/reference"):
+    for path in ("/", f"/jobs/{job}", f"/models/{filled.model}", "/models/mdl_0", "/jobs/job_0", "/reference"):
         answer = filled.request("GET", path)
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
-        assert not re.search(r"<script(?![^>]*src=)|<style|\sstyle=|\son\w+=|https?://", answer.text)
+        assert not re.search(
+            r"<script(?![^>]*src=)|<style|\sstyle=|\son\w+=|https?://(?!localhost/v1/models/)", answer.text
+        )
 
 
 def test_everything_a_page_asks_for_is_there(filled):
@@ -91,3 +97,65 @@ def test_a_damaged_dataset_hides_nothing_else(service, damage):
     assert answer.status_code == 200 and "unreadable" in answer.text and "whole" in answer.text
     (shown,) = service.request("GET", "/v1/jobs").json()["jobs"]
     assert (shown["id"], shown["phase"], shown["progress"]["blocks"]) == (job, "starting", None)
+
+
+def test_jobs_beyond_the_first_fifty_are_on_pages_of_their_own(service):
+    dataset = service.add_dataset("data")
+    ids = [service.store.add_job(dataset, {"dataset": "data", "C": 1.0}, 1000) for _ in range(60)]
+    first = service.request("GET", "/").text
+    (older,) = re.findall(r'href="(/\?before=job_[0-9A-Z]+)#jobs"', first)
+    second = service.request("GET", older).text
+    shown = [re.findall(r'href="/jobs/(job_\w+)"', text) for text in (first, second)]
+    assert shown[0] + shown[1] == sorted(ids, reverse=True)
+    assert "before=" not in second and "Newest" in second
+
+
+def test_what_an_import_failed_of_is_listed_and_it_can_be_deleted(service):
+    dataset_id = service.store.add_dataset("broken", {"import": "a.svm", "bytes": 10, "options": {}})
+    failure = {"code": "bad_number", "detail": "'<b>' is not a number", "hint": "write numbers", "at": {"line": 7}}
+    service.store.fail_dataset(dataset_id, failure)
+    text = service.request("GET", "/").text
+    assert "line 7: &#39;&lt;b&gt;&#39; is not a number" in text and "write numbers" in text
+    assert 'data-path="/v1/datasets/broken"' in text and "<option>broken</option>" not in text
+
+
+def test_how_far_a_dataset_has_been_read_in_is_listed(service):
+    dataset_id = service.store.add_dataset("coming", {"import": "a.svm", "bytes": 1 << 20, "options": {}})
+    staged = staged_path(service.settings.datasets / dataset_id)
+    staged.mkdir()
+    (staged / "progress").write_text('{"read_bytes": 524288, "rows": 1234, "non_zeros": 5}')
+    text = service.request("GET", "/").text
+    assert '<progress max="1048576" value="524288">' in text and "1,234 rows so far, 512.0 KiB" in text
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_form_has_every_option_of_a_solver_with_its_default(filled, solver):
+    text = filled.request("GET", "/").text
+    fields = re.findall(r'<label data-of="([^"]*)">[^<]*<(?:input|select) name="(\w+)"', text)
+    assert {name for users, name in fields if solver in users.split()} == set(SOLVERS[solver].options)
+    losses = re.findall(r'<option data-of="([^"]*)"[^>]*>(\w+)<', text)
+    assert {name for users, name in losses if solver in users.split()} == set(SOLVERS[solver].losses)
+
+
+def test_a_model_has_a_page(filled):
+    text = filled.request("GET", f"/models/{filled.model}").text
+    assert "Converged after 3 passes" in text and "1, -1" in text
+    for name in MODEL_FORMATS:
+        assert f"/v1/models/{filled.model}/file?format={name}" in text
+    assert f"http://localhost/v1/models/{filled.model}/predict" in text
+    assert f'href="/models/{filled.model}"' in filled.request("GET", "/").text
+    assert filled.request("GET", "/models/mdl_0").status_code == 404
+
+
+def test_a_job_goes_on_only_from_a_checkpoint_and_says_what_it_continues(service):
+    dataset = service.add_dataset("data")
+    first = service.store.add_job(dataset, {"dataset": "data", "C": 1.0, "max_passes": 3}, 10)
+    service.store.claim_job()
+    service.store.finish_job(first, "succeeded")
+    assert "/resume" not in service.request("GET", f"/jobs/{first}").text
+    (service.settings.jobs / first).mkdir(exist_ok=True)
+    (service.settings.jobs / first / SLOTS[0]).touch()
+    assert f'data-path="/v1/jobs/{first}/resume"' in service.request("GET", f"/jobs/{first}").text
+    second = service.store.add_job(dataset, {"dataset": "data", "C": 1.0}, 10, continues=first)
+    text = service.request("GET", f"/jobs/{second}").text
+    assert f'continues <a class="id" href="/jobs/{first}"' in text and "/resume" not in text

@@ -9,7 +9,6 @@ from tests.end_to_end.conftest import ENDLESS
 from tests.end_to_end.service import Service, wait_for
 
 SCREENS = {"desk": {"width": 1200, "height": 900}, "phone": {"width": 390, "height": 844}}
-TRAINED = re.compile("succeeded|stopped")
 
 
 def passes_drawn(page) -> int:
@@ -51,7 +50,7 @@ def test_upload_train_watch_stop_download(service, open_page, text, tmp_path):
     page.locator("#dataset-list", has_text="my-rows").wait_for()
     wait_for(lambda: page.input_value("#dataset-choice") == "my-rows")
 
-    page.fill("#submit [name=tolerance]", "1e-14")
+    page.fill("#submit [name=tolerance]", "")  # so that it does not end by itself
     page.fill("#submit [name=cache_mib]", "1")
     page.click("#submit summary")
     page.fill("#submit [name=max_passes]", "1000000")
@@ -69,6 +68,37 @@ def test_upload_train_watch_stop_download(service, open_page, text, tmp_path):
     waiting.value.save_as(tmp_path / "m.model")
     assert (tmp_path / "m.model").read_bytes().startswith(b"solver_type L2R_L1LOSS_SVC_DUAL\n")
     wait_for_pass(page, earlier + 2)
+    page.set_viewport_size({"width": 700, "height": 900})
+    wait_for_pass(page, earlier + 2)
+
+
+def test_a_job_that_has_ended_goes_on_from_its_page(service, open_page):
+    job = service.submit(dataset="data", tolerance=1e-9, max_passes=2, cache_bytes=1 << 17)
+    service.wait_until_ended(job)
+    page = open_page(service.url)
+    page.goto(f"{service.url}/jobs/{job}")
+    page.click("text=Go on, as a new job")
+    page.fill("#resume [name=max_passes]", "4")
+    page.fill("#resume [name=tolerance]", "")
+    page.click("#resume button")
+    page.locator(f"text=continues {job}").wait_for()
+    wait_for_pass(page, 4)
+    assert service.job(page.url.rsplit("/", 1)[1])["spec"]["tolerance"] is None
+
+
+def test_every_solver_has_its_own_fields(service, open_page):
+    page = open_page(service.url)
+    page.click("#submit summary")
+    assert page.is_visible("#submit [name=screening]") and not page.is_visible("#submit [name=schedule]")
+    page.select_option("#submit [name=loss]", "hinge")
+    page.select_option("#submit [name=solver]", "avsf")
+    assert page.is_visible("#submit [name=schedule]") and not page.is_visible("#submit [name=screening]")
+    page.select_option("#submit [name=schedule]", "paper")
+    page.fill("#submit [name=tolerance]", "0.5")
+    page.click("#submit button")
+    page.wait_for_url("**/jobs/job_*")
+    spec = service.job(page.url.rsplit("/", 1)[1])["spec"]
+    assert (spec["solver"], spec["schedule"], spec["tolerance"]) == ("avsf", "paper", 0.5)
 
 
 def test_a_cancelled_job_says_so(service, open_page, endless):

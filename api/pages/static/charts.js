@@ -83,12 +83,18 @@ class Charts {
       const drawn = this.plots.get(chart.id);
       if (drawn) drawn.setData(data);
       else this.plots.set(chart.id, plot(chart, document.getElementById(chart.id), data));
-      this.plots.get(chart.id).setLegend({ idx: passes.length - 1 });
     }
+    this.showLast();
+  }
+
+  // In the legends, until someone points at another pass.
+  showLast() {
+    for (const drawn of this.plots.values()) drawn.setLegend({ idx: this.passes.length - 1 });
   }
 
   resize() {
     for (const drawn of this.plots.values()) drawn.setSize({ width: drawn.root.parentElement.clientWidth, height: HEIGHT });
+    this.showLast();  // what has another size forgets it
   }
 
   redraw() {

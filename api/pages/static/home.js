@@ -4,7 +4,7 @@
 const REFRESH_MILLISECONDS = 3000;
 
 async function refresh() {
-  const answer = await fetch("/", { headers: { Accept: "text/html" } }).catch(() => null);
+  const answer = await fetch(location.pathname + location.search, { headers: { Accept: "text/html" } }).catch(() => null);
   if (!answer || !answer.ok || answer.redirected) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   for (const old of document.querySelectorAll("[data-live]")) {
@@ -68,6 +68,25 @@ upload.addEventListener("submit", (event) => {
 
 const submit = document.getElementById("submit");
 
+// Every solver has fields and losses of its own.
+function suitSolver() {
+  const { solver, loss } = submit.elements;
+  for (const part of submit.querySelectorAll("[data-of]")) {
+    part.hidden = part.disabled = !part.dataset.of.split(" ").includes(solver.value);
+  }
+  if (loss.selectedOptions[0].disabled) loss.value = [...loss.options].find((option) => !option.disabled).value;
+}
+
+// What was changed of the solver's own fields; the rest is for the service to choose.
+function chosenOptions() {
+  const changed = [...submit.querySelectorAll("label[data-of]:not([hidden]) [name]")].filter((field) => field.value !== field.dataset.default);
+  const words = { true: true, false: false, "": null };
+  return Object.fromEntries(changed.map(({ name, type, value }) => [name, value in words ? words[value] : type === "number" ? Number(value) : value]));
+}
+
+submit.elements.solver.addEventListener("change", suitSolver);
+suitSolver();
+
 submit.addEventListener("submit", async (event) => {
   event.preventDefault();
   const given = submit.elements, number = (name) => Number(given[name].value);
@@ -76,12 +95,12 @@ submit.addEventListener("submit", async (event) => {
     solver: given.solver.value,
     loss: given.loss.value,
     C: number("C"),
-    tolerance: number("tolerance"),
+    tolerance: given.tolerance.value === "" ? null : number("tolerance"),
     cache_bytes: Math.round(number("cache_mib") * 1048576),
     bias: given.bias.value === "" ? null : number("bias"),
     max_passes: number("max_passes"),
-    updates_per_row: number("updates_per_row"),
     seed: number("seed"),
+    ...chosenOptions(),
   };
   try {
     showFault(submit, null);

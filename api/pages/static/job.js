@@ -71,3 +71,19 @@ on("end", (ended) => {
   // What came out is for the server to say.
   if (job.ended === "no") location.reload();
 });
+
+const resume = document.getElementById("resume");
+
+if (resume) resume.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const { max_passes, tolerance } = resume.elements;
+  try {
+    showFault(resume, null);
+    const next = await send("POST", resume.dataset.path, {
+      max_passes: Number(max_passes.value), tolerance: tolerance.value === "" ? null : Number(tolerance.value),
+    });
+    location.assign(`/jobs/${next.id}`);
+  } catch (problem) {
+    showFault(resume, problem);
+  }
+});
