@@ -175,6 +175,7 @@ def test_with_a_token_one_logs_in_first(new_service, browser, text):
     page.fill("[name=token]", token)
     page.click("button")
     page.locator("text=No dataset yet").wait_for()
+    page.wait_for_load_state()  # the scripts, too
     page.set_input_files("#upload [name=file]", {"name": "mine.svm", "mimeType": "text/plain", "buffer": text})
     page.click("#upload button")
     page.locator("#dataset-list", has_text="mine").wait_for()
