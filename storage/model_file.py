@@ -55,14 +55,17 @@ def write_model(final: Path, model: Model) -> None:
     shutil.rmtree(staged, ignore_errors=True)
     staged.mkdir()
     try:
-        np.save(staged / _WEIGHTS, model.w)
+        # By way of memory: into a file numpy writes in C, and does not notice that the disk is full when it closes it.
+        weights = io.BytesIO()
+        np.save(weights, model.w)
+        (staged / _WEIGHTS).write_bytes(weights.getbuffer())
         content = {
             "labels": model.labels,
             "index_base": model.index_base,
             "bias": model.bias,
             "w_bias": model.w_bias,
             "about": dict(model.about),
-            "w_checksum": zlib.crc32((staged / _WEIGHTS).read_bytes()),
+            "w_checksum": zlib.crc32(weights.getbuffer()),
         }
         (staged / _RECORD).write_bytes(pack(content, VERSION))
         publish(staged, final)

@@ -1,6 +1,7 @@
 """A model comes back as it was, or not at all."""
 
 import json
+import resource
 import shutil
 
 import numpy as np
@@ -96,6 +97,18 @@ def test_unknown_version_says_so(written):
 def test_failing_writer_leaves_nothing(tmp_path):
     with pytest.raises(TypeError):
         write_model(tmp_path / "m", Model(np.zeros(3), (1.0, -1.0), 1, about={"job": object()}))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_weights_that_find_no_room_are_no_model(tmp_path):
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # What is written beside the weights fits, they do not.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (900, unlimited[1]))
+    try:
+        with pytest.raises(OSError):
+            write_model(tmp_path / "m", Model(np.ones(100), (1.0, -1.0), 1))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
     assert list(tmp_path.iterdir()) == []
 
 
