@@ -1,21 +1,18 @@
 """A dataset that is damaged while the service has it: named, never trained on."""
 
 import httpx
-import pytest
-
 from tests.end_to_end.conftest import ENDLESS
 
 SPEC = {**ENDLESS, "max_passes": 3}
 
 
-@pytest.mark.parametrize("place", [10, 0.5, -10])
-def test_a_job_on_a_damaged_block_fails_once_and_names_it(new_service, text, place):
+def test_a_job_on_a_damaged_block_fails_once_and_names_it(new_service, text):
     service = new_service().start()
     service.upload("data", text)
     block = sorted(service.data_dir.glob("datasets/*/blocks/*.blk"))[1]
     sound = block.read_bytes()
     damaged = bytearray(sound)
-    damaged[int(place * len(sound)) if isinstance(place, float) else place] ^= 1
+    damaged[len(sound) // 2] ^= 1
     block.write_bytes(damaged)
     failed = service.wait_until_ended(service.submit(**SPEC))
     assert (failed["state"], failed["attempt"], failed["model_id"]) == ("failed", 1, None)

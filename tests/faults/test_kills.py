@@ -11,7 +11,7 @@ from tests.end_to_end.service import ENDED
 from tests.faults.kit import Ordeal
 from tests.faults.scale import count
 
-FAULTS = count(5, 1000)
+FAULTS = count(3, 1000)
 FAULTS_A_JOB = 20
 FIXED = {**ENDLESS, "max_passes": 25, "checkpoint_seconds": 0.1}
 # To a gap that is far below what two runs may differ by.

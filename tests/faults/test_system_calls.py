@@ -28,7 +28,7 @@ from tests.faults.scale import count
 ROOT = Path(__file__).resolve().parents[2]
 CALLS = ("write", "pwrite64", "fsync", "fdatasync", "rename", "ftruncate", "unlink")
 HARMS = {"killed": "signal=SIGKILL", "EIO": "error=EIO", "ENOSPC": "error=ENOSPC"}
-MOST = count(2, 1000)  # of an operation
+MOST = count(1, 1000)  # of an operation
 
 pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 
