@@ -1,6 +1,7 @@
 """A dataset that is damaged while the service has it: named, never trained on."""
 
 import httpx
+
 from tests.end_to_end.conftest import ENDLESS
 
 SPEC = {**ENDLESS, "max_passes": 3}
