@@ -13,7 +13,9 @@ _MOST_DIGITS = 19
 
 
 async def stream(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
-    """The body as it arrives; raises ServiceError `body_too_large`, before reading if the header says so."""
+    """The body as it arrives; raises ServiceError `body_too_large` or `multipart`, at once if a header says so."""
+    if request.headers.get("content-type", "").startswith("multipart/"):
+        raise ServiceError("multipart", "this is a form with a file in it", "Send the file itself: curl -T FILE URL.")
     stated = request.headers.get("content-length", "0")
     if not (stated.isascii() and stated.isdecimal()):
         raise ServiceError("bad_content_length", "the Content-Length is not a number")

@@ -40,6 +40,7 @@ STATUS = {
     "line_too_long": 413,
     "decompressed_too_large": 413,
     "unknown_format": 415,
+    "multipart": 415,
     "host_not_allowed": 421,
     "queue_full": 429,
     "too_many_uploads": 429,
@@ -58,6 +59,7 @@ HEADERS = {
     "too_many_uploads": {"Retry-After": "30"},
 }
 _ROUTING = {404: "no_such_route", 405: "method_not_allowed"}
+_ROUTES_HINT = "All routes are at /reference, for people, and /openapi.json."
 _log = logging.getLogger("streamsvm.api")
 
 
@@ -144,6 +146,7 @@ def _on_disk_error(_request: Request, error: Any) -> JSONResponse:
 
 
 def _on_http_error(_request: Request, error: Any) -> JSONResponse:
-    response = problem(_ROUTING.get(error.status_code, "bad_request"), str(error.detail))
+    hint = _ROUTES_HINT if error.status_code in _ROUTING else ""
+    response = problem(_ROUTING.get(error.status_code, "bad_request"), str(error.detail), hint)
     response.headers.update(error.headers or {})
     return response

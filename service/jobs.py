@@ -1,5 +1,6 @@
 """What a job may ask for, and the states it goes through."""
 
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -138,8 +139,9 @@ def _explain(fault: Any) -> ServiceError:
     field = path[0] if path else "the body"
     kind = fault["type"]
     if kind == "extra_forbidden":
+        meant = "".join(f"Did you mean {name}? " for name in get_close_matches(field, JobSpec.model_fields, 1))
         known = ", ".join(JobSpec.model_fields)
-        return ServiceError("unknown_field", "there is no such field in a job", f"Known fields: {known}.")
+        return ServiceError("unknown_field", "there is no such field in a job", f"{meant}Known fields: {known}.")
     if kind == "missing":
         return ServiceError("missing_field", f"{field} is missing")
     if kind == "finite_number":

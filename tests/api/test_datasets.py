@@ -185,3 +185,10 @@ def test_damage_on_disk_is_reported(service):
     (service.settings.datasets / dataset_id / "manifest.json").write_bytes(b"{")
     found = check_problem(service.request("GET", "/v1/datasets/data"), "dataset_corrupt", 500)
     assert found["hint"] and str(service.settings.data_dir) not in found["detail"]
+
+
+@pytest.mark.parametrize("path", ["/v1/datasets/form", "/v1/datasets/form?format=libsvm"])
+def test_a_form_with_a_file_in_it_is_told_how_to_send_the_file(service, path):
+    answer = service.request("PUT", path, files={"file": ("a.svm", b"1 1:1\n-1 2:1\n")})
+    assert "curl -T" in check_problem(answer, "multipart", 415)["hint"]
+    assert service.request("GET", "/v1/datasets").json() == {"datasets": []}
