@@ -30,7 +30,7 @@ from tests.bench.papers.streamsvm_runs import (
     lags,
     measure,
 )  # fmt: skip
-from tests.bench.papers.trace import seconds_to, updates_to, warm_up
+from tests.bench.papers.trace import FEWEST_PASSES, seconds_to, updates_to, warm_up
 from tests.bench.report import cell, header, prose, row
 
 NAMES = ("a9a", "imdb", "mnist8", "skin", "generated")
@@ -42,9 +42,9 @@ def run() -> Iterator[str]:
         f"Hinge loss, no bias, a tenth of the data cached, `pace` fixed. Every contender makes about {UPDATES} updates "
         f"a row and pass: StreamSVM by `updates_per_row`, SBM in {UPDATES // 2} rounds over a block and as many kept "
         f"rows, BM in {UPDATES} rounds over a block. A run is {PASSES} passes or {MOST_SECONDS:g} s of processor time, "
-        "which counts reading, decoding and training but no waiting for the disk, and gains nothing from doing them at "
-        "once; the machine was busy with other work, so seconds are upper bounds, and updates a row are what to "
-        "compare. One run each, they are reproducible."
+        f"but {FEWEST_PASSES} passes at least. Seconds count reading, decoding and training but no waiting for the "
+        "disk, and gain nothing from doing them at once; the machine was busy with other work, so they are upper "
+        "bounds, and updates a row are what to compare. One run each, they are reproducible."
     )
     measured = []
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
