@@ -8,6 +8,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from tests.bench.papers.trace import Point
 
@@ -27,12 +28,17 @@ Measure = Callable[[Point], float]
 
 
 def draw(axes: Axes, curves: Mapping[str, Sequence[Point]], x: Measure, y: Measure) -> None:
-    """A curve for each name, in the style of its place."""
+    """A curve for each name, in the style of its place, on two logarithmic axes."""
     for style, (name, points) in zip(STYLES, curves.items(), strict=False):
         axes.plot(
             [x(point) for point in points], [y(point) for point in points],
             label=name, linewidth=1.2, markersize=3.5, markevery=0.08, **style,  # type: ignore[arg-type]
         )  # fmt: skip
+    axes.set(xscale="log", yscale="log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=6))
+    axes.xaxis.set_major_formatter("{x:g}")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_formatter(NullFormatter())
     axes.tick_params(labelsize=7, which="both")
     axes.grid(color="0.9", linewidth=0.6)
     axes.set_axisbelow(True)

@@ -17,7 +17,6 @@ def difference_figure(measured: Sequence[Measured]) -> Figure:
     for one, line in zip(measured, panels, strict=True):
         for (C, optimum), axes in zip(one.optima.items(), line, strict=True):
             draw(axes, one.runs[C], lambda point: point.updates, optimum.difference)
-            axes.set(yscale="log", xscale="log")
             axes.set_title(f"{one.data.name}, C = {C:g}", fontsize=9)
         line[0].set_ylabel("(P - P*) / P*", fontsize=8)
     for axes in panels[-1]:
@@ -35,8 +34,6 @@ def time_figure(measured: Sequence[Measured]) -> Figure:
         draw(gap, one.runs[1.0], lambda point: point.seconds, lambda point: point.gap)
         difference.set_title(f"{one.data.name}, C = 1", fontsize=9)
         gap.set_xlabel("processor time (s)", fontsize=8)
-        for axes in (difference, gap):
-            axes.set(xscale="log", yscale="log")
     panels[0][0].set_ylabel("(P - P*) / P*", fontsize=8)
     panels[1][0].set_ylabel("relative duality gap (P - D) / P", fontsize=8)
     one_legend(figure, panels.ravel(), len(CONTENDERS))
@@ -49,7 +46,7 @@ def cache_figure(measured: Sequence[Measured]) -> Figure:
     panels = figure.subplots(1, max(1, len(measured)), squeeze=False)[0]
     for one, axes in zip(measured, panels, strict=False):
         draw(axes, one.cached, lambda point: point.updates, one.cached_optimum.difference)
-        axes.set(yscale="log", xscale="log", xlabel="updates a row", ylabel="(P - P*) / P*")
+        axes.set(xlabel="updates a row", ylabel="(P - P*) / P*")
         axes.set_title(f"{one.data.name}, C = 1, {SCORE}", fontsize=9)
     one_legend(figure, panels, 4)
     return figure
