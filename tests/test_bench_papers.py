@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.bench.jobs import ingested
+from tests.bench import jobs
 from tests.bench.papers.bm import STANDARD, after, ratio_at_equal_updates
 from tests.bench.papers.data import Data, cache_for
 from tests.bench.papers.streamsvm_runs import lags
@@ -59,10 +59,20 @@ def test_a_run_without_a_point_at_a_pass_is_looked_at_before_it():
 @pytest.mark.parametrize("way", [{}, {"eviction": "paper"}, {"solver": "sbm"}, {"solver": "bm", "n_blocks": 5}])
 def test_every_point_of_a_trace_brackets_the_optimum_and_the_last_is_near_it(tmp_path, way):
     X, y = random_problem(400)
-    data = Data("small", ingested(tmp_path / "data", X, y), X, y, (X, y))
+    data = Data("small", jobs.ingested(tmp_path / "data", X, y), X, y, (X, y))
     found = trace(data, 1.0, cache_for(data.manifest, 5), passes=30, seconds=60.0, **way)
     optimum = dcd(X, y, 1.0, tol=1e-9).primal
     assert all(point.dual <= optimum * (1 + 1e-6) and optimum <= point.primal * (1 + 1e-6) for point in found)
     assert found[-1].primal == pytest.approx(optimum, rel=0.05)
     assert found[-1].passes == 30
     assert np.all(np.diff([point.updates for point in found]) > 0)
+
+
+def test_a_trace_is_the_very_run_that_two_processes_make(tmp_path):
+    X, y = random_problem(400)
+    data = Data("small", jobs.ingested(tmp_path / "data", X, y), X, y, None)
+    cache_bytes = cache_for(data.manifest, 5)
+    points = trace(data, 1.0, cache_bytes, passes=6, seconds=60.0)
+    ends = {"tolerance": None, "pace": "fixed", "max_passes": 6}
+    passes = jobs.train(data.dataset, cache_bytes=cache_bytes, **ends).passes
+    assert [passes[point.passes - 1]["dual_objective"] for point in points] == [point.dual for point in points]

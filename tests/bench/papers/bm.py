@@ -163,8 +163,6 @@ def _methods_figure(measured: Sequence[Measured]) -> Figure:
             title=f"{one.data.name}, C = {CS[one.data.name]:g}",
             xlabel="updates a row",
             ylabel="(P - P*) / P*",
-            xscale="log",
-            yscale="log",
         )
         by_seconds.set(xlabel="processor time (s)", ylabel="(P - P*) / P*")
         accuracy.set(
