@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tests.bench import jobs
-from tests.bench.papers.bm import STANDARD, after, ratio_at_equal_updates
+from tests.bench.papers.bm import STANDARD, ratio_at_equal_updates
 from tests.bench.papers.data import Data, cache_for
 from tests.bench.papers.streamsvm_runs import lags
-from tests.bench.papers.trace import Optimum, Point, optimum_of, trace, updates_to
+from tests.bench.papers.trace import Optimum, Point, after, optimum_of, trace, updates_to
 from tests.contracts.problems import random_problem
 from tests.reference.dcd import dcd
 

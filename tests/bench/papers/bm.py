@@ -17,7 +17,17 @@ from matplotlib.figure import Figure
 from tests.bench.papers.compression import compression
 from tests.bench.papers.data import Data, cache_for, read_in, sorted_by_class
 from tests.bench.papers.figures import draw, one_legend, save
-from tests.bench.papers.trace import FEWEST_PASSES, Optimum, Point, optimum_of, reference, seconds_to, trace, warm_up
+from tests.bench.papers.trace import (
+    FEWEST_PASSES,
+    Optimum,
+    Point,
+    after,
+    optimum_of,
+    reference,
+    seconds_to,
+    trace,
+    warm_up,
+)  # fmt: skip
 from tests.bench.report import cell, header, prose, row
 
 # Rows of imdb and the generated ones are of length 1, as the paper's are; |x|^2 is near 100 on mnist8.
@@ -106,11 +116,6 @@ def _measure(directory: Path, data: Data) -> Measured:
         }
     known = reference(data, CS[data.name], REFERENCE_SECONDS)
     return Measured(data, optimum_of(known, [*methods.values(), *design.values()]), methods, design)
-
-
-def after(points: Sequence[Point], passes: int) -> Point:
-    """The last point that came after so many passes or fewer."""
-    return [point for point in points if point.passes <= max(passes, points[0].passes)][-1]
 
 
 def _tables(one: Measured) -> Iterator[str]:

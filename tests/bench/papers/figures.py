@@ -32,7 +32,7 @@ def draw(axes: Axes, curves: Mapping[str, Sequence[Point]], x: Measure, y: Measu
     for style, (name, points) in zip(STYLES, curves.items(), strict=False):
         axes.plot(
             [x(point) for point in points], [y(point) for point in points],
-            label=name, linewidth=1.2, markersize=3.5, markevery=0.08, **style,  # type: ignore[arg-type]
+            label=name, linewidth=1.2, markersize=3.5, markevery=0.08 if len(points) > 15 else 1, **style,  # type: ignore[arg-type]
         )  # fmt: skip
     axes.set(xscale="log", yscale="log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=6))

@@ -7,7 +7,6 @@ Its claims: StreamSVM is nearer the optimum at any time than selective and plain
 
 from __future__ import annotations
 
-import math
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -31,7 +30,7 @@ from tests.bench.papers.streamsvm_runs import (
     lags,
     measure,
 )  # fmt: skip
-from tests.bench.papers.trace import FEWEST_PASSES, seconds_to, updates_to, warm_up
+from tests.bench.papers.trace import FEWEST_PASSES, after, seconds_to, updates_to, warm_up
 from tests.bench.report import cell, header, prose, row
 
 NAMES = ("a9a", "imdb", "mnist8", "skin", "generated")
@@ -139,26 +138,25 @@ def _bar_table(measured: Sequence[Measured]) -> Iterator[str]:
 def _verdict(measured: Sequence[Measured]) -> str:
     """One honest sentence."""
     problems = [(one, C) for one in measured for C in CS]
-    paper = _faster(problems, PAPER)
-    score = _faster(problems, SCORE)
-    behind = [max(lags(one.runs[C][SCORE], one.runs[C][SBM], one.optima[C]), default=0.0) for one, C in problems]
-    missed = [f"{one.data.name} at C = {C:g}" for (one, C), lag in zip(problems, behind, strict=True) if lag > 1]
+    paper, score = (sum(_is_ahead(one, C, name) for one, C in problems) for name in (PAPER, SCORE))
+    ratios = [lags(one.runs[C][SCORE], one.runs[C][SBM], one.optima[C]) for one, C in problems]
+    missed = [
+        f"{one.data.name} at C = {C:g}"
+        for (one, C), lag in zip(problems, ratios, strict=True)
+        if max(lag, default=0) > 1
+    ]
     held = paper == len(problems)
-    bar = "held everywhere" if not missed else f"was missed on {', '.join(missed)}"
+    bar = f"held at all {sum(map(len, ratios))} checkpoints" if not missed else f"was missed on {', '.join(missed)}"
     return (
-        f"**{'Reproduced' if held else 'Reproduced in part'}**: to {LEVELS[0]:.0e} StreamSVM as in the paper took no "
-        f"more updates than SBM and BM with the same cache on {paper} of {len(problems)} problems, and with `eviction` "
-        f'"score" on {score}; the bar that "score" is never behind SBM after the second pass {bar}; the paper\'s own '
-        "sets (20 to 63 GB) and hours of running are not testable here."
+        f"**{'Reproduced' if held else 'Reproduced in part' if paper else 'Not reproduced'}**: after {FEWEST_PASSES} "
+        f"passes StreamSVM as in the paper was at least as near the optimum as both SBM and BM with the same cache on "
+        f'{paper} of {len(problems)} problems, and with `eviction` "score" on {score}; the bar that "score" is never '
+        f"behind SBM at equal updates after the second pass {bar}; the paper's own sets (20 to 63 GB), its hours of "
+        "running and what it gains by reading and training at once are not testable on this machine."
     )
 
 
-def _faster(problems: Sequence[tuple[Measured, float]], name: str) -> int:
-    """On how many problems it needed no more updates than both kinds of block minimization."""
-    count = 0
-    for one, C in problems:
-        needed = {
-            other: updates_to(points, one.optima[C], LEVELS[0]) or math.inf for other, points in one.runs[C].items()
-        }
-        count += needed[name] < math.inf and needed[name] <= min(needed[SBM], needed[BM])
-    return count
+def _is_ahead(one: Measured, C: float, name: str) -> bool:
+    """Whether it was as near the optimum as both kinds of block minimization, or nearer, after as many passes."""
+    off = {other: one.optima[C].difference(after(points, FEWEST_PASSES)) for other, points in one.runs[C].items()}
+    return off[name] <= min(off[SBM], off[BM])

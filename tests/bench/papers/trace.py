@@ -129,6 +129,11 @@ def optimum_of(reference_point: tuple[float, float], traces: Iterable[Sequence[P
     return Optimum(primal, max(1 - dual / primal, 1e-9))
 
 
+def after(points: Sequence[Point], passes: int) -> Point:
+    """The last point that came after so many passes or fewer."""
+    return [point for point in points if point.passes <= max(passes, points[0].passes)][-1]
+
+
 def updates_to(points: Iterable[Point], optimum: Optimum, level: float) -> float | None:
     """Updates a row after which the relative difference first was `level`; None if it never was."""
     return curve.seconds_to((curve.Point(p.updates, p.primal, "") for p in points), optimum.value, level)
