@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from tests.bench.papers.figures import draw, one_legend
-from tests.bench.papers.streamsvm_runs import CONTENDERS, CS, SCORE, Measured
+from tests.bench.papers.streamsvm_runs import CONTENDERS, CS, SCORE, SHARES, Measured, share_name
 
 
 def difference_figure(measured: Sequence[Measured]) -> Figure:
@@ -45,7 +45,9 @@ def cache_figure(measured: Sequence[Measured]) -> Figure:
     figure = Figure(figsize=(3.6 * max(1, len(measured)), 3.2), layout="constrained", dpi=130)
     panels = figure.subplots(1, max(1, len(measured)), squeeze=False)[0]
     for one, axes in zip(measured, panels, strict=False):
-        draw(axes, one.cached, lambda point: point.updates, one.cached_optimum.difference)
+        # Those too small for a set keep their place, for the styles.
+        curves = {name: one.cached.get(name, []) for name in map(share_name, SHARES)}
+        draw(axes, curves, lambda point: point.updates, one.cached_optimum.difference)
         axes.set(xlabel="updates a row", ylabel="(P - P*) / P*")
         axes.set_title(f"{one.data.name}, C = 1, {SCORE}", fontsize=9)
     one_legend(figure, panels, 4)

@@ -61,13 +61,14 @@ def measure(data: Data) -> Measured:
         }
         one.optima[C] = optimum_of(reference(data, C, REFERENCE_SECONDS), one.runs[C].values())
     if data.name in TIMED:
-        one.cached = {
-            "all of the data" if part == 1 else f"1/{part} of the data": _with_cache(data, part)
-            for part in SHARES
-            if _fits(data, part)
-        }
+        one.cached = {share_name(part): _with_cache(data, part) for part in SHARES if _fits(data, part)}
         one.clock = {name: _clock_seconds(one, name, cache_bytes) for name in CONTENDERS}
     return one
+
+
+def share_name(part: int) -> str:
+    """What a cache of one of SHARES is called."""
+    return "all of the data" if part == 1 else f"1/{part} of the data"
 
 
 def _with_cache(data: Data, part: int) -> list[Point]:
