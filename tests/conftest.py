@@ -1,9 +1,13 @@
-"""The engine's tests leave no file open."""
+"""The engine's tests leave no file open; interrupts work wherever the tests run."""
 
 import gc
+import signal
 from pathlib import Path
 
 import pytest
+
+# In the background of a shell an interrupt is ignored, by us and by every process a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CHECKED = {"storage", "reader", "trainer", "contracts"}
 
