@@ -122,7 +122,7 @@ def test_rows_and_features_come_to_be_known(tmp_path, follow, monkeypatch):
     # Features appear one after the other.
     X = X.multiply(np.arange(300) < np.arange(1, 401)[:, None]).tocsr()
     steps, real = [], Steps.next
-    monkeypatch.setattr(Steps, "next", lambda self, w: steps.append(real(self, w)) or steps[-1])
+    monkeypatch.setattr(Steps, "next", lambda self: steps.append(real(self)) or steps[-1])
     feed = Feed(tmp_path, pieces(X, y))
     finish(tmp_path / "run", follow(feed, tolerance=None, max_passes=2))
     manifest = Dataset(feed.final).manifest

@@ -103,10 +103,10 @@ def watched(monkeypatch):
 def test_only_rows_beyond_the_slack_are_left_out(tmp_path, dataset, watched, loss, slack):
     problem = exact(dataset, loss=loss, **WEIGHTS)
     with solving(tmp_path / "run", dataset, loss=loss, screening=slack, **WEIGHTS) as session:
-        reader_, before, w, checked = session.reader, None, None, 0
+        before, w, checked = None, None, 0
         for _ in range(PASSES):
             progress = next(session.passes)
-            check_pass(problem, progress, session.alpha, session.w, before, "score")
+            check_pass(problem, progress, session.alpha, session.w, before, {"eviction": "score"})
             if w is not None:
                 # Of the pass that has just ended: its rows that were screened have kept their alpha since.
                 rows = np.concatenate([row_id for row_id, stamp in watched if stamp == pass_stamp(progress.pass_)])
@@ -116,7 +116,7 @@ def test_only_rows_beyond_the_slack_are_left_out(tmp_path, dataset, watched, los
                 assert np.all(m[low] > 1 + slack - 1e-9) and np.all(m[high] < 1 - slack + 1e-9)
                 checked += len(rows)
             # What the coming pass is screened at.
-            w, before = reader_._state.w.copy(), progress
+            w, before = session.w.copy(), progress
         assert checked > 300
 
 
