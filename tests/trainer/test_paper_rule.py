@@ -54,6 +54,7 @@ class OneSegment:
 
     def __init__(self, rows: Segment) -> None:
         self.rows = rows
+        self.kept: dict = {}
 
     def read(self, _segment_id: int) -> Segment:
         return self.rows
