@@ -18,7 +18,7 @@ from reader.resume import ResidentRows, WeightCheck
 from reader.screening import Screening
 from reader.settings import ReaderSettings
 from storage.cache import CacheReader, CacheWriter, Step
-from storage.checkpoint import Checkpoint, read_checkpoint
+from storage.checkpoint import Checkpoint, open_checkpoint
 from storage.child import die_with_parent
 from storage.failure import telling
 from storage.objective import make_objective
@@ -48,7 +48,7 @@ class Reader:
         self._number = 0
         self._arrivals: Arrivals | None = None
         if settings.resume is not None:
-            self._resume(read_checkpoint(settings.resume), settings.exact, settings.is_dual)
+            self._resume(open_checkpoint(settings.resume), settings.exact, settings.is_dual)
 
     def _resume(self, checkpoint: Checkpoint, is_exact: bool, is_dual: bool) -> None:
         alpha = self._state.alpha[: self._passes.n_rows]

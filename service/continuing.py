@@ -8,7 +8,7 @@ from service.errors import ServiceError
 from service.jobs import JobSpec, parse_spec
 from service.progress import HISTORY, read_json
 from service.states import TRANSITIONS
-from storage.checkpoint import SLOTS, newest_checkpoint
+from storage.checkpoint import SLOTS, Checkpoint
 from storage.durable import write_file
 
 # What may be another in the job that continues one: when it ends.
@@ -39,7 +39,7 @@ def inherit(jobs: Path, record: dict[str, Any]) -> None:
     Raises ServiceError `checkpoint_lost`.
     """
     own, other = jobs / record["id"], record["continues"] and jobs / record["continues"]
-    if other is None or any((own / slot).exists() for slot in SLOTS):
+    if other is None or has_checkpoint(jobs, record["id"]):
         return
     found = [slot for slot in SLOTS if (other / slot).exists()]
     if not found:
@@ -62,15 +62,13 @@ def keep_history(job_dir: Path, passes: int) -> None:
         path.unlink(missing_ok=True)
 
 
-def count_crashes(job_dir: Path, record: dict[str, Any]) -> dict[str, int]:
+def count_crashes(newest: Checkpoint | None, record: dict[str, Any]) -> dict[str, int]:
     """The columns of a job that has just crashed: how often without a newer checkpoint, and the number of that."""
-    newest = newest_checkpoint(job_dir)
     number = newest.about["number"] if newest else 0
     crashes = 1 if number > record["crash_checkpoint"] else record["crashes"] + 1
     return {"crashes": crashes, "crash_checkpoint": number}
 
 
-def lost_seconds(job_dir: Path, trained: float) -> float:
+def lost_seconds(newest: Checkpoint | None, trained: float) -> float:
     """Of `trained` seconds, those since the newest checkpoint."""
-    newest = newest_checkpoint(job_dir)
     return trained - (newest.about["control"]["elapsed_seconds"] if newest else 0.0)

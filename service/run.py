@@ -14,7 +14,6 @@ from service.problem import JobPlan
 from service.progress import HISTORY, read_json
 from storage.checkpoint import Checkpoint, newest_checkpoint
 from storage.child import child_environment
-from storage.errors import CheckpointUnsound, DatasetLost, RowTooLong
 from storage.failure import told
 from storage.state import KEPT_ARRAYS, RUN_FILE, Control, State, create_state, open_control
 from trainer.steps import HandedBack
@@ -22,11 +21,6 @@ from trainer.steps import HandedBack
 _LOG_TAIL_BYTES = 2000
 _COMMANDS = {"reader": "reader.process", "trainer": "trainer.process"}
 _HEARTBEAT = "{}_heartbeat"
-_READER_ENDS = {
-    RowTooLong.exit_code: (RowTooLong.code, "a row is longer than a segment of the cache"),
-    DatasetLost.exit_code: (DatasetLost.code, "the dataset could not be read in"),
-    CheckpointUnsound.exit_code: (CheckpointUnsound.code, "the weights of the checkpoint are not those of its alpha"),
-}
 
 
 def prepare_run(
@@ -45,8 +39,6 @@ def prepare_run(
     state = create_state(directory, plan.n_rows, plan.width, is_sparse=isinstance(plan, FollowPlan))
     checkpoint = newest_checkpoint(checkpoints) if checkpoints else None
     if checkpoint:
-        if (len(checkpoint["alpha"]), len(checkpoint["w"])) != (plan.n_rows, plan.width):
-            raise ServiceError("dataset_changed", "rows came or went since the checkpoint", "Submit a job anew.")
         _restore(state, checkpoint)
     elif warm_up:
         warm_up(state)
@@ -60,12 +52,13 @@ def prepare_run(
 
 
 def _restore(state: State, checkpoint: Checkpoint) -> None:
-    for name in KEPT_ARRAYS:
-        kept = checkpoint[name]
-        getattr(state, name)[: len(kept)] = kept
     # A pass streams at the w that was published at its start.
-    published = checkpoint["published" if checkpoint.about["pieces"] else "w"]
-    state.w[: len(published)] = published
+    published = "published" if checkpoint.about["pieces"] else "w"
+    for name, kept_as in (*zip(KEPT_ARRAYS, KEPT_ARRAYS, strict=True), ("w", published)):
+        array, kept = getattr(state, name), checkpoint[kept_as]
+        if len(kept) != len(array):
+            raise ServiceError("dataset_changed", "rows came or went since the checkpoint", "Submit a job anew.")
+        array[:] = kept
     for name, value in checkpoint.about["control"].items():
         state.control[name] = value
 
@@ -99,13 +92,11 @@ class Run:
     def poll(self) -> bool:
         """Whether it is finished; raises ServiceError if a process died or fell silent."""
         codes = {name: child.poll() for name, child in self._children.items()}
-        if codes["reader"] in _READER_ENDS:
-            raise self._failure(*_READER_ENDS[codes["reader"]])
         if codes["trainer"] == HandedBack.exit_code:
             self.has_handed_back = True
             return False
         for name, code in codes.items():
-            if code and (failure := told(self.directory)):
+            if code and (failure := told(self.directory, code)):
                 raise self._failure(failure["code"], failure["message"], failure["hint"])
             if code:
                 raise self._failure(DIED, f"the {name} process ended with {_describe(code)}")

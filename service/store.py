@@ -205,11 +205,11 @@ class Store:
     def claim_job(self) -> dict[str, Any] | None:
         """Take the oldest queued job: it is running from now on. None if there is none.
 
-        A job whose first attempt to follow a dataset that is being read in has failed waits until that is done.
+        A job that has followed a dataset that is being read in, and did not end, waits until that is done.
         """
         with self._database.write() as connection:
             row = connection.execute(
-                "SELECT * FROM jobs WHERE state = 'queued' AND NOT (attempt > 0 AND EXISTS "
+                "SELECT * FROM jobs WHERE state = 'queued' AND NOT (started_at IS NOT NULL AND EXISTS "
                 "(SELECT 1 FROM datasets WHERE id = dataset_id AND state = 'ingesting')) ORDER BY rowid LIMIT 1"
             ).fetchone()
             if row is None:

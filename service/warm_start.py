@@ -7,6 +7,8 @@ rows (for hinge loss; Chu et al., "Warm start for parameter selection of linear 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from service.errors import ServiceError
 from service.jobs import JobSpec
 from service.states import TRANSITIONS
@@ -54,8 +56,8 @@ def warm_up(state: State, spec: JobSpec, other: dict[str, Any], checkpoint: Chec
     factor = spec.C / other["spec"]["C"]
     state.w[:] = w * factor
     if SOLVERS[spec.solver].is_dual:
-        # C * (C' / C) need not be C' to the last bit.
-        at_bound = alpha == other["spec"]["C"]
         state.alpha[:] = alpha * factor
         if spec.loss == "hinge":
-            state.alpha[at_bound] = spec.C
+            # C * (C' / C) need not be C' to the last bit, and nothing may be above it.
+            np.minimum(state.alpha, spec.C, out=state.alpha)
+            state.alpha[alpha == other["spec"]["C"]] = spec.C

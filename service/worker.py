@@ -231,10 +231,10 @@ class Worker:
 
     def _retry(self, record: dict[str, Any], error: ServiceError, trained: float | None) -> None:
         """Queue the job again, unless it has crashed too often without getting any further."""
-        job_dir = self._settings.jobs / record["id"]
-        crashes = count_crashes(job_dir, record)
+        newest = newest_checkpoint(self._settings.jobs / record["id"])
+        crashes = count_crashes(newest, record)
         if crashes["crashes"] < self._settings.max_crashes:
-            lost = None if trained is None else lost_seconds(job_dir, trained)
+            lost = None if trained is None else lost_seconds(newest, trained)
             self._store.requeue_job(record["id"], crashes, reason=error.code, lost_seconds=lost)
         else:
             times = f"{error.message}, {crashes['crashes']} times without getting any further"

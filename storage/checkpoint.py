@@ -62,13 +62,19 @@ def write_checkpoint(path: Path, about: Mapping[str, Any], arrays: Mapping[str, 
         raise
 
 
+def open_checkpoint(path: Path) -> Checkpoint:
+    """Open a checkpoint: each of its arrays is checked when it is read. Raises CorruptData, FileNotFoundError."""
+    with _reading(path) as archive:
+        return Checkpoint(path, unpack(_array(archive, _ABOUT).tobytes(), VERSION, "checkpoint", _OLDER))
+
+
 def read_checkpoint(path: Path) -> Checkpoint:
     """Open a checkpoint; every byte has been checked. Raises CorruptData, FileNotFoundError."""
+    checkpoint = open_checkpoint(path)
     with _reading(path) as archive:
-        about = unpack(_array(archive, _ABOUT).tobytes(), VERSION, "checkpoint", _OLDER)
-        for name in about[_NAMES]:
+        for name in checkpoint.names:
             _check(archive, name)
-    return Checkpoint(path, about)
+    return checkpoint
 
 
 def newest_checkpoint(directory: Path) -> Checkpoint | None:

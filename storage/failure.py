@@ -35,9 +35,16 @@ def _end(run: Path, error: StorageError) -> NoReturn:
     sys.exit(error.exit_code)
 
 
-def told(run: Path) -> dict[str, Any] | None:
-    """Code, message and hint of what a process of the run ended with, None if there is nothing to be read."""
+def told(run: Path, exit_code: int) -> dict[str, Any] | None:
+    """Code, message and hint of what a process of the run ended with, None if it did not end by `telling`."""
     try:
         return json.loads((run / _FILE).read_bytes())
     except (FileNotFoundError, ValueError):
-        return None
+        found = (kind for kind in _kinds(StorageError) if kind.exit_code == exit_code)
+        return next(({"code": kind.code, "message": kind.__doc__, "hint": ""} for kind in found), None)
+
+
+def _kinds(kind: type[StorageError]) -> Iterator[type[StorageError]]:
+    yield kind
+    for special in kind.__subclasses__():
+        yield from _kinds(special)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from storage.cache import CacheReader
-from storage.checkpoint import read_checkpoint
+from storage.checkpoint import open_checkpoint
 from storage.child import die_with_parent
 from storage.csr import EMPTY, Array
 from storage.failure import telling
@@ -60,7 +60,7 @@ class Trainer:
         if path is None:
             self._w[:] = self._state.w
             return warm_tally(self._settings.problem, self._state.alpha), 0
-        checkpoint = read_checkpoint(Path(path))
+        checkpoint = open_checkpoint(Path(path))
         ended = checkpoint.about["ended"] or {}
         if ended == self._ended(ended.get("reason")):
             self.stop_reason = ended["reason"]
@@ -160,7 +160,7 @@ def make_steps(
     """The cache, a step at a time."""
     # By block the reader waits while the trainer works: what is noted cannot reach it too early.
     deferred = settings.pace == "fixed" and SOLVERS[settings.solver].feed == "steps"
-    return Steps(cache, state, deferred, wait, checkpoints, kept)
+    return Steps(cache, state, deferred, wait, checkpoints, kept, settings.follows)
 
 
 def make_source(steps: Steps, settings: TrainerSettings) -> Steps | Blocks:

@@ -36,6 +36,7 @@ class Steps:
     `deferred`: what a step notes reaches the reader when the next step begins. The reader then works on the step after
     that, and finds the same scores however fast either process is: this makes a run reproducible.
 
+    follows  the first pass is over a dataset that is being read in: what there is of it is of no use without the rest
     kept  what a solver had asked to `keep` when the checkpoint was made that the run goes on from; until it asks anew
     """
 
@@ -47,8 +48,10 @@ class Steps:
         wait: Callable[[], object] = nap,
         checkpoints: Checkpoints | None = None,
         kept: Mapping[str, Array] = EMPTY,
+        follows: bool = False,
     ) -> None:
         self.kept = kept
+        self._follows = follows
         self._checkpoints = checkpoints
         self._resumable: Callable[[], Mapping[str, Array]] | None = None  # None: the solver has not begun
         self._keeps_sections = True
@@ -74,8 +77,8 @@ class Steps:
         number = self._step.number if self._step else 0
         return bool(self._state.control["committed_step"] > number)
 
-    def await_next(self) -> None:
-        """Wait until `next` would return at once. The reader has then taken the w it streams the next step at."""
+    def _await_next(self) -> None:
+        """Wait until `next` would return at once."""
         began = time.perf_counter()
         while not self.is_next_ready:
             self._state.control["trainer_heartbeat"] = time.monotonic()
@@ -84,7 +87,7 @@ class Steps:
 
     def next(self) -> Step:
         """Move on to the next step, waiting for it if need be."""
-        self.await_next()
+        self._await_next()
         step = self._step = self._cache.renew()
         self._hand_over()
         self._stamp = pass_stamp(step.pass_)
@@ -123,7 +126,8 @@ class Steps:
         step, checkpoints = self._step, self._checkpoints
         if not (checkpoints and step and self._resumable) or self._state.control["unsure"]:
             return
-        if self._keeps_sections or step.ends_pass:
+        is_following = self._follows and step.pass_ == 1
+        if step.ends_pass or (self._keeps_sections and not is_following):
             self._hand_over()
             residents = self._residents() if checkpoints.is_exact else {}
             about, arrays = contents(step, self._state, w, checkpoints.is_exact)

@@ -5,6 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
+import reader.arrivals
+import trainer.checkpoints
 from reader.process import Reader
 from service.following import FollowPlan
 from service.jobs import JobSpec
@@ -66,7 +68,8 @@ def follow(tmp_path, monkeypatch):
     def make(feed, cache_bytes=SMALLEST_CACHE, n_rows=FollowPlan.n_rows, width=MOST_FEATURES, **settings):
         # Turns are taken, so the pace is fixed; what the plan says does not depend on it.
         spec = JobSpec(**{"dataset": "test", "pace": "fixed", "cache_bytes": cache_bytes, **settings})
-        prepare_run(tmp_path / "run", FollowPlan(spec, width, n_rows), feed.final)
+        (tmp_path / "checkpoints").mkdir(exist_ok=True)
+        prepare_run(tmp_path / "run", FollowPlan(spec, width, n_rows), feed.final, tmp_path / "checkpoints")
         monkeypatch.setattr(Reader, "_wait", lambda _reader: feed.next())
         readers.append(Reader(tmp_path / "run"))
         return readers[-1]
@@ -106,6 +109,24 @@ def test_the_optimum_is_that_of_the_complete_dataset(tmp_path, follow, loss):
     later = train(tmp_path / "later", feed.final, SMALLEST_CACHE, **settings)
     ours, theirs = (run.result["certificate"]["dual_objective"] for run in (found, later))
     assert ours == pytest.approx(theirs, rel=2e-6)
+
+
+def test_no_checkpoint_is_of_a_part_of_the_data(tmp_path, follow, monkeypatch):
+    """A job cannot go on from one when the dataset has grown."""
+    monkeypatch.setattr(reader.arrivals, "SECTION_PIECES", 2)
+    kept, real = [], trainer.checkpoints.write_checkpoint
+
+    def write(path, about, arrays):
+        kept.append((about["pass"], (len(arrays["alpha"]), len(arrays["w"]))))
+        real(path, about, arrays)
+
+    monkeypatch.setattr(trainer.checkpoints, "write_checkpoint", write)
+    feed = Feed(tmp_path, pieces(*random_problem(400)))
+    finish(tmp_path / "run", follow(feed, tolerance=None, max_passes=3, checkpoint_seconds=1e-9))
+    manifest = Dataset(feed.final).manifest
+    assert {shape for _, shape in kept} == {(manifest.n_rows, manifest.width)}
+    # The passes after the first have several.
+    assert len(kept) > len({pass_ for pass_, _ in kept}) >= 2
 
 
 def test_a_stop_on_tolerance_is_certified(tmp_path, follow):

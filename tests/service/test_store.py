@@ -90,13 +90,14 @@ def test_no_job_on_a_dataset_that_is_gone(store):
     assert store.jobs() == []
 
 
-def test_a_job_follows_a_dataset_that_is_being_read_in_once(store):
+@pytest.mark.parametrize("again", [Store.requeue_job, Store.hand_back_job])
+def test_a_job_follows_a_dataset_that_is_being_read_in_once(store, again):
     dataset = store.add_dataset("data")
     assert store.dataset_state(dataset) == "ingesting"
     job = store.add_job(dataset, {})
     assert store.claim_job()["id"] == job
-    # What failed then waits for the whole dataset, and holds up nobody.
-    store.requeue_job(job)
+    # What did not end then waits for the whole dataset, and holds up nobody.
+    again(store, job)
     assert store.claim_job() is None
     other = store.add_job(ready_dataset(store, "other"), {})
     assert store.claim_job()["id"] == other

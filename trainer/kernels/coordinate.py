@@ -22,6 +22,15 @@ def projected_gradient(a: float, G: float, U: float) -> float:
     return 0.0 if (a == 0.0 and G >= 0.0) or (a == U and G <= 0.0) else G
 
 
+# add_row(start, end, indices, values, step, w): w += step x, in place, of the row at start:end.
+
+
+@njit(cache=True)
+def add_row(start: int, end: int, indices: Array, values: Array, step: float, w: Array) -> None:
+    for j in range(start, end):
+        w[np.uint32(indices[j])] += step * float(values[j])
+
+
 # descend(...): alpha_i <- min(max(a - G / H, 0), U), returned, and in place w += (change of alpha_i) y_i x_i, where
 # `sign` is y_i, the row is at start:end of `indices` and `values`, and H = Qii + D_i.
 
@@ -32,9 +41,7 @@ def descend(
 ) -> float:
     # A row without features has no part in w: the bound is its optimum.
     new = min(max(a - G / H, 0.0), U) if H > 0.0 else U
-    step = (new - a) * sign
-    for j in range(start, end):
-        w[np.uint32(indices[j])] += step * float(values[j])
+    add_row(start, end, indices, values, (new - a) * sign, w)
     return new
 
 

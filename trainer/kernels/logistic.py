@@ -5,7 +5,7 @@ import math
 from numba import njit
 
 from storage.csr import LARGE_W, Array, dot
-from trainer.kernels.coordinate import ROWS_AHEAD, prefetch_row, prefetch_weights
+from trainer.kernels.coordinate import ROWS_AHEAD, add_row, prefetch_row, prefetch_weights
 from trainer.kernels.order import permutation
 
 # Problem     min over 0 <= alpha_i <= C_i of  1/2 |w|^2 + sum [alpha_i log alpha_i + (C_i - alpha_i) log(C_i - alpha_i)
@@ -126,7 +126,5 @@ def visit_logistic(
             alpha[i] = new
             taken += (new + negative_entropy(new, C)) - (a + negative_entropy(a, C))
             freed += int(0.0 < new < C) - int(0.0 < a < C)
-            step = (new - a) * sign
-            for j in range(start, end):
-                w[indices[j]] += step * float(values[j])
+            add_row(start, end, indices, values, (new - a) * sign, w)
     return M_plus, M_minus, taken, freed

@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 from storage.csr import LARGE_W, Array, dot
-from trainer.kernels.coordinate import ROWS_AHEAD, prefetch_row, prefetch_weights
+from trainer.kernels.coordinate import ROWS_AHEAD, add_row, prefetch_row, prefetch_weights
 from trainer.kernels.order import shuffle
 
 # Problem     min over |beta_i| <= U of  1/2 |w|^2 + sum [D beta_i^2 / 2 - y_i beta_i + epsilon |beta_i|],
@@ -111,7 +111,5 @@ def visit_regression(
                 (new - beta) * (1.0 - target) + epsilon * (abs(new) - abs(beta)) + D * (new * new - beta * beta) / 2.0
             )
             freed += int(0.0 < abs(new) < U) - int(0.0 < abs(beta) < U)
-            step = new - beta
-            for j in range(start, end):
-                w[indices[j]] += step * float(values[j])
+            add_row(start, end, indices, values, new - beta, w)
     return active, M_plus, M_minus, taken, freed
