@@ -45,7 +45,7 @@ def main() -> int:
     sys.setswitchinterval(_SWITCH_SECONDS)
     # At its end uvicorn raises the signal that ended it once more: it must unwind this function, not kill the process.
     signal.signal(signal.SIGTERM, _interrupt)
-    worker = None if options.no_worker else WorkerKeeper(settings.data_dir)
+    worker = None if options.no_worker else WorkerKeeper(settings)
     try:
         if worker:
             worker.start()
