@@ -2,6 +2,7 @@
 
 The operations' file system is an image. While they go on it is copied as it lies on the disk, without a sync: what
 only the kernel's memory holds is not in the copy. Mounted, the copy is what a machine would find that lost its power.
+The images lie in memory. After some cuts there is a new one, before it is full.
 """
 
 import os
@@ -10,10 +11,13 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from sqlite3 import connect
 
+import numpy as np
 import pytest
 
 from service.store import Store
@@ -26,8 +30,10 @@ from tests.faults.scale import count
 
 ROOT = Path(__file__).resolve().parents[2]
 CUTS = count(2, 500)
+CUTS_A_DISK = 25
+SIDE_BY_SIDE = 2
 IMAGE_BYTES = 48 << 20
-LONGEST_SECONDS = 0.5
+LONGEST_SECONDS = 0.4
 
 
 def mount(image: Path, at: Path) -> None:
@@ -42,17 +48,28 @@ def unmount(at: Path) -> None:
 
 
 @pytest.fixture
-def disk(tmp_path):
-    """(image, where it is mounted)"""
+def memory(tmp_path, small_disk):
+    """A directory for images."""
     if os.geteuid() or shutil.which("mkfs.ext4") is None:
         pytest.skip("needs the rights to mount an image, and mkfs.ext4")
-    image = tmp_path / "image"
+    small_disk(tmp_path / "memory", 4 * SIDE_BY_SIDE * IMAGE_BYTES)
+    return tmp_path / "memory"
+
+
+@contextmanager
+def disk(directory: Path):
+    """(image, where it is mounted)"""
+    directory.mkdir()
+    image = directory / "image"
     with image.open("wb") as file:
         file.truncate(IMAGE_BYTES)
     subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
-    mount(image, tmp_path / "disk")
-    yield image, tmp_path / "disk"
-    unmount(tmp_path / "disk")
+    mount(image, directory / "disk")
+    try:
+        yield image, directory / "disk"
+    finally:
+        unmount(directory / "disk")
+        shutil.rmtree(directory)
 
 
 @contextmanager
@@ -65,6 +82,13 @@ def writer(directory: Path, *switches: str):
             yield child
         finally:
             child.kill()
+
+
+def heard_of(child: subprocess.Popen) -> list[str]:
+    """What it has said since; a writer that has died would be no trial."""
+    if child.poll() is not None:
+        raise ChildProcessError(f"the writer ended with {child.returncode}")
+    return child.stdout.readlines()
 
 
 def cut(image: Path, copy: Path) -> None:
@@ -95,39 +119,41 @@ def lost(directory: Path, acknowledged: list[str]) -> list[str]:
     return missing
 
 
-def ordeal(disk, tmp_path, rng, cuts: int, *switches: str) -> tuple[int, list[str]]:
-    """How much was acknowledged, and what of it was lost in so many cuts."""
-    image, mounted = disk
+def ordeal(memory: Path, rng: np.random.Generator, cuts: int, *switches: str) -> tuple[int, list[str]]:
+    """How much was acknowledged on a new disk, and what of it was lost in so many cuts."""
     seen, missing = 0, []
-    with writer(mounted, *switches) as child:
+    directory = memory / rng.bytes(4).hex()
+    with disk(directory) as (image, mounted), writer(mounted, *switches) as child:
         acknowledged: list[str] = []
         while not acknowledged:
-            acknowledged += child.stdout.readlines()
+            acknowledged += heard_of(child)
             time.sleep(0.05)
         for _ in range(cuts):
             time.sleep(float(rng.uniform(0, LONGEST_SECONDS)))
-            # Said before the copy is begun; the copy takes a while, in which more is done.
-            acknowledged += child.stdout.readlines()
+            # What is heard now was said before; it may do more before it is stopped.
+            acknowledged += heard_of(child)
             child.send_signal(signal.SIGSTOP)
-            cut(image, tmp_path / "copy")
-            child.send_signal(signal.SIGCONT)
-            mount(tmp_path / "copy", tmp_path / "found")
+            cut(image, directory / "copy")
+            mount(directory / "copy", directory / "found")
             try:
-                missing += lost(tmp_path / "found", acknowledged)
+                missing += lost(directory / "found", acknowledged)
             finally:
-                unmount(tmp_path / "found")
+                unmount(directory / "found")
+                child.send_signal(signal.SIGCONT)
             seen = len(acknowledged)
     return seen, missing
 
 
-def test_nothing_acknowledged_is_lost(disk, tmp_path, rng):
-    seen, missing = ordeal(disk, tmp_path, rng, CUTS)
-    assert missing == []
-    print(f"{CUTS} cuts, {seen} operations acknowledged")
+def test_nothing_acknowledged_is_lost(memory, rng):
+    shares = np.diff([*range(0, CUTS, CUTS_A_DISK), CUTS]).tolist()
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        ends = list(pool.map(partial(ordeal, memory), rng.spawn(len(shares)), shares))
+    assert [missing for _, missing in ends if missing] == []
+    print(f"{CUTS} cuts, {sum(seen for seen, _ in ends)} operations acknowledged")
 
 
-def test_without_syncs_something_is_lost(disk, tmp_path, rng):
+def test_without_syncs_something_is_lost(memory, rng):
     """The guard switched off: this test can see what it is there for."""
     with pytest.raises((AssertionError, StorageError)):
-        _, missing = ordeal(disk, tmp_path, rng, 3, "--unsynced")
+        _, missing = ordeal(memory, rng, 3, "--unsynced")
         assert missing == []
