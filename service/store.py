@@ -6,7 +6,7 @@ Progress is not kept here: a durable write costs too much for that.
 import json
 import sqlite3
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -202,15 +202,17 @@ class Store:
         with self._database.write() as connection:
             connection.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
 
-    def claim_job(self) -> dict[str, Any] | None:
-        """Take the oldest queued job: it is running from now on. None if there is none.
+    def claim_job(self, passed_over: Sequence[str] = ()) -> dict[str, Any] | None:
+        """Take the oldest queued job but those: it is running from now on. None if there is none.
 
         A job that has followed a dataset that is being read in, and did not end, waits until that is done.
         """
         with self._database.write() as connection:
             row = connection.execute(
                 "SELECT * FROM jobs WHERE state = 'queued' AND NOT (started_at IS NOT NULL AND EXISTS "
-                "(SELECT 1 FROM datasets WHERE id = dataset_id AND state = 'ingesting')) ORDER BY rowid LIMIT 1"
+                "(SELECT 1 FROM datasets WHERE id = dataset_id AND state = 'ingesting')) "
+                "AND id NOT IN (SELECT value FROM json_each(?)) ORDER BY rowid LIMIT 1",
+                (json.dumps(passed_over),),
             ).fetchone()
             if row is None:
                 return None

@@ -14,7 +14,7 @@ from service.progress import HISTORY, last_passes, progress, read_history
 from service.settings import Settings
 from storage.block import BlockInfo
 from storage.dataset import MANIFEST, Manifest, read_manifest
-from storage.errors import StorageError
+from storage.errors import OutOfSpace, StorageError
 from storage.model_file import Model
 from storage.state import Control, read_control
 
@@ -149,9 +149,13 @@ def _history_file(settings: Settings, job_id: str) -> Path:
 
 def _warnings(record: dict[str, Any]) -> list[dict[str, str]]:
     found = []
-    if record["attempt"] > 1:
-        died = f"attempt {record['attempt']}: the one before died"
-        found.append({"code": "started_again", "message": died})
+    reasons = [step["reason"] for step in record["transitions"] if "reason" in step]
+    if record["state"] == "queued" and reasons[-1:] == [OutOfSpace.code]:
+        message = "the disk is full: the job is tried again, at least every minute, and goes on when there is room"
+        found.append({"code": "waits_for_room", "message": message})
+    elif record["attempt"] > 1:
+        ended = "found no room on the disk" if reasons[-1:] == [OutOfSpace.code] else "died"
+        found.append({"code": "started_again", "message": f"attempt {record['attempt']}: the one before {ended}"})
     result, spec = record["result"], record["spec"]
     if result and not result["converged"]:
         message = f"{result['stop_reason']} before it converged: {_where(result['certificate'], spec['tolerance'])}"

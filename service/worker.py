@@ -65,7 +65,7 @@ class Worker:
         self._prefix = f"streamsvm-{_installation(settings.data_dir)}-"
         self._active: _Active | None = None
         self._next_sign = 0.0
-        self._pause, self._paused_until = _SHORTEST_PAUSE_SECONDS, 0.0  # for want of room on a disk
+        self._pauses: dict[str, tuple[float, float]] = {}  # of jobs that found no room on a disk: (seconds, until when)
         self._recover()
 
     def step(self) -> None:
@@ -74,9 +74,8 @@ class Worker:
             give_sign(self._lock)
             self._next_sign = time.monotonic() + _SIGN_SECONDS
         if self._active is None:
-            if time.monotonic() < self._paused_until:
-                return
-            record = self._store.claim_job()
+            now = time.monotonic()
+            record = self._store.claim_job([job_id for job_id, (_, until) in self._pauses.items() if now < until])
             if record is not None:
                 self._begin(record)
         else:
@@ -212,7 +211,6 @@ class Worker:
         last = {**progress(run.control, plan.spec, plan.n_blocks, elapsed, history), "eta_seconds": 0}
         state = "stopped" if result["stop_reason"] == "stopped" else "succeeded"
         state = self._store.finish_job(record["id"], state, result=result, progress=last, model_id=model_id)
-        self._pause = _SHORTEST_PAUSE_SECONDS
         if state == "cancelled":
             shutil.rmtree(self._settings.models / model_id)
         self._drop_run(active)
@@ -241,14 +239,15 @@ class Worker:
             self._fail(record, {"code": "crash_loop", "message": times, "hint": error.hint})
 
     def _fail_or_pause(self, record: dict[str, Any], failure: dict[str, Any]) -> None:
-        """End a job that cannot run; for want of room it is queued, and goes on after a while."""
+        """End a job that cannot run; for want of room it is queued, and goes on after a while. Others go before it."""
         if failure["code"] != OutOfSpace.code:
             self._fail(record, failure)
             return
         JobLog(_log, record["id"]).warning("paused: %s", failure["message"])
         self._store.requeue_job(record["id"], reason=failure["code"])
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
-        self._paused_until = time.monotonic() + self._pause
+        before, _ = self._pauses.get(record["id"], (_SHORTEST_PAUSE_SECONDS, 0.0))
+        pause = min(2 * before, _LONGEST_PAUSE_SECONDS)
+        self._pauses[record["id"]] = pause, time.monotonic() + pause
 
     def _fail(self, record: dict[str, Any], failure: dict[str, Any]) -> None:
         tail = log_tail(self._settings.jobs / record["id"] / "log")

@@ -1,5 +1,7 @@
 """A disk without room costs an answer or a while, never what is there."""
 
+import os
+
 import httpx
 import pytest
 
@@ -75,3 +77,19 @@ def test_a_job_waits_for_room_and_goes_on(service):
     assert weights(service.model(ended)).tobytes() == undisturbed
     passes = service.get(f"/v1/jobs/{job}/history")["passes"]
     assert [record["pass"] for record in passes] == list(range(1, SPEC["max_passes"] + 1))
+
+
+def test_a_job_that_finds_no_room_does_not_hold_up_another(service):
+    wide = b"1 1:1 50000:1\n-1 2:1\n"  # a model of 400,000 bytes
+    service.upload("wide", wide)
+    filler = fill(service)
+    os.truncate(filler, filler.stat().st_size - (200 << 10))
+    waiting = service.submit(dataset="wide", max_passes=2)
+    shown = wait_for(lambda: (job := service.job(waiting))["attempt"] and job["state"] == "queued" and job)
+    assert shown["transitions"][-1]["reason"] == "out_of_space"
+    assert [warning["code"] for warning in shown["warnings"]] == ["waits_for_room"]
+    other = service.wait_until_ended(service.submit(**SPEC))
+    assert other["state"] == "succeeded"
+    assert service.job(waiting)["state"] in ("queued", "running")
+    filler.unlink()
+    assert service.wait_until_ended(waiting)["state"] == "succeeded"
