@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from service.exports import MODEL_FORMATS
+from service.lock import last_sign
 from tests.end_to_end.conftest import ENDLESS, weights
 from tests.end_to_end.service import Service, wait_for
 
@@ -65,6 +66,15 @@ def test_a_stopped_process_counts_as_dead(new_service, text):
     wait_for(lambda: service.job(job)["phase"] == "training")
     httpx.post(f"{service.url}/v1/jobs/{job}/stop")
     assert service.wait_until_ended(job)["state"] == "stopped"
+
+
+def test_a_stopped_worker_is_followed_by_another(new_service):
+    service = new_service(stall_seconds=2).start()
+    worker = service.processes.one("service.worker")
+    wait_for(lambda: last_sign(service.data_dir, "worker"))
+    os.kill(worker, signal.SIGSTOP)
+    wait_for(lambda: set(service.processes.alive("service.worker")) - {worker})
+    assert worker not in service.processes.alive()
 
 
 def test_everything_killed_at_once_goes_on_after_a_restart(new_service, text):

@@ -62,7 +62,8 @@ def survives(ordeal, text, faults):
 
 
 def test_what_is_acknowledged_survives(new_service, rng, text):
-    # Faults are meant to come more often than any that crash_loop is made for; to start takes seconds on a busy machine.
+    # Faults are meant to come more often than any that crash_loop is made for. To start takes seconds on a busy
+    # machine, in which nothing is heard.
     services = [new_service(stall_seconds=6, max_crashes=1000) for _ in range(SERVICES)]
     ordeals = [Ordeal(service, its) for service, its in zip(services, rng.spawn(SERVICES), strict=True)]
     shares = [len(share) for share in np.array_split(range(FAULTS), SERVICES)]
