@@ -1,5 +1,6 @@
 """Errors as RFC 9457 problems. One table says which code is which status; everything else is 422."""
 
+import errno
 import logging
 import sqlite3
 from typing import Any
@@ -58,6 +59,7 @@ HEADERS = {
     "queue_full": {"Retry-After": "30"},
     "too_many_uploads": {"Retry-After": "30"},
 }
+_NO_MORE_FILES = (errno.EMFILE, errno.ENFILE)
 _ROUTING = {404: "no_such_route", 405: "method_not_allowed"}
 _ROUTES_HINT = "All routes are at /reference, for people, and /openapi.json."
 _log = logging.getLogger("streamsvm.api")
@@ -137,12 +139,12 @@ def _on_validation_error(_request: Request, error: Any) -> JSONResponse:
 
 
 def _on_disk_error(_request: Request, error: Any) -> JSONResponse:
-    is_full = (
-        getattr(error, "errno", None) in NO_ROOM or getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-    )
-    if not is_full:
-        raise error
-    return problem("out_of_space", "the disk is full", ROOM_HINT)
+    number, of_store = getattr(error, "errno", None), getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if number in NO_ROOM or of_store == sqlite3.SQLITE_FULL:
+        return problem("out_of_space", "the disk is full", ROOM_HINT)
+    if number in _NO_MORE_FILES or of_store == sqlite3.SQLITE_CANTOPEN:
+        return problem("unavailable", "a file cannot be opened now", "Too many may be open: try again in a while.")
+    raise error
 
 
 def _on_http_error(_request: Request, error: Any) -> JSONResponse:

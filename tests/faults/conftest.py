@@ -7,7 +7,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from tests.end_to_end.conftest import new_service, problem, text  # noqa: F401 - fixtures
+from tests.end_to_end.conftest import new_service, problem, service, text  # noqa: F401 - fixtures
 
 
 @pytest.fixture

@@ -24,6 +24,18 @@ def test_a_job_on_a_damaged_block_fails_once_and_names_it(new_service, text):
     assert service.processes.run("doctor", "--data-dir", service.data_dir).returncode == 0
 
 
+def test_a_block_of_another_dataset_is_named(new_service, text):
+    service = new_service().start()
+    service.upload("data", text)
+    service.upload("other", text)
+    (mine, *_), (others, *_) = (sorted(path.glob("*.blk")) for path in service.data_dir.glob("datasets/*/blocks"))
+    mine.write_bytes(others.read_bytes())
+    ended = [service.wait_until_ended(service.submit(**{**SPEC, "dataset": name})) for name in ("data", "other")]
+    assert sorted(job["state"] for job in ended) == ["failed", "succeeded"]
+    (failure,) = (job["failure"] for job in ended if job["failure"])
+    assert failure["code"] == "dataset_corrupt" and failure["message"].startswith("block 0: ")
+
+
 def test_a_damaged_manifest_is_named(new_service, text):
     service = new_service().start()
     service.upload("data", text)
