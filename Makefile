@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo serve test test-slow faults audit fuzz-api bench papers openapi browser check clean
+.PHONY: setup demo serve test test-slow faults silent audit fuzz-api fuzz-reader bench papers openapi browser check clean
 
 setup: $(STAMP)
 
@@ -31,6 +31,10 @@ test-slow: setup
 faults: setup
 	FAULTS=$(or $(FAULTS),1000) $(if $(SEED),SEED=$(SEED)) $(BIN)/python -m pytest -q -s tests/faults
 
+# Two thousand sockets that say nothing, for ten minutes; healthy requests are to be answered within 100 ms.
+silent: setup
+	FAULT_MINUTES=$(or $(MINUTES),10) $(BIN)/python -m pytest -q -s tests/faults/test_silent_sockets.py
+
 # Whether a package this one needs has a hole that is known.
 audit: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
@@ -39,6 +43,11 @@ audit: setup
 # Requests made up from the OpenAPI document: right ones, wrong ones, none may be answered by 5xx.
 fuzz-api: setup
 	FUZZ_REQUESTS=$(or $(REQUESTS),5000) $(BIN)/python -m pytest -q tests/api/test_fuzz.py
+
+# Texts that atheris makes up, to the LIBSVM reader; SECONDS=600 for longer.
+fuzz-reader: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
+	$(BIN)/python -m tests.reader.fuzz_libsvm -max_total_time=$(or $(SECONDS),180)
 
 # make bench NAME=kernel runs one of them; SIZE=10GB generates that much text instead of 1GB.
 bench: setup

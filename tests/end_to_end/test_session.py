@@ -143,3 +143,9 @@ def test_one_service_and_one_worker_for_a_data_directory(service, text):
     assert len(service.processes.alive("service.worker")) == 1
     job = service.wait_until_ended(service.submit(dataset="data", max_passes=2, cache_bytes=ENDLESS["cache_bytes"]))
     assert job["state"] == "succeeded"
+
+
+def test_a_service_beyond_this_machine_needs_a_token(processes, tmp_path):
+    refused = processes.run("serve", "--host", "0.0.0.0", "--port", 0, "--data-dir", tmp_path)
+    assert refused.returncode == 5
+    assert b"needs a token" in refused.stderr and b"streamsvm token new" in refused.stderr
