@@ -1,6 +1,5 @@
 """A dataset on disk: a directory of blocks and the manifest that counts and checks them."""
 
-import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,7 +16,7 @@ from storage.block import BlockInfo, BlockReader, Piece, decode_piece, locations
 from storage.csr import Array
 from storage.document import pack, unpack
 from storage.durable import publish, write_file
-from storage.errors import CorruptData, DatasetCorrupt
+from storage.errors import UNREADABLE, CorruptData, DatasetCorrupt
 from storage.feature_places import in_dataset_order, in_input_order, read_places
 from storage.segment import packed_bytes
 
@@ -178,7 +177,7 @@ def _naming(path: Path) -> Iterator[None]:
     except FileNotFoundError as error:
         raise DatasetCorrupt("the file is missing", number) from error
     except OSError as error:
-        if error.errno != errno.EIO:
+        if error.errno not in UNREADABLE:
             raise
         raise DatasetCorrupt("the disk cannot read the file", number) from error
 
@@ -238,6 +237,10 @@ def read_manifest(directory: Path) -> Manifest:
         raise DatasetCorrupt(error.message) from error
     except FileNotFoundError as error:
         raise DatasetCorrupt("the manifest is missing") from error
+    except OSError as error:
+        if error.errno not in UNREADABLE:
+            raise
+        raise DatasetCorrupt("the disk cannot read the manifest") from error
     content["labels"] = {float(value): rows for value, rows in content["labels"]}
     content["blocks"] = tuple(BlockInfo(**block) for block in content["blocks"])
     for name in ("Qii_spread", "rejected", "label_range"):

@@ -39,6 +39,8 @@ class DatasetCorrupt(CorruptData):
         self.block = block
 
 
+# What a disk, or a file system that checks sums of its own, says of bytes it cannot give back.
+UNREADABLE = (errno.EIO, errno.EBADMSG, errno.EUCLEAN)
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 ROOM_HINT = "Make room below the data directory, or in the directory of the caches."
 

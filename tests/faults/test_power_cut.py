@@ -92,8 +92,11 @@ def heard_of(child: subprocess.Popen) -> list[str]:
 
 
 def cut(image: Path, copy: Path) -> None:
-    """The image as it lies on the disk this moment."""
-    subprocess.run(["cp", "--sparse=always", str(image), str(copy)], check=True)
+    """The image as it lies on the disk at one moment: a copy during which the kernel wrote to it would be none."""
+    is_whole = False
+    while not is_whole:
+        subprocess.run(["cp", "--sparse=always", str(image), str(copy)], check=True)
+        is_whole = subprocess.run(["cmp", "-s", str(image), str(copy)], check=False).returncode == 0
 
 
 def lost(directory: Path, acknowledged: list[str]) -> list[str]:
@@ -139,6 +142,8 @@ def ordeal(memory: Path, rng: np.random.Generator, cuts: int, *switches: str) ->
                 missing += lost(directory / "found", acknowledged)
             finally:
                 unmount(directory / "found")
+                # The next one is another file, whatever still holds on to this one.
+                (directory / "copy").unlink()
                 child.send_signal(signal.SIGCONT)
             seen = len(acknowledged)
     return seen, missing
