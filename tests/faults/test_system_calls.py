@@ -77,7 +77,7 @@ def run(operation: str, directory: Path, *strace: str) -> subprocess.CompletedPr
     command = [sys.executable, "-m", "tests.faults.operations", operation, str(directory)]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     # -y tells files by name: only what lies in the directory counts.
-    prefix = ["strace", "-f", "-y", "-qq", "-o", str(directory) + ".trace", *strace] if strace else []
+    prefix = ["strace", "-f", "--seccomp-bpf", "-y", "-qq", "-o", str(directory) + ".trace", *strace] if strace else []
     return subprocess.run(
         [*prefix, *command], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False
     )

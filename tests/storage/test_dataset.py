@@ -1,12 +1,15 @@
 """A manifest holds its blocks together: what is damaged, exchanged or missing is noticed and named."""
 
+import errno
 import json
+import os
 import shutil
+from pathlib import Path
 
 import pytest
 
 from storage.dataset import MANIFEST, Dataset, Manifest, block_path, publish_dataset, read_manifest
-from storage.errors import CorruptData, UnknownVersion
+from storage.errors import CorruptData, DatasetCorrupt, UnknownVersion
 from tests.storage.damage import bit_flips, scrambled, truncations
 from tests.storage.rows import make_rows, random_rows
 from tests.storage.test_block import write_block
@@ -101,6 +104,22 @@ def test_block_of_a_dataset_of_the_same_shape_is_noticed(dataset, tmp_path):
     with pytest.raises(CorruptData, match="block 1") as caught:
         read_all(dataset)
     assert "add it again" in caught.value.hint
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EBADMSG, errno.EUCLEAN])
+@pytest.mark.parametrize("method", ["open", "read_bytes"])
+def test_what_the_disk_cannot_read_is_damaged(dataset, monkeypatch, number, method):
+    real = getattr(Path, method)
+
+    def fail(path, *arguments, **options):
+        # Of a block what `open` gives is read.
+        if path.suffix == ".blk" or method == "read_bytes":
+            raise OSError(number, os.strerror(number))
+        return real(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, method, fail)
+    with pytest.raises(DatasetCorrupt, match="cannot read"):
+        read_all(dataset)
 
 
 def test_missing_block_is_noticed(dataset):
