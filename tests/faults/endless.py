@@ -23,6 +23,11 @@ from tests.faults.operations import OPTIONS, text
 KEPT = 20  # datasets: the disk is small
 
 
+def acknowledge(line: str) -> None:
+    """In one piece: whoever listens hears all of it, or nothing."""
+    os.write(sys.stdout.fileno(), line.encode())
+
+
 def main(directory: Path, submits: bool) -> None:
     """Does not return."""
     store = Store(directory / "store")
@@ -33,14 +38,14 @@ def main(directory: Path, submits: bool) -> None:
     for number in itertools.count(1):
         if number <= KEPT:
             ingest(data, directory / f"dataset{number}", OPTIONS, threads=1)
-            print(f"upload {number}", flush=True)
+            acknowledge(f"upload {number}\n")
         write_checkpoint(directory / SLOTS[0], {"number": number}, {"alpha": np.full(50, 2.0)})
-        print(f"checkpoint {number}", flush=True)
+        acknowledge(f"checkpoint {number}\n")
         write_model(directory / f"model{number}", Model(np.full(5, float(number)), (1.0, -1.0), 1))
-        print(f"publish {number}", flush=True)
+        acknowledge(f"publish {number}\n")
         if submits:
             store.add_job("ds_1", {"number": number})
-            print(f"submit {number}", flush=True)
+            acknowledge(f"submit {number}\n")
 
 
 if __name__ == "__main__":

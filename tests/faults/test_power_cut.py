@@ -76,7 +76,7 @@ def disk(directory: Path):
 def writer(directory: Path, *switches: str):
     """Uploads, submits, makes checkpoints and models without end, and says what it has acknowledged."""
     command = [sys.executable, "-m", "tests.faults.endless", str(directory), *switches]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, bufsize=0) as child:
         os.set_blocking(child.stdout.fileno(), False)
         try:
             yield child
@@ -88,7 +88,7 @@ def heard_of(child: subprocess.Popen) -> list[str]:
     """What it has said since; a writer that has died would be no trial."""
     if child.poll() is not None:
         raise ChildProcessError(f"the writer ended with {child.returncode}")
-    return child.stdout.readlines()
+    return (child.stdout.read() or b"").decode().splitlines()
 
 
 def cut(image: Path, copy: Path) -> None:
