@@ -47,7 +47,7 @@ class Arrivals:
 
 # Pieces in a section, unless it is a block of block minimization: half a gigabyte decoded, two or three seconds. It
 # bounds what a crash can cost; the wait at its end costs a step.
-SECTION_PIECES = 1024
+SECTION_PIECES = 512
 
 
 class ArrivalSource:

@@ -44,10 +44,11 @@ class Passes:
     ) -> Iterator[Streamed[T]]:
         """The pieces of a pass but the first `skipped`, see `Streamer.stream`. Pass 0 is the certificate's.
 
-        `busy` processes have work to do, each on a core: threads are for the other cores. Without any, a thread would
-        take from one of the processes what it gives (measured: 1.3 times slower).
+        `busy` processes have work to do, each on a core; threads are for the other cores. One works ahead even if there
+        are two cores for both processes: a trainer has less to do (measured: 1.3 times faster than without).
         """
-        threads = len(os.sched_getaffinity(0)) - busy
+        cores = len(os.sched_getaffinity(0))
+        threads = max(cores - busy, min(1, cores - 1))
         if self._arriving is not None:
             yield from self._follow(self._arriving, pass_, look)
             self._arriving = None

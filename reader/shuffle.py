@@ -21,11 +21,10 @@ from storage.block import BlockInfo, BlockWriter
 from storage.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows
 from storage.dataset import block_path
 
-# Rows of a piece follow the input's order. With half as many buckets, of twice the size, a pass costs the reader less,
-# but text sorted by class comes in runs of one class twice as long: the gap of imdb after 3 passes is 14% larger.
-BUCKETS = 256
-PIECE_WORDS = 64 << 10  # 256 KiB: 64 MiB for all buckets
-_SPARE = 64  # full buckets that may wait for an encoder
+# Large pieces cost the reader less in Python, and leave more of a pass to other threads.
+BUCKETS = 64
+PIECE_WORDS = 256 << 10  # 1 MiB: 64 MiB for all buckets
+_SPARE = 16  # full buckets that may wait for an encoder
 _WORD = np.dtype("<i4")
 
 
@@ -58,6 +57,7 @@ class Shuffler:
         self._directory = directory
         self._dataset = dataset
         self._buckets = buckets
+        self._seed = seed
         self._rng = np.random.default_rng(seed)
         # A bucket has a slot of the memory; when it is full it takes a free one.
         self._memory = np.empty((BUCKETS + _SPARE, PIECE_WORDS), _WORD)
@@ -139,10 +139,16 @@ class Shuffler:
             self._writers[bucket] = number, BlockWriter(path, self._dataset, number, increasing)
         number, writer = self._writers[bucket]
         entry = self._encoders[number % len(self._encoders)].submit(
-            _append, writer, words, n_rows, self._next_row, self.features
+            _append, writer, words, self._order(n_rows), self._next_row, self.features
         )
         self._pending.append(_Written(number, slot, entry))
         self._next_row += n_rows
+
+    def _order(self, n_rows: int) -> Array:
+        """Of the rows in the next piece: a bucket has them in the input's order, which may be by class."""
+        if self._buckets == 1:
+            return np.arange(n_rows)
+        return np.random.default_rng((self._seed, self._next_row)).permutation(n_rows)
 
     def _wait(self, most: int) -> None:
         """Hold the parser back when the encoders are behind; announce what is written, raise what went wrong."""
@@ -175,9 +181,10 @@ def _columns(rows: Rows) -> tuple[Array, Array, Array, Array]:
     return rows.label.view(_WORD).reshape(-1, 2), rows.indptr, rows.indices, rows.values.view(_WORD)
 
 
-def _append(writer: BlockWriter, words: Array, n_rows: int, first_row: int, features: Renumbering) -> Array:
+def _append(writer: BlockWriter, words: Array, order: Array, first_row: int, features: Renumbering) -> Array:
+    n_rows = len(order)
     nnz = (len(words) - ROW_WORDS * n_rows) // 2
     rows = Rows(np.empty(n_rows, LABEL), np.zeros(n_rows + 1, INDPTR), np.empty(nnz, INDEX), np.empty(nnz, VALUE))
-    gather(words, *_columns(rows))
+    gather(words, order, *_columns(rows))
     features.apply(rows.indices)
     return writer.append(rows, first_row)

@@ -4,6 +4,7 @@ A bucket is a run of 4-byte words, row after row: label (2 words, the bits of a 
 n values (the bits of a float32).
 """
 
+import numpy as np
 from numba import njit
 
 from storage.csr import Array
@@ -50,14 +51,19 @@ def scatter(
     return row
 
 
-# gather(words, label (n, 2) int32, indptr (n + 1,), indices (nnz,) int32, values (nnz,) int32): the n rows of a bucket.
-# indptr[0] is 0 already.
+# gather(words, order (n,), label (n, 2) int32, indptr (n + 1,), indices (nnz,) int32, values (nnz,) int32): the n rows
+# of a bucket, the one at order[0] first. indptr[0] is 0 already.
 
 
 @njit(cache=True, nogil=True)
-def gather(words: Array, label: Array, indptr: Array, indices: Array, values: Array) -> None:
+def gather(words: Array, order: Array, label: Array, indptr: Array, indices: Array, values: Array) -> None:
+    places = np.empty(order.shape[0], np.int64)
     place = 0
-    for row in range(label.shape[0]):
+    for row in range(order.shape[0]):
+        places[row] = place
+        place += ROW_WORDS + 2 * words[place + 2]
+    for row in range(order.shape[0]):
+        place = places[order[row]]
         label[row, 0] = words[place]
         label[row, 1] = words[place + 1]
         length = words[place + 2]
@@ -67,4 +73,3 @@ def gather(words: Array, label: Array, indptr: Array, indices: Array, values: Ar
         for j in range(length):
             values[first + j] = words[place + ROW_WORDS + length + j]
         indptr[row + 1] = first + length
-        place += ROW_WORDS + 2 * length

@@ -23,7 +23,7 @@ from storage.segment import OFFSET, ROW_ID, TARGET, Segment
 T = TypeVar("T")
 
 _SWITCH_SECONDS = 1e-4
-_FETCHED_AHEAD = 32  # at least so many pieces the kernel has been asked for before they are read, at most twice
+_FETCHED_AHEAD = 8  # at least so many pieces the kernel has been asked for before they are read, at most twice
 
 
 @dataclass(frozen=True)

@@ -72,14 +72,14 @@ class Trainer:
     def step(self) -> dict:
         """Train for one pass and report it; sets `stop_reason` if it was the last."""
         progress = next(self._passes)
+        self._is_certified = False
         self._show(progress)
         settings = self._settings
         elapsed = self._steps.elapsed_seconds
-        out_of_time = settings.max_seconds is not None and elapsed >= settings.max_seconds
-        rule = settings.relative_gap, settings.max_passes, out_of_time
-        self.stop_reason = stop_reason(progress, settings.tolerance, *rule)
-        if self._stops_on_gradients and self._certified_gap() > (settings.tolerance or 0.0):
-            self.stop_reason = stop_reason(progress, None, *rule)
+        limits = settings.max_passes, settings.max_seconds is not None and elapsed >= settings.max_seconds
+        self.stop_reason = stop_reason(progress, settings.tolerance, settings.relative_gap, *limits)
+        if self.stop_reason in CONVERGED:
+            self.stop_reason = self._certified(self.stop_reason) or stop_reason(progress, None, None, *limits)
         if self.stop_reason is None and self._state.control["stop"]:
             self.stop_reason = "stopped"
         return _report(progress, self._state, elapsed)
@@ -88,7 +88,7 @@ class Trainer:
         """Keep what there is, so that the job can be continued, and have the final w certified."""
         self._steps.make_checkpoint(self._w, self._ended(self.stop_reason))
         self._passes.close()
-        if not (self._stops_on_gradients and self._is_certified):
+        if not self._is_certified:
             self._certify()
         self._state.control["training_done"] = 1
 
@@ -122,15 +122,22 @@ class Trainer:
             },
         }
 
-    @property
-    def _stops_on_gradients(self) -> bool:
-        """Whether it is to end for M+ - M-, which the certificate has to confirm."""
-        return self.stop_reason == "tolerance" and self._solver.is_dual
+    def _certified(self, reason: str) -> str | None:
+        """Whether all rows at one w agree that training has converged: a reason of CONVERGED, or None.
 
-    def _certified_gap(self) -> float:
-        """M+ - M- of all rows at one w: a pass meets them at a moving one, and leaves screened ones out."""
+        A pass meets its rows at a moving w and leaves screened ones out, and its bound on the gap is that of the best w
+        so far. The gradients of a solver that does not train alpha are its own affair.
+        """
+        settings = self._settings
+        if reason == "tolerance" and not self._solver.is_dual:
+            return reason
         self._certify()
-        return self._state.control["final_M_plus"] - self._state.control["final_M_minus"]
+        certificate = self.result()["certificate"]
+        if self._solver.is_dual and settings.tolerance is not None and certificate["gap"] <= settings.tolerance:
+            return "tolerance"
+        if settings.relative_gap is not None and certificate["relative_duality_gap"] <= settings.relative_gap:
+            return "relative_gap"
+        return None
 
     def _certify(self) -> None:
         """Publish w and wait until the reader has certified it."""

@@ -74,7 +74,7 @@ def compute() -> dict[str, bytes]:
     found["scatter"] = b"".join(array.tobytes() for array in (memory, used, rows_in)) + bytes([first_out])
     count = int(rows_in[1])
     out = np.zeros((count, 2), np.int32), np.zeros(count + 1, int), np.zeros(200, np.int32), np.zeros(200, np.int32)
-    shuffle_kernel.gather(memory[0, : used[1]], *out)
+    shuffle_kernel.gather(memory[0, : used[1]], rng.permutation(count), *out)
     found["gather"] = b"".join(array.tobytes() for array in out)
 
     planes = np.empty(values.nbytes, np.uint8)
