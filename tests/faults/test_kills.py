@@ -69,6 +69,12 @@ def test_what_is_acknowledged_survives(new_service, rng, text):
     shares = [len(share) for share in np.array_split(range(FAULTS), SERVICES)]
     began = time.monotonic()
     with ThreadPoolExecutor(SERVICES) as pool:
-        ends = list(pool.map(survives, ordeals, [text] * SERVICES, shares))
+        try:
+            ends = list(pool.map(survives, ordeals, [text] * SERVICES, shares))
+        except BaseException:
+            # Or the others would go on to their end first.
+            for service in services:
+                service.kill()
+            raise
     assert len({w for w, _ in ends}) == 1
     print(f"{FAULTS} faults, {sum(jobs for _, jobs in ends)} jobs, {time.monotonic() - began:.0f} s")
