@@ -3,6 +3,8 @@
 (Of syncs, see test_power_cut.)
 """
 
+import signal
+import subprocess
 import zlib
 from contextlib import suppress
 
@@ -13,8 +15,10 @@ import storage.block
 import storage.document
 from reader.resume import WeightCheck
 from service.errors import ServiceError
+from service.keeper import WorkerKeeper
 from service.lock import lock
 from service.run import Run
+from service.settings import Settings
 from storage.dataset import Dataset
 from storage.errors import CheckpointUnsound, DatasetCorrupt
 from tests.faults.test_flips import make_a_dataset, rows_of
@@ -117,3 +121,28 @@ def test_silent_processes_are_noticed(tmp_path, monkeypatch):
         run.poll()
     monkeypatch.setattr(Run, "_silence", lambda *_: 0.0)
     assert not run.poll()
+
+
+class Stopped:
+    """A worker that gives no sign, until someone else lets it go on and it ends."""
+
+    def __init__(self):
+        self._looks, self._is_killed = 0, False
+
+    def wait(self, seconds):
+        self._looks += 1
+        if self._is_killed:
+            return -signal.SIGKILL
+        if self._looks < 5:
+            raise subprocess.TimeoutExpired("worker", seconds)
+        return 0
+
+    def kill(self):
+        self._is_killed = True
+
+
+def test_silent_workers_are_noticed(tmp_path):
+    keeper = WorkerKeeper(Settings(tmp_path, stall_seconds=0))
+    assert keeper._watch(Stopped()) == -signal.SIGKILL
+    keeper._patience = float("inf")
+    assert keeper._watch(Stopped()) == 0
