@@ -5,11 +5,12 @@ import httpx
 from tests.end_to_end.conftest import ENDLESS
 
 SPEC = {**ENDLESS, "max_passes": 3}
+COPIES = 3  # of the text: two blocks
 
 
 def test_a_job_on_a_damaged_block_fails_once_and_names_it(new_service, text):
     service = new_service().start()
-    service.upload("data", text)
+    service.upload("data", COPIES * text)
     block = sorted(service.data_dir.glob("datasets/*/blocks/*.blk"))[1]
     sound = block.read_bytes()
     damaged = bytearray(sound)

@@ -17,7 +17,8 @@ from tests.faults.scale import count
 FAULTS = count(3, 1000)
 SERVICES = 3 if FAULTS >= 30 else 1
 FAULTS_A_JOB = 20
-FIXED = {**ENDLESS, "max_passes": 25, "checkpoint_seconds": 0.1}
+COPIES = 3  # of the text: two blocks, so that there are checkpoints within a pass
+FIXED = {**ENDLESS, "max_passes": 15, "checkpoint_seconds": 0.1}
 # To a gap that is far below what two runs may differ by.
 ADAPTIVE = {**FIXED, "pace": "adaptive", "max_passes": 10_000, "relative_gap": 2e-7, "updates_per_row": 8}
 
@@ -47,7 +48,7 @@ def disturbed_jobs(ordeal, faults):
 def survives(ordeal, text, faults):
     """What is acknowledged; the model of the fixed jobs, and how many jobs there were."""
     ordeal.service.start()
-    ordeal.upload("data", text)
+    ordeal.upload("data", COPIES * text)
     fixed, adaptive = ordeal.submit(**FIXED), ordeal.submit(**ADAPTIVE)
     ordeal.finish()
     w, least = ordeal.model(fixed).w.tobytes(), objective(ordeal.jobs[adaptive])
