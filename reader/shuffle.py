@@ -25,6 +25,7 @@ from storage.dataset import block_path
 BUCKETS = 64
 PIECE_WORDS = 256 << 10  # 1 MiB: 64 MiB for all buckets
 _SPARE = 16  # full buckets that may wait for an encoder
+FEWEST_WORDS = 64 << 10  # 256 KiB: a small dataset has smaller pieces rather than few
 _WORD = np.dtype("<i4")
 
 
@@ -159,13 +160,13 @@ class Shuffler:
                 self._free.append(written.slot)
 
     def _merged(self) -> Iterator[tuple[Array, int]]:
-        """A small dataset: buckets put together until each block is worth a piece; (words, rows) of each."""
+        """A small dataset: buckets put together until each is worth a block of a piece; (words, rows) of each."""
         parts: list[Array] = []
         n_rows = 0
         for bucket in np.flatnonzero(self._rows).tolist():
             parts.append(self._memory[bucket, : self._used[bucket]])
             n_rows += int(self._rows[bucket])
-            if sum(map(len, parts)) >= PIECE_WORDS:
+            if sum(map(len, parts)) >= min(FEWEST_WORDS, PIECE_WORDS):
                 yield np.concatenate(parts), n_rows
                 parts, n_rows = [], 0
         if parts:

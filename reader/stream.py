@@ -140,7 +140,7 @@ class Streamer:
             return
         pool = ThreadPoolExecutor(threads)
         try:
-            yield from work_ahead(tasks, pool, 2 * threads + 2, self._wait)
+            yield from work_ahead(tasks, pool, threads + 1, self._wait)
         finally:
             pool.shutdown(cancel_futures=True)
 

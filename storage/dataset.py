@@ -160,6 +160,7 @@ class Dataset:
         """
         path = self._path(number)
         with _naming(path), path.open("rb", buffering=0) as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
             try:
                 yield BlockReader(file, self.manifest.blocks[number])
             finally:
@@ -195,6 +196,8 @@ def _open(path: Path) -> Iterator[int]:
 def read_and_forget(path: Path, location: Array) -> Piece:
     """Read a piece and give its file pages back to the kernel: the page cache counts as memory too."""
     with _open(path) as file:
+        # No more than the piece: what the kernel would read behind it is nobody's to give back.
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
         data = os.pread(file, int(location["bytes"]), int(location["offset"]))
         os.posix_fadvise(file, *_pages(location), os.POSIX_FADV_DONTNEED)
     return decode_piece(data, location)

@@ -78,7 +78,7 @@ def test_a_peer_in_its_own_process(name, data):
 
 def test_a_program_that_is_missing(data, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
-    assert measure("OCAS", data, 1.0, enough=0.0).cannot_run == "not installed (no program svmocas)"
+    assert measure("OCAS", data, 1.0, enough=0.0).cannot_run == "cannot be run: no program svmocas"
 
 
 FAKE_LIBLINEAR = """#!{python}

@@ -44,6 +44,7 @@ CASES = [
     pytest.param(Case(300 * 10**6, 1 << 20, 32 * MIB, 256 * MIB, True), id="300MB"),
     pytest.param(Case(2 * 10**9, 1 << 22, 128 * MIB, CLAIM_BYTES, True), id="2GB", marks=pytest.mark.slow),
     pytest.param(Case(2 * 10**9, 1 << 22, 128 * MIB, CLAIM_BYTES, False), id="2GB-first-run", marks=pytest.mark.slow),
+    pytest.param(Case(10 * 10**9, 1 << 22, 64 * MIB, 512 * MIB, True), id="10GB", marks=pytest.mark.slow),
 ]
 
 

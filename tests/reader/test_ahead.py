@@ -104,9 +104,7 @@ def test_an_error_comes_in_its_turn():
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
     """Of many pieces."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("reader.shuffle.PIECE_WORDS", 16 << 10)
-        return Dataset(make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(8000, 300, 40)))
+    return Dataset(make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(8000, 300, 40)))
 
 
 def streamed(dataset, threads, bias=None, pass_=2):

@@ -55,9 +55,8 @@ def test_rows_are_those_of_the_input(tmp_path, index_base):
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
-def test_many_blocks_hold_every_row_once(tmp_path, monkeypatch):
+def test_many_blocks_hold_every_row_once(tmp_path):
     """The second feature of a row is its number in the input."""
-    monkeypatch.setattr("reader.shuffle.PIECE_WORDS", 16 << 10)
     n = 200_000
     text = b"".join(b"%d %d:1 %d:0.5\n" % (k % 2, k % 1000 + 1, k + 2000) for k in range(n))
     ingest([text], tmp_path / "data")
@@ -71,8 +70,7 @@ def test_many_blocks_hold_every_row_once(tmp_path, monkeypatch):
     assert np.array_equal(rows.label, seconds % 2)
 
 
-def test_label_sorted_input_is_spread_over_the_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("reader.shuffle.PIECE_WORDS", 64 << 10)
+def test_label_sorted_input_is_spread_over_the_blocks(tmp_path):
     n, positives = 150_000, 45_000
     text = b"".join(b"%d %d:1 %d:1.5\n" % (k < positives, k % 500 + 1, 501 + k % 77) for k in range(n))
     ingest([text], tmp_path / "data")

@@ -28,7 +28,7 @@ def main(name: str, directory: Path, C: float, enough: float, most_seconds: floa
         next(trials)
         print(json.dumps({"loaded_bytes": peak.take()}), flush=True)
     except ImportError as error:
-        print(json.dumps({"cannot_run": f"not installed ({error})"}))
+        print(json.dumps({"cannot_run": f"cannot be run: {error}"}))
         return CANNOT_RUN
     began = time.monotonic()
     for trial in trials:
