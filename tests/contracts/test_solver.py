@@ -112,9 +112,8 @@ def test_odd_problems(mode, loss, make, tmp_path):
     settings = {**mode, "loss": loss, "positive": 1.0}
     check_run(tmp_path / "some passes", dataset, 6, **settings)
     goal = 1e-3 if is_fast(mode) else 3e-2
-    found = train(
-        tmp_path / "run", dataset, cache_for(mode), updates_per_row=4, tolerance=None, relative_gap=goal, **settings
-    )
+    ends = {"tolerance": None, "relative_gap": goal, "max_passes": 400}
+    found = train(tmp_path / "run", dataset, cache_for(mode), updates_per_row=4, **ends, **settings)
     problem = exact(dataset, loss=loss)
     check_certificate(found, problem)
     if is_sound(mode):
