@@ -13,7 +13,7 @@ from tests.bench.prepared import Prepared
 BYTES_PER_VALUE = 24
 SECONDS_ARE = "its solver, after reading its text"
 PROGRAM = "svmocas"
-MOST_SECONDS = 120
+MOST_SECONDS = 60
 _LINE = re.compile(r"^\s*(\d+): tim=([\d.]+), Q_P=([\d.e+]+)")
 
 
