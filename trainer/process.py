@@ -57,6 +57,9 @@ class Trainer:
 
         Sets `stop_reason` if this job had ended, and died before its model was there.
         """
+        if path is None and self._settings.follows:
+            # All is zero, and its length a bound that memory has no room for: it must not be touched.
+            return {}, 0
         if path is None:
             self._w[:] = self._state.w
             return warm_tally(self._settings.problem, self._state.alpha), 0

@@ -64,7 +64,8 @@ class Steps:
         self._step: Step | None = None
         self._stamp = 0
         self._began = time.monotonic() - state.control["elapsed_seconds"]
-        self._half_norm = float(state.w @ state.w) / 2  # of the w the running pass is certified at
+        # Of a dataset that is being read in, w is zero and its length a bound, beyond what memory has room for.
+        self._half_norm = 0.0 if follows else float(state.w @ state.w) / 2  # of the w the running pass is certified at
 
     @property
     def elapsed_seconds(self) -> float:
