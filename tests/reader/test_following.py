@@ -1,6 +1,8 @@
 """Training on a dataset that is still being read in, in one process: a piece is written whenever the reader waits."""
 
 import itertools
+import resource
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from tests.reference.dcd import dcd
 from tests.storage.staging import Staging
 from tests.training import Outcome, to_the_end, train
 from trainer.problem import LOSSES
+from trainer.process import Trainer
 from trainer.steps import Steps
 
 MOST_FEATURES = 1 << 27
@@ -242,3 +245,19 @@ def test_state_files_take_the_room_of_what_there_is(tmp_path, follow):
     sizes = {name: (tmp_path / "run" / name).stat() for name in ("alpha", "w", "score", "visited")}
     assert sizes["alpha"].st_size == 8 * FollowPlan.n_rows and sizes["w"].st_size == 8 * MOST_FEATURES
     assert sum(512 * size.st_blocks for size in sizes.values()) < 1 << 20
+
+
+def test_a_trainer_touches_no_more_than_there_is(tmp_path, follow):
+    """The length of w is a bound: a gigabyte here, of which nothing is used."""
+    feed = Feed(tmp_path, pieces(*random_problem(100)))
+    reader = follow(feed, width=1 << 27)
+    while not reader.step():
+        pass
+    before = _resident_bytes()
+    one = Trainer(tmp_path / "run", reader.cache_reader())
+    assert _resident_bytes() - before < 1 << 28 and one.stop_reason is None
+    reader.shutdown()
+
+
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
