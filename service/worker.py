@@ -246,8 +246,10 @@ class Worker:
         JobLog(_log, record["id"]).warning("paused: %s", failure["message"])
         self._store.requeue_job(record["id"], reason=failure["code"])
         before, _ = self._pauses.get(record["id"], (_SHORTEST_PAUSE_SECONDS, 0.0))
-        pause = min(2 * before, _LONGEST_PAUSE_SECONDS)
-        self._pauses[record["id"]] = pause, time.monotonic() + pause
+        pause, now = min(2 * before, _LONGEST_PAUSE_SECONDS), time.monotonic()
+        # Those that were over long ago are of jobs that found room, or were cancelled.
+        still = {job_id: each for job_id, each in self._pauses.items() if now < each[1] + _LONGEST_PAUSE_SECONDS}
+        self._pauses = {**still, record["id"]: (pause, now + pause)}
 
     def _fail(self, record: dict[str, Any], failure: dict[str, Any]) -> None:
         tail = log_tail(self._settings.jobs / record["id"] / "log")
