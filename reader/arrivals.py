@@ -23,7 +23,7 @@ from storage.state import State, pass_stamp
 class Arrivals:
     """One step's worth of a pass.
 
-    fresh      packed segments of the rows that were neither resident nor screened
+    fresh      packed segments of the rows that were neither resident nor screened, nor on the trainer's own disk
     rows       number of rows streamed; `screened` of them rest at their bound and go nowhere
     screened_unvisited  rows screened in the pass so far that had not been visited in it either
     pass_losses  of the pass's rows so far, at the w published before it
@@ -72,6 +72,7 @@ class ArrivalSource:
         self._state = state
         self._by_block = by_block
         self._builder = SegmentBuilder(plan.segment_bytes)
+        self._hot = -np.inf
         self._pass = 0
         self._taken = 0  # pieces of the pass
         self._section = 0  # of these, when the section began
@@ -130,6 +131,7 @@ class ArrivalSource:
     def _begin_pass(self, skipped: int = 0) -> None:
         self._pass += 1
         self._screening.begin_pass(self._passes.width)
+        self._hot = self._residents.median_score(self._passes.n_rows)
         self._pieces = self._passes.stream(self._pass, self._screening.look, skipped=skipped)
         self._screened_unvisited, self._taken = 0, skipped
         self._piece, self._position = next(self._pieces, None), 0
@@ -159,8 +161,8 @@ class ArrivalSource:
         row_id = piece.row_id[start:]
         kind, new = np.empty(len(row_id), np.uint8), np.empty(len(row_id), np.int64)
         count = classify(
-            row_id, piece.y[start:], m[start:], *self._screening.limits,
-            books.is_resident, books.leaving, self._state.alpha, kind, new,
+            row_id, piece.y[start:], m[start:], *self._screening.limits, books.is_resident, books.leaving,
+            self._state.spilled, self._state.score, self._hot, self._state.alpha, kind, new,
         )  # fmt: skip
         new = new[:count] + start
         added = self._builder.add(piece, new)

@@ -73,6 +73,11 @@ class Residents:
         """Number of live segments."""
         return int(np.count_nonzero(self._slots.live))
 
+    def median_score(self, n_rows: int) -> float:
+        """Of the resident ones among the first `n_rows` rows; -inf if there are none."""
+        scores = self._state.score[:n_rows][self.is_resident[:n_rows]]
+        return float(np.median(scores)) if len(scores) else -np.inf
+
     def begin_section(self, place: tuple[int, int]) -> None:
         """(Pass, pieces of it so far): from here on all follows from which rows are resident, and the scores."""
         self._rng = np.random.default_rng((self._seed, RESIDENTS, *place))

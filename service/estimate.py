@@ -21,7 +21,12 @@ def estimate(plan: JobPlan) -> dict[str, Any]:
     return {
         "memory": {**asdict(memory), "total_bytes": memory.total_bytes},
         # The run's files lie in memory if there is room.
-        "disk": {"model_bytes": _MODEL_WEIGHT_BYTES * plan.width, "run_bytes": plan.run_bytes},
+        "disk": {
+            "model_bytes": _MODEL_WEIGHT_BYTES * plan.width,
+            "run_bytes": plan.run_bytes,
+            # At most: in the second pass, that of the first and what is left of it.
+            "spill_bytes": 2 * manifest.decoded_bytes if plan.spills else 0,
+        },
         "seconds_per_pass": max(reading, training),
         "cache_share": min(1.0, plan.cache.row_bytes / manifest.decoded_bytes),
     }

@@ -11,7 +11,7 @@ from typing import Any
 from service.blocks import uses_blocks
 from service.errors import ServiceError
 from service.jobs import JobSpec
-from service.problem import cache_of, check_threads, run_file
+from service.problem import cache_of, check_threads, run_file, spills
 from storage.dataset import staged_path
 
 MOST_ROWS = 1 << 30
@@ -48,7 +48,7 @@ class FollowPlan:
                 "n_blocks": None,
                 "kept_bytes": 0,
             },
-            trainer={"cache_rows": 0.0, "follows": True},
+            trainer={"cache_rows": 0.0, "follows": True, "spill": str(dataset.parent) if spills(self.spec) else None},
         )
 
 

@@ -33,6 +33,7 @@ class JobSpec(BaseModel):
     paper_...         of eviction "paper", see `trainer.solvers.paper_rule`; printed but for epsilon
     screening         rows that rest at their bound by more than this slack stay out of the cache; null: none do
     selection         "uniform", or "adaptive": resident rows that gain more are visited more often
+    spill             keep rows that do not rest on the dataset's disk, decoded, for the time the reader is busy
     threads           for the gradients of arriving rows, or all of cpa and ocas; no more than there are cores
     pace              "fixed" makes the same model to the byte at every run
     updates_per_row   coordinate updates for each row read
@@ -72,6 +73,7 @@ class JobSpec(BaseModel):
     screening: Annotated[Finite, Field(ge=0)] | None = 0.1
     selection: Literal["uniform", "adaptive"] = "uniform"
     pace: Literal["adaptive", "fixed"] = "adaptive"
+    spill: bool = True
     threads: Annotated[int, Field(ge=1)] = 1
     updates_per_row: Annotated[Positive, Field(le=1000)] = 2.0
     n_blocks: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
@@ -101,7 +103,7 @@ def parse_spec(fields: Any) -> JobSpec:
 
 
 _ONLY_OF = {
-    "score": ("selection", "threads"),
+    "score": ("selection", "spill", "threads"),
     "paper": ("paper_epsilon", "paper_beta", "paper_reset", "paper_gradient"),
 }
 

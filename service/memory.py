@@ -14,8 +14,8 @@ from trainer.solvers import SOLVERS
 # Measured, rounded up: two interpreters with compiled kernels, and pieces and segments on their way.
 _PROCESSES_BYTES = 320 << 20
 _BUFFERS_BYTES = 48 << 20
-# alpha, score, visited; is_resident and skipped of the reader, leaving. And what adaptive selection knows of a row.
-_ROW_BYTES, _ADAPTIVE_ROW_BYTES = 15, 8
+# alpha, score, visited, spilled; is_resident, skipped, leaving of the reader. And what adaptive selection knows of one.
+_ROW_BYTES, _ADAPTIVE_ROW_BYTES = 17, 8
 _FEATURE_BYTES = 24  # w of the trainer, the published w, and the reader's copy or the one it certifies
 
 

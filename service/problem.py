@@ -52,6 +52,11 @@ class JobPlan:
         return count_blocks(self.spec, self.manifest, self.cache) if uses_blocks(self.spec) else None
 
     @property
+    def spills(self) -> bool:
+        """Whether the active set is kept on disk, too."""
+        return spills(self.spec) and self.cache.row_bytes < self.manifest.decoded_bytes
+
+    @property
     def width(self) -> int:
         """Length of w: the features as numbered in the input, and the constant one if there is a bias."""
         return self.manifest.width + (self.spec.bias is not None)
@@ -79,8 +84,15 @@ class JobPlan:
             trainer={
                 "cache_rows": self.cache.row_bytes / self.manifest.decoded_bytes * self.n_rows,
                 "follows": False,
+                "spill": str(dataset.parent) if self.spills else None,
             },
         )
+
+
+def spills(spec: JobSpec) -> bool:
+    """Whether the active set is to be kept on the disk of the data: pace "fixed" leaves no time to visit it there."""
+    has_one = "spill" in SOLVERS[spec.solver].options and spec.eviction == "score"
+    return has_one and spec.spill and spec.pace == "adaptive"
 
 
 def run_file(
@@ -103,7 +115,17 @@ def run_file(
         "exact": spec.pace == "fixed",
         "is_dual": SOLVERS[spec.solver].is_dual,
     }
-    others = {"dataset", "class_weight", "labels", "C", "memory_bytes", "n_blocks", "warm_start", "cache_share"}
+    others = {
+        "dataset",
+        "spill",
+        "class_weight",
+        "labels",
+        "C",
+        "memory_bytes",
+        "n_blocks",
+        "warm_start",
+        "cache_share",
+    }
     rest = spec.model_dump(exclude={*others, *own, *shared})
     return {
         "reader": {**shared, **reader, **own},

@@ -12,6 +12,8 @@ from storage.csr import Array
 # What else lies in a run directory: what the two processes are told, and the cache they meet in.
 RUN_FILE, CACHE_FILE = "run.json", "cache"
 
+SPILLED, SPILLING = 1, 2
+
 INTEGER, REAL = np.dtype("<i8"), np.dtype("<f8")
 
 # name, type, writer. Eight bytes each, so that a read never sees half of a write.
@@ -100,6 +102,8 @@ class State:
     score   (n_rows,)  float32  how little a row has left to teach, as of its last visit: highest leaves first
     visited (n_rows,)  uint8    stamp of the last pass in which the row was visited; written by the trainer
     skipped (n_rows,)  uint8    stamp of the last pass in which it streamed by while resident; written by the reader
+    spilled (n_rows,)  uint8    SPILLED: the trainer has the row on disk and visits it there; SPILLING: from the next
+                                pass on; written by the trainer, SPILLED between two passes only
     """
 
     alpha: Array
@@ -107,10 +111,11 @@ class State:
     score: Array
     visited: Array
     skipped: Array
+    spilled: Array
     control: Control
 
 
-_ARRAYS = (("alpha", "<f8"), ("w", "<f8"), ("score", "<f4"), ("visited", "u1"), ("skipped", "u1"))
+_ARRAYS = (("alpha", "<f8"), ("w", "<f8"), ("score", "<f4"), ("visited", "u1"), ("skipped", "u1"), ("spilled", "u1"))
 
 
 def state_bytes(n_rows: int, width: int) -> int:

@@ -28,7 +28,7 @@ from trainer.progress import Progress
 from trainer.settings import TrainerSettings
 from trainer.solvers import SOLVERS
 from trainer.steps import RESIDENTS, HandedBack, Steps, nap
-from trainer.stop import CONVERGED, stop_reason
+from trainer.stop import CONVERGED, has_likely_fallen, stop_reason
 from trainer.tally import warm_tally
 
 
@@ -74,6 +74,7 @@ class Trainer:
 
     def step(self) -> dict:
         """Train for one pass and report it; sets `stop_reason` if it was the last."""
+        before = self._found()
         progress = next(self._passes)
         self._is_certified = False
         self._show(progress)
@@ -81,7 +82,7 @@ class Trainer:
         elapsed = self._steps.elapsed_seconds
         limits = settings.max_passes, settings.max_seconds is not None and elapsed >= settings.max_seconds
         self.stop_reason = stop_reason(progress, settings.tolerance, settings.relative_gap, *limits)
-        if self.stop_reason in CONVERGED:
+        if self.stop_reason in CONVERGED or self._has_likely_converged(before):
             self.stop_reason = self._certified(self.stop_reason) or stop_reason(progress, None, None, *limits)
         if self.stop_reason is None and self._state.control["stop"]:
             self.stop_reason = "stopped"
@@ -125,7 +126,7 @@ class Trainer:
             },
         }
 
-    def _certified(self, reason: str) -> str | None:
+    def _certified(self, reason: str | None) -> str | None:
         """Whether all rows at one w agree that training has converged: a reason of CONVERGED, or None.
 
         A pass meets its rows at a moving w and leaves screened ones out, and its bound on the gap is that of the best w
@@ -141,6 +142,19 @@ class Trainer:
         if settings.relative_gap is not None and certificate["relative_duality_gap"] <= settings.relative_gap:
             return "relative_gap"
         return None
+
+    def _found(self) -> tuple[float, float]:
+        """M+ - M- and the relative gap as of the last pass, one before a crash too; 0 if there was none."""
+        control = self._state.control
+        primal = control["primal_bound"]
+        return control["M_plus"] - control["M_minus"], (primal - control["dual_objective"]) / primal if primal else 0.0
+
+    def _has_likely_converged(self, before: tuple[float, float]) -> bool:
+        """Whether it is worth a look at all rows at the w of now, rather than a pass to find out."""
+        settings = self._settings
+        tolerance = None if self._state.control["rows_unvisited"] else settings.tolerance
+        wanted = tolerance, settings.relative_gap
+        return self._solver.is_dual and any(map(has_likely_fallen, before, self._found(), wanted))
 
     def _certify(self) -> None:
         """Publish w and wait until the reader has certified it."""

@@ -82,7 +82,7 @@ class Steps:
         """Wait until `next` would return at once."""
         began = time.perf_counter()
         while not self.is_next_ready:
-            self._state.control["trainer_heartbeat"] = time.monotonic()
+            self.beat()
             self._wait()
         self._state.control["trainer_wait_seconds"] += time.perf_counter() - began
 
@@ -162,9 +162,23 @@ class Steps:
         """A segment of the step, valid until `next`."""
         return self._cache.read(segment_id)
 
+    @property
+    def spilled(self) -> Array:
+        """Of the state, to be written."""
+        return self._state.spilled
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the job is to stop, or to be handed back, as soon as it can be."""
+        return bool(self._state.control["stop"] or self._state.control["hand_back"])
+
+    def beat(self) -> None:
+        """The trainer is alive."""
+        self._state.control["trainer_heartbeat"] = time.monotonic()
+
     def note(self, row_id: Array, score: Array) -> None:
         """The rows (k,) were visited in this step and left these scores (k,)."""
-        self._state.control["trainer_heartbeat"] = time.monotonic()
+        self.beat()
         if self._deferred:
             self._notes.append((row_id.copy(), score.copy()))
         else:

@@ -2,6 +2,9 @@
 
 from trainer.progress import Progress
 
+# How much nearer than wanted a guess has to be, for a pass over all rows to be spent on finding out.
+_TO_SPARE = 2.0
+
 CONVERGED = ("tolerance", "relative_gap")
 
 
@@ -19,3 +22,11 @@ def stop_reason(
     if progress.pass_ >= max_passes:
         return "max_passes"
     return "max_seconds" if out_of_time else None
+
+
+def has_likely_fallen(before: float, now: float, wanted: float | None) -> bool:
+    """Whether what a pass found at a moving w is likely to be `wanted` at the w the pass ended with.
+
+    If it has fallen by the same factor from `before` to `now`, and so on.
+    """
+    return wanted is not None and now < before and now * (now / before) * _TO_SPARE <= wanted

@@ -51,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--paper-beta", choices=("step", "sweep"))
     parser.add_argument("--paper-reset", action="store_true", default=None)
     parser.add_argument("--paper-gradient", choices=("plain", "projected"))
+    parser.add_argument("--spill", action=argparse.BooleanOptionalAction, help="the active set on disk (default: yes)")
     parser.add_argument("--screening", type=_or_none, help="slack of resting rows left out, or none (default: 0.1)")
     parser.add_argument("--selection", choices=("uniform", "adaptive"))
     parser.add_argument("--pace", choices=("adaptive", "fixed"))

@@ -189,8 +189,10 @@ def _of_the_reader(rows, rng) -> dict[str, bytes]:
     is_resident, leaving = rng.random((2, n_all)) < 0.2
     skipped, visited = rng.integers(0, 3, (2, n_all)).astype(np.uint8)
     kind, new = np.zeros(n_rows, np.uint8), np.zeros(n_rows, np.int64)
+    spilled = (rng.random(n_all) < 0.1).astype(np.uint8)
     books = is_resident, skipped, visited
-    counts = [arrivals_kernel.classify(row_id, y, m, 0.1, 2.0, 0.5, is_resident, leaving, alpha, kind, new)]
+    where = is_resident, leaving, spilled, alpha.astype(np.float32), 1.0
+    counts = [arrivals_kernel.classify(row_id, y, m, 0.1, 2.0, 0.5, *where, alpha, kind, new)]
     counts += arrivals_kernel.account(row_id, kind, indptr, 2, *books)
     assert min(counts) > 0
     entered = b"".join(array.tobytes() for array in (kind, new[: counts[0]], *books, np.array(counts)))

@@ -20,7 +20,7 @@ from tests.end_to_end.cgroup import MemoryGroup, reason_unusable
 
 MIB = 1 << 20
 CLAIM_BYTES = 640 * MIB
-STATE_BYTES_PER_ROW = 16  # alpha, score, marks
+STATE_BYTES_PER_ROW = 17  # alpha, score, marks
 BYTES_PER_ROW = 8 * 270  # decoded, of generated rows, and rather too few
 LONGEST_SECONDS = 1200
 ROLES = ("reader.process", "trainer.process")

@@ -33,7 +33,7 @@ from trainer.kernels.coordinate import (
 #             changes of sum D_i alpha_i^2 / 2 and of the number of free rows
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def visit_rows(
     order: Array,
     row_id: Array,

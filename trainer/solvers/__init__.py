@@ -44,7 +44,7 @@ def _preference_bytes(n_rows: int, *_: int) -> int:
 
 
 _PRINTED = ("paper_epsilon", "paper_beta", "paper_reset", "paper_gradient")
-_STREAMING = ("eviction", "screening", "selection", "threads", "updates_per_row", *_PRINTED)
+_STREAMING = ("eviction", "screening", "selection", "spill", "threads", "updates_per_row", *_PRINTED)
 _BLOCKS = ("n_blocks", "permute_blocks", "inner_rounds")
 _CUTTING = ("n_blocks", "threads", "max_cuts")
 

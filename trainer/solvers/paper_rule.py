@@ -23,6 +23,7 @@ from storage.csr import Array
 from trainer.kernels.paper import paper_visits
 from trainer.problem import Problem
 from trainer.settings import TrainerSettings
+from trainer.spill import Spill
 from trainer.steps import Steps
 from trainer.tally import Tally
 
@@ -41,6 +42,7 @@ class PaperRule:
         alpha: Array,
         w: Array,
         _pool: Executor,
+        _spill: Spill,
     ) -> None:
         self._bounds = problem.bounds
         self._capacity = settings.cache_rows
@@ -96,7 +98,7 @@ class PaperRule:
         self._steps.note(looked_at, np.where(self._gone[looked_at], np.inf, 0.0).astype(np.float32))
         return len(order)
 
-    def end_pass(self) -> None:
+    def end_pass(self, _seconds: float, _rng: np.random.Generator) -> None:
         """Set epsilon anew if it is to be done once a pass. The paper has no rule for the rows it missed."""
         if self._resets and self._rule[2] > 0:
             self._rule[:3] = self._rule[1], 0.0, 0.0

@@ -5,8 +5,10 @@ what leaves the cache: "score", where every row is visited when it arrives and t
 leave first, or "paper", the algorithm as printed.
 """
 
+import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Protocol
 
 import numpy as np
@@ -18,6 +20,7 @@ from trainer.progress import Progress
 from trainer.settings import TrainerSettings
 from trainer.solvers.paper_rule import PaperRule
 from trainer.solvers.score_rule import ScoreRule
+from trainer.spill import Spill
 from trainer.steps import Steps
 from trainer.tally import Tally
 
@@ -29,10 +32,10 @@ class Rule(Protocol):
         """Take in a new step; returns the visits it made at once."""
 
     def visit_some(self, rng: np.random.Generator) -> int:
-        """Visit some resident rows; returns how many (at least one)."""
+        """Visit some rows; returns how many (at least one)."""
 
-    def end_pass(self) -> None:
-        """The running step was the last of its pass."""
+    def end_pass(self, seconds: float, rng: np.random.Generator) -> None:
+        """The running step was the last of its pass, which has taken so long."""
 
     def begin_section(self) -> None:
         """Forget what does not follow from `resumable` and the cache."""
@@ -50,8 +53,8 @@ def streamsvm(
 ) -> Generator[Progress, None, None]:
     """Train alpha (n_rows,) and w (width,) in place; yields after every pass, for ever."""
     tally = Tally(alpha, w, steps.kept)
-    with ThreadPoolExecutor(settings.threads) as pool:
-        rule = RULES[settings.eviction](problem, settings, steps, tally, alpha, w, pool)
+    with ThreadPoolExecutor(settings.threads) as pool, closing(Spill(settings.spill, steps.spilled)) as spill:
+        rule = RULES[settings.eviction](problem, settings, steps, tally, alpha, w, pool, spill)
         steps.keep(lambda: {**tally.resumable(), **rule.resumable()})
         yield from _passes(rule, settings, steps, tally, w)
 
@@ -61,6 +64,7 @@ def _passes(
 ) -> Generator[Progress, None, None]:
     rng = np.random.default_rng()
     section = None
+    began = time.monotonic()
     while True:
         step = steps.next()
         if (step.pass_, step.section) != section:
@@ -74,11 +78,14 @@ def _passes(
         while tally.owed > 0 and not is_empty:
             tally.owed -= rule.visit_some(rng)
         if step.ends_pass:
-            rule.end_pass()
+            rule.end_pass(time.monotonic() - began, rng)
             yield tally.finish_pass(step, steps.count_unvisited(step), steps.primal(step))
         if step.ends_section:
             steps.end_section(w)
-        # While a dataset is being read in, that is what the cores are for.
-        is_followed = settings.follows and step.pass_ == 1
-        while settings.pace == "adaptive" and not is_followed and not is_empty and not steps.is_next_ready:
+        if step.ends_pass:
+            began = time.monotonic()
+        # While a dataset is being read in, that is what the cores are for; and once more is known of what is active, a
+        # visit is worth more.
+        is_early = (settings.follows or settings.spill) and step.pass_ == 1
+        while settings.pace == "adaptive" and not is_early and not is_empty and not steps.is_next_ready:
             rule.visit_some(rng)

@@ -1,0 +1,67 @@
+"""A file without a name for segments of one size: beside the cache, on disk, gone with the process that wrote it.
+
+Neither reading nor writing goes through the page cache where the file system allows that: it would count as memory.
+"""
+
+import fcntl
+import mmap
+import os
+from contextlib import suppress
+
+import numpy as np
+
+from storage.csr import Array
+
+SPILL_SEGMENT = 1 << 20
+
+
+class SpillFile:
+    """Segments of SPILL_SEGMENT bytes, numbered from 0. Raises OSError where the directory's disk has no such files.
+
+    A buffer is one of `make_buffer`. One that does not come back as it was written is an OSError.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._file = os.open(directory, os.O_RDWR | os.O_TMPFILE, 0o600)
+        with suppress(OSError):  # a file system in memory has no page cache to spare
+            fcntl.fcntl(self._file, fcntl.F_SETFL, fcntl.fcntl(self._file, fcntl.F_GETFL) | os.O_DIRECT)
+        self._sums: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._sums)
+
+    def append(self, buffer: mmap.mmap) -> None:
+        """Write one more."""
+        if os.pwrite(self._file, buffer, len(self) * SPILL_SEGMENT) != SPILL_SEGMENT:
+            raise OSError("the disk took only part of a segment")
+        self._sums.append(_sum(buffer))
+
+    def read(self, number: int, buffer: mmap.mmap) -> mmap.mmap:
+        """Fill the buffer."""
+        got = os.preadv(self._file, [buffer], number * SPILL_SEGMENT)
+        # A kernel that is given wrong indices reads and writes beyond w.
+        if got != SPILL_SEGMENT or _sum(buffer) != self._sums[number]:
+            raise OSError(f"spilled segment {number} did not come back as it was written")
+        return buffer
+
+    def truncate(self) -> None:
+        """Give back what disk the segments there are do not need."""
+        os.ftruncate(self._file, len(self) * SPILL_SEGMENT)
+
+    def clear(self) -> None:
+        """Forget all segments. Their disk stays, to be written again."""
+        self._sums.clear()
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+def make_buffer() -> mmap.mmap:
+    """Memory that a disk can write to directly."""
+    return mmap.mmap(-1, SPILL_SEGMENT)
+
+
+def _sum(buffer: mmap.mmap) -> int:
+    """Any word that changes changes it; ten times as fast as a CRC."""
+    words: Array = np.frombuffer(buffer, np.uint64)
+    return int(words.sum())

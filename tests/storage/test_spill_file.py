@@ -1,0 +1,83 @@
+"""Spilled segments come back as they were written, or not at all; their file has no name and no pages in memory."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from storage.spill_file import SPILL_SEGMENT, SpillFile, make_buffer
+
+
+def filled(seed):
+    buffer = make_buffer()
+    buffer[:] = np.random.default_rng(seed).bytes(SPILL_SEGMENT)
+    return buffer
+
+
+@pytest.fixture(params=["disk", "memory"])
+def directory(request, tmp_path):
+    """Where reading past the page cache is possible, and where there is nothing but memory."""
+    if request.param == "disk":
+        return tmp_path
+    if not os.access("/dev/shm", os.W_OK):
+        pytest.skip("no file system in memory")
+    return Path("/dev/shm")
+
+
+@pytest.fixture
+def file(directory):
+    file = SpillFile(str(directory))
+    yield file
+    file.close()
+
+
+def test_segments_come_back(file):
+    for seed in range(5):
+        file.append(filled(seed))
+    assert len(file) == 5
+    buffer = make_buffer()
+    for number in (3, 0, 4, 3):
+        assert file.read(number, buffer)[:] == filled(number)[:]
+
+
+def test_it_is_written_anew(file):
+    for seed in range(3):
+        file.append(filled(seed))
+    file.clear()
+    assert len(file) == 0
+    file.append(filled(7))
+    file.truncate()
+    assert os.fstat(file._file).st_size == SPILL_SEGMENT
+    assert file.read(0, make_buffer())[:] == filled(7)[:]
+
+
+def test_it_has_no_name(tmp_path):
+    file = SpillFile(str(tmp_path))
+    file.append(filled(0))
+    assert list(tmp_path.iterdir()) == []
+    file.close()
+
+
+@pytest.mark.parametrize("place", [0, SPILL_SEGMENT // 2, SPILL_SEGMENT - 1])
+def test_what_changed_on_disk_is_not_used(file, place):
+    for seed in range(2):
+        file.append(filled(seed))
+    damaged = filled(1)
+    damaged[place] ^= 1
+    os.pwrite(file._file, damaged, SPILL_SEGMENT)
+    assert file.read(0, make_buffer())
+    with pytest.raises(OSError, match="spilled segment 1"):
+        file.read(1, make_buffer())
+
+
+def test_what_the_disk_lost_is_not_used(file):
+    file.append(filled(0))
+    os.ftruncate(file._file, SPILL_SEGMENT // 2)
+    with pytest.raises(OSError, match="spilled segment 0"):
+        file.read(0, make_buffer())
+
+
+def test_a_directory_that_is_gone_has_no_file(tmp_path):
+    with pytest.raises(OSError):
+        SpillFile(str(tmp_path / "nothing"))

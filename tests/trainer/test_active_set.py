@@ -1,0 +1,85 @@
+"""Training with the active set on disk: the same optimum in fewer passes, every row visited in each of them."""
+
+import numpy as np
+import pytest
+
+import reader.arrivals
+import service.problem
+import storage.spill_file
+from reader.arrivals_kernel import HELD, NEW, account
+from storage.state import SPILLED
+from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
+from tests.training import train
+from trainer.problem import LOSSES
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    """Many free rows. Several times what the cache holds."""
+    return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(1500, noise=0.1))
+
+
+@pytest.fixture
+def spills(monkeypatch):
+    """Also at pace "fixed": reader and trainer take turns here, and there is no time to spare."""
+    monkeypatch.setattr(service.problem, "spills", lambda spec: True)
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0, 10.0])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_it_finds_the_optimum(tmp_path, dataset, spills, loss, C):
+    settings = {"loss": loss, "C": C, "tolerance": None, "relative_gap": 1e-6, "max_passes": 300}
+    found = train(tmp_path / "run", dataset, SMALLEST_CACHE, **settings)
+    assert found.result["converged"]
+    check_certificate(found, exact(dataset, loss=loss, C=C))
+
+
+def test_it_takes_fewer_passes(tmp_path, dataset, monkeypatch):
+    settings = {"C": 10.0, "tolerance": None, "max_passes": 5}
+    without = train(tmp_path / "without", dataset, SMALLEST_CACHE, **settings)
+    monkeypatch.setattr(service.problem, "spills", lambda spec: True)
+    found = train(tmp_path / "with", dataset, SMALLEST_CACHE, **settings)
+    gaps = [run.result["certificate"]["relative_duality_gap"] for run in (found, without)]
+    assert gaps[0] < gaps[1] / 5
+
+
+def test_every_row_is_visited_in_every_pass(tmp_path, dataset, spills):
+    found = train(tmp_path / "run", dataset, SMALLEST_CACHE, tolerance=None, max_passes=6)
+    assert [done["rows_unvisited"] for done in found.passes] == [0] * 6
+
+
+def test_what_is_spilled_does_not_come_into_the_cache(tmp_path, dataset, spills, monkeypatch):
+    kinds = {}
+
+    def watching(row_id, kind, indptr, stamp, *books):
+        kinds.setdefault(stamp, []).append(kind[: len(row_id)].copy())
+        return account(row_id, kind, indptr, stamp, *books)
+
+    monkeypatch.setattr(reader.arrivals, "account", watching)
+    found = train(tmp_path / "run", dataset, SMALLEST_CACHE, tolerance=None, max_passes=4)
+    by_pass = [np.concatenate(kinds[stamp]) for stamp in (1, 2, 3, 4)]
+    n_rows = len(found.alpha)
+    assert [len(kind) for kind in by_pass] == [n_rows] * 4
+    assert np.all(by_pass[0] == NEW)
+    for kind in by_pass[1:]:
+        assert np.count_nonzero(kind == HELD) > np.count_nonzero(kind == NEW)
+    # What is free at the end is in the active set.
+    free = (found.alpha > 0) & (found.alpha < 1)
+    assert np.all(found.state.spilled[free] == SPILLED)
+
+
+def test_a_disk_that_fails_in_between_costs_nothing_but_time(tmp_path, dataset, spills, monkeypatch):
+    real, reads = storage.spill_file.SpillFile.read, []
+
+    def read(file, number, buffer):
+        reads.append(number)
+        if len(reads) > 5:
+            raise OSError("the disk is gone")
+        return real(file, number, buffer)
+
+    monkeypatch.setattr(storage.spill_file.SpillFile, "read", read)
+    found = train(tmp_path / "run", dataset, SMALLEST_CACHE, tolerance=1e-3, max_passes=300)
+    assert len(reads) > 5 and not found.state.spilled.any()
+    assert found.result["stop_reason"] == "tolerance" and found.passes[-1]["rows_unvisited"] == 0
+    check_certificate(found, exact(dataset))

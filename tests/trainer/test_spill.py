@@ -1,0 +1,175 @@
+"""What is kept in a pass can be read in the next, and the state says of each row whether it can."""
+
+import errno
+import itertools
+
+import numpy as np
+import pytest
+
+import storage.spill_file
+import trainer.spill
+from storage.segment import ROW_ID, TARGET, Segment, row_bytes
+from storage.state import SPILLED, SPILLING
+from tests.contracts.problems import random_problem
+from trainer.spill import Spill
+
+N_ROWS = 400
+SMALL = 16 << 10  # several segments for a few rows
+
+
+@pytest.fixture(autouse=True)
+def small_segments(monkeypatch):
+    monkeypatch.setattr(storage.spill_file, "SPILL_SEGMENT", SMALL)
+    monkeypatch.setattr(trainer.spill, "SPILL_SEGMENT", SMALL)
+
+
+@pytest.fixture
+def rows():
+    X, y = random_problem(N_ROWS)
+    Qii = np.asarray(X.multiply(X).sum(axis=1)).ravel().astype(np.float64)
+    row_id = np.random.default_rng(0).permutation(N_ROWS).astype(ROW_ID)
+    return Segment(row_id, y.astype(TARGET), Qii, X.indptr.astype(np.int32), X.indices.astype(np.int32), X.data)
+
+
+@pytest.fixture
+def spilled():
+    return np.zeros(N_ROWS, np.uint8)
+
+
+@pytest.fixture
+def spill(tmp_path, spilled):
+    spill = Spill(str(tmp_path), spilled)
+    yield spill
+    spill.close()
+
+
+def content(rows):
+    """Each row by its id, to the byte."""
+    ends = itertools.pairwise(rows.indptr.tolist())
+    own = (
+        (rows.y[k], rows.Qii[k], rows.indices[a:b].tobytes(), rows.values[a:b].tobytes())
+        for k, (a, b) in enumerate(ends)
+    )
+    return dict(zip(rows.row_id.tolist(), own, strict=True))
+
+
+def swept(spill, rng):
+    found = [content(rows) for rows in spill.sweep(rng)]
+    together = {row: own for part in found for row, own in part.items()}
+    assert len(together) == sum(map(len, found))
+    return together
+
+
+def test_rows_come_back_after_a_turn(spill, rows, spilled):
+    rng = np.random.default_rng(1)
+    picked = rng.permutation(N_ROWS)[:250].astype(np.int32)
+    spill.keep(rows, picked[:100])
+    spill.keep(rows, picked[100:])
+    assert spill.n_segments == 0 and spill.read(rng) is None and list(spill.sweep(rng)) == []
+    assert set(spilled[rows.row_id[picked]]) == {SPILLING}
+    spill.turn()
+    assert spill.n_segments > 2
+    whole = content(rows)
+    kept = rows.row_id[picked].tolist()
+    assert swept(spill, rng) == {row: whole[row] for row in kept}
+    assert sorted(np.flatnonzero(spilled)) == sorted(kept) and set(spilled[kept]) == {SPILLED}
+
+
+def test_the_next_pass_replaces_them(spill, rows, spilled):
+    rng = np.random.default_rng(2)
+    first, second = np.arange(0, 300, dtype=np.int32), np.arange(200, 400, dtype=np.int32)
+    spill.keep(rows, first)
+    spill.turn()
+    for _ in range(spill.n_segments):  # some of them read ahead, too
+        spill.read(rng)
+    spill.keep(rows, second)
+    both = rows.row_id[200:300]
+    assert set(spilled[both]) == {SPILLED | SPILLING}
+    spill.turn()
+    assert set(swept(spill, rng)) == set(rows.row_id[second].tolist()) == set(np.flatnonzero(spilled).tolist())
+    spill.turn()
+    assert spill.n_segments == 0 and not spilled.any()
+
+
+def test_reading_goes_round_without_end(spill, rows):
+    rng = np.random.default_rng(3)
+    spill.keep(rows, np.arange(N_ROWS, dtype=np.int32))
+    spill.turn()
+    seen, orders = [], []
+    while len(orders) < 6:
+        segment = spill.read(rng)
+        if segment is not None:
+            seen.append(tuple(segment.row_id.tolist()))
+            if len(seen) == spill.n_segments:
+                assert sum(map(len, set(seen))) == N_ROWS
+                orders.append(tuple(seen))
+                seen = []
+    assert len(set(orders)) > 1
+
+
+def test_a_row_longer_than_a_segment_is_left_to_the_reader(spill, spilled):
+    lengths = np.array([10, SMALL, 20])
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    assert row_bytes(lengths)[1] > SMALL
+    values = np.ones(indptr[-1], np.float32)
+    rows = Segment(np.arange(3, dtype=ROW_ID), np.ones(3, TARGET), np.ones(3), indptr, values.astype(np.int32), values)
+    spill.keep(rows, np.arange(3, dtype=np.int32))
+    spill.turn()
+    assert set(swept(spill, np.random.default_rng())) == {0, 2}
+    assert np.flatnonzero(spilled).tolist() == [0, 2]
+
+
+def test_a_part_of_the_free_disk_is_all_it_takes(tmp_path, rows, spilled, monkeypatch):
+    def usage(_path):
+        return trainer.spill.shutil._ntuple_diskusage(1 << 40, 0, 2 * trainer.spill._SHARE_OF_DISK * SMALL)
+
+    monkeypatch.setattr(trainer.spill.shutil, "disk_usage", usage)
+    spill = Spill(str(tmp_path), spilled)
+    spill.keep(rows, np.arange(N_ROWS, dtype=np.int32))
+    spill.turn()
+    assert spill.n_segments == 2
+    found = set(swept(spill, np.random.default_rng()))
+    assert found == set(np.flatnonzero(spilled == SPILLED).tolist()) == set(np.flatnonzero(spilled).tolist())
+    assert 0 < len(found) < N_ROWS
+    spill.close()
+
+
+@pytest.mark.parametrize("fails", [0, 2])
+def test_a_disk_that_takes_no_more_leaves_all_rows_to_the_reader(spill, rows, spilled, monkeypatch, fails):
+    everything = np.arange(N_ROWS, dtype=np.int32)
+    spill.keep(rows, everything)
+    spill.turn()
+    assert spill.n_segments > 2 and spilled.all()
+    real = storage.spill_file.SpillFile.append
+
+    def append(file, buffer):
+        if len(file) == fails:
+            raise OSError(errno.ENOSPC, "no room")
+        real(file, buffer)
+
+    monkeypatch.setattr(storage.spill_file.SpillFile, "append", append)
+    spill.keep(rows, everything)
+    spill.turn()
+    assert spill.n_segments == 0 and not spilled.any()
+    spill.keep(rows, everything)
+    spill.turn()
+    assert not spilled.any() and spill.read(np.random.default_rng()) is None
+
+
+def test_a_disk_that_gives_back_something_else_leaves_all_rows_to_the_reader(spill, rows, spilled):
+    spill.keep(rows, np.arange(N_ROWS, dtype=np.int32))
+    spill.turn()
+    spill._files[0]._sums[1] += 1
+    found = swept(spill, np.random.default_rng(0))
+    assert len(found) < N_ROWS
+    assert spill.n_segments == 0 and not spilled.any()
+
+
+@pytest.mark.parametrize("directory", [None, "/proc/self", "nowhere"])
+def test_without_a_disk_nothing_is_kept(directory, rows, spilled):
+    spill = Spill(directory, spilled)
+    spill.keep(rows, np.arange(N_ROWS, dtype=np.int32))
+    spill.turn()
+    assert spill.n_segments == 0 and not spilled.any()
+    assert spill.read(np.random.default_rng()) is None and list(spill.sweep(np.random.default_rng())) == []
+    spill.close()

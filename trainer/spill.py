@@ -1,0 +1,174 @@
+"""The active set on disk: rows that did not rest when they were last visited, decoded, beside the cache.
+
+A pass decodes all rows to find the few that have to move: those that LIBLINEAR's shrinking would leave (Hsieh et al.
+2008, section 3.2). Their segments, once written, are ready for training. A sweep over them takes a tenth of a pass and
+nobody but the trainer, and the reader lets them stream by.
+"""
+
+import mmap
+import shutil
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+
+from storage.csr import Array
+from storage.segment import Segment, SegmentBuilder, view
+from storage.spill_file import SPILL_SEGMENT, SpillFile, make_buffer
+from storage.state import SPILLING
+
+_READ_AHEAD = 3
+_SHARE_OF_DISK = 4  # each of the two files may take one part in so many of the free disk
+
+
+class Spill:
+    """`keep` rows in a pass, `turn` at its end, `read` them in the next.
+
+    A disk that fails, is full, or has no such files costs time and nothing else: the reader brings the rows then.
+
+    directory   on the disk to use, or None: nothing is kept
+    n_rows      that can be read
+    spilled     (n_rows,) uint8, of the job's state: which rows can be read, now and after the next `turn`
+    """
+
+    def __init__(self, directory: str | None, spilled: Array) -> None:
+        self._spilled = spilled
+        self._end = 0  # no row from here on has been kept
+        self._kept = 0  # rows, since the last turn
+        self.n_rows = 0
+        self._builder = SegmentBuilder(SPILL_SEGMENT)
+        self._io = ThreadPoolExecutor(1)
+        self._files: list[SpillFile] = []  # the one that is read, the one that is written
+        self._room = 0
+        self._writing: Future[None] | None = None
+        self._buffer = make_buffer()
+        self._order: list[int] = []  # segments still to be read in this sweep
+        self._coming: deque[Future[mmap.mmap]] = deque()
+        self._lent: mmap.mmap | None = None  # has what the last `read` returned
+        self._free: list[mmap.mmap] = []
+        if directory is not None:
+            self._open(directory)
+
+    @property
+    def n_segments(self) -> int:
+        """Number of those that can be read."""
+        return len(self._files[0]) if self._files else 0
+
+    def keep(self, rows: Segment, picked: Array) -> None:
+        """The rows at the positions `picked` (k,) can be read after the next `turn`, once each."""
+        picked = picked[self._spilled[rows.row_id[picked]] & SPILLING == 0]
+        while len(picked) and self._room:
+            added = self._builder.add(rows, picked)
+            if not added and self._builder.is_empty:
+                picked = picked[1:]  # longer than a segment
+                continue
+            kept = rows.row_id[picked[:added]]
+            self._spilled[kept] |= SPILLING
+            self._end = max(self._end, int(kept.max(initial=-1)) + 1)
+            self._kept += added
+            picked = picked[added:]
+            if len(picked):
+                self._write()
+
+    def turn(self) -> None:
+        """What was kept since the last time takes the place of what was kept before."""
+        if not self._builder.is_empty:
+            self._write()
+        if self._written():
+            self._finish_reading()
+            self._files.reverse()
+            self._files[0].truncate()
+            self._spilled[: self._end] //= SPILLING
+            self.n_rows, self._kept = self._kept, 0
+            self._begin_writing()
+
+    def read(self, rng: np.random.Generator) -> Segment | None:
+        """A segment, valid until the next call, in sweeps of random order; None if the disk is not that fast."""
+        if not self.n_segments:
+            return None
+        self._read_ahead(rng)
+        return self._take() if self._coming[0].done() else None
+
+    def sweep(self, rng: np.random.Generator) -> Iterator[Segment]:
+        """All segments once, each valid until the next."""
+        if self._files:
+            self._finish_reading()
+        for _ in range(self.n_segments):
+            self._read_ahead(rng)
+            rows = self._take()
+            if rows is None:
+                return
+            yield rows
+
+    def close(self) -> None:
+        """Let go of the disk."""
+        self._io.shutdown(cancel_futures=True)
+        for file in self._files:
+            file.close()
+
+    def _open(self, directory: str) -> None:
+        self._directory = directory
+        try:
+            self._files = [SpillFile(directory), SpillFile(directory)]
+        except OSError:
+            return
+        self._finish_reading()
+        self._begin_writing()
+
+    def _begin_writing(self) -> None:
+        self._files[1].clear()
+        self._room = shutil.disk_usage(self._directory).free // _SHARE_OF_DISK // SPILL_SEGMENT
+
+    def _write(self) -> None:
+        if self._written():
+            self._room -= 1
+            self._buffer[:] = self._builder.take()
+            self._writing = self._io.submit(self._files[1].append, self._buffer)
+
+    def _written(self) -> bool:
+        """Whether all of it has been, and there is a file at all."""
+        try:
+            if self._writing:
+                self._writing.result()
+                self._writing = None
+        except OSError:
+            self._give_up()
+        return bool(self._files)
+
+    def _read_ahead(self, rng: np.random.Generator) -> None:
+        if self._lent is not None:
+            self._free.append(self._lent)
+            self._lent = None
+        while self._free:
+            self._order = self._order or rng.permutation(self.n_segments).tolist()
+            self._coming.append(self._io.submit(self._files[0].read, self._order.pop(), self._free.pop()))
+
+    def _take(self) -> Segment | None:
+        try:
+            self._lent = self._coming.popleft().result()
+        except OSError:
+            self._give_up()
+            return None
+        return view(memoryview(self._lent))
+
+    def _finish_reading(self) -> None:
+        for coming in self._coming:
+            coming.exception()  # whatever it is, it is of no use any more
+        self._coming.clear()
+        self._order.clear()
+        self._lent = None
+        self._free = [make_buffer() for _ in range(_READ_AHEAD)]
+
+    def _give_up(self) -> None:
+        """Leave all rows to the reader."""
+        self._finish_reading()
+        if self._writing:
+            self._writing.exception()
+        self._writing = None
+        for file in self._files:
+            file.close()
+        self._files, self._room, self.n_rows = [], 0, 0
+        if not self._builder.is_empty:
+            self._builder.take()
+        self._spilled[: self._end] = 0
