@@ -26,6 +26,7 @@ class SpillFile:
         with suppress(OSError):  # a file system in memory has no page cache to spare
             fcntl.fcntl(self._file, fcntl.F_SETFL, fcntl.fcntl(self._file, fcntl.F_GETFL) | os.O_DIRECT)
         self._sums: list[int] = []
+        self.bytes = 0  # on the disk
 
     def __len__(self) -> int:
         return len(self._sums)
@@ -35,6 +36,7 @@ class SpillFile:
         if os.pwrite(self._file, buffer, len(self) * SPILL_SEGMENT) != SPILL_SEGMENT:
             raise OSError("the disk took only part of a segment")
         self._sums.append(_sum(buffer))
+        self.bytes = max(self.bytes, len(self) * SPILL_SEGMENT)
 
     def read(self, number: int, buffer: mmap.mmap) -> mmap.mmap:
         """Fill the buffer."""
@@ -46,7 +48,8 @@ class SpillFile:
 
     def truncate(self) -> None:
         """Give back what disk the segments there are do not need."""
-        os.ftruncate(self._file, len(self) * SPILL_SEGMENT)
+        self.bytes = len(self) * SPILL_SEGMENT
+        os.ftruncate(self._file, self.bytes)
 
     def clear(self) -> None:
         """Forget all segments. Their disk stays, to be written again."""

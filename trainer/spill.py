@@ -19,7 +19,8 @@ from storage.spill_file import SPILL_SEGMENT, SpillFile, make_buffer
 from storage.state import SPILLING
 
 _READ_AHEAD = 3
-_SHARE_OF_DISK = 4  # each of the two files may take one part in so many of the free disk
+# It grows while so many times what it has taken is free, and gives all back when there is less than once as much.
+_FREE_WANTED = 2
 
 
 class Spill:
@@ -40,7 +41,6 @@ class Spill:
         self._builder = SegmentBuilder(SPILL_SEGMENT)
         self._io = ThreadPoolExecutor(1)
         self._files: list[SpillFile] = []  # the one that is read, the one that is written
-        self._room = 0
         self._writing: Future[None] | None = None
         self._buffer = make_buffer()
         self._order: list[int] = []  # segments still to be read in this sweep
@@ -58,7 +58,7 @@ class Spill:
     def keep(self, rows: Segment, picked: Array) -> None:
         """The rows at the positions `picked` (k,) can be read after the next `turn`, once each."""
         picked = picked[self._spilled[rows.row_id[picked]] & SPILLING == 0]
-        while len(picked) and self._room:
+        while len(picked) and (not self._builder.is_empty or self._may_grow()):
             added = self._builder.add(rows, picked)
             if not added and self._builder.is_empty:
                 picked = picked[1:]  # longer than a segment
@@ -81,7 +81,7 @@ class Spill:
             self._files[0].truncate()
             self._spilled[: self._end] //= SPILLING
             self.n_rows, self._kept = self._kept, 0
-            self._begin_writing()
+            self._files[1].clear()
 
     def read(self, rng: np.random.Generator) -> Segment | None:
         """A segment, valid until the next call, in sweeps of random order; None if the disk is not that fast."""
@@ -100,6 +100,8 @@ class Spill:
             if rows is None:
                 return
             yield rows
+            if not self._files:  # to keep some of them took the last of the disk
+                return
 
     def close(self) -> None:
         """Let go of the disk."""
@@ -114,15 +116,18 @@ class Spill:
         except OSError:
             return
         self._finish_reading()
-        self._begin_writing()
 
-    def _begin_writing(self) -> None:
-        self._files[1].clear()
-        self._room = shutil.disk_usage(self._directory).free // _SHARE_OF_DISK // SPILL_SEGMENT
+    def _may_grow(self) -> bool:
+        """Whether there is room for a segment. The disk is for the data, first of all: that may be arriving still."""
+        if not self._files:
+            return False
+        free, taken = shutil.disk_usage(self._directory).free, sum(file.bytes for file in self._files)
+        if free < taken:
+            self._give_up()
+        return free >= _FREE_WANTED * (taken + SPILL_SEGMENT)
 
     def _write(self) -> None:
         if self._written():
-            self._room -= 1
             self._buffer[:] = self._builder.take()
             self._writing = self._io.submit(self._files[1].append, self._buffer)
 
@@ -168,7 +173,7 @@ class Spill:
         self._writing = None
         for file in self._files:
             file.close()
-        self._files, self._room, self.n_rows = [], 0, 0
+        self._files, self.n_rows = [], 0
         if not self._builder.is_empty:
             self._builder.take()
         self._spilled[: self._end] = 0
