@@ -1,11 +1,13 @@
 """A stop that says converged holds at one w, for all rows; to find out that it does not changes nothing."""
 
+import numpy as np
 import pytest
 
 import trainer.process
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.training import train
+from trainer.stop import has_likely_fallen
 
 CLOCKS = {"elapsed_seconds", "reader_wait_seconds", "trainer_wait_seconds"}
 AHEAD = {"rows_streamed", "rows_screened", "resident_rows", "resident_bytes", "evicted_rows"}  # at that moment
@@ -58,6 +60,35 @@ def test_a_refused_stop_is_no_convergence(tmp_path, dataset, every_pass_would_st
     found = train(tmp_path / "run", dataset, SMALLEST_CACHE, tolerance=1e-12, max_passes=2)
     assert (found.result["stop_reason"], found.result["converged"]) == ("max_passes", False)
     check_certificate(found, exact(dataset))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "wanted", "likely"),
+    [
+        (1.0, 0.1, 0.021, True),
+        (1.0, 0.1, 0.019, False),  # a factor of two to spare
+        (1.0, 0.8, 0.9, False),  # too slow to tell
+        (0.0, 0.1, 1.0, False),  # nothing known of the pass before
+        (0.1, 0.2, 1.0, False),
+        (1.0, 0.1, None, False),
+        (np.inf, -np.inf, 1.0, False),  # nobody was visited
+    ],
+)
+def test_what_is_likely(before, now, wanted, likely):
+    assert has_likely_fallen(before, now, wanted) == likely
+
+
+def test_a_look_saves_a_pass(tmp_path, dataset, monkeypatch):
+    """The bound a pass comes to is that of the w it began with."""
+    found = {}
+    for is_likely in (True, False):
+        monkeypatch.setattr(trainer.process, "has_likely_fallen", lambda *_, answer=is_likely: answer)
+        run = tmp_path / str(is_likely)
+        found[is_likely] = train(run, dataset, SMALLEST_CACHE, tolerance=None, relative_gap=0.01)
+        assert found[is_likely].result["stop_reason"] == "relative_gap"
+    assert len(found[True].passes) < len(found[False].passes)
+    assert found[True].result["certificate"]["relative_duality_gap"] <= 0.01
+    assert found[True].passes[-1]["relative_gap_bound"] > 0.01
 
 
 def _of_trainer(done: dict) -> dict:
