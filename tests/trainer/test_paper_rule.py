@@ -71,7 +71,7 @@ def epsilons(passes: int, picks: int = 600, **options) -> list[float]:
     spec = JobSpec(dataset="a", eviction="paper", **options)
     settings = SimpleNamespace(cache_rows=10.0 * n, **spec.model_dump(include=_OPTIONS))
     alpha, w, rng = np.zeros(n), np.zeros(1), np.random.default_rng(0)
-    rule = PaperRule(Problem("hinge", 1.0, 1.0), settings, steps, Tally(alpha, w), alpha, w, None)
+    rule = PaperRule(Problem("hinge", 1.0, 1.0), settings, steps, Tally(alpha, w), alpha, w, None, None)
     found = []
     for pass_ in range(1, passes + 1):
         step = SimpleNamespace(fresh=(), resident=(1,), pass_=pass_)
@@ -79,7 +79,7 @@ def epsilons(passes: int, picks: int = 600, **options) -> list[float]:
         done = 0
         while done < picks:
             done += rule.visit_some(rng)
-        rule.end_pass()
+        rule.end_pass(1.0, rng)
         found.append(rule.epsilon)
     return found
 
