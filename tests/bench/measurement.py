@@ -16,8 +16,10 @@ from tests.bench.peers.measure import Measured, measure
 from tests.bench.prepared import Prepared
 from tests.reference.optima import GAPS, OPTIMA
 
+Settings = dict[str, str | bool]
+
 # The solvers that do with a tenth of the data in the cache and have a dual objective.
-CONTENDERS: dict[str, dict[str, str | bool]] = {
+CONTENDERS: dict[str, Settings] = {
     "streamsvm": {},
     "streamsvm, no spill": {"spill": False},
     "streamsvm, paper": {"eviction": "paper"},
@@ -146,7 +148,7 @@ def _measure_streamsvm(found: Comparison, dataset: Path) -> None:
         found.commands.setdefault(level, []).append(command)
 
 
-def _curve(settings: dict[str, str | bool], found: Comparison, dataset: Path) -> tuple[tuple[Point, ...], jobs.Finished]:
+def _curve(settings: Settings, found: Comparison, dataset: Path) -> tuple[tuple[Point, ...], jobs.Finished]:
     """A job for each number of passes: the certificate at its end is exact, unlike the figures of a running job."""
     points: list[Point] = []
     spent = 0.0
