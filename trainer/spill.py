@@ -19,6 +19,7 @@ from storage.spill_file import SPILL_SEGMENT, SpillFile, make_buffer
 from storage.state import SPILLING
 
 _READ_AHEAD = 3
+_WRITE_BEHIND = 4  # a disk that pauses for some milliseconds is not waited for
 # It grows while so many times what it has taken is free, and gives all back when there is less than once as much.
 _FREE_WANTED = 2
 
@@ -41,8 +42,8 @@ class Spill:
         self._builder = SegmentBuilder(SPILL_SEGMENT)
         self._io = ThreadPoolExecutor(1)
         self._files: list[SpillFile] = []  # the one that is read, the one that is written
-        self._writing: Future[None] | None = None
-        self._buffer = make_buffer()
+        self._writing: deque[tuple[Future[None], mmap.mmap]] = deque()
+        self._unwritten = [make_buffer() for _ in range(_WRITE_BEHIND)]
         self._order: list[int] = []  # segments still to be read in this sweep
         self._coming: deque[Future[mmap.mmap]] = deque()
         self._lent: mmap.mmap | None = None  # has what the last `read` returned
@@ -75,7 +76,7 @@ class Spill:
         """What was kept since the last time takes the place of what was kept before."""
         if not self._builder.is_empty:
             self._write()
-        if self._written():
+        if self._written(0):
             self._finish_reading()
             self._files.reverse()
             self._files[0].truncate()
@@ -121,22 +122,25 @@ class Spill:
         """Whether there is room for a segment. The disk is for the data, first of all: that may be arriving still."""
         if not self._files:
             return False
-        free, taken = shutil.disk_usage(self._directory).free, sum(file.bytes for file in self._files)
+        free = shutil.disk_usage(self._directory).free
+        taken = sum(file.bytes for file in self._files) + len(self._writing) * SPILL_SEGMENT
         if free < taken:
             self._give_up()
         return free >= _FREE_WANTED * (taken + SPILL_SEGMENT)
 
     def _write(self) -> None:
-        if self._written():
-            self._buffer[:] = self._builder.take()
-            self._writing = self._io.submit(self._files[1].append, self._buffer)
+        if self._written(_WRITE_BEHIND - 1):
+            buffer = self._unwritten.pop()
+            buffer[:] = self._builder.take()
+            self._writing.append((self._io.submit(self._files[1].append, buffer), buffer))
 
-    def _written(self) -> bool:
-        """Whether all of it has been, and there is a file at all."""
+    def _written(self, but: int) -> bool:
+        """Wait until all has been written but so many segments; whether there is a file at all."""
         try:
-            if self._writing:
-                self._writing.result()
-                self._writing = None
+            while len(self._writing) > but:
+                writing, buffer = self._writing.popleft()
+                self._unwritten.append(buffer)
+                writing.result()
         except OSError:
             self._give_up()
         return bool(self._files)
@@ -168,9 +172,10 @@ class Spill:
     def _give_up(self) -> None:
         """Leave all rows to the reader."""
         self._finish_reading()
-        if self._writing:
-            self._writing.exception()
-        self._writing = None
+        for writing, buffer in self._writing:
+            writing.exception()
+            self._unwritten.append(buffer)
+        self._writing.clear()
         for file in self._files:
             file.close()
         self._files, self.n_rows = [], 0
