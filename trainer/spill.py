@@ -7,9 +7,12 @@ nobody but the trainer, and the reader lets them stream by.
 
 import mmap
 import shutil
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,16 +21,21 @@ from storage.segment import Segment, SegmentBuilder, view
 from storage.spill_file import SPILL_SEGMENT, SpillFile, make_buffer
 from storage.state import SPILLING
 
+T = TypeVar("T")
+
 _READ_AHEAD = 3
 _WRITE_BEHIND = 4  # a disk that pauses for some milliseconds is not waited for
 # It grows while so many times what it has taken is free, and gives all back when there is less than once as much.
 _FREE_WANTED = 2
+# Below so many bytes a second the disk is the reader's alone: what is read here would be missed there.
+_SLOWEST = 200e6
+_AVERAGED = 16  # segments
 
 
 class Spill:
     """`keep` rows in a pass, `turn` at its end, `read` them in the next.
 
-    A disk that fails, is full, or has no such files costs time and nothing else: the reader brings the rows then.
+    A disk that fails, is slow or full, or has no such files costs time only: the reader brings the rows then.
 
     directory   on the disk to use, or None: nothing is kept
     n_rows      that can be read
@@ -41,6 +49,7 @@ class Spill:
         self.n_rows = 0
         self._builder = SegmentBuilder(SPILL_SEGMENT)
         self._io = ThreadPoolExecutor(1)
+        self._seconds = 0.0  # to read or write a segment, a moving average
         self._files: list[SpillFile] = []  # the one that is read, the one that is written
         self._writing: deque[tuple[Future[None], mmap.mmap]] = deque()
         self._unwritten = [make_buffer() for _ in range(_WRITE_BEHIND)]
@@ -86,7 +95,7 @@ class Spill:
 
     def read(self, rng: np.random.Generator) -> Segment | None:
         """A segment, valid until the next call, in sweeps of random order; None if the disk is not that fast."""
-        if not self.n_segments:
+        if not self.n_segments or self._gives_way():
             return None
         self._read_ahead(rng)
         return self._take() if self._coming[0].done() else None
@@ -101,7 +110,7 @@ class Spill:
             if rows is None:
                 return
             yield rows
-            if not self._files:  # to keep some of them took the last of the disk
+            if not self._files or self._gives_way():  # to keep some of them may have taken the last of the disk
                 return
 
     def close(self) -> None:
@@ -120,7 +129,7 @@ class Spill:
 
     def _may_grow(self) -> bool:
         """Whether there is room for a segment. The disk is for the data, first of all: that may be arriving still."""
-        if not self._files:
+        if not self._files or self._gives_way():
             return False
         free = shutil.disk_usage(self._directory).free
         taken = sum(file.bytes for file in self._files) + len(self._writing) * SPILL_SEGMENT
@@ -128,11 +137,24 @@ class Spill:
             self._give_up()
         return free >= _FREE_WANTED * (taken + SPILL_SEGMENT)
 
+    def _gives_way(self) -> bool:
+        """Whether the disk is too slow for two; nothing is left here then."""
+        is_slow = self._seconds * _SLOWEST > SPILL_SEGMENT
+        if is_slow:
+            self._give_up()
+        return is_slow
+
+    def _timed(self, work: Callable[..., T], *arguments: object) -> T:
+        began = time.perf_counter()
+        result = work(*arguments)
+        self._seconds += (time.perf_counter() - began - self._seconds) / _AVERAGED
+        return result
+
     def _write(self) -> None:
         if self._written(_WRITE_BEHIND - 1):
             buffer = self._unwritten.pop()
             buffer[:] = self._builder.take()
-            self._writing.append((self._io.submit(self._files[1].append, buffer), buffer))
+            self._writing.append((self._io.submit(partial(self._timed, self._files[1].append, buffer)), buffer))
 
     def _written(self, but: int) -> bool:
         """Wait until all has been written but so many segments; whether there is a file at all."""
@@ -151,7 +173,8 @@ class Spill:
             self._lent = None
         while self._free:
             self._order = self._order or rng.permutation(self.n_segments).tolist()
-            self._coming.append(self._io.submit(self._files[0].read, self._order.pop(), self._free.pop()))
+            task = partial(self._timed, self._files[0].read, self._order.pop(), self._free.pop())
+            self._coming.append(self._io.submit(task))
 
     def _take(self) -> Segment | None:
         try:

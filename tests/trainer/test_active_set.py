@@ -7,6 +7,7 @@ import reader.arrivals
 import service.problem
 import storage.spill_file
 import trainer.solvers.score_rule
+import trainer.spill
 from reader.arrivals_kernel import HELD, NEW, account
 from storage.state import SPILLED
 from tests.contracts.problems import make_dataset, random_problem
@@ -30,6 +31,7 @@ def spills(monkeypatch):
 @pytest.fixture(autouse=True)
 def the_clock_decides_nothing(monkeypatch):
     monkeypatch.setattr(trainer.solvers.score_rule, "_LAST_SHARE", np.inf)
+    monkeypatch.setattr(trainer.spill, "_SLOWEST", 0.0)
 
 
 @pytest.mark.parametrize("C", [0.01, 1.0, 10.0])

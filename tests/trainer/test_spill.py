@@ -22,6 +22,7 @@ SMALL = 16 << 10  # several segments for a few rows
 
 @pytest.fixture(autouse=True)
 def small_segments(monkeypatch):
+    monkeypatch.setattr(trainer.spill, "_SLOWEST", 0.0)
     monkeypatch.setattr(storage.spill_file, "SPILL_SEGMENT", SMALL)
     monkeypatch.setattr(trainer.spill, "SPILL_SEGMENT", SMALL)
 
@@ -160,6 +161,20 @@ def test_it_gives_the_disk_back_when_others_need_it(spill, rows, spilled, free):
     for row in everything[300:]:
         spill.keep(rows, everything[row : row + 1])
     assert spill.n_segments == spill.n_rows == 0 and not spilled.any()
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_slow_disk_is_left_to_the_reader(spill, rows, spilled, monkeypatch, reads):
+    everything = np.arange(N_ROWS, dtype=np.int32)
+    spill.keep(rows, everything)
+    spill.turn()
+    assert spilled.all()
+    monkeypatch.setattr(trainer.spill, "_SLOWEST", 1e12)
+    if reads:
+        assert len(swept(spill, np.random.default_rng(0))) < N_ROWS
+    else:
+        spill.keep(rows, everything)
+    assert spill.n_segments == 0 and not spilled.any()
 
 
 @pytest.mark.parametrize("fails", [0, 2])
