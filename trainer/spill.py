@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -121,11 +120,12 @@ class Spill:
 
     def _open(self, directory: str) -> None:
         self._directory = directory
-        try:
-            self._files = [SpillFile(directory), SpillFile(directory)]
-        except OSError:
-            return
         self._finish_reading()
+        try:
+            for _ in range(2):
+                self._files.append(SpillFile(directory))
+        except OSError:
+            self._give_up()
 
     def _may_grow(self) -> bool:
         """Whether there is room for a segment. The disk is for the data, first of all: that may be arriving still."""
@@ -154,7 +154,7 @@ class Spill:
         if self._written(_WRITE_BEHIND - 1):
             buffer = self._unwritten.pop()
             buffer[:] = self._builder.take()
-            self._writing.append((self._io.submit(partial(self._timed, self._files[1].append, buffer)), buffer))
+            self._writing.append((self._io.submit(self._timed, self._files[1].append, buffer), buffer))
 
     def _written(self, but: int) -> bool:
         """Wait until all has been written but so many segments; whether there is a file at all."""
@@ -173,8 +173,8 @@ class Spill:
             self._lent = None
         while self._free:
             self._order = self._order or rng.permutation(self.n_segments).tolist()
-            task = partial(self._timed, self._files[0].read, self._order.pop(), self._free.pop())
-            self._coming.append(self._io.submit(task))
+            number, buffer = self._order.pop(), self._free.pop()
+            self._coming.append(self._io.submit(self._timed, self._files[0].read, number, buffer))
 
     def _take(self) -> Segment | None:
         try:
