@@ -110,12 +110,13 @@ class ArrivalSource:
             self.is_between_sections = False
         arrivals = Arrivals(self._pass, self._section)
         # Rows that stream by as resident wait for a visit: no more of them than a step of new rows would have.
-        most_skipped = self._plan.fresh_per_step * room(self._plan.segment_bytes)
+        most_fresh = self._residents.most_fresh(self._pass)
+        most_skipped = most_fresh * room(self._plan.segment_bytes)
         while (
             self._piece is not None
             and not self.is_between_sections
             and arrivals.skipped_bytes < most_skipped
-            and len(arrivals.fresh) < self._plan.fresh_per_step
+            and len(arrivals.fresh) < most_fresh
         ):
             self._take_rows(arrivals, self._piece.rows, self._piece.found.m)
             if self._position == len(self._piece.rows):
@@ -131,7 +132,7 @@ class ArrivalSource:
     def _begin_pass(self, skipped: int = 0) -> None:
         self._pass += 1
         self._screening.begin_pass(self._passes.width)
-        self._hot = self._residents.median_score(self._passes.n_rows)
+        self._hot = self._residents.hot_score(self._passes.n_rows)
         self._pieces = self._passes.stream(self._pass, self._screening.look, skipped=skipped)
         self._screened_unvisited, self._taken = 0, skipped
         self._piece, self._position = next(self._pieces, None), 0

@@ -20,6 +20,8 @@ _LOOKED_AT = 0.5
 _FEWEST_LOOKED_AT = 64
 _MOST_ROWS_LOOKED_AT = 1 << 15
 
+_MOST_SCORES = 1 << 20  # to find a quantile of
+
 _NO_STAMP = -1
 
 
@@ -73,10 +75,16 @@ class Residents:
         """Number of live segments."""
         return int(np.count_nonzero(self._slots.live))
 
-    def median_score(self, n_rows: int) -> float:
-        """Of the resident ones among the first `n_rows` rows; -inf if there are none."""
-        scores = self._state.score[:n_rows][self.is_resident[:n_rows]]
-        return float(np.median(scores)) if len(scores) else -np.inf
+    def hot_score(self, n_rows: int) -> float:
+        """Below it are as many of the trainer's rows on disk, of the first `n_rows` rows, as half the cache holds."""
+        step = max(1, n_rows // _MOST_SCORES)
+        scores = self._state.score[:n_rows:step][self._state.spilled[:n_rows:step] > 0]
+        place = self.rows // 2 // step
+        return float(np.partition(scores, place)[place]) if place < len(scores) else np.inf
+
+    def most_fresh(self, pass_: int) -> int:
+        """Segments that the next step may bring: it writes no more than the cache's plan allows."""
+        return self._plan.most_retired if self._leave_whole(pass_) else self._plan.fresh_per_step
 
     def begin_section(self, place: tuple[int, int]) -> None:
         """(Pass, pieces of it so far): from here on all follows from which rows are resident, and the scores."""
@@ -93,6 +101,8 @@ class Residents:
         if to_free <= 0:
             self._note_left(np.empty(0, ROW_ID))
             return Eviction([], [], self._left)
+        if self._leave_whole(pass_):
+            return self._drop(self._slots.scored[:to_free])
         slots = self._slots.scored
         usable = self._appraise(slots, to_free, pass_)
         most_retired = max(self._plan.most_retired, to_free)
@@ -116,6 +126,25 @@ class Residents:
         """A segment of these rows that was in the cache before a crash."""
         self.is_resident[row_id] = True
         self.advance([], {}, segment)
+
+    def _leave_whole(self, pass_: int) -> bool:
+        """Whether segments leave as they came, the oldest first, for that costs least.
+
+        In the first pass, while most of their rows are on the trainer's own disk: they will be read from there, and
+        what they have to teach is not known well yet.
+        """
+        oldest = self._slots.scored[:1]
+        if pass_ > 1 or not len(oldest):
+            return False
+        return 2 * np.count_nonzero(self._state.spilled[self._rows_of(oldest)]) > self._slots.rows[oldest[0]]
+
+    def _drop(self, slots: Array) -> Eviction:
+        evicted = self._rows_of(slots)
+        self._note_left(evicted)
+        return Eviction(self._slots.ids[slots].tolist(), [], evicted)
+
+    def _rows_of(self, slots: Array) -> Array:
+        return np.concatenate([self._slots.row_id[slot, : self._slots.rows[slot]] for slot in slots.tolist()])
 
     def _note_left(self, evicted: Array) -> None:
         self.leaving[self._left] = False

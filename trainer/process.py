@@ -31,6 +31,8 @@ from trainer.steps import RESIDENTS, HandedBack, Steps, nap
 from trainer.stop import CONVERGED, has_likely_fallen, stop_reason
 from trainer.tally import warm_tally
 
+_OWN_AFFAIR = {"has_likely_converged"}  # of what a solver tells, not part of the history
+
 
 class Trainer:
     """`step` is one pass. The cache must hold its first step already."""
@@ -82,7 +84,7 @@ class Trainer:
         elapsed = self._steps.elapsed_seconds
         limits = settings.max_passes, settings.max_seconds is not None and elapsed >= settings.max_seconds
         self.stop_reason = stop_reason(progress, settings.tolerance, settings.relative_gap, *limits)
-        if self.stop_reason in CONVERGED or self._has_likely_converged(before):
+        if self.stop_reason in CONVERGED or self._is_worth_a_look(progress, before):
             self.stop_reason = self._certified(self.stop_reason) or stop_reason(progress, None, None, *limits)
         if self.stop_reason is None and self._state.control["stop"]:
             self.stop_reason = "stopped"
@@ -149,8 +151,10 @@ class Trainer:
         primal = control["primal_bound"]
         return control["M_plus"] - control["M_minus"], (primal - control["dual_objective"]) / primal if primal else 0.0
 
-    def _has_likely_converged(self, before: tuple[float, float]) -> bool:
-        """Whether it is worth a look at all rows at the w of now, rather than a pass to find out."""
+    def _is_worth_a_look(self, progress: Progress, before: tuple[float, float]) -> bool:
+        """Whether all rows should be looked at, at the w of now, rather than in a pass to find out."""
+        if progress.has_likely_converged:
+            return True
         settings = self._settings
         tolerance = None if self._state.control["rows_unvisited"] else settings.tolerance
         wanted = tolerance, settings.relative_gap
@@ -195,7 +199,7 @@ def make_source(steps: Steps, settings: TrainerSettings) -> Steps | Blocks:
 
 
 def _report(progress: Progress, state: State, elapsed: float) -> dict:
-    fields = {name.rstrip("_").lower(): value for name, value in asdict(progress).items()}
+    fields = {name.rstrip("_").lower(): value for name, value in asdict(progress).items() if name not in _OWN_AFFAIR}
     reader = ("rows_streamed", "rows_screened", "resident_rows", "resident_bytes", "evicted_rows")
     waits = ("reader_wait_seconds", "trainer_wait_seconds")
     return {

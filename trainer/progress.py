@@ -1,6 +1,6 @@
 """What a solver tells its caller after each pass."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -13,6 +13,7 @@ class Progress:
     dual_objective      D(alpha) at the end of the pass
     primal_bound        least P(w) known so far, from the streaming certificate
     free_rows           rows with 0 < alpha < U
+    has_likely_converged  a guess of the solver's, by what it met last: it is worth a look at all rows at one w
     """
 
     pass_: int
@@ -23,6 +24,7 @@ class Progress:
     dual_objective: float
     primal_bound: float
     free_rows: int
+    has_likely_converged: bool = field(default=False, kw_only=True)
 
     @property
     def gap(self) -> float:

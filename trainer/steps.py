@@ -73,6 +73,12 @@ class Steps:
         return time.monotonic() - self._began
 
     @property
+    def step(self) -> Step:
+        """The one `next` returned last."""
+        assert self._step is not None
+        return self._step
+
+    @property
     def is_next_ready(self) -> bool:
         """Whether `next` would return at once."""
         number = self._step.number if self._step else 0
@@ -136,6 +142,14 @@ class Steps:
             checkpoints.make(about, {**arrays, **residents, **self._resumable()})
             self._state.control["checkpoint_failures"] = checkpoints.failures
 
+    def checkpoint_within(self, w: Array) -> None:
+        """Make a checkpoint if it is time, though the pass is not over: it goes on from the pass's start."""
+        if self._checkpoints and self._checkpoints.is_due(ends_pass=False):
+            at_end, self._step = self.step, replace(self.step, ends_pass=False)
+            self._state.control["elapsed_seconds"] = self.elapsed_seconds
+            self.make_checkpoint(w)
+            self._step = at_end
+
     def _residents(self) -> dict[str, Array]:
         """The rows of the cache, segment by segment, in the order of their ids."""
         step = self._step
@@ -161,6 +175,11 @@ class Steps:
     def read(self, segment_id: int) -> Segment:
         """A segment of the step, valid until `next`."""
         return self._cache.read(segment_id)
+
+    @property
+    def score(self) -> Array:
+        """Of the state: what was noted, unless that is deferred."""
+        return self._state.score
 
     @property
     def spilled(self) -> Array:

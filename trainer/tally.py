@@ -42,18 +42,22 @@ class Tally:
         if rows:
             self.add(0, 0.0, 0.0, 0.0, 0)
 
+    def dual_objective(self, step: Step) -> float:
+        """D(alpha), of the rows and features there are in a step."""
+        alpha, w = self._alpha[: step.n_rows], self._w[: step.width]
+        return float(alpha.sum() - w @ w / 2 - self._curvature)
+
     def finish_pass(self, step: Step, rows_unvisited: int, primal: float) -> Progress:
         """Close the pass that `step` ends; `primal` is P at the w published before it."""
         # P holds for every w, so the least one seen bounds the optimum.
         self._primal_bound = min(self._primal_bound, primal)
-        alpha, w = self._alpha[: step.n_rows], self._w[: step.width]
         progress = Progress(
             pass_=step.pass_,
             updates=self._updates,
             M_plus=self._M_plus,
             M_minus=self._M_minus,
             rows_unvisited=rows_unvisited,
-            dual_objective=float(alpha.sum() - w @ w / 2 - self._curvature),
+            dual_objective=self.dual_objective(step),
             primal_bound=self._primal_bound,
             free_rows=self._free_rows,
         )

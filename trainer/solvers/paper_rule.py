@@ -98,10 +98,11 @@ class PaperRule:
         self._steps.note(looked_at, np.where(self._gone[looked_at], np.inf, 0.0).astype(np.float32))
         return len(order)
 
-    def end_pass(self, _seconds: float, _rng: np.random.Generator) -> None:
+    def end_pass(self, _seconds: float, _rng: np.random.Generator) -> bool:
         """Set epsilon anew if it is to be done once a pass. The paper has no rule for the rows it missed."""
         if self._resets and self._rule[2] > 0:
             self._rule[:3] = self._rule[1], 0.0, 0.0
+        return False
 
     def begin_section(self) -> None:
         """Picks have no memory."""

@@ -1,7 +1,7 @@
 """`eviction: "score"`: every row is visited once when it arrives, and tells the reader how little it has left."""
 
-import time
 from concurrent.futures import Executor
+from functools import partial
 
 import numpy as np
 
@@ -13,16 +13,12 @@ from trainer.kernels.dual import visit_rows
 from trainer.problem import Problem
 from trainer.selection import SELECTIONS, random_order
 from trainer.settings import TrainerSettings
+from trainer.solvers.active_set import ActiveSet
 from trainer.spill import Spill
 from trainer.steps import Steps
+from trainer.sweep import Visits
 from trainer.tally import Tally
 
-# Rows that rest by more than this are not in the active set: as what the reader screens by default.
-_SPILLED_SLACK = 0.1
-# Sweeps over the active set at the end of a pass, and the share of the pass's time they may take: the first two halve
-# the distance to the optimum, twice as many make it a third.
-_LAST_SWEEPS = 3
-_LAST_SHARE = 0.3
 # Visits of residents for one of a spilled row. They are those with most to teach: without, the last digits take long.
 _RESIDENT_VISITS = 0.3
 
@@ -48,7 +44,7 @@ class ScoreRule:
         self._alpha = alpha
         self._w = w
         self._pool = pool if settings.threads > 1 else None
-        self._spill = spill
+        self._active = ActiveSet(settings, steps, tally, w, spill, self._visit)
         self._residents_due = 0.0  # visits of residents due for those of spilled rows
         self._live: tuple[int, ...] = ()
         self._sweepable: set[int] = set()
@@ -62,12 +58,13 @@ class ScoreRule:
         fresh = [self._steps.read(segment_id) for segment_id in _shuffled(step.fresh, rng)]
         for rows, positions in zip(fresh, self._leave_out_resting(fresh), strict=True):
             self._selection.admit(rows.row_id)
-            self._visit_and_keep(rows, positions[random_order(len(positions), rng)])
+            order = positions[random_order(len(positions), rng)]
+            self._active.keep(rows, order, self._visit(rows, order))
         return sum(map(len, fresh))
 
     def visit_some(self, rng: np.random.Generator) -> int:
-        """Visit a segment, spilled or resident; returns the number of visits."""
-        rows = self._spill.read(rng) if self._residents_due <= 0 else None
+        """Visit a segment, of the active set or resident; returns the number of visits."""
+        rows = self._active.read(rng) if self._residents_due <= 0 else None
         if rows is None:
             visits = self._visit_resident(rng)
             self._residents_due = max(self._residents_due - visits, 0.0)
@@ -76,19 +73,23 @@ class ScoreRule:
         self._residents_due += _RESIDENT_VISITS * len(rows)
         return len(rows)
 
-    def end_pass(self, seconds: float, rng: np.random.Generator) -> None:
+    def end_pass(self, seconds: float, rng: np.random.Generator) -> bool:
         """Visit what streamed by as resident and was not met in a sweep since: no row is left out of a pass.
 
-        Then the active set, a few times; the pass has taken so many seconds.
+        Then the active set, many times; the pass has taken so many seconds.
         """
         for segment_id in self._live:
             rows = self._steps.read(segment_id)
             self._visit(rows, self._steps.unvisited(rows.row_id))
-        self._renew_spill(rng)
-        until = time.monotonic() + _LAST_SHARE * seconds
-        left = (1 + _RESIDENT_VISITS) * _LAST_SWEEPS * self._spill.n_rows
-        while left > 0 and time.monotonic() < until and not self._steps.is_interrupted:
-            left -= self.visit_some(rng)
+        return self._active.sweep_all(seconds, partial(self._visit_residents_for, rng), rng)
+
+    def _visit_residents_for(self, rng: np.random.Generator, visits: int) -> None:
+        """As many as are due for so many visits of the active set. In the first pass they are no better than others."""
+        if self._steps.step.pass_ == 1:
+            return
+        self._residents_due += _RESIDENT_VISITS * visits
+        while self._residents_due > 0 and self._sweepable:
+            self._residents_due -= self._visit_resident(rng)
 
     def begin_section(self) -> None:
         """A sweep ends where a section does."""
@@ -116,19 +117,6 @@ class ScoreRule:
                 self._steps.note(rows.row_id[resting], score[resting])
         return [np.flatnonzero(~resting).astype(np.int32) for resting, _ in found]
 
-    def _renew_spill(self, rng: np.random.Generator) -> None:
-        """Visit all that is spilled, and take what does not rest along with what came in this pass."""
-        for rows in self._spill.sweep(rng):
-            self._visit_and_keep(rows, random_order(len(rows), rng))
-            if self._steps.is_interrupted:
-                break
-        self._spill.turn()
-
-    def _visit_and_keep(self, rows: Segment, order: Array) -> None:
-        """Visit the positions `order` (k,); those that do not rest are in the next active set."""
-        score, _ = self._visit(rows, order)
-        self._spill.keep(rows, order[score[order] <= _SPILLED_SLACK])
-
     def _visit_resident(self, rng: np.random.Generator) -> int:
         visits = 0
         while not visits:
@@ -143,20 +131,20 @@ class ScoreRule:
     def _visit_selected(self, segment_id: int, rng: np.random.Generator) -> int:
         rows = self._steps.read(segment_id)
         order = self._selection.order(rows.row_id, rng)
-        _, gain = self._visit(rows, order)
-        self._selection.learn(rows.row_id, order, gain)
+        self._selection.learn(rows.row_id, order, self._visit(rows, order).gain)
         return len(order)
 
-    def _visit(self, rows: Segment, order: Array) -> tuple[Array, Array]:
-        """Visit the positions `order` (k,); returns scores, by position, and what each visit gained (k,)."""
+    def _visit(self, rows: Segment, order: Array) -> Visits:
+        """Visit the positions `order` (k,) of a segment."""
         score, gain = np.empty(len(rows), np.float32), np.empty(len(order))
         found = visit_rows(
             order, rows.row_id, rows.y, rows.Qii, rows.indptr, rows.indices, rows.values,
             *self._bounds, self._alpha, self._w, score, gain,
         )  # fmt: skip
+        visits = Visits(score[order], gain, *found[:2])
         self._tally.add(len(order), *found)
-        self._steps.note(rows.row_id[order], score[order])
-        return score, gain
+        self._steps.note(rows.row_id[order], visits.score)
+        return visits
 
 
 def _shuffled(segment_ids: list[int] | tuple[int, ...], rng: np.random.Generator) -> list[int]:

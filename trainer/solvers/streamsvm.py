@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -34,8 +35,8 @@ class Rule(Protocol):
     def visit_some(self, rng: np.random.Generator) -> int:
         """Visit some rows; returns how many (at least one)."""
 
-    def end_pass(self, seconds: float, rng: np.random.Generator) -> None:
-        """The running step was the last of its pass, which has taken so long."""
+    def end_pass(self, seconds: float, rng: np.random.Generator) -> bool:
+        """The running step was the last of its pass, which has taken so long. Whether training has likely converged."""
 
     def begin_section(self) -> None:
         """Forget what does not follow from `resumable` and the cache."""
@@ -78,8 +79,9 @@ def _passes(
         while tally.owed > 0 and not is_empty:
             tally.owed -= rule.visit_some(rng)
         if step.ends_pass:
-            rule.end_pass(time.monotonic() - began, rng)
-            yield tally.finish_pass(step, steps.count_unvisited(step), steps.primal(step))
+            is_likely = rule.end_pass(time.monotonic() - began, rng)
+            progress = tally.finish_pass(step, steps.count_unvisited(step), steps.primal(step))
+            yield replace(progress, has_likely_converged=is_likely)
         if step.ends_section:
             steps.end_section(w)
         if step.ends_pass:

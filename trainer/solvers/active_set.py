@@ -1,0 +1,121 @@
+"""Sweeps over the active set on disk: what LIBLINEAR's shrinking would leave (Hsieh et al. 2008, section 3.2).
+
+What a pass of the reader has brought is good for many sweeps, each of which costs a tenth of a pass. In the first pass
+all rows are active.
+"""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from storage.csr import Array
+from storage.segment import Segment
+from trainer.selection import random_order
+from trainer.settings import TrainerSettings
+from trainer.spill import Spill
+from trainer.steps import Steps
+from trainer.sweep import Sweep, Visits
+from trainer.tally import Tally
+
+# Rows that rest by more than margins have moved lately, and by what the reader screens by default, are left out of
+# sweeps: but not of each fifth, since what rests at a w that is far off may have to move later.
+_LEAST_SLACK = 0.1
+_WHOLE_EVERY = 5
+# Sweeps go on while so many of them halve the gap that they meet, for so many times as long as the pass took: with
+# something wanted that they may reach, and without.
+_HALVING_SWEEPS = 5
+_LAST_SHARE, _LAST_SHARE_UNBOUND = 4.0, 1.0
+# The active set is written anew when a sweep has visited less than this share of what it has read.
+_WORTH_READING = 0.75
+
+
+class ActiveSet:
+    """`keep` the rows that arrive, `read` some in spare time, `sweep_all` when the pass is over.
+
+    visit  visits the positions (k,) of a segment
+    """
+
+    def __init__(
+        self,
+        settings: TrainerSettings,
+        steps: Steps,
+        tally: Tally,
+        w: Array,
+        spill: Spill,
+        visit: Callable[[Segment, Array], Visits],
+    ) -> None:
+        self._settings = settings
+        self._steps = steps
+        self._tally = tally
+        self._w = w
+        self._spill = spill
+        self._visit = visit
+        self._slack = np.inf  # in the first pass, w says nothing about what will rest
+
+    def keep(self, rows: Segment, order: Array, visits: Visits) -> None:
+        """Rows at the positions `order` (k,) have been visited: those that do not rest are in the next active set."""
+        self._spill.keep(rows, order[visits.score <= self._slack])
+
+    def read(self, rng: np.random.Generator) -> Segment | None:
+        """A segment, if one is at hand."""
+        return self._spill.read(rng)
+
+    def sweep_all(self, seconds: float, between: Callable[[int], None], rng: np.random.Generator) -> bool:
+        """Take in what came in the pass, which took so many seconds, and sweep until that brings little.
+
+        between  called after each segment, with the number of its rows visited
+        Returns whether training has likely converged.
+        """
+        self._sweep(np.inf, True, between, rng)
+        until = self._until(seconds)
+        gaps: list[float] = []
+        renews = False
+        while self._spill.n_rows and time.monotonic() < until and not has_slowed_down(gaps):
+            is_whole, n_read = len(gaps) % _WHOLE_EVERY == 0, self._spill.n_rows
+            sweep = self._sweep(np.inf if is_whole else self._slack, renews, between, rng)
+            if self._steps.is_interrupted:
+                break
+            gaps.append(sweep.gap)
+            self._slack = max(_LEAST_SLACK, sweep.moved)
+            if self._is_enough(sweep):
+                return True
+            # What is dropped does not come back in this pass: not before all rows have had another visit.
+            renews = len(gaps) % _WHOLE_EVERY == 0 and sweep.visits < _WORTH_READING * n_read
+            self._steps.checkpoint_within(self._w)
+        return False
+
+    def _sweep(self, slack: float, renews: bool, between: Callable[[int], None], rng: np.random.Generator) -> Sweep:
+        """Visit the rows that do not rest by more than `slack`.
+
+        renews   those that do not rest now, along with what came in this pass, are the active set from then on
+        """
+        sweep = Sweep()
+        for rows in self._spill.sweep(rng):
+            order = random_order(len(rows), rng)
+            order = order[self._steps.score[rows.row_id[order]] <= slack]
+            visits = self._visit(rows, order)
+            sweep.add(visits, rows.Qii[order])
+            if renews:
+                self.keep(rows, order, visits)
+            between(len(order))
+            if self._steps.is_interrupted:
+                break
+        if renews:
+            self._spill.turn()
+        return sweep
+
+    def _until(self, seconds: float) -> float:
+        settings = self._settings
+        share = _LAST_SHARE_UNBOUND if settings.tolerance is settings.relative_gap is None else _LAST_SHARE
+        left = np.inf if settings.max_seconds is None else settings.max_seconds - self._steps.elapsed_seconds
+        return time.monotonic() + min(share * seconds, left)
+
+    def _is_enough(self, sweep: Sweep) -> bool:
+        dual_objective = self._tally.dual_objective(self._steps.step)
+        return sweep.has_likely_converged(dual_objective, self._settings.tolerance, self._settings.relative_gap)
+
+
+def has_slowed_down(gaps: list[float]) -> bool:
+    """Whether the last sweeps brought little, by the gaps they met: another pass brings what they leave out."""
+    return len(gaps) > _HALVING_SWEEPS and 2.0 * gaps[-1] >= gaps[-1 - _HALVING_SWEEPS]

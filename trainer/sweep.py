@@ -1,0 +1,56 @@
+"""What a sweep over the active set met: a guess at how far training has come, for no extra look at the data."""
+
+from dataclasses import dataclass
+from math import inf, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from storage.csr import Array
+
+# How much nearer than wanted a guess has to be: a look at all rows costs more than a few sweeps.
+_TO_SPARE = 2.0
+
+
+class Visits(NamedTuple):
+    """Of some rows, one after the other: score and gain of each (k,), largest and smallest projected gradient."""
+
+    score: Array
+    gain: Array
+    M_plus: float
+    M_minus: float
+
+
+@dataclass
+class Sweep:
+    """Each row as it was when it was visited; what has been left out of the sweep is not in here.
+
+    visits           rows visited
+    gap              sum of their terms of P - D: at one w, the terms of all rows add up to it
+    M_plus, M_minus  largest and smallest projected gradient
+    """
+
+    visits: int = 0
+    gap: float = 0.0
+    M_plus: float = -inf
+    M_minus: float = inf
+    _squares: float = 0.0
+
+    def add(self, visits: Visits, Qii: Array) -> None:
+        """More rows, of these squared norms (k,), have been visited."""
+        self.visits += len(Qii)
+        self.gap -= float(np.minimum(visits.score, 0.0).sum(dtype=np.float64))
+        self.M_plus, self.M_minus = max(self.M_plus, visits.M_plus), min(self.M_minus, visits.M_minus)
+        # A step to where PG is 0 gains PG^2 / (2 Qii).
+        self._squares += 2.0 * float(visits.gain @ Qii)
+
+    @property
+    def moved(self) -> float:
+        """By how much margins have moved since the rows' last visits, root mean square."""
+        return sqrt(self._squares / max(self.visits, 1))
+
+    def has_likely_converged(self, dual_objective: float, tolerance: float | None, relative_gap: float | None) -> bool:
+        """Whether it is worth a look at all rows at one w."""
+        distance, relative = self.M_plus - self.M_minus, self.gap / (dual_objective + self.gap)
+        wanted = ((distance, tolerance), (relative, relative_gap))
+        return self.visits > 0 and any(limit is not None and _TO_SPARE * found <= limit for found, limit in wanted)
