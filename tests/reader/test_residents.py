@@ -125,7 +125,7 @@ def test_lowest_scores_stay(tmp_path):
 
 def test_what_the_printed_rule_gave_up_leaves(tmp_path):
     with simulated(tmp_path, "paper") as simulation:
-        simulation.state.score[::2] = np.inf
+        simulation.state.score[::3] = np.inf
         while simulation.next_row < N_ROWS - 600:
             _, eviction = simulation.step()
             retired_even = eviction.evicted % 2 == 0
@@ -263,8 +263,8 @@ def test_hot_are_as_many_rows_as_half_the_cache_holds(tmp_path, monkeypatch, mos
             simulation.step()
         state.score[:] = np.random.default_rng(0).permutation(N_ROWS)
         assert residents.hot_score(N_ROWS) == np.inf
-        state.spilled[::2] = SPILLED
-        hot = np.count_nonzero(state.score[::2] < residents.hot_score(N_ROWS))
+        state.spilled[::3] = SPILLED
+        hot = np.count_nonzero(state.score[::3] < residents.hot_score(N_ROWS))
         np.testing.assert_allclose(hot, residents.rows // 2, rtol=1e-9 if most > N_ROWS else 0.5)
         state.spilled[residents.rows // 2 :] = 0  # all of them find room
         assert residents.hot_score(N_ROWS) == np.inf
