@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+from pydantic_core import to_json
 
 from service.errors import ModelFormatError
 from storage.csr import Array
@@ -16,6 +17,11 @@ def pieces(w: Array) -> Iterator[Array]:
     """The weights in order, in views of at most WEIGHTS_A_PIECE."""
     for begin in range(0, len(w), WEIGHTS_A_PIECE):
         yield w[begin : begin + WEIGHTS_A_PIECE]
+
+
+def numbers(piece: Array) -> bytes:
+    """Finite weights as text with commas between; each reads back as the same float."""
+    return to_json(piece.tolist())[1:-1]
 
 
 def checked(model: Model) -> Model:

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
-from service.exports.errors import ModelFormatError, check_intercept, checked, pieces
+from service.exports.errors import ModelFormatError, check_intercept, checked, numbers, pieces
 from storage.csr import Array
 from storage.model_file import Model
 
@@ -46,10 +46,10 @@ def head_of(model: Model) -> str:
 
 def _stream(head: str, w: Array) -> Iterator[bytes]:
     yield head.removesuffix("}").encode() + b', "w": ['
-    comma = ""
+    comma = b""
     for piece in pieces(w):
-        yield (comma + str(piece.tolist())[1:-1]).encode()  # repr of a float is JSON, and reads back as the same float
-        comma = ", "
+        yield comma + numbers(piece)
+        comma = b","
     yield b"]}\n"
 
 

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from service.exports.errors import ModelFormatError, checked, pieces
+from service.exports.errors import ModelFormatError, checked, numbers, pieces
 from storage.csr import Array
 from storage.model_file import Model
 
@@ -56,15 +56,14 @@ def write(model: Model) -> Iterator[bytes]:
     negative, and it knows a name for each loss.
     """
     head = _head(checked(model))
-    tail = b"" if model.bias is None else b"%.17g\n" % model.w_bias
+    tail = b"" if model.bias is None else numbers(np.array([model.w_bias])) + b"\n"
     return _stream(head, model.w, tail)
 
 
 def _stream(head: bytes, w: Array, tail: bytes) -> Iterator[bytes]:
     yield head
     for piece in pieces(w):
-        # One formatting call a piece is faster than one a weight.
-        yield (("%.17g\n" * len(piece)) % tuple(piece.tolist())).encode()
+        yield numbers(piece).replace(b",", b"\n") + b"\n"
     if tail:
         yield tail
 

@@ -125,7 +125,7 @@ def test_lowest_scores_stay(tmp_path):
 
 def test_what_the_printed_rule_gave_up_leaves(tmp_path):
     with simulated(tmp_path, "paper") as simulation:
-        simulation.state.score[::3] = np.inf
+        simulation.state.score[::2] = np.inf
         while simulation.next_row < N_ROWS - 600:
             _, eviction = simulation.step()
             retired_even = eviction.evicted % 2 == 0

@@ -169,9 +169,9 @@ def test_liblinear_text_is_the_documented_one():
         "bias 1",
         "w",
         "0.5",
-        "0",
-        "-0.10000000000000001",
-        "-0.29999999999999999",
+        "0.0",
+        "-0.1",
+        "-0.3",
     ]
     without = export("liblinear", make([0.5], bias=None, about={})).decode()
     assert without.startswith("solver_type L2R_L1LOSS_SVC_DUAL\n") and without.endswith("bias -1\nw\n0.5\n")
