@@ -44,9 +44,9 @@ class Passes:
     ) -> Iterator[Streamed[T]]:
         """The pieces of a pass but the first `skipped`, see `Streamer.stream`. Pass 0 is the certificate's.
 
-        `busy` processes have more to do than wait, each on a core; threads are for the other cores. One works ahead even
-        if there are two cores for both processes: a trainer has less to do (measured: 4 to 27% less time, as cores are
-        shared).
+        `busy` processes have more to do than to wait, each on a core; threads are for the other cores. One works ahead
+        even if there are two cores for both processes: a trainer has less to do (measured: 4 to 27% less time, as cores
+        are shared).
         """
         cores = len(os.sched_getaffinity(0))
         threads = max(cores - busy, min(1, cores - 1))

@@ -10,6 +10,7 @@ from service.jobs import JobSpec
 from storage.state import Control
 
 HISTORY = "history.ndjson"  # in a job's directory: a line a pass
+_PLACE = ("pass", "block", "blocks", "sweep")
 _PASSES_FOR_RATE = 4
 _TAIL_BYTES = 1 << 14  # holds more than so many passes
 
@@ -19,13 +20,14 @@ def progress(
 ) -> dict[str, Any]:
     """The `progress` of a job on a dataset of so many blocks, None: not known yet.
 
-    Figures of a pass are null until the first is finished.
+    Figures of a pass are null until there are some: of the last one finished, or of the last sweep at its end.
     """
     page = control.values()
     figures = {
         "pass": page["pass"],
         "block": page["block"],
         "blocks": blocks,
+        "sweep": page["sweeps"],
         "m_plus": page["M_plus"],
         "m_minus": page["M_minus"],
         "gap": page["M_plus"] - page["M_minus"],
@@ -35,8 +37,8 @@ def progress(
         "relative_gap_bound": _ratio(page["primal_bound"] - page["dual_objective"], page["primal_bound"]),
         "free_rows": page["free_rows"],
     }
-    if not page["finished_passes"]:
-        figures = {name: value if name in ("pass", "block", "blocks") else None for name, value in figures.items()}
+    if not (page["finished_passes"] or page["sweeps"]):
+        figures = {name: value if name in _PLACE else None for name, value in figures.items()}
     figures = {name: value if value is not None and math.isfinite(value) else None for name, value in figures.items()}
     counted = (
         "rows_streamed",

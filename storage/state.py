@@ -44,7 +44,8 @@ CONTROL = (
     ("finished_section", INTEGER, "trainer"),  # last step that ended a section and has been done with
     ("trainer_wait_seconds", REAL, "trainer"),
     ("finished_passes", INTEGER, "trainer"),
-    ("updates", INTEGER, "trainer"),  # this and all below as of the last finished pass
+    ("sweeps", INTEGER, "trainer"),  # over the active set so far, at the end of the running pass; 0: it is streaming
+    ("updates", INTEGER, "trainer"),  # this and all below as of the last finished pass, or of its last sweep
     ("M_plus", REAL, "trainer"),
     ("M_minus", REAL, "trainer"),
     ("rows_unvisited", INTEGER, "trainer"),

@@ -174,7 +174,7 @@ class Trainer:
         control = self._state.control
         for name in ("updates", "M_plus", "M_minus", "rows_unvisited", "dual_objective", "primal_bound", "free_rows"):
             control[name] = getattr(progress, name)
-        control["finished_passes"] = progress.pass_
+        control["finished_passes"], control["sweeps"] = progress.pass_, 0
 
 
 def make_steps(

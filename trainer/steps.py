@@ -142,6 +142,12 @@ class Steps:
             checkpoints.make(about, {**arrays, **residents, **self._resumable()})
             self._state.control["checkpoint_failures"] = checkpoints.failures
 
+    def show_sweep(self, **figures: float) -> None:
+        """One more sweep over the active set is over, and came to these fields of the control page."""
+        self._state.control["sweeps"] += 1
+        for name, figure in figures.items():
+            self._state.control[name] = figure
+
     def checkpoint_within(self, w: Array) -> None:
         """Make a checkpoint if it is time, though the pass is not over: it goes on from the pass's start."""
         if self._checkpoints and self._checkpoints.is_due(ends_pass=False):

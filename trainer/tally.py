@@ -1,6 +1,7 @@
 """What a pass adds up to, over all the segments visited in it."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -42,24 +43,29 @@ class Tally:
         if rows:
             self.add(0, 0.0, 0.0, 0.0, 0)
 
-    def dual_objective(self, step: Step) -> float:
-        """D(alpha), of the rows and features there are in a step."""
+    def so_far(self, step: Step, primal: float) -> dict[str, Any]:
+        """Figures of a Progress that hold at any time, of the rows and features there are in a step.
+
+        `primal` is P at the w published before the pass.
+        """
+        # P holds for every w, so the least one seen bounds the optimum.
+        self._primal_bound = min(self._primal_bound, primal)
         alpha, w = self._alpha[: step.n_rows], self._w[: step.width]
-        return float(alpha.sum() - w @ w / 2 - self._curvature)
+        return {
+            "updates": self._updates,
+            "dual_objective": float(alpha.sum() - w @ w / 2 - self._curvature),
+            "primal_bound": self._primal_bound,
+            "free_rows": self._free_rows,
+        }
 
     def finish_pass(self, step: Step, rows_unvisited: int, primal: float) -> Progress:
         """Close the pass that `step` ends; `primal` is P at the w published before it."""
-        # P holds for every w, so the least one seen bounds the optimum.
-        self._primal_bound = min(self._primal_bound, primal)
         progress = Progress(
             pass_=step.pass_,
-            updates=self._updates,
             M_plus=self._M_plus,
             M_minus=self._M_minus,
             rows_unvisited=rows_unvisited,
-            dual_objective=self.dual_objective(step),
-            primal_bound=self._primal_bound,
-            free_rows=self._free_rows,
+            **self.so_far(step, primal),
         )
         self._M_plus, self._M_minus = -np.inf, np.inf
         return progress

@@ -87,8 +87,11 @@ def display(is_json: bool, tolerance: float | None) -> Display:
 
 
 def progress_line(progress: dict[str, Any], tolerance: float | None) -> str:
-    """Pass, block, M+ - M- against the tolerance, objective, rows a second, remaining time."""
-    parts = [f"pass {progress['pass']} block {progress['block']}/{progress['blocks'] or '?'}"]
+    """Pass, block or sweep, M+ - M- against the tolerance, objective, rows a second, remaining time."""
+    place = (
+        f"sweep {progress['sweep']}" if progress["sweep"] else f"block {progress['block']}/{progress['blocks'] or '?'}"
+    )
+    parts = [f"pass {progress['pass']} {place}"]
     if progress["gap"] is not None:
         against = f" of {short(tolerance)}" if tolerance is not None else ""
         parts.append(f"M+ - M- {short(progress['gap'])}{against}")

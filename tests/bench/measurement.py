@@ -28,8 +28,8 @@ CONTENDERS: dict[str, Settings] = {
 }
 C = 1.0
 PASSES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-# What StreamSVM is asked for instead, as LIBLINEAR is asked for a tolerance: a pass takes it far. The others only know of
-# a gap a pass later.
+# What StreamSVM is asked for instead, as LIBLINEAR is for a tolerance: a pass takes it far. The others know of a gap
+# only a pass later.
 GAPS_ASKED = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 5e-5)
 MOST_SECONDS = 60
 JUDGED = (1e-3, 1e-4)

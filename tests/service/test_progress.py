@@ -65,6 +65,14 @@ def test_figures_of_a_finished_pass(tmp_path):
     assert (shown["updates_per_second"], shown["trainer_wait_ratio"]) == (50, 0.25)
 
 
+def test_figures_of_a_sweep_before_the_first_pass_is_over(tmp_path):
+    control = create_state(tmp_path, 100, 6).control
+    for name, value in {"sweeps": 3, "M_plus": 0.5, "M_minus": -0.25, "dual_objective": 6.0}.items():
+        control[name] = value
+    shown = progress(control, spec(), len(MANIFEST.blocks), 4.0, [])
+    assert (shown["sweep"], shown["gap"], shown["dual_objective"]) == (3, 0.75, 6.0)
+
+
 def test_what_is_not_finite_is_null(tmp_path):
     control = create_state(tmp_path, 100, 6).control
     control["finished_passes"], control["M_plus"], control["M_minus"] = 1, float("-inf"), float("inf")

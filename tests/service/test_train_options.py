@@ -66,10 +66,11 @@ def test_a_dataset_is_called_as_its_file(file, name):
 
 
 def test_a_progress_line_says_how_far_it_is():
-    progress = {"pass": 3, "block": 1, "blocks": 4, "gap": 0.0213, "dual_objective": 1234.5678, "rows_streamed": 50_000,
-                "elapsed_seconds": 2.0, "eta_seconds": 75.0}  # fmt: skip
+    progress = {"pass": 3, "block": 1, "blocks": 4, "sweep": 0, "gap": 0.0213, "dual_objective": 1234.5678,
+                "rows_streamed": 50_000, "elapsed_seconds": 2.0, "eta_seconds": 75.0}  # fmt: skip
     line = progress_line(progress, 1e-3)
     assert line == "pass 3 block 1/4  M+ - M- 0.0213 of 0.001  dual 1234.5678  25,000 rows/s  1:15 left"
+    assert progress_line({**progress, "sweep": 7}, 1e-3).startswith("pass 3 sweep 7  M+ - M- 0.0213")
     unknown = {**progress, "blocks": None, "gap": None, "eta_seconds": None, "elapsed_seconds": 0}
     assert progress_line(unknown, None) == "pass 3 block 1/?"
 

@@ -45,7 +45,8 @@ class ActiveSet:
         spill: Spill,
         visit: Callable[[Segment, Array], Visits],
     ) -> None:
-        self._settings = settings
+        self._wanted = settings.tolerance, settings.relative_gap
+        self._max_seconds = settings.max_seconds
         self._steps = steps
         self._tally = tally
         self._w = w
@@ -78,7 +79,9 @@ class ActiveSet:
                 break
             gaps.append(sweep.gap)
             self._slack = max(_LEAST_SLACK, sweep.moved)
-            if self._is_enough(sweep):
+            figures = self._tally.so_far(self._steps.step, self._steps.primal(self._steps.step))
+            self._steps.show_sweep(M_plus=sweep.M_plus, M_minus=sweep.M_minus, **figures)
+            if sweep.has_likely_converged(figures["dual_objective"], *self._wanted):
                 return True
             # What is dropped does not come back in this pass: not before all rows have had another visit.
             renews = len(gaps) % _WHOLE_EVERY == 0 and sweep.visits < _WORTH_READING * n_read
@@ -106,14 +109,9 @@ class ActiveSet:
         return sweep
 
     def _until(self, seconds: float) -> float:
-        settings = self._settings
-        share = _LAST_SHARE_UNBOUND if settings.tolerance is settings.relative_gap is None else _LAST_SHARE
-        left = np.inf if settings.max_seconds is None else settings.max_seconds - self._steps.elapsed_seconds
+        share = _LAST_SHARE_UNBOUND if self._wanted == (None, None) else _LAST_SHARE
+        left = np.inf if self._max_seconds is None else self._max_seconds - self._steps.elapsed_seconds
         return time.monotonic() + min(share * seconds, left)
-
-    def _is_enough(self, sweep: Sweep) -> bool:
-        dual_objective = self._tally.dual_objective(self._steps.step)
-        return sweep.has_likely_converged(dual_objective, self._settings.tolerance, self._settings.relative_gap)
 
 
 def has_slowed_down(gaps: list[float]) -> bool:
