@@ -33,7 +33,7 @@ class JobSpec(BaseModel):
     paper_...         of eviction "paper", see `trainer.solvers.paper_rule`; printed but for epsilon
     screening         rows that rest at their bound by more than this slack stay out of the cache; null: none do
     selection         "uniform", or "adaptive": resident rows that gain more are visited more often
-    spill             keep rows that do not rest on the dataset's disk, decoded, for the time the reader is busy
+    spill             keep rows on the dataset's disk, decoded, and sweep over those that do not rest
     threads           for the gradients of arriving rows, or all of cpa and ocas; no more than there are cores
     pace              "fixed" makes the same model to the byte at every run
     updates_per_row   coordinate updates for each row read

@@ -1,8 +1,7 @@
-"""The active set on disk: rows that did not rest when they were last visited, decoded, beside the cache.
+"""Rows on the trainer's own disk, decoded, beside the cache: those that may have to move, see `solvers.active_set`.
 
-A pass decodes all rows to find the few that have to move: those that LIBLINEAR's shrinking would leave (Hsieh et al.
-2008, section 3.2). Their segments, once written, are ready for training. A sweep over them takes a tenth of a pass and
-nobody but the trainer, and the reader lets them stream by.
+Their segments, once written, are ready for training. A sweep over them takes a tenth of a pass and nobody but the
+trainer, and the reader lets them stream by.
 """
 
 import mmap
