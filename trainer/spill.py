@@ -25,9 +25,10 @@ _READ_AHEAD = 3
 _WRITE_BEHIND = 4  # a disk that pauses for some milliseconds is not waited for
 # It grows while so many times what it has taken is free, and gives all back when there is less than once as much.
 _FREE_WANTED = 2
-# Below so many bytes a second the disk is the reader's alone: what is read here would be missed there.
-_SLOWEST = 200e6
+# A disk that takes longer for a segment, at 200 MB/s, is the reader's alone: what is read here would be missed there.
+_TOO_SLOW = 5e-3
 _AVERAGED = 16  # segments
+_MOST_OF_ONE = 4 * _TOO_SLOW  # a disk that pauses once is not slow
 
 
 class Spill:
@@ -138,7 +139,7 @@ class Spill:
 
     def _gives_way(self) -> bool:
         """Whether the disk is too slow for two; nothing is left here then."""
-        is_slow = self._seconds * _SLOWEST > SPILL_SEGMENT
+        is_slow = self._seconds > _TOO_SLOW
         if is_slow:
             self._give_up()
         return is_slow
@@ -146,7 +147,8 @@ class Spill:
     def _timed(self, work: Callable[..., T], *arguments: object) -> T:
         began = time.perf_counter()
         result = work(*arguments)
-        self._seconds += (time.perf_counter() - began - self._seconds) / _AVERAGED
+        seconds = min(time.perf_counter() - began, _MOST_OF_ONE)
+        self._seconds += (seconds - self._seconds) / _AVERAGED
         return result
 
     def _write(self) -> None:

@@ -37,7 +37,7 @@ def spills(monkeypatch):
 def the_clock_decides_nothing(monkeypatch):
     for share in ("_LAST_SHARE", "_LAST_SHARE_UNBOUND"):
         monkeypatch.setattr(trainer.solvers.active_set, share, np.inf)
-    monkeypatch.setattr(trainer.spill, "_SLOWEST", 0.0)
+    monkeypatch.setattr(trainer.spill, "_TOO_SLOW", np.inf)
 
 
 @pytest.mark.parametrize("C", [0.01, 1.0, 10.0])

@@ -22,7 +22,7 @@ SMALL = 16 << 10  # several segments for a few rows
 
 @pytest.fixture(autouse=True)
 def small_segments(monkeypatch):
-    monkeypatch.setattr(trainer.spill, "_SLOWEST", 0.0)
+    monkeypatch.setattr(trainer.spill, "_TOO_SLOW", np.inf)
     monkeypatch.setattr(storage.spill_file, "SPILL_SEGMENT", SMALL)
     monkeypatch.setattr(trainer.spill, "SPILL_SEGMENT", SMALL)
 
@@ -169,12 +169,32 @@ def test_a_slow_disk_is_left_to_the_reader(spill, rows, spilled, monkeypatch, re
     spill.keep(rows, everything)
     spill.turn()
     assert spilled.all()
-    monkeypatch.setattr(trainer.spill, "_SLOWEST", 1e12)
+    monkeypatch.setattr(trainer.spill, "_TOO_SLOW", 1e-9)
     if reads:
         assert len(swept(spill, np.random.default_rng(0))) < N_ROWS
     else:
         spill.keep(rows, everything)
     assert spill.n_segments == 0 and not spilled.any()
+
+
+@pytest.mark.parametrize(("pauses", "stays"), [(1, True), (2, False)])
+def test_a_disk_that_pauses_once_is_not_slow(spill, rows, spilled, monkeypatch, pauses, stays):
+    everything = np.arange(N_ROWS, dtype=np.int32)
+    spill.keep(rows, everything)
+    spill.turn()
+    real, clock, reads = storage.spill_file.SpillFile.read, [0.0], itertools.count()
+
+    def read(file, number, buffer):
+        clock[0] += 0.5 if next(reads) < pauses else 1e-6
+        return real(file, number, buffer)
+
+    spill._seconds = 0.0
+    monkeypatch.setattr(trainer.spill, "_AVERAGED", 6)  # there are few segments
+    monkeypatch.setattr(trainer.spill, "_TOO_SLOW", 5e-3)
+    monkeypatch.setattr(trainer.spill.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(storage.spill_file.SpillFile, "read", read)
+    assert (len(swept(spill, np.random.default_rng(0))) == N_ROWS) == stays
+    assert spilled.all() == stays
 
 
 @pytest.mark.parametrize("fails", [0, 2])

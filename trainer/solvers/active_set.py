@@ -22,6 +22,9 @@ from trainer.tally import Tally
 # sweeps: but not of each fifth, since what rests at a w that is far off may have to move later.
 _LEAST_SLACK = 0.1
 _WHOLE_EVERY = 5
+# Rows stay on disk that rest by no more than so many times that: what is dropped does not come back in this pass, and
+# sweeps know nothing of its gap.
+_KEPT_SLACKS = 3.0
 # Sweeps go on while so many of them halve the gap that they meet, for so many times as long as the pass took: with
 # something wanted that they may reach, and without.
 _HALVING_SWEEPS = 5
@@ -56,7 +59,7 @@ class ActiveSet:
 
     def keep(self, rows: Segment, order: Array, visits: Visits) -> None:
         """Rows at the positions `order` (k,) have been visited: those that do not rest are in the next active set."""
-        self._spill.keep(rows, order[visits.score <= self._slack])
+        self._spill.keep(rows, order[visits.score <= _KEPT_SLACKS * self._slack])
 
     def read(self, rng: np.random.Generator) -> Segment | None:
         """A segment, if one is at hand."""
@@ -83,7 +86,7 @@ class ActiveSet:
             self._steps.show_sweep(M_plus=sweep.M_plus, M_minus=sweep.M_minus, **figures)
             if sweep.has_likely_converged(figures["dual_objective"], *self._wanted):
                 return True
-            # What is dropped does not come back in this pass: not before all rows have had another visit.
+            # Not before all rows have had another visit.
             renews = len(gaps) % _WHOLE_EVERY == 0 and sweep.visits < _WORTH_READING * n_read
             self._steps.checkpoint_within(self._w)
         return False
