@@ -37,7 +37,7 @@ class Spill:
     A disk that fails, is slow or full, or has no such files costs time only: the reader brings the rows then.
 
     directory   on the disk to use, or None: nothing is kept
-    n_rows      that can be read
+    n_rows      that can be read; is_whole: they are all that was to be kept
     spilled     (n_rows,) uint8, of the job's state: which rows can be read, now and after the next `turn`
     """
 
@@ -46,6 +46,7 @@ class Spill:
         self._end = 0  # no row from here on has been kept
         self._kept = 0  # rows, since the last turn
         self.n_rows = 0
+        self.is_whole = self._is_whole = True  # as of the last turn, and since
         self._builder = SegmentBuilder(SPILL_SEGMENT)
         self._io = ThreadPoolExecutor(1)
         self._seconds = 0.0  # to read or write a segment, a moving average
@@ -79,6 +80,7 @@ class Spill:
             picked = picked[added:]
             if len(picked):
                 self._write()
+        self._is_whole &= not len(picked)
 
     def turn(self) -> None:
         """What was kept since the last time takes the place of what was kept before."""
@@ -90,6 +92,7 @@ class Spill:
             self._files[0].truncate()
             self._spilled[: self._end] //= SPILLING
             self.n_rows, self._kept = self._kept, 0
+            self.is_whole, self._is_whole = self._is_whole, True
             self._files[1].clear()
 
     def read(self, rng: np.random.Generator) -> Segment | None:

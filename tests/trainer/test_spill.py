@@ -163,6 +163,22 @@ def test_it_gives_the_disk_back_when_others_need_it(spill, rows, spilled, free):
     assert spill.n_segments == spill.n_rows == 0 and not spilled.any()
 
 
+def test_it_says_whether_the_disk_took_all(spill, rows, spilled, monkeypatch):
+    everything = np.arange(N_ROWS, dtype=np.int32)
+    spill.keep(rows, everything)
+    spill.turn()
+    assert spill.is_whole and spill.n_rows == N_ROWS
+    monkeypatch.setattr(trainer.spill, "_FREE_WANTED", np.inf)
+    spill.keep(rows, everything)
+    assert spill.is_whole  # of what can be read
+    spill.turn()
+    assert not spill.is_whole and spill.n_rows < N_ROWS
+    monkeypatch.setattr(trainer.spill, "_FREE_WANTED", 2)
+    spill.keep(rows, everything[:1])
+    spill.turn()
+    assert spill.is_whole
+
+
 @pytest.mark.parametrize("reads", [True, False])
 def test_a_slow_disk_is_left_to_the_reader(spill, rows, spilled, monkeypatch, reads):
     everything = np.arange(N_ROWS, dtype=np.int32)

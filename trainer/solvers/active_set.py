@@ -24,10 +24,12 @@ _LEAST_SLACK = 0.1
 _WHOLE_EVERY = 5
 # Rows stay on disk that rest by no more than so many times that: what is dropped does not come back in this pass, and
 # sweeps know nothing of its gap.
-_KEPT_SLACKS = 3.0
+_KEPT_SLACKS = 2.0
 # Sweeps go on while so many of them halve the gap that they meet, for so many times as long as the pass took: with
 # something wanted that they may reach, and without.
 _HALVING_SWEEPS = 5
+# If the disk has not taken all rows, few sweeps: it makes no sense to solve for some of the rows alone.
+_SWEEPS_OF_A_PART = 3
 _LAST_SHARE, _LAST_SHARE_UNBOUND = 4.0, 1.0
 # The active set is written anew when a sweep has visited less than this share of what it has read.
 _WORTH_READING = 0.75
@@ -75,7 +77,8 @@ class ActiveSet:
         until = self._until(seconds)
         gaps: list[float] = []
         renews = False
-        while self._spill.n_rows and time.monotonic() < until and not has_slowed_down(gaps):
+        most = np.inf if self._spill.is_whole else _SWEEPS_OF_A_PART
+        while self._spill.n_rows and len(gaps) < most and time.monotonic() < until and not has_slowed_down(gaps):
             is_whole, n_read = len(gaps) % _WHOLE_EVERY == 0, self._spill.n_rows
             sweep = self._sweep(np.inf if is_whole else self._slack, renews, between, rng)
             if self._steps.is_interrupted:
