@@ -9,7 +9,7 @@ import numpy as np
 from storage.csr import Array
 
 # How much nearer than wanted a guess has to be: a look at all rows costs more than a few sweeps.
-_TO_SPARE = 2.0
+_TO_SPARE = 2.5
 
 
 class Visits(NamedTuple):

@@ -235,3 +235,23 @@ def test_a_checkpoint_that_cannot_be_written_costs_nothing_else(tmp_path, datase
     assert newest_checkpoint(job.checkpoints).about["number"] == len(full) // 2
     undisturbed = Job(tmp_path / "undisturbed", dataset).attempt(monkeypatch)
     assert found.w.tobytes() == undisturbed.w.tobytes()
+
+
+def test_a_job_that_dies_between_sweeps_begins_the_pass_again_with_what_it_had(tmp_path, dataset, monkeypatch):
+    real, sweeps = Steps.checkpoint_within, []
+
+    def checkpoint_within(steps, w):
+        real(steps, w)
+        sweeps.append(steps.step.pass_)
+        if len(sweeps) == 3:
+            raise Killed
+
+    monkeypatch.setattr(Steps, "checkpoint_within", checkpoint_within)
+    job = Job(tmp_path, dataset, pace="adaptive", relative_gap=1e-6, max_passes=1000)
+    assert job.attempt(monkeypatch) is None
+    kept = newest_checkpoint(job.checkpoints)
+    assert (kept.about["pass"], kept.about["pieces"]) == (sweeps[-1], 0) and kept["alpha"].any()
+    found = job.attempt(monkeypatch)
+    assert found.passes[0]["pass"] == sweeps[2]
+    assert found.result["stop_reason"] == "relative_gap"
+    check_certificate(found, exact(dataset))

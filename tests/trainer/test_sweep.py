@@ -26,11 +26,11 @@ def test_it_adds_up():
     ("tolerance", "relative_gap", "likely"),
     [
         (None, None, False),
-        (1.0, None, True),
-        (0.9, None, False),  # half as much as wanted, to be sure
-        (None, 0.2, True),
-        (None, 0.19, False),
-        (0.9, 0.2, True),
+        (1.25, None, True),
+        (1.2, None, False),  # two fifths of what is wanted, to be sure
+        (None, 0.25, True),
+        (None, 0.24, False),
+        (1.2, 0.25, True),
     ],
 )
 def test_what_is_likely(tolerance, relative_gap, likely):
