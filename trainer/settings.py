@@ -31,7 +31,7 @@ class TrainerSettings:
     update            a key of `trainer.solvers.pegasos.UPDATES`
     threads           for the gradients of arriving rows; 1: they are taken when the rows are visited; for all of CPA
     max_cuts          most cutting planes held at a time
-    spill             directory on the disk where rows that do not rest are kept beside the cache, or None: nowhere
+    spill             directory on the disk where rows are kept, decoded, beside the cache, or None: nowhere
     checkpoints       directory for them, or None; checkpoint_seconds: longest time between two
     resume            the checkpoint to go on from, or None: the state's arrays are those it kept
     """

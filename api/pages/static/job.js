@@ -20,8 +20,13 @@ function size(bytes) {
 const whole = (number) => Math.round(number).toLocaleString("en");
 const precise = (number) => (number && Math.abs(number) < 1e-3 ? number.toExponential(2) : number.toPrecision(3));
 
+function place(progress) {
+  if (progress.sweep) return ` · sweep ${progress.sweep}`;
+  return progress.blocks ? ` · ${progress.block}/${progress.blocks}` : "";
+}
+
 const FIGURES = {
-  pass: (progress) => whole(progress.pass) + (progress.blocks ? ` · ${progress.block}/${progress.blocks}` : ""),
+  pass: (progress) => whole(progress.pass) + place(progress),
   gap: (progress) => progress.gap === null ? null : precise(progress.gap),
   relative_gap_bound: (progress) => progress.relative_gap_bound === null ? null : precise(progress.relative_gap_bound),
   rows_per_second: (progress) => progress.elapsed_seconds ? whole(progress.rows_streamed / progress.elapsed_seconds) : null,
