@@ -25,9 +25,10 @@ _READ_AHEAD = 3
 _WRITE_BEHIND = 4  # a disk that pauses for some milliseconds is not waited for
 # It grows while so many times what it has taken is free, and gives all back when there is less than once as much.
 _FREE_WANTED = 2
-# A disk that takes longer for a segment, at 200 MB/s, is the reader's alone: what is read here would be missed there.
+# A disk that takes longer for a segment, at 200 MB/s, is the reader's alone until the next turn: what is read here would
+# be missed there. It may be slow because others use it.
 _TOO_SLOW = 5e-3
-_AVERAGED = 16  # segments
+_AVERAGED = 64  # segments
 _MOST_OF_ONE = 4 * _TOO_SLOW  # a disk that pauses once is not slow
 
 
@@ -57,6 +58,7 @@ class Spill:
         self._coming: deque[Future[mmap.mmap]] = deque()
         self._lent: mmap.mmap | None = None  # has what the last `read` returned
         self._free: list[mmap.mmap] = []
+        self._waits = False  # for the next turn, with no files
         if directory is not None:
             self._open(directory)
 
@@ -94,6 +96,9 @@ class Spill:
             self.n_rows, self._kept = self._kept, 0
             self.is_whole, self._is_whole = self._is_whole, True
             self._files[1].clear()
+        if self._waits:
+            self._waits, self._seconds, self._is_whole = False, 0.0, True
+            self._open(self._directory)
 
     def read(self, rng: np.random.Generator) -> Segment | None:
         """A segment, valid until the next call, in sweeps of random order; None if the disk is not that fast."""
@@ -145,6 +150,7 @@ class Spill:
         is_slow = self._seconds > _TOO_SLOW
         if is_slow:
             self._give_up()
+            self._waits = True
         return is_slow
 
     def _timed(self, work: Callable[..., T], *arguments: object) -> T:

@@ -211,6 +211,13 @@ def test_a_disk_that_pauses_once_is_not_slow(spill, rows, spilled, monkeypatch, 
     monkeypatch.setattr(storage.spill_file.SpillFile, "read", read)
     assert (len(swept(spill, np.random.default_rng(0))) == N_ROWS) == stays
     assert spilled.all() == stays
+    # From the next turn on it is tried again.
+    spill.keep(rows, everything)
+    assert not stays or spill.n_segments
+    spill.turn()
+    spill.keep(rows, everything)
+    spill.turn()
+    assert spilled.all() and spill.n_rows == N_ROWS and spill.is_whole
 
 
 @pytest.mark.parametrize("fails", [0, 2])
