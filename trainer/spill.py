@@ -25,8 +25,8 @@ _READ_AHEAD = 3
 _WRITE_BEHIND = 4  # a disk that pauses for some milliseconds is not waited for
 # It grows while so many times what it has taken is free, and gives all back when there is less than once as much.
 _FREE_WANTED = 2
-# A disk that takes longer for a segment, at 200 MB/s, is the reader's alone until the next turn: what is read here would
-# be missed there. It may be slow because others use it.
+# A disk that takes longer for a segment, at 200 MB/s, is the reader's alone: what is read here would be missed there.
+# Others may have made it slow: it is tried again at the next turn, then after two more, four, and so on.
 _TOO_SLOW = 5e-3
 _AVERAGED = 64  # segments
 _MOST_OF_ONE = 4 * _TOO_SLOW  # a disk that pauses once is not slow
@@ -58,7 +58,7 @@ class Spill:
         self._coming: deque[Future[mmap.mmap]] = deque()
         self._lent: mmap.mmap | None = None  # has what the last `read` returned
         self._free: list[mmap.mmap] = []
-        self._waits = False  # for the next turn, with no files
+        self._waits, self._next_waits = 0, 1  # turns until the disk is tried again, now and if it is slow then
         if directory is not None:
             self._open(directory)
 
@@ -97,8 +97,10 @@ class Spill:
             self.is_whole, self._is_whole = self._is_whole, True
             self._files[1].clear()
         if self._waits:
-            self._waits, self._seconds, self._is_whole = False, 0.0, True
-            self._open(self._directory)
+            self._waits -= 1
+            if not self._waits:
+                self._seconds, self._is_whole = 0.0, True
+                self._open(self._directory)
 
     def read(self, rng: np.random.Generator) -> Segment | None:
         """A segment, valid until the next call, in sweeps of random order; None if the disk is not that fast."""
@@ -150,7 +152,7 @@ class Spill:
         is_slow = self._seconds > _TOO_SLOW
         if is_slow:
             self._give_up()
-            self._waits = True
+            self._waits, self._next_waits = self._next_waits, 2 * self._next_waits
         return is_slow
 
     def _timed(self, work: Callable[..., T], *arguments: object) -> T:
@@ -211,7 +213,7 @@ class Spill:
         self._writing.clear()
         for file in self._files:
             file.close()
-        self._files, self.n_rows = [], 0
+        self._files, self.n_rows, self._kept = [], 0, 0
         if not self._builder.is_empty:
             self._builder.take()
         self._spilled[: self._end] = 0
