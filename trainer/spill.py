@@ -28,7 +28,7 @@ _FREE_WANTED = 2
 # A disk that takes longer for a segment, at 200 MB/s, is the reader's alone: what is read here would be missed there.
 # Others may have made it slow: it is tried again at the next turn, then after two more, four, and so on.
 _TOO_SLOW = 5e-3
-_AVERAGED = 64  # segments
+_AVERAGED = 16  # segments
 _MOST_OF_ONE = 4 * _TOO_SLOW  # a disk that pauses once is not slow
 
 
