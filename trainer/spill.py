@@ -28,8 +28,7 @@ _FREE_WANTED = 2
 # A disk that takes longer for a segment, at 200 MB/s, is the reader's alone: what is read here would be missed there.
 # Others may have made it slow: it is tried again at the next turn, then after two more, four, and so on.
 _TOO_SLOW = 5e-3
-_AVERAGED = 16  # segments
-_MOST_OF_ONE = 4 * _TOO_SLOW  # a disk that pauses once is not slow
+_AVERAGED = 64  # segments: a pause of a quarter of a second is no sign of slowness
 
 
 class Spill:
@@ -158,8 +157,7 @@ class Spill:
     def _timed(self, work: Callable[..., T], *arguments: object) -> T:
         began = time.perf_counter()
         result = work(*arguments)
-        seconds = min(time.perf_counter() - began, _MOST_OF_ONE)
-        self._seconds += (seconds - self._seconds) / _AVERAGED
+        self._seconds += (time.perf_counter() - began - self._seconds) / _AVERAGED
         return result
 
     def _write(self) -> None:

@@ -201,7 +201,7 @@ def test_a_disk_that_pauses_once_is_not_slow(spill, rows, spilled, monkeypatch, 
     real, clock, reads = storage.spill_file.SpillFile.read, [0.0], itertools.count()
 
     def read(file, number, buffer):
-        clock[0] += 0.5 if next(reads) < pauses else 1e-6
+        clock[0] += 0.02 if next(reads) < pauses else 1e-6
         return real(file, number, buffer)
 
     spill._seconds = 0.0
