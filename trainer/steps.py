@@ -107,8 +107,7 @@ class Steps:
 
         At the end of a pass `w` is published: the coming pass is certified at it.
         """
-        step = self._step
-        assert step is not None
+        step = self.step
         self._hand_over()
         if step.ends_pass:
             self.publish(w)
@@ -158,8 +157,7 @@ class Steps:
 
     def _residents(self) -> dict[str, Array]:
         """The rows of the cache, segment by segment, in the order of their ids."""
-        step = self._step
-        assert step is not None
+        step = self.step
         segments = [self.read(segment_id) for segment_id in sorted((*step.fresh, *step.resident))]
         lengths = [np.diff(rows.indptr) for rows in segments]
         columns = (
@@ -171,10 +169,9 @@ class Steps:
 
     def repeat(self, w: Array) -> Step:
         """The same step once more, as the next pass."""
-        assert self._step is not None
         self._state.control["elapsed_seconds"] = self.elapsed_seconds
-        self._pause(self._step, w)
-        self._step = replace(self._step, pass_=self._step.pass_ + 1)
+        self._pause(self.step, w)
+        self._step = replace(self.step, pass_=self.step.pass_ + 1)
         self._stamp = pass_stamp(self._step.pass_)
         return self._step
 
