@@ -19,7 +19,7 @@ from reader.screening import Screening
 from reader.settings import ReaderSettings
 from storage.cache import CacheReader, CacheWriter, Step
 from storage.checkpoint import Checkpoint, open_checkpoint
-from storage.child import die_with_parent
+from storage.child import die_with_parent, leave
 from storage.failure import telling
 from storage.objective import make_objective
 from storage.plan import plan_cache
@@ -219,3 +219,4 @@ def main(run: Path) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    leave()

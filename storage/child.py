@@ -3,6 +3,8 @@
 import ctypes
 import os
 import signal
+import sys
+from typing import NoReturn
 
 _PR_SET_PDEATHSIG = 1
 
@@ -31,3 +33,10 @@ def die_with_parent() -> None:
     # The parent may have died before the request.
     if os.getppid() != int(parent):
         os._exit(1)
+
+
+def leave() -> NoReturn:
+    """End this process, all done: what Python would tidy up takes it a third of a second, and the kernel none."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

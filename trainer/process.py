@@ -18,7 +18,7 @@ import numpy as np
 
 from storage.cache import CacheReader
 from storage.checkpoint import open_checkpoint
-from storage.child import die_with_parent
+from storage.child import die_with_parent, leave
 from storage.csr import EMPTY, Array
 from storage.failure import telling
 from storage.state import CACHE_FILE, KEPT_ARRAYS, State, open_state
@@ -238,3 +238,4 @@ def _train(run: Path) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    leave()

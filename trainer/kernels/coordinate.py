@@ -3,12 +3,14 @@
 import numpy as np
 from numba import njit
 
-from storage.csr import Array
+from storage.csr import LARGE_W, Array, dot, dot_fetching
 from storage.prefetch_kernel import prefetch
 
 # Problem     as in kernels/dual.py
 
 ROWS_AHEAD = 3
+_A_LINE = 16  # indices or values in a line of the cache
+_PREFETCHED = 256  # of them in a row, at most
 
 # How little a row has left to teach: `rate` takes one of these. The highest leaves the cache first.
 GAP, VIOLATION, DISTANCE = 0, 1, 2
@@ -64,23 +66,29 @@ def rate(kind: int, a: float, m: float, G: float, PG: float, U: float, D: float)
     return a * (1.0 - m) - slack * slack / (2.0 * D) - D * a * a / 2.0
 
 
-# prefetch_row(coming: a position to be visited soon, ...): its first three lines; of a longer one the processor fetches
-# the rest by itself. prefetch_weights(coming, ...): the weights of the row that is visited next.
+# prefetch_row(coming: a position to be visited soon, ...): its first lines; of a longer one the processor fetches the
+# rest by itself. dot_ahead(...): <w, x> of the row at start:end, visited k-th of `count`; where w is large, the weights
+# of the row visited after it are asked for meanwhile.
 
 
 @njit(cache=True)
 def prefetch_row(
     coming: int, row_id: Array, y: Array, Qii: Array, indptr: Array, indices: Array, values: Array, alpha: Array
 ) -> None:
-    for line in range(3):
-        prefetch(indices, indptr[coming] + 16 * line)
-        prefetch(values, indptr[coming] + 16 * line)
+    start = indptr[coming]
+    for j in range(start, min(indptr[coming + 1], start + _PREFETCHED), _A_LINE):
+        prefetch(indices, j)
+        prefetch(values, j)
     prefetch(Qii, coming)
     prefetch(y, coming)
     prefetch(alpha, row_id[coming])
 
 
 @njit(cache=True)
-def prefetch_weights(coming: int, indptr: Array, indices: Array, w: Array) -> None:
-    for j in range(indptr[coming], indptr[coming + 1]):
-        prefetch(w, indices[j])
+def dot_ahead(
+    order: Array, k: int, count: int, start: int, end: int, indptr: Array, indices: Array, values: Array, w: Array
+) -> float:
+    if w.shape[0] <= LARGE_W or k + 1 >= count:
+        return dot(indices, values, start, end, w)
+    coming = order[k + 1]
+    return dot_fetching(indices, values, start, end, w, indptr[coming], indptr[coming + 1])

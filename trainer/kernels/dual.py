@@ -2,13 +2,13 @@
 
 from numba import njit
 
-from storage.csr import LARGE_W, Array, dot
+from storage.csr import Array
 from trainer.kernels.coordinate import (
     GAP,
     ROWS_AHEAD,
     descend,
+    dot_ahead,
     prefetch_row,
-    prefetch_weights,
     projected_gradient,
     rate,
 )
@@ -53,12 +53,9 @@ def visit_rows(
 ) -> tuple[float, float, float, int]:
     M_plus, M_minus, curvature, freed = -float("inf"), float("inf"), 0.0, 0
     count = order.shape[0]
-    prefetches = w.shape[0] > LARGE_W
     for k in range(count):
         if k + ROWS_AHEAD < count:
             prefetch_row(order[k + ROWS_AHEAD], row_id, y, Qii, indptr, indices, values, alpha)
-        if prefetches and k + 1 < count:
-            prefetch_weights(order[k + 1], indptr, indices, w)
         position = order[k]
         i = row_id[position]
         start, end = indptr[position], indptr[position + 1]
@@ -66,7 +63,7 @@ def visit_rows(
         U, D = (U_positive, D_positive) if sign > 0.0 else (U_negative, D_negative)
         a = alpha[i]
 
-        m = sign * dot(indices, values, start, end, w)
+        m = sign * dot_ahead(order, k, count, start, end, indptr, indices, values, w)
         G = m - 1.0 + D * a
 
         PG = projected_gradient(a, G, U)

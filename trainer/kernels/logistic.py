@@ -4,8 +4,8 @@ import math
 
 from numba import njit
 
-from storage.csr import LARGE_W, Array, dot
-from trainer.kernels.coordinate import ROWS_AHEAD, add_row, prefetch_row, prefetch_weights
+from storage.csr import Array
+from trainer.kernels.coordinate import ROWS_AHEAD, add_row, dot_ahead, prefetch_row
 from trainer.kernels.order import permutation
 
 # Problem     min over 0 <= alpha_i <= C_i of  1/2 |w|^2 + sum [alpha_i log alpha_i + (C_i - alpha_i) log(C_i - alpha_i)
@@ -103,14 +103,11 @@ def visit_logistic(
     w: Array,
 ) -> tuple[float, float, float, int]:
     M_plus, M_minus, taken, freed = 0.0, 0.0, 0.0, 0
-    prefetches = w.shape[0] > LARGE_W
     permutation(seed, order)
     count = order.shape[0]
     for k in range(count):
         if k + ROWS_AHEAD < count:
             prefetch_row(order[k + ROWS_AHEAD], row_id, y, Qii, indptr, indices, values, alpha)
-        if prefetches and k + 1 < count:
-            prefetch_weights(order[k + 1], indptr, indices, w)
         position = order[k]
         i = row_id[position]
         start, end = indptr[position], indptr[position + 1]
@@ -118,7 +115,7 @@ def visit_logistic(
         C = C_positive if sign > 0.0 else C_negative
         a = alpha[i]
 
-        m = sign * dot(indices, values, start, end, w)
+        m = sign * dot_ahead(order, k, count, start, end, indptr, indices, values, w)
         G = logistic_gradient(a, m, C)
         M_plus, M_minus = max(M_plus, G), min(M_minus, G)
         if abs(G) > EXACT:

@@ -3,8 +3,8 @@
 import numpy as np
 from numba import njit
 
-from storage.csr import LARGE_W, Array, dot
-from trainer.kernels.coordinate import ROWS_AHEAD, add_row, prefetch_row, prefetch_weights
+from storage.csr import Array
+from trainer.kernels.coordinate import ROWS_AHEAD, add_row, dot_ahead, prefetch_row
 from trainer.kernels.order import shuffle
 
 # Problem     min over |beta_i| <= U of  1/2 |w|^2 + sum [D beta_i^2 / 2 - y_i beta_i + epsilon |beta_i|],
@@ -75,21 +75,18 @@ def visit_regression(
     w: Array,
 ) -> tuple[int, float, float, float, int]:
     M_plus, M_minus, taken, freed = -float("inf"), float("inf"), 0.0, 0
-    prefetches = w.shape[0] > LARGE_W
     shuffle(seed, order, active)
     k = 0
     while k < active:
         if k + ROWS_AHEAD < active:
             prefetch_row(order[k + ROWS_AHEAD], row_id, y, Qii, indptr, indices, values, alpha)
-        if prefetches and k + 1 < active:
-            prefetch_weights(order[k + 1], indptr, indices, w)
         position = order[k]
         i = row_id[position]
         start, end = indptr[position], indptr[position + 1]
         target = np.float64(y[position])
         beta = alpha[i]
 
-        G = dot(indices, values, start, end, w) - target + D * beta
+        G = dot_ahead(order, k, active, start, end, indptr, indices, values, w) - target + D * beta
         above, below = G + epsilon, G - epsilon
         is_resting = (
             (beta == 0.0 and above > beyond and below < -beyond)

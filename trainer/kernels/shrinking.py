@@ -2,13 +2,13 @@
 
 from numba import njit
 
-from storage.csr import LARGE_W, Array, dot
+from storage.csr import Array
 from trainer.kernels.coordinate import (
     DISTANCE,
     ROWS_AHEAD,
     descend,
+    dot_ahead,
     prefetch_row,
-    prefetch_weights,
     projected_gradient,
     rate,
 )
@@ -57,14 +57,11 @@ def visit_active(
     score: Array,
 ) -> tuple[int, float, float, float, int]:
     M_plus, M_minus, curvature, freed = -float("inf"), float("inf"), 0.0, 0
-    prefetches = w.shape[0] > LARGE_W
     shuffle(seed, order, active)
     k = 0
     while k < active:
         if k + ROWS_AHEAD < active:
             prefetch_row(order[k + ROWS_AHEAD], row_id, y, Qii, indptr, indices, values, alpha)
-        if prefetches and k + 1 < active:
-            prefetch_weights(order[k + 1], indptr, indices, w)
         position = order[k]
         i = row_id[position]
         start, end = indptr[position], indptr[position + 1]
@@ -72,7 +69,7 @@ def visit_active(
         U, D = (U_positive, D_positive) if sign > 0.0 else (U_negative, D_negative)
         a = alpha[i]
 
-        m = sign * dot(indices, values, start, end, w)
+        m = sign * dot_ahead(order, k, active, start, end, indptr, indices, values, w)
         G = m - 1.0 + D * a
         PG = projected_gradient(a, G, U)
         score[position] = rate(kind, a, m, G, PG, U, D)
