@@ -14,6 +14,7 @@ from reader.options import InputOptions
 from service.continuing import keep_history
 from service.errors import ServiceError
 from service.following import FollowPlan, can_follow, plan_following
+from service.fork_server import fork_server
 from service.ingesting import Ingesting
 from service.jobs import JobSpec
 from service.models import final_model
@@ -36,6 +37,7 @@ def train_file(file: Path, spec: JobSpec, settings: Settings, options: InputOpti
     `report` receives progress and history about ten times a second. Raises InputError for a bad file, ServiceError for
     a job that cannot run or that died.
     """
+    fork_server()  # loads what training needs while the first rows are read in
     with (
         _temporary_directory(None, "streamsvm-") as work,
         _open(file) as source,

@@ -1,25 +1,23 @@
 """One attempt at a job: a reader and a trainer process, the files they share, and what becomes of them."""
 
 import json
-import subprocess
-import sys
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from service.errors import DIED, STALLED, ServiceError
 from service.following import FollowPlan
+from service.fork_server import Forked, fork
 from service.problem import JobPlan
 from service.progress import HISTORY, read_json
 from storage.checkpoint import Checkpoint, newest_checkpoint
-from storage.child import child_environment
 from storage.failure import told
 from storage.state import KEPT_ARRAYS, RUN_FILE, Control, State, create_state, open_control
 from trainer.steps import HandedBack
 
 _LOG_TAIL_BYTES = 2000
-_COMMANDS = {"reader": "reader.process", "trainer": "trainer.process"}
 _HEARTBEAT = "{}_heartbeat"
 
 
@@ -75,18 +73,16 @@ class Run:
         self._history = job_dir / HISTORY
         self._log = job_dir / "log"
         self._stall_seconds = stall_seconds
-        self._children: dict[str, subprocess.Popen] = {}
+        self._children: dict[str, Forked] = {}
         self._started = time.monotonic()
         self.has_handed_back = False
         self.control: Control = open_control(directory)
 
     def start(self) -> None:
         """Start both processes. What they report is added to the history."""
-        with self._history.open("ab") as history, self._log.open("ab") as log:
-            self._children = {
-                "reader": self._spawn("reader", subprocess.DEVNULL, log),
-                "trainer": self._spawn("trainer", history, log),
-            }
+        with self._history.open("ab") as history, self._log.open("ab") as log, Path(os.devnull).open("ab") as nowhere:
+            for name, output in (("reader", nowhere), ("trainer", history)):
+                self._children[name] = fork(f"{name}.process", self.directory, output.fileno(), log.fileno())
         self._started = time.monotonic()
 
     def poll(self) -> bool:
@@ -124,17 +120,6 @@ class Run:
         """What the trainer reported at its end."""
         *_, last = self._history.read_text().splitlines()
         return read_json(last)["result"]
-
-    def _spawn(self, name: str, output: int | IO[bytes], log: IO[bytes]) -> subprocess.Popen:
-        return subprocess.Popen(
-            [sys.executable, "-m", _COMMANDS[name], str(self.directory)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=log,
-            env=child_environment(),
-            # A Ctrl-C is for this process, which then ends its children itself.
-            start_new_session=True,
-        )
 
     def _silence(self, name: str) -> float:
         return time.monotonic() - max(self._started, self.control[_HEARTBEAT.format(name)])

@@ -19,6 +19,7 @@ from typing import Any
 from service.continuing import count_crashes, inherit, keep_history, lost_seconds
 from service.errors import ServiceError
 from service.following import FollowPlan, plan_following
+from service.fork_server import fork_server
 from service.jobs import JobSpec
 from service.lock import give_sign, lock, unlock
 from service.logs import JobLog, log_as_json
@@ -291,6 +292,7 @@ def main(data_dir: Path) -> int:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
+    fork_server()  # ready by the time that there is a job
     try:
         worker = Worker(settings)
     except ServiceError as error:

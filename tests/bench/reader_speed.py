@@ -58,7 +58,9 @@ def core_seconds(dataset: Path) -> list[float]:
 
 
 def _watch(job: Run) -> list[float]:
-    (reader,) = (child for child in psutil.Process().children() if "reader.process" in child.cmdline())
+    (reader,) = (
+        child for child in psutil.Process().children(recursive=True) if "reader.process" in " ".join(child.cmdline())
+    )
     used = [0.0] * (PASSES + 2)  # by the end of each pass; the reader begins one more
     while not job.poll():
         if not job.control["training_done"] and reader.status() != psutil.STATUS_ZOMBIE:

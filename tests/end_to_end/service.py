@@ -70,9 +70,11 @@ class Processes:
 
     def _is_ours(self, pid: int, what: str) -> bool:
         try:
-            if self._mark not in Path(f"/proc/{pid}/environ").read_bytes() + b"\0":
-                return False
-            return what.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+            environment = Path(f"/proc/{pid}/environ").read_bytes() + b"\0"
+            # That of a forked process is gone, its title is there instead: with the run directory.
+            is_ours = self._mark in environment or bytes(self.temporary) in command
+            return is_ours and what.encode() in command
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             return False
 

@@ -14,7 +14,7 @@ from service.lock import last_sign
 from tests.end_to_end.conftest import ENDLESS, weights
 from tests.end_to_end.service import Service, wait_for
 
-PASSES = 10  # a second or two
+PASSES = 50  # a second or two
 SPEC = {**ENDLESS, "max_passes": PASSES}
 
 

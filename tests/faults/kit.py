@@ -128,7 +128,7 @@ def _run_of(pid: int) -> str | None:
     with suppress(FileNotFoundError, ProcessLookupError):
         parent = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1]
         if parent != "1":
-            return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[-2].decode()
+            return Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split()[-1].decode()
     return None
 
 

@@ -1,0 +1,121 @@
+"""Processes that are forked behave as those that are started: output, exit codes, signals; no orphans."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from service.fork_server import ForkServer, fork, fork_server
+from tests.end_to_end.service import wait_for
+
+TASKS = "tests.service.forked"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def server():
+    made = ForkServer()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def start(server, tmp_path):
+    """Have a task done; (process, its run directory)."""
+
+    def start_task(task: str, name: str = "run", by=None):
+        run = tmp_path / name
+        run.mkdir()
+        (run / "task").write_text(task)
+        with (run / "out").open("wb") as out, (run / "log").open("wb") as log:
+            return (by or server.fork)(TASKS, run, out.fileno(), log.fileno()), run
+
+    return start_task
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def began(run: Path) -> list[int]:
+    """Its pid, its parent's and its session's, once it runs."""
+    file = run / "began"
+    return list(map(int, wait_for(lambda: file.exists() and file.read_text()).split()))
+
+
+def test_output_goes_where_it_is_wanted(start):
+    process, run = start("print")
+    process.wait()
+    assert process.poll() == 0
+    assert ((run / "out").read_text(), (run / "log").read_text()) == ("out\n", "err\n")
+
+
+def test_exit_codes_are_those_of_the_process(start):
+    process, _ = start("exit")
+    assert wait_for(process.poll) == 7
+
+
+def test_an_exception_is_told_and_counts(start):
+    process, run = start("fail")
+    process.wait()
+    assert process.poll() == 1
+    assert "ValueError: no such thing" in (run / "log").read_text()
+
+
+def test_a_running_process_can_be_killed(start):
+    process, run = start("sleep")
+    pid, _, session = began(run)
+    assert process.poll() is None
+    assert (pid, session) == (process.pid, process.pid)
+    command = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").decode()
+    assert command == f"{sys.executable} -m {TASKS} {run}"
+    process.kill()
+    process.wait()
+    assert process.poll() == -signal.SIGKILL
+    assert not is_running(pid)
+    process.kill()  # and again: nothing
+
+
+def test_several_at_once_are_told_apart(start):
+    sleeping, _ = start("sleep", "a")
+    ending, _ = start("exit", "b")
+    printing, _ = start("print", "c")
+    ending.wait()
+    printing.wait()
+    assert (sleeping.poll(), ending.poll(), printing.poll()) == (None, 7, 0)
+    sleeping.kill()
+    sleeping.wait()
+
+
+def test_what_was_forked_dies_with_the_server_and_another_takes_its_place(start):
+    process, run = start("sleep", "a", fork)
+    pid, server_pid, _ = began(run)
+    os.kill(server_pid, signal.SIGKILL)
+    wait_for(lambda: not is_running(pid))
+    assert process.poll() == -signal.SIGKILL
+    process.kill()
+    process.wait()
+    again, _ = start("exit", "b", fork)
+    again.wait()
+    assert again.poll() == 7
+    assert process.poll() == -signal.SIGKILL
+    assert fork_server() is fork_server()
+
+
+def test_all_die_with_the_process_that_started_them(tmp_path):
+    (tmp_path / "task").write_text("sleep")
+    program = (
+        "import sys, time; from pathlib import Path; from service.fork_server import fork\n"
+        f"fork({TASKS!r}, Path(sys.argv[1]), 1, 2); time.sleep(60)"
+    )
+    starter = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT, stdout=subprocess.DEVNULL)
+    pid, server_pid, _ = began(tmp_path)
+    starter.kill()
+    starter.wait()
+    wait_for(lambda: not is_running(pid) and not is_running(server_pid))
