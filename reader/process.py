@@ -21,12 +21,12 @@ from storage.cache import CacheReader, CacheWriter, Step
 from storage.checkpoint import Checkpoint, open_checkpoint
 from storage.child import die_with_parent, leave
 from storage.failure import telling
+from storage.naps import nap
 from storage.objective import make_objective
 from storage.plan import plan_cache
 from storage.segment import SegmentBuilder
 from storage.state import CACHE_FILE, open_state
 
-_NAP_SECONDS = 50e-6
 _WAIT_SECONDS = 2e-3
 
 
@@ -209,10 +209,9 @@ def main(run: Path) -> None:
         reader = Reader(run)
         try:
             while not reader.is_finished:
-                if not reader.step():
-                    began = time.perf_counter()
-                    time.sleep(_NAP_SECONDS)
-                    reader.note_wait(time.perf_counter() - began)
+                began = time.perf_counter()
+                while not (reader.step() or reader.is_finished):
+                    reader.note_wait(nap(began))
         finally:
             reader.shutdown()
 

@@ -62,7 +62,7 @@ def to_the_end(run: Path, reader: Reader) -> tuple[list[dict], dict]:
     while reader.step():
         pass
     cache = reader.cache_reader()
-    trainer = Trainer(run, cache, wait=reader.step)
+    trainer = Trainer(run, cache, wait=lambda _: reader.step())
     passes = []
     while trainer.stop_reason is None:
         passes.append(trainer.step())

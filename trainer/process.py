@@ -21,13 +21,14 @@ from storage.checkpoint import open_checkpoint
 from storage.child import die_with_parent, leave
 from storage.csr import EMPTY, Array
 from storage.failure import telling
+from storage.naps import nap
 from storage.state import CACHE_FILE, KEPT_ARRAYS, State, open_state
 from trainer.blocks import Blocks
 from trainer.checkpoints import Checkpoints
 from trainer.progress import Progress
 from trainer.settings import TrainerSettings
 from trainer.solvers import SOLVERS
-from trainer.steps import RESIDENTS, HandedBack, Steps, nap
+from trainer.steps import RESIDENTS, HandedBack, Steps
 from trainer.stop import CONVERGED, has_likely_fallen, stop_reason
 from trainer.tally import warm_tally
 
@@ -37,7 +38,7 @@ _OWN_AFFAIR = {"has_likely_converged"}  # of what a solver tells, not part of th
 class Trainer:
     """`step` is one pass. The cache must hold its first step already."""
 
-    def __init__(self, run: Path, cache: CacheReader, wait: Callable[[], object] = nap) -> None:
+    def __init__(self, run: Path, cache: CacheReader, wait: Callable[[float], object] = nap) -> None:
         self._settings = TrainerSettings.read(run)
         self._state = open_state(run, self._settings.n_rows, self._settings.width)
         self._wait = wait
@@ -166,9 +167,10 @@ class Trainer:
         control = self._state.control
         self._steps.publish(self._w)
         control["certificates_wanted"] += 1
+        began = time.perf_counter()
         while control["certificates_made"] < control["certificates_wanted"]:
             control["trainer_heartbeat"] = time.monotonic()
-            self._wait()
+            self._wait(began)
 
     def _show(self, progress: Progress) -> None:
         control = self._state.control
@@ -181,7 +183,7 @@ def make_steps(
     cache: CacheReader,
     state: State,
     settings: TrainerSettings,
-    wait: Callable[[], object],
+    wait: Callable[[float], object],
     checkpoints: Checkpoints | None = None,
     kept: Mapping[str, Array] = EMPTY,
 ) -> Steps:
@@ -221,9 +223,10 @@ def main(run: Path) -> None:
 def _train(run: Path) -> None:
     settings = TrainerSettings.read(run)
     control = open_state(run, settings.n_rows, settings.width).control
+    began = time.perf_counter()
     while not control["committed_step"]:
         control["trainer_heartbeat"] = time.monotonic()
-        nap()
+        nap(began)
     cache = CacheReader.open(run / CACHE_FILE, settings.cache_bytes)
     trainer = Trainer(run, cache)
     try:

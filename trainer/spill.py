@@ -21,7 +21,8 @@ from storage.state import SPILLING
 
 T = TypeVar("T")
 
-_READ_AHEAD = 3
+_READS = 2  # at once: a fifth faster than one after the other
+_READ_AHEAD = 4
 _WRITE_BEHIND = 4  # a disk that pauses for some milliseconds is not waited for
 # It grows while so many times what it has taken is free, and gives all back when there is less than once as much.
 _FREE_WANTED = 2
@@ -48,7 +49,7 @@ class Spill:
         self.n_rows = 0
         self.is_whole = self._is_whole = True  # as of the last turn, and since
         self._builder = SegmentBuilder(SPILL_SEGMENT)
-        self._io = ThreadPoolExecutor(1)
+        self._reader, self._writer = ThreadPoolExecutor(_READS), ThreadPoolExecutor(1)
         self._seconds = 0.0  # to read or write a segment, a moving average
         self._files: list[SpillFile] = []  # the one that is read, the one that is written
         self._writing: deque[tuple[Future[None], mmap.mmap]] = deque()
@@ -123,7 +124,8 @@ class Spill:
 
     def close(self) -> None:
         """Let go of the disk."""
-        self._io.shutdown(cancel_futures=True)
+        self._reader.shutdown(cancel_futures=True)
+        self._writer.shutdown(cancel_futures=True)
         for file in self._files:
             file.close()
 
@@ -154,17 +156,18 @@ class Spill:
             self._waits, self._next_waits = self._next_waits, 2 * self._next_waits
         return is_slow
 
-    def _timed(self, work: Callable[..., T], *arguments: object) -> T:
+    def _timed(self, at_once: int, work: Callable[..., T], *arguments: object) -> T:
+        """What the work, a segment's, results in; its time counts, so much of it done at once."""
         began = time.perf_counter()
         result = work(*arguments)
-        self._seconds += (time.perf_counter() - began - self._seconds) / _AVERAGED
+        self._seconds += ((time.perf_counter() - began) / at_once - self._seconds) / _AVERAGED
         return result
 
     def _write(self) -> None:
         if self._written(_WRITE_BEHIND - 1):
             buffer = self._unwritten.pop()
             buffer[:] = self._builder.take()
-            self._writing.append((self._io.submit(self._timed, self._files[1].append, buffer), buffer))
+            self._writing.append((self._writer.submit(self._timed, 1, self._files[1].append, buffer), buffer))
 
     def _written(self, but: int) -> bool:
         """Wait until all has been written but so many segments; whether there is a file at all."""
@@ -184,7 +187,7 @@ class Spill:
         while self._free:
             self._order = self._order or rng.permutation(self.n_segments).tolist()
             number, buffer = self._order.pop(), self._free.pop()
-            self._coming.append(self._io.submit(self._timed, self._files[0].read, number, buffer))
+            self._coming.append(self._reader.submit(self._timed, _READS, self._files[0].read, number, buffer))
 
     def _take(self) -> Segment | None:
         try:

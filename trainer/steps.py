@@ -9,11 +9,11 @@ import numpy as np
 
 from storage.cache import CacheReader, Step
 from storage.csr import EMPTY, Array
+from storage.naps import nap
 from storage.segment import Segment
 from storage.state import State, pass_stamp
 from trainer.checkpoints import Checkpoints, contents
 
-_NAP_SECONDS = 50e-6
 EMPTY_IDS = np.empty(0, np.int32)
 # Names under which a checkpoint keeps the rows of each segment, their ids, their numbers of values.
 RESIDENTS = ("segment_rows", "resident_row_id", "resident_nnz")
@@ -23,11 +23,6 @@ class HandedBack(Exception):
     """The worker has to end: what there is has been kept, and the job goes on with another one."""
 
     exit_code = 7  # of a process that ends with it
-
-
-def nap() -> None:
-    """Wait for the other process."""
-    time.sleep(_NAP_SECONDS)
 
 
 class Steps:
@@ -45,7 +40,7 @@ class Steps:
         cache: CacheReader,
         state: State,
         deferred: bool,
-        wait: Callable[[], object] = nap,
+        wait: Callable[[float], object] = nap,
         checkpoints: Checkpoints | None = None,
         kept: Mapping[str, Array] = EMPTY,
         follows: bool = False,
@@ -89,7 +84,7 @@ class Steps:
         began = time.perf_counter()
         while not self.is_next_ready:
             self.beat()
-            self._wait()
+            self._wait(began)
         self._state.control["trainer_wait_seconds"] += time.perf_counter() - began
 
     def next(self) -> Step:

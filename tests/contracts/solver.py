@@ -95,7 +95,7 @@ def solving(run: Path, dataset: Path, cache_bytes=None, positive=None, turns=1, 
     state = open_state(run, chosen.n_rows, chosen.width)
     w = np.zeros(chosen.width)
 
-    def wait():
+    def wait(_since):
         for _ in range(turns):
             reader.step()
 

@@ -45,7 +45,7 @@ def warm(run, dataset, alpha, w, cache_bytes, **settings):
         pass
     cache = reader.cache_reader()
     try:
-        yield Trainer(run, cache, wait=reader.step), state
+        yield Trainer(run, cache, wait=lambda _: reader.step()), state
     finally:
         cache.close()
         reader.shutdown()

@@ -87,7 +87,7 @@ def test_stop_flag_ends_the_run_after_the_pass(tmp_path, dataset):
     while reader.step():
         pass
     cache = reader.cache_reader()
-    trainer = Trainer(run, cache, wait=reader.step)
+    trainer = Trainer(run, cache, wait=lambda _: reader.step())
     trainer.step()
     assert trainer.stop_reason is None
     open_control(run)["stop"] = 1

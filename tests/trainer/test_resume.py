@@ -65,7 +65,7 @@ def several_sections_a_pass(monkeypatch):
 def turns_for_the_reader(monkeypatch):
     """It has one whenever the trainer looks whether it is ready: with adaptive pace it would else never wait for it."""
     is_ready = Steps.is_next_ready.fget
-    monkeypatch.setattr(Steps, "is_next_ready", property(lambda steps: (steps._wait(), is_ready(steps))[1]))
+    monkeypatch.setattr(Steps, "is_next_ready", property(lambda steps: (steps._wait(0.0), is_ready(steps))[1]))
 
 
 class Job:

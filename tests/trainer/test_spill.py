@@ -3,6 +3,7 @@
 import errno
 import itertools
 from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -205,6 +206,8 @@ def test_a_disk_that_pauses_once_is_not_slow(spill, rows, spilled, monkeypatch, 
         return real(file, number, buffer)
 
     spill._seconds = 0.0
+    spill._reader = ThreadPoolExecutor(1)  # two would share the clock
+    monkeypatch.setattr(trainer.spill, "_READS", 1)
     monkeypatch.setattr(trainer.spill, "_AVERAGED", 6)  # there are few segments
     monkeypatch.setattr(trainer.spill, "_TOO_SLOW", 5e-3)
     monkeypatch.setattr(trainer.spill.time, "perf_counter", lambda: clock[0])
