@@ -138,7 +138,7 @@ def read_chunks(file: IO[bytes]) -> Iterator[bytes]:
         yield chunk
 
 
-def main() -> int:
+def main(*arguments: str) -> int:
     """Body of the command."""
     die_with_parent()
     parser = argparse.ArgumentParser(prog="python -m reader.ingest", description=__doc__)
@@ -147,7 +147,7 @@ def main() -> int:
     parser.add_argument("--max-bytes", type=int, default=Limits.max_bytes)
     parser.add_argument("--append", action="store_true", help="add the rows to the dataset that is there")
     add_input_options(parser)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     limits = Limits(max_features=given.max_features, max_bytes=given.max_bytes)
     try:
         chunks, options = read_chunks(sys.stdin.buffer), input_options(given)
@@ -169,4 +169,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

@@ -202,9 +202,10 @@ class Reader:
         self._state.control["reader_wait_seconds"] += seconds
 
 
-def main(run: Path) -> None:
+def main(directory: str) -> None:
     """Body of the process."""
     die_with_parent()
+    run = Path(directory)
     with telling(run):
         reader = Reader(run)
         try:
@@ -217,5 +218,5 @@ def main(run: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(sys.argv[1])
     leave()

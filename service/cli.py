@@ -12,6 +12,7 @@ from reader.errors import InputError
 from service.commands import COMMANDS
 from service.commands.spelling import spell_out
 from service.errors import PROCESS_FAILURES, ModelFormatError, ServiceError
+from service.fork_server import fork_server
 from storage.errors import StorageError
 
 # Exit codes: 0 converged, 4 not converged but the model is written, and these.
@@ -21,6 +22,8 @@ USAGE, BAD_DATA, OUT_OF_RESOURCE, INTERRUPTED = 2, 3, 5, 130
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns its exit code."""
     words = spell_out(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["train"] and "--url" not in words:
+        fork_server()  # what training needs is loaded there while the command is loaded here
     options = _parser(words).parse_args(words)
     # As Ctrl-C does: unwind, so that nothing is left behind.
     signal.signal(signal.SIGTERM, _interrupt)

@@ -1,6 +1,7 @@
 """The process that reads a dataset in."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,16 +10,19 @@ from typing import IO
 from reader.errors import InputError
 from reader.options import InputOptions
 from service.errors import ServiceError
+from service.fork_server import Forked, fork
 from service.settings import Settings
 from storage.child import child_environment
 
 
 def ingest_command(directory: Path, settings: Settings, options: InputOptions) -> list[str]:
     """Reads standard input, makes the dataset `directory`, and prints what `failure` understands."""
-    return [
-        sys.executable, "-m", "reader.ingest", str(directory), *options.arguments(),
-        "--max-features", str(settings.max_features), "--max-bytes", str(settings.max_upload_bytes),
-    ]  # fmt: skip
+    return [sys.executable, "-m", *_ingest(directory, settings, options)]
+
+
+def _ingest(directory: Path, settings: Settings, options: InputOptions) -> list[str]:
+    limits = "--max-features", str(settings.max_features), "--max-bytes", str(settings.max_upload_bytes)
+    return ["reader.ingest", str(directory), *options.arguments(), *limits]
 
 
 def failure(code: int, output: bytes) -> InputError | ServiceError:
@@ -34,24 +38,35 @@ def ingest_failed() -> ServiceError:
 
 
 class Ingesting:
-    """Reads a file in; leaving the context ends it. Errors are an InputError for a bad input, or a ServiceError."""
+    """Reads a file in; leaving the context ends it. Errors are an InputError for a bad input, or a ServiceError.
 
-    def __init__(self, source: IO[bytes], directory: Path, settings: Settings, options: InputOptions) -> None:
-        self._child = subprocess.Popen(
-            ingest_command(directory, settings, options),
-            stdin=source,
-            stdout=subprocess.PIPE,
-            env=child_environment(),
-            # A Ctrl-C is for this process, which then ends its child itself.
-            start_new_session=True,
-        )
+    forks  by the fork server of this process, which is for its main thread
+    """
+
+    def __init__(
+        self, source: IO[bytes], directory: Path, settings: Settings, options: InputOptions, forks: bool = False
+    ) -> None:
+        reading, writing = os.pipe()
+        self._output = os.fdopen(reading, "rb")
+        with os.fdopen(writing, "wb") as output:
+            if forks:
+                files = source.fileno(), output.fileno(), sys.stderr.fileno()
+                self._child: Forked | subprocess.Popen = fork(_ingest(directory, settings, options), files)
+            else:
+                self._child = subprocess.Popen(
+                    ingest_command(directory, settings, options),
+                    stdin=source,
+                    stdout=output,
+                    env=child_environment(),
+                    # A Ctrl-C is for this process, which then ends its child itself.
+                    start_new_session=True,
+                )
 
     def is_done(self) -> bool:
         """Whether the dataset is complete; raises what went wrong."""
         code = self._child.poll()
         if code:
-            assert self._child.stdout is not None
-            raise failure(code, self._child.stdout.read())
+            raise failure(code, self._output.read())
         return code == 0
 
     def wait(self) -> None:
@@ -65,5 +80,4 @@ class Ingesting:
     def __exit__(self, *_: object) -> None:
         self._child.kill()
         self._child.wait()
-        assert self._child.stdout is not None
-        self._child.stdout.close()
+        self._output.close()

@@ -14,7 +14,6 @@ from reader.options import InputOptions
 from service.continuing import keep_history
 from service.errors import ServiceError
 from service.following import FollowPlan, can_follow, plan_following
-from service.fork_server import fork_server
 from service.ingesting import Ingesting
 from service.jobs import JobSpec
 from service.models import final_model
@@ -22,6 +21,7 @@ from service.problem import JobPlan, plan_job
 from service.progress import HISTORY, progress, read_history
 from service.run import Run, prepare_run
 from service.settings import Settings
+from storage.csr import load_kernels
 from storage.dataset import read_manifest
 from storage.errors import DatasetLost, RowTooLong
 from storage.model_file import Model
@@ -37,11 +37,10 @@ def train_file(file: Path, spec: JobSpec, settings: Settings, options: InputOpti
     `report` receives progress and history about ten times a second. Raises InputError for a bad file, ServiceError for
     a job that cannot run or that died.
     """
-    fork_server()  # loads what training needs while the first rows are read in
     with (
         _temporary_directory(None, "streamsvm-") as work,
         _open(file) as source,
-        Ingesting(source, work / "dataset", settings, options) as ingesting,
+        Ingesting(source, work / "dataset", settings, options, forks=True) as ingesting,
     ):
         if can_follow(spec):
             try:
@@ -70,6 +69,7 @@ def _train(work: Path, plan: JobPlan | FollowPlan, settings: Settings, ingesting
                 time.sleep(_POLL_SECONDS)
                 if isinstance(plan, FollowPlan) and ingesting.is_done():
                     plan = plan_job(plan.spec, read_manifest(dataset))
+                    load_kernels()  # the model will need one; ingest has left a core free
                 finished = run.poll()
                 history = read_history(work / HISTORY)
                 elapsed = run.control["elapsed_seconds"]

@@ -80,9 +80,10 @@ class Run:
 
     def start(self) -> None:
         """Start both processes. What they report is added to the history."""
-        with self._history.open("ab") as history, self._log.open("ab") as log, Path(os.devnull).open("ab") as nowhere:
-            for name, output in (("reader", nowhere), ("trainer", history)):
-                self._children[name] = fork(f"{name}.process", self.directory, output.fileno(), log.fileno())
+        with self._history.open("ab") as history, self._log.open("ab") as log, Path(os.devnull).open("r+b") as nothing:
+            for name, output in (("reader", nothing), ("trainer", history)):
+                files = nothing.fileno(), output.fileno(), log.fileno()
+                self._children[name] = fork([f"{name}.process", str(self.directory)], files)
         self._started = time.monotonic()
 
     def poll(self) -> bool:

@@ -50,6 +50,11 @@ class Rows:
         return int(self.indptr[-1])
 
 
+def load_kernels() -> None:
+    """Call a kernel: the first of a process takes 0.3 s more, whichever it is, to load what all need."""
+    squared_norms(np.zeros(1, INDPTR), np.empty(0, VALUE), np.empty(0))
+
+
 # squared_norms(indptr (n + 1,), values (nnz,), out (n,) float64): out[i] = |x_i|^2, "Qii" in the papers.
 
 

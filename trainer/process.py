@@ -213,9 +213,10 @@ def _report(progress: Progress, state: State, elapsed: float) -> dict:
     }
 
 
-def main(run: Path) -> None:
+def main(directory: str) -> None:
     """Body of the process."""
     die_with_parent()
+    run = Path(directory)
     with telling(run):
         _train(run)
 
@@ -240,5 +241,5 @@ def _train(run: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(sys.argv[1])
     leave()

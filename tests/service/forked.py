@@ -8,16 +8,20 @@ from pathlib import Path
 from storage.child import die_with_parent
 
 
-def main(run: Path) -> None:
+def main(directory: str) -> int | None:
     die_with_parent()
+    run = Path(directory)
     match (run / "task").read_text():
         case "print":
-            print("out")
+            print(sys.stdin.read())
             print("err", file=sys.stderr)
         case "exit":
             sys.exit(7)
+        case "return":
+            return 8
         case "fail":
             raise ValueError("no such thing")
         case "sleep":
             (run / "began").write_text(f"{os.getpid()} {os.getppid()} {os.getsid(0)}")
             time.sleep(60)
+    return None

@@ -30,8 +30,9 @@ def start(server, tmp_path):
         run = tmp_path / name
         run.mkdir()
         (run / "task").write_text(task)
-        with (run / "out").open("wb") as out, (run / "log").open("wb") as log:
-            return (by or server.fork)(TASKS, run, out.fileno(), log.fileno()), run
+        (run / "in").write_text("in")
+        with (run / "in").open("rb") as input_, (run / "out").open("wb") as out, (run / "log").open("wb") as log:
+            return (by or server.fork)([TASKS, str(run)], [input_.fileno(), out.fileno(), log.fileno()]), run
 
     return start_task
 
@@ -53,12 +54,13 @@ def test_output_goes_where_it_is_wanted(start):
     process, run = start("print")
     process.wait()
     assert process.poll() == 0
-    assert ((run / "out").read_text(), (run / "log").read_text()) == ("out\n", "err\n")
+    assert ((run / "out").read_text(), (run / "log").read_text()) == ("in\n", "err\n")
 
 
-def test_exit_codes_are_those_of_the_process(start):
-    process, _ = start("exit")
-    assert wait_for(process.poll) == 7
+@pytest.mark.parametrize(("task", "code"), [("exit", 7), ("return", 8)])
+def test_exit_codes_are_those_of_the_process(start, task, code):
+    process, _ = start(task)
+    assert wait_for(process.poll) == code
 
 
 def test_an_exception_is_told_and_counts(start):
@@ -111,8 +113,8 @@ def test_what_was_forked_dies_with_the_server_and_another_takes_its_place(start)
 def test_all_die_with_the_process_that_started_them(tmp_path):
     (tmp_path / "task").write_text("sleep")
     program = (
-        "import sys, time; from pathlib import Path; from service.fork_server import fork\n"
-        f"fork({TASKS!r}, Path(sys.argv[1]), 1, 2); time.sleep(60)"
+        "import sys, time; from service.fork_server import fork\n"
+        f"fork([{TASKS!r}, sys.argv[1]], [0, 1, 2]); time.sleep(60)"
     )
     starter = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT, stdout=subprocess.DEVNULL)
     pid, server_pid, _ = began(tmp_path)
