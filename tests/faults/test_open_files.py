@@ -10,7 +10,7 @@ import pytest
 from tests.end_to_end.conftest import ENDLESS, weights
 from tests.end_to_end.service import PLAIN, wait_for
 
-SPEC = {**ENDLESS, "max_passes": 12, "checkpoint_seconds": 0.2}
+SPEC = {**ENDLESS, "max_passes": 60, "checkpoint_seconds": 0.2}
 
 
 @contextmanager
