@@ -2,6 +2,7 @@
 
 import resource
 from contextlib import contextmanager, suppress
+from itertools import count, islice
 from pathlib import Path
 
 import httpx
@@ -17,8 +18,10 @@ SPEC = {**ENDLESS, "max_passes": 60, "checkpoint_seconds": 0.2}
 def few_files(pid, more):
     """A process may have so many more files open than it has, for this while."""
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    highest = max(int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir())
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (highest + 1 + more, before[1]))
+    taken = {int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()}
+    # A new file gets the lowest number that is free, which has to be below the limit.
+    free = (number for number in count() if number not in taken)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (next(islice(free, more, None)), before[1]))
     try:
         yield
     finally:
