@@ -5,6 +5,7 @@ process that started it.
 """
 
 import atexit
+import errno
 import json
 import os
 import select
@@ -13,6 +14,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from storage.child import child_environment
 
@@ -38,11 +40,12 @@ class Forked:
 
     def kill(self) -> None:
         """End it, if it has not ended."""
-        if self.poll() is None:
+        with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 
     def __del__(self) -> None:
         os.close(self._handle)
+        self._server.forget(self._number)
 
 
 class ForkServer:
@@ -70,13 +73,18 @@ class ForkServer:
         Raises OSError if there is no server any more.
         """
         socket.send_fds(self._socket, [json.dumps(command).encode()], files)
-        handles: list[int] = []
-        while not handles:
+        while True:
             message, handles, _, _ = socket.recv_fds(self._socket, MOST_BYTES, 1)
             if not message:
                 raise ChildProcessError("the process that forks has died")
             number, pid, code = json.loads(message)
-            self._codes[number] = code
+            if code is None:
+                break
+            self._note(number, code)
+        if not handles:
+            os.kill(pid, signal.SIGKILL)
+            raise OSError(errno.EMFILE, "no descriptor is left for another process")
+        self._codes[number] = None
         return Forked(self, number, pid, handles[0])
 
     def exit_code(self, number: int, waits: bool) -> int | None:
@@ -84,6 +92,10 @@ class ForkServer:
         while self._codes[number] is None and (waits or select.select([self._socket], [], [], 0)[0]):
             self._learn()
         return self._codes[number]
+
+    def forget(self, number: int) -> None:
+        """Nobody will ask for its exit code any more."""
+        self._codes.pop(number, None)
 
     def close(self) -> None:
         """End it, and all that it has forked."""
@@ -98,9 +110,13 @@ class ForkServer:
         message = self._socket.recv(MOST_BYTES)
         if message:
             number, _, code = json.loads(message)
-            self._codes[number] = code
+            self._note(number, code)
         else:
             self._codes = {number: -signal.SIGKILL if code is None else code for number, code in self._codes.items()}
+
+    def _note(self, number: int, code: int) -> None:
+        if number in self._codes:
+            self._codes[number] = code
 
 
 _server: ForkServer | None = None

@@ -1,9 +1,11 @@
 """Processes that are forked behave as those that are started: output, exit codes, signals; no orphans."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
+from itertools import count, islice
 from pathlib import Path
 
 import pytest
@@ -82,6 +84,34 @@ def test_a_running_process_can_be_killed(start):
     assert process.poll() == -signal.SIGKILL
     assert not is_running(pid)
     process.kill()  # and again: nothing
+
+
+def test_without_a_descriptor_for_it_there_is_no_process(start, server, tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = (number for number in count() if not Path(f"/proc/self/fd/{number}").exists())
+    try:
+        # Enough for the three files that a process is given, and none for itself.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (next(islice(free, 3, None)), limits[1]))
+        with pytest.raises(OSError, match="no descriptor"):
+            start("sleep", "a")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    process, _ = start("exit", "b")
+    assert wait_for(process.poll) == 7
+
+
+def test_exit_codes_are_kept_as_long_as_they_may_be_asked_for(start, server):
+    before = len(server._codes)
+    ended, _ = start("exit", "a")
+    ended.wait()
+    running, run = start("sleep", "b")
+    began(run)
+    assert len(server._codes) == before + 2
+    running.kill()
+    del ended, running
+    other, _ = start("exit", "c")
+    other.wait()
+    assert len(server._codes) == before + 1
 
 
 def test_several_at_once_are_told_apart(start):
