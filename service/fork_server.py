@@ -144,5 +144,5 @@ def fork(command: Sequence[str], files: Sequence[int]) -> Forked:
     """See ForkServer.fork."""
     try:
         return fork_server().fork(command, files)
-    except OSError:  # it has just died
+    except (ChildProcessError, ConnectionError):  # it has just died
         return fork_server().fork(command, files)

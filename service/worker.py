@@ -32,6 +32,7 @@ from service.store import Store
 from service.warm_start import warm_up
 from storage.checkpoint import Checkpoint, newest_checkpoint
 from storage.child import die_with_parent
+from storage.csr import load_kernels
 from storage.dataset import read_manifest
 from storage.errors import NO_ROOM, CheckpointUnsound, DatasetCorrupt, OutOfSpace, StorageError
 from storage.state import State, open_control
@@ -292,7 +293,8 @@ def main(data_dir: Path) -> int:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    fork_server()  # ready by the time that there is a job
+    fork_server()  # ready by the time that there is a job, and the first kernel here by that of its model
+    load_kernels()
     try:
         worker = Worker(settings)
     except ServiceError as error:

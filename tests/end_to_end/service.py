@@ -29,6 +29,14 @@ def wait_for(condition: Callable[[], Any], seconds: float = PATIENCE_SECONDS) ->
     return found
 
 
+def is_running(pid: int) -> bool:
+    """Whether there is such a process; a zombie is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 class Processes:
     """The processes of one test, known by their environment: it is handed down to every child."""
 

@@ -1,7 +1,6 @@
 """Reader and trainer as the processes they are."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from reader.process import Reader
 from storage.state import open_control, open_state
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
+from tests.end_to_end.service import is_running
 from tests.training import Outcome, train, write_run
 from trainer.process import Trainer
 
@@ -119,7 +119,7 @@ def test_processes_die_with_their_parent(tmp_path, dataset, module):
     _await(lambda: control[heartbeat] > 0)
     parent.send_signal(signal.SIGKILL)
     parent.communicate()
-    _await(lambda: not _is_running(child))
+    _await(lambda: not is_running(child))
 
 
 def _await(condition) -> None:
@@ -127,12 +127,3 @@ def _await(condition) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except (ProcessLookupError, FileNotFoundError):
-        return False
-    return state != "Z"

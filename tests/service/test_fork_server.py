@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from service.fork_server import ForkServer, fork, fork_server
-from tests.end_to_end.service import wait_for
+from tests.end_to_end.service import is_running, wait_for
 
 TASKS = "tests.service.forked"
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,13 +37,6 @@ def start(server, tmp_path):
             return (by or server.fork)([TASKS, str(run)], [input_.fileno(), out.fileno(), log.fileno()]), run
 
     return start_task
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def began(run: Path) -> list[int]:
