@@ -84,11 +84,11 @@ def prefetch_row(
     prefetch(alpha, row_id[coming])
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def dot_ahead(
     order: Array, k: int, count: int, start: int, end: int, indptr: Array, indices: Array, values: Array, w: Array
 ) -> float:
-    if w.shape[0] <= LARGE_W or k + 1 >= count:
-        return dot(indices, values, start, end, w)
-    coming = order[k + 1]
-    return dot_fetching(indices, values, start, end, w, indptr[coming], indptr[coming + 1])
+    if w.shape[0] > LARGE_W and k + 1 < count:
+        coming = order[k + 1]
+        return dot_fetching(indices, values, start, end, w, indptr[coming], indptr[coming + 1])
+    return dot(indices, values, start, end, w)
