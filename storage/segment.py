@@ -101,6 +101,23 @@ class SegmentBuilder:
     def is_empty(self) -> bool:
         return self._rows == 0
 
+    @property
+    def rows(self) -> Segment:
+        """The rows collected so far, valid until the builder is empty again."""
+        rows, nnz = self._rows, int(self._indptr[self._rows])
+        return Segment(
+            self._row_id[:rows],
+            self._y[:rows],
+            self._Qii[:rows],
+            self._indptr[: rows + 1],
+            self._indices[:nnz],
+            self._values[:nnz],
+        )
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        self._rows = 0
+
     def add(self, source: Segment, picked: Array) -> int:
         """Append as many of the `picked` rows (k,) of `source`, in order, as fit; returns how many."""
         added = append_rows(
@@ -114,18 +131,11 @@ class SegmentBuilder:
 
     def take(self) -> bytes:
         """The segment built so far, exactly `segment_bytes` long; the builder is empty afterwards."""
-        rows, nnz = self._rows, int(self._indptr[self._rows])
-        header = np.array([(rows, nnz)], HEADER)
-        columns = (
-            self._Qii[:rows],
-            self._row_id[:rows],
-            self._indptr[: rows + 1],
-            self._indices[:nnz],
-            self._values[:nnz],
-            self._y[:rows],
-        )
-        self._rows = 0
-        rest = self._unused[: self._room - packed_bytes(rows, nnz)]
+        rows = self.rows
+        header = np.array([(len(rows), len(rows.indices))], HEADER)
+        columns = (rows.Qii, rows.row_id, rows.indptr, rows.indices, rows.values, rows.y)
+        rest = self._unused[: self._room - packed_bytes(len(rows), len(rows.indices))]
+        self.clear()
         return b"".join([header.data, *(column.data for column in columns), rest])
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from storage.csr import Array
 
-SPILL_SEGMENT = 1 << 20
+SPILL_SEGMENT = 1 << 19  # small enough to mix several, and as fast as larger ones where disks are fast
 
 
 class SpillFile:

@@ -6,36 +6,29 @@ trainer, and the reader lets them stream by.
 
 import mmap
 import shutil
-import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
 
 import numpy as np
 
 from storage.csr import Array
-from storage.segment import Segment, SegmentBuilder, view
+from storage.segment import Segment, SegmentBuilder
 from storage.spill_file import SPILL_SEGMENT, SpillFile, make_buffer
 from storage.state import SPILLING
+from trainer.disk_pace import DiskPace
+from trainer.windows import Windows
 
-T = TypeVar("T")
-
-_READS = 2  # at once: a fifth faster than one after the other
-_READ_AHEAD = 4
-_WRITE_BEHIND = 4  # a disk that pauses for some milliseconds is not waited for
+_WRITE_BEHIND = 8  # a disk that pauses for some milliseconds is not waited for
 # It grows while so many times what it has taken is free, and gives all back when there is less than once as much.
 _FREE_WANTED = 2
-# A disk that takes longer for a segment, at 200 MB/s, is the reader's alone: what is read here would be missed there.
-# Others may have made it slow: it is tried again at the next turn, then after two more, four, and so on.
-_TOO_SLOW = 5e-3
-_AVERAGED = 64  # segments: a pause of a quarter of a second is no sign of slowness
 
 
 class Spill:
-    """`keep` rows in a pass, `turn` at its end, `read` them in the next.
+    """`keep` rows in a pass, `turn` at its end, `read` them in the next. `narrow` it to some of them for a while.
 
-    A disk that fails, is slow or full, or has no such files costs time only: the reader brings the rows then.
+    A disk that fails, is slow or full, or has no such files costs time only: the reader brings the rows then. One that
+    is slow is tried again at the next turn, then after two more, four, and so on: others may have made it slow.
 
     directory   on the disk to use, or None: nothing is kept
     n_rows      that can be read; is_whole: they are all that was to be kept
@@ -47,74 +40,77 @@ class Spill:
         self._end = 0  # no row from here on has been kept
         self._kept = 0  # rows, since the last turn
         self.n_rows = 0
-        self.is_whole = self._is_whole = True  # as of the last turn, and since
+        self.is_whole = self._took_all = True  # as of the last turn, and since
+        self._is_narrow = False
         self._builder = SegmentBuilder(SPILL_SEGMENT)
-        self._reader, self._writer = ThreadPoolExecutor(_READS), ThreadPoolExecutor(1)
-        self._seconds = 0.0  # to read or write a segment, a moving average
-        self._files: list[SpillFile] = []  # the one that is read, the one that is written
+        self._pace = DiskPace(SPILL_SEGMENT)
+        self._windows = Windows(SPILL_SEGMENT, self._pace)
+        self._writer = ThreadPoolExecutor(1)
+        self._files: list[SpillFile] = []  # what can be read, and what is written: what comes next, or a part of that
         self._writing: deque[tuple[Future[None], mmap.mmap]] = deque()
         self._unwritten = [make_buffer() for _ in range(_WRITE_BEHIND)]
-        self._order: list[int] = []  # segments still to be read in this sweep
-        self._coming: deque[Future[mmap.mmap]] = deque()
-        self._lent: mmap.mmap | None = None  # has what the last `read` returned
-        self._free: list[mmap.mmap] = []
         self._waits, self._next_waits = 0, 1  # turns until the disk is tried again, now and if it is slow then
         if directory is not None:
             self._open(directory)
 
     @property
     def n_segments(self) -> int:
-        """Number of those that can be read."""
-        return len(self._files[0]) if self._files else 0
+        """Number of those that `read` and `sweep` read."""
+        return len(self._files[self._is_narrow]) if self._files else 0
 
     def keep(self, rows: Segment, picked: Array) -> None:
         """The rows at the positions `picked` (k,) can be read after the next `turn`, once each."""
-        picked = picked[self._spilled[rows.row_id[picked]] & SPILLING == 0]
-        while len(picked) and (not self._builder.is_empty or self._may_grow()):
-            added = self._builder.add(rows, picked)
-            if not added and self._builder.is_empty:
-                picked = picked[1:]  # longer than a segment
-                continue
-            kept = rows.row_id[picked[:added]]
+        for some in self._add(rows, picked[self._spilled[rows.row_id[picked]] & SPILLING == 0]):
+            kept = rows.row_id[some]
             self._spilled[kept] |= SPILLING
             self._end = max(self._end, int(kept.max(initial=-1)) + 1)
-            self._kept += added
-            picked = picked[added:]
-            if len(picked):
-                self._write()
-        self._is_whole &= not len(picked)
+            self._kept += len(some)
 
     def turn(self) -> None:
         """What was kept since the last time takes the place of what was kept before."""
-        if not self._builder.is_empty:
-            self._write()
-        if self._written(0):
-            self._finish_reading()
+        if self._written():
             self._files.reverse()
             self._files[0].truncate()
             self._spilled[: self._end] //= SPILLING
             self.n_rows, self._kept = self._kept, 0
-            self.is_whole, self._is_whole = self._is_whole, True
-            self._files[1].clear()
+            self.is_whole, self._took_all = self._took_all, True
+            self._change_file()
         if self._waits:
             self._waits -= 1
             if not self._waits:
-                self._seconds, self._is_whole = 0.0, True
+                self._pace.forget()
+                self._took_all = True
                 self._open(self._directory)
 
+    def set_aside(self, rows: Segment, picked: Array) -> None:
+        """Of what can be read, the positions `picked` (k,) of these rows are what is left after `narrow`."""
+        for _ in self._add(rows, picked):
+            pass
+
+    def narrow(self) -> None:
+        """Until `widen`, sweeps bring only what was set aside since the last time, if the disk took it all."""
+        self._is_narrow = self._written() and self._took_all
+        self._took_all = True
+        self._change_file()
+
+    def widen(self) -> None:
+        """Sweeps bring all rows again. To be called before any are kept."""
+        if self._is_narrow:
+            self._is_narrow = False
+            self._change_file()
+
     def read(self, rng: np.random.Generator) -> Segment | None:
-        """A segment, valid until the next call, in sweeps of random order; None if the disk is not that fast."""
+        """Some rows, valid until the next call, in sweeps of random order; None if the disk is not that fast."""
         if not self.n_segments or self._gives_way():
             return None
-        self._read_ahead(rng)
-        return self._take() if self._coming[0].done() else None
+        self._windows.read_ahead(self._files[self._is_narrow], rng)
+        return self._take() if self._windows.is_ready else None
 
     def sweep(self, rng: np.random.Generator) -> Iterator[Segment]:
-        """All segments once, each valid until the next."""
-        if self._files:
-            self._finish_reading()
-        for _ in range(self.n_segments):
-            self._read_ahead(rng)
+        """All rows once, some at a time, valid until the next."""
+        self._windows.forget()
+        for _ in range(self._windows.count(self.n_segments)):
+            self._windows.read_ahead(self._files[self._is_narrow], rng)
             rows = self._take()
             if rows is None:
                 return
@@ -124,19 +120,37 @@ class Spill:
 
     def close(self) -> None:
         """Let go of the disk."""
-        self._reader.shutdown(cancel_futures=True)
+        self._windows.close()
         self._writer.shutdown(cancel_futures=True)
         for file in self._files:
             file.close()
 
     def _open(self, directory: str) -> None:
         self._directory = directory
-        self._finish_reading()
         try:
             for _ in range(2):
                 self._files.append(SpillFile(directory))
         except OSError:
             self._give_up()
+
+    def _change_file(self) -> None:
+        """Another file is read from now on, or the same one anew; the one that is not is written from its start."""
+        self._windows.forget()
+        if self._files and not self._is_narrow:
+            self._files[1].clear()
+
+    def _add(self, rows: Segment, picked: Array) -> Iterator[Array]:
+        """Have rows written while the disk has room for them; yields their positions, some at a time."""
+        while len(picked) and (not self._builder.is_empty or self._may_grow()):
+            added = self._builder.add(rows, picked)
+            if not added and self._builder.is_empty:
+                picked = picked[1:]  # longer than a segment
+                continue
+            yield picked[:added]
+            picked = picked[added:]
+            if len(picked):
+                self._write()
+        self._took_all &= not len(picked)
 
     def _may_grow(self) -> bool:
         """Whether there is room for a segment. The disk is for the data, first of all: that may be arriving still."""
@@ -150,26 +164,25 @@ class Spill:
 
     def _gives_way(self) -> bool:
         """Whether the disk is too slow for two; nothing is left here then."""
-        is_slow = self._seconds > _TOO_SLOW
+        is_slow = self._pace.is_slow
         if is_slow:
             self._give_up()
             self._waits, self._next_waits = self._next_waits, 2 * self._next_waits
         return is_slow
 
-    def _timed(self, at_once: int, work: Callable[..., T], *arguments: object) -> T:
-        """What the work, a segment's, results in; its time counts, so much of it done at once."""
-        began = time.perf_counter()
-        result = work(*arguments)
-        self._seconds += ((time.perf_counter() - began) / at_once - self._seconds) / _AVERAGED
-        return result
-
     def _write(self) -> None:
-        if self._written(_WRITE_BEHIND - 1):
+        if self._await_writes(_WRITE_BEHIND - 1):
             buffer = self._unwritten.pop()
             buffer[:] = self._builder.take()
-            self._writing.append((self._writer.submit(self._timed, 1, self._files[1].append, buffer), buffer))
+            self._writing.append((self._writer.submit(self._pace.timed, 1, self._files[1].append, buffer), buffer))
 
-    def _written(self, but: int) -> bool:
+    def _written(self) -> bool:
+        """Have all written that was added; whether there is a file at all."""
+        if not self._builder.is_empty:
+            self._write()
+        return self._await_writes(0)
+
+    def _await_writes(self, but: int) -> bool:
         """Wait until all has been written but so many segments; whether there is a file at all."""
         try:
             while len(self._writing) > but:
@@ -180,41 +193,22 @@ class Spill:
             self._give_up()
         return bool(self._files)
 
-    def _read_ahead(self, rng: np.random.Generator) -> None:
-        if self._lent is not None:
-            self._free.append(self._lent)
-            self._lent = None
-        while self._free:
-            self._order = self._order or rng.permutation(self.n_segments).tolist()
-            number, buffer = self._order.pop(), self._free.pop()
-            self._coming.append(self._reader.submit(self._timed, _READS, self._files[0].read, number, buffer))
-
     def _take(self) -> Segment | None:
         try:
-            self._lent = self._coming.popleft().result()
+            return self._windows.take()
         except OSError:
             self._give_up()
             return None
-        return view(memoryview(self._lent))
-
-    def _finish_reading(self) -> None:
-        for coming in self._coming:
-            coming.exception()  # whatever it is, it is of no use any more
-        self._coming.clear()
-        self._order.clear()
-        self._lent = None
-        self._free = [make_buffer() for _ in range(_READ_AHEAD)]
 
     def _give_up(self) -> None:
         """Leave all rows to the reader."""
-        self._finish_reading()
+        self._windows.forget()
         for writing, buffer in self._writing:
             writing.exception()
             self._unwritten.append(buffer)
         self._writing.clear()
         for file in self._files:
             file.close()
-        self._files, self.n_rows, self._kept = [], 0, 0
-        if not self._builder.is_empty:
-            self._builder.take()
+        self._files, self.n_rows, self._kept, self._is_narrow = [], 0, 0, False
+        self._builder.clear()
         self._spilled[: self._end] = 0

@@ -8,8 +8,9 @@ import numpy as np
 
 from storage.csr import Array
 
-# How much nearer than wanted a guess has to be: a look at all rows costs more than a few sweeps.
-_TO_SPARE = 2.5
+# How much nearer than wanted a guess has to be: a look at all rows costs as much as several sweeps. It is of the middle
+# of the sweep: at its end the gap is about three quarters of it.
+_TO_SPARE = 1.2
 
 
 class Visits(NamedTuple):

@@ -6,9 +6,9 @@ import pytest
 import reader.arrivals
 import service.problem
 import storage.spill_file
+import trainer.disk_pace
 import trainer.process
 import trainer.solvers.active_set
-import trainer.spill
 from reader.arrivals_kernel import HELD, NEW, account
 from storage.state import SPILLED
 from tests.contracts.problems import make_dataset, random_problem
@@ -37,7 +37,7 @@ def spills(monkeypatch):
 def the_clock_decides_nothing(monkeypatch):
     for share in ("_LAST_SHARE", "_LAST_SHARE_UNBOUND"):
         monkeypatch.setattr(trainer.solvers.active_set, share, np.inf)
-    monkeypatch.setattr(trainer.spill, "_TOO_SLOW", np.inf)
+    monkeypatch.setattr(trainer.disk_pace, "_TOO_SLOW", np.inf)
 
 
 @pytest.mark.parametrize("C", [0.01, 1.0, 10.0])

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import storage.spill_file
+import trainer.disk_pace
 import trainer.spill
+import trainer.windows
 from storage.segment import ROW_ID, TARGET, Segment, row_bytes
 from storage.state import SPILLED, SPILLING
 from tests.contracts.problems import random_problem
@@ -18,12 +20,12 @@ from trainer.spill import Spill
 Usage = namedtuple("Usage", "total used free")
 
 N_ROWS = 400
-SMALL = 16 << 10  # several segments for a few rows
+SMALL = 4 << 10  # many segments for a few rows
 
 
 @pytest.fixture(autouse=True)
 def small_segments(monkeypatch):
-    monkeypatch.setattr(trainer.spill, "_TOO_SLOW", np.inf)
+    monkeypatch.setattr(trainer.disk_pace, "_TOO_SLOW", np.inf)
     monkeypatch.setattr(storage.spill_file, "SPILL_SEGMENT", SMALL)
     monkeypatch.setattr(trainer.spill, "SPILL_SEGMENT", SMALL)
 
@@ -46,6 +48,14 @@ def spill(tmp_path, spilled):
     spill = Spill(str(tmp_path), spilled)
     yield spill
     spill.close()
+
+
+@pytest.fixture
+def free(monkeypatch):
+    """Free bytes of the disk as the spill sees it, to be set."""
+    free = [1 << 40]
+    monkeypatch.setattr(trainer.spill.shutil, "disk_usage", lambda _path: Usage(1 << 40, 0, free[0]))
+    return free
 
 
 def content(rows):
@@ -85,7 +95,7 @@ def test_the_next_pass_replaces_them(spill, rows, spilled):
     first, second = np.arange(0, 300, dtype=np.int32), np.arange(200, 400, dtype=np.int32)
     spill.keep(rows, first)
     spill.turn()
-    for _ in range(spill.n_segments):  # some of them read ahead, too
+    for _ in range(5):  # some of them read ahead, too
         spill.read(rng)
     spill.keep(rows, second)
     both = rows.row_id[200:300]
@@ -102,14 +112,66 @@ def test_reading_goes_round_without_end(spill, rows):
     spill.turn()
     seen, orders = [], []
     while len(orders) < 6:
-        segment = spill.read(rng)
-        if segment is not None:
-            seen.append(tuple(segment.row_id.tolist()))
-            if len(seen) == spill.n_segments:
-                assert sum(map(len, set(seen))) == N_ROWS
+        window = spill.read(rng)
+        if window is not None:
+            seen += window.row_id.tolist()
+            if len(seen) == N_ROWS:
+                assert len(set(seen)) == N_ROWS
                 orders.append(tuple(seen))
                 seen = []
     assert len(set(orders)) > 1
+
+
+def test_a_segments_rows_have_other_neighbours_in_each_sweep(spill, rows):
+    rng = np.random.default_rng(4)
+    spill.keep(rows, np.arange(N_ROWS, dtype=np.int32))
+    spill.turn()
+    assert spill.n_segments > 2 * trainer.windows._SEGMENTS
+    together = [{frozenset(window.row_id.tolist()) for window in spill.sweep(rng)} for _ in range(4)]
+    assert all(len(sweep) == spill._windows.count(spill.n_segments) for sweep in together)
+    assert not set.intersection(*together)
+
+
+def test_it_is_narrow_for_a_while(spill, rows, spilled):
+    rng = np.random.default_rng(5)
+    everything = np.arange(N_ROWS, dtype=np.int32)
+    spill.keep(rows, everything)
+    spill.turn()
+    ids, whole = set(rows.row_id.tolist()), content(rows)
+    for _ in range(2):
+        some = set()
+        for window in spill.sweep(rng):
+            picked = np.flatnonzero(window.row_id % 3 == 0).astype(np.int32)
+            spill.set_aside(window, picked)
+            some |= set(window.row_id[picked].tolist())
+        assert set(swept(spill, rng)) == ids
+        spill.narrow()
+        assert 0 < len(some) < N_ROWS / 2
+        assert swept(spill, rng) == {row: whole[row] for row in some}
+        assert set(swept(spill, rng)) == some  # again and again
+        assert spill.n_rows == N_ROWS and np.all(spilled == SPILLED)  # nobody else has to know
+        spill.widen()
+        assert set(swept(spill, rng)) == ids
+    # What was set aside is not among what is kept next.
+    spill.keep(rows, everything[:100])
+    spill.turn()
+    assert set(swept(spill, rng)) == set(rows.row_id[:100].tolist())
+
+
+def test_it_does_not_narrow_if_the_disk_has_no_room(spill, rows, free):
+    rng = np.random.default_rng(6)
+    spill.keep(rows, np.arange(N_ROWS, dtype=np.int32))
+    spill.turn()
+    taken = spill._files[0].bytes
+    free[0] = 2 * taken
+    for window in spill.sweep(rng):
+        spill.set_aside(window, np.arange(len(window), dtype=np.int32))
+    spill.narrow()
+    assert len(swept(spill, rng)) == N_ROWS and spill.is_whole
+    free[0] = 1 << 40
+    spill.keep(rows, np.arange(50, dtype=np.int32))
+    spill.turn()
+    assert len(swept(spill, rng)) == 50 and spill.is_whole
 
 
 def test_a_row_longer_than_a_segment_is_left_to_the_reader(spill, spilled):
@@ -122,14 +184,6 @@ def test_a_row_longer_than_a_segment_is_left_to_the_reader(spill, spilled):
     spill.turn()
     assert set(swept(spill, np.random.default_rng())) == {0, 2}
     assert np.flatnonzero(spilled).tolist() == [0, 2]
-
-
-@pytest.fixture
-def free(monkeypatch):
-    """Free bytes of the disk as the spill sees it, to be set."""
-    free = [1 << 40]
-    monkeypatch.setattr(trainer.spill.shutil, "disk_usage", lambda _path: Usage(1 << 40, 0, free[0]))
-    return free
 
 
 def test_it_leaves_most_of_the_disk_to_others(spill, rows, spilled, free):
@@ -186,7 +240,7 @@ def test_a_slow_disk_is_left_to_the_reader(spill, rows, spilled, monkeypatch, re
     spill.keep(rows, everything)
     spill.turn()
     assert spilled.all()
-    monkeypatch.setattr(trainer.spill, "_TOO_SLOW", 1e-9)
+    monkeypatch.setattr(trainer.disk_pace, "_TOO_SLOW", 1e-9)
     if reads:
         assert len(swept(spill, np.random.default_rng(0))) < N_ROWS
     else:
@@ -194,7 +248,7 @@ def test_a_slow_disk_is_left_to_the_reader(spill, rows, spilled, monkeypatch, re
     assert spill.n_segments == 0 and not spilled.any()
 
 
-@pytest.mark.parametrize(("pauses", "stays"), [(1, True), (2, False)])
+@pytest.mark.parametrize(("pauses", "stays"), [(1, True), (1000, False)])
 def test_a_disk_that_pauses_once_is_not_slow(spill, rows, spilled, monkeypatch, pauses, stays):
     everything = np.arange(N_ROWS, dtype=np.int32)
     spill.keep(rows, everything)
@@ -205,12 +259,12 @@ def test_a_disk_that_pauses_once_is_not_slow(spill, rows, spilled, monkeypatch, 
         clock[0] += 0.02 if next(reads) < pauses else 1e-6
         return real(file, number, buffer)
 
-    spill._seconds = 0.0
-    spill._reader = ThreadPoolExecutor(1)  # two would share the clock
-    monkeypatch.setattr(trainer.spill, "_READS", 1)
-    monkeypatch.setattr(trainer.spill, "_AVERAGED", 6)  # there are few segments
-    monkeypatch.setattr(trainer.spill, "_TOO_SLOW", 5e-3)
-    monkeypatch.setattr(trainer.spill.time, "perf_counter", lambda: clock[0])
+    spill._pace.forget()
+    spill._windows._pool = ThreadPoolExecutor(1)  # two would share the clock
+    monkeypatch.setattr(trainer.windows, "_READS", 1)
+    monkeypatch.setattr(trainer.disk_pace, "_AVERAGED", 6)  # there are few segments
+    monkeypatch.setattr(trainer.disk_pace, "_TOO_SLOW", 5e-3 / SMALL)
+    monkeypatch.setattr(trainer.disk_pace.time, "perf_counter", lambda: clock[0])
     monkeypatch.setattr(storage.spill_file.SpillFile, "read", read)
     assert (len(swept(spill, np.random.default_rng(0))) == N_ROWS) == stays
     assert spilled.all() == stays

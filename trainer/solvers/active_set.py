@@ -11,6 +11,7 @@ import numpy as np
 
 from storage.csr import Array
 from storage.segment import Segment
+from storage.state import SPILLED
 from trainer.selection import random_order
 from trainer.settings import TrainerSettings
 from trainer.spill import Spill
@@ -31,8 +32,11 @@ _HALVING_SWEEPS = 5
 # If the disk has not taken all rows, few sweeps: it makes no sense to solve for some of the rows alone.
 _SWEEPS_OF_A_PART = 3
 _LAST_SHARE, _LAST_SHARE_UNBOUND = 4.0, 1.0
-# The active set is written anew when a sweep has visited less than this share of what it has read.
+# If less than this share of the rows on disk is visited, it is written anew: for good or until the next whole sweep.
 _WORTH_READING = 0.75
+
+Take = Callable[[Segment, Array, Visits], None]
+Between = Callable[[int], None]
 
 
 class ActiveSet:
@@ -67,20 +71,27 @@ class ActiveSet:
         """A segment, if one is at hand."""
         return self._spill.read(rng)
 
-    def sweep_all(self, seconds: float, between: Callable[[int], None], rng: np.random.Generator) -> bool:
+    def sweep_all(self, seconds: float, between: Between, rng: np.random.Generator) -> bool:
         """Take in what came in the pass, which took so many seconds, and sweep until that brings little.
 
-        between  called after each segment, with the number of its rows visited
+        between  called after some rows, with the number of those visited
         Returns whether training has likely converged.
         """
-        self._sweep(np.inf, True, between, rng)
-        until = self._until(seconds)
+        self._whole_sweep(True, between, rng)
+        has_likely_converged = self._sweep_on(self._until(seconds), between, rng)
+        self._spill.widen()
+        return has_likely_converged
+
+    def _sweep_on(self, until: float, between: Between, rng: np.random.Generator) -> bool:
         gaps: list[float] = []
         renews = False
         most = np.inf if self._spill.is_whole else _SWEEPS_OF_A_PART
         while self._spill.n_rows and len(gaps) < most and time.monotonic() < until and not has_slowed_down(gaps):
-            is_whole, n_read = len(gaps) % _WHOLE_EVERY == 0, self._spill.n_rows
-            sweep = self._sweep(np.inf if is_whole else self._slack, renews, between, rng)
+            place = len(gaps) % _WHOLE_EVERY
+            if place == 0:
+                sweep = self._whole_sweep(renews, between, rng)
+            else:
+                sweep = self._short_sweep(place == 1 and self._is_worth_narrowing(), between, rng)
             if self._steps.is_interrupted:
                 break
             gaps.append(sweep.gap)
@@ -90,29 +101,53 @@ class ActiveSet:
             if sweep.has_likely_converged(figures["dual_objective"], *self._wanted):
                 return True
             # Not before all rows have had another visit.
-            renews = len(gaps) % _WHOLE_EVERY == 0 and sweep.visits < _WORTH_READING * n_read
+            renews = len(gaps) % _WHOLE_EVERY == 0 and sweep.visits < _WORTH_READING * self._spill.n_rows
             self._steps.checkpoint_within(self._w)
         return False
 
-    def _sweep(self, slack: float, renews: bool, between: Callable[[int], None], rng: np.random.Generator) -> Sweep:
-        """Visit the rows that do not rest by more than `slack`.
+    def _whole_sweep(self, renews: bool, between: Between, rng: np.random.Generator) -> Sweep:
+        """Visit all rows of the active set.
 
         renews   those that do not rest now, along with what came in this pass, are the active set from then on
         """
+        self._spill.widen()
+        sweep = self._sweep(np.inf, self.keep if renews else None, between, rng)
+        if renews:
+            self._spill.turn()
+        return sweep
+
+    def _short_sweep(self, narrows: bool, between: Between, rng: np.random.Generator) -> Sweep:
+        """Visit the rows that do not rest by more than the slack.
+
+        narrows  those that still do not are all that is read until the next whole sweep
+        """
+        sweep = self._sweep(self._slack, self._set_aside if narrows else None, between, rng)
+        if narrows:
+            self._spill.narrow()
+        return sweep
+
+    def _sweep(self, slack: float, take: Take | None, between: Between, rng: np.random.Generator) -> Sweep:
+        """Visit the rows that do not rest by more than `slack`; `take` is given them as `keep` is."""
         sweep = Sweep()
         for rows in self._spill.sweep(rng):
             order = random_order(len(rows), rng)
             order = order[self._steps.score[rows.row_id[order]] <= slack]
             visits = self._visit(rows, order)
             sweep.add(visits, rows.Qii[order])
-            if renews:
-                self.keep(rows, order, visits)
+            if take is not None:
+                take(rows, order, visits)
             between(len(order))
             if self._steps.is_interrupted:
                 break
-        if renews:
-            self._spill.turn()
         return sweep
+
+    def _set_aside(self, rows: Segment, order: Array, visits: Visits) -> None:
+        self._spill.set_aside(rows, order[visits.score <= self._slack])
+
+    def _is_worth_narrowing(self) -> bool:
+        """Whether many rows of the active set rest."""
+        score = self._steps.score[self._steps.spilled & SPILLED != 0]
+        return int(np.count_nonzero(score <= self._slack)) < _WORTH_READING * self._spill.n_rows
 
     def _until(self, seconds: float) -> float:
         share = _LAST_SHARE_UNBOUND if self._wanted == (None, None) else _LAST_SHARE
