@@ -8,14 +8,16 @@ from storage.csr import Array
 from storage.segment import Segment
 from trainer.kernels.coordinate import GAP
 from trainer.kernels.shrinking import visit_active
+from trainer.mixture import Mixture
 from trainer.problem import Problem
 from trainer.tally import Tally
 
 Note = Callable[[Array, Array], None]
+Found = tuple[int, float, float, float, int]  # rows still active, and what a Tally adds
 
 
 class ActiveRows:
-    """The rows that are not shrunk. Segments are visited in random order, their active rows permuted inside.
+    """The rows that are not shrunk. Mixtures of segments are visited in random order, their active rows permuted.
 
     kind  of score: see trainer.kernels.coordinate
     note  takes the ids (k,) of rows that were visited, and their scores (k,)
@@ -39,58 +41,77 @@ class ActiveRows:
         self._tally = tally
         self._note = note
         self._kind = kind
-        self._orders = [np.arange(len(rows), dtype=np.int32) for rows in segments]
+        self._mixture = Mixture()
         self._n_rows = sum(map(len, segments))
         self.reactivate()
 
     def resume(self, kept: Mapping[str, Array]) -> None:
         """Go on from what was `resumable`, if it was of the same segments."""
-        sizes = [len(order) for order in self._orders]
-        if np.array_equal(kept.get("order_sizes", ()), sizes):
-            self._orders = np.split(kept["orders"], np.cumsum(sizes)[:-1])
-            self._active = kept["active"].tolist()
+        if np.array_equal(kept.get("segment_sizes", ()), self._sizes()):
+            self._active = np.split(kept["active"], np.cumsum(kept["active_sizes"])[:-1])
             self._above, self._below = kept["shrunk_beyond"].tolist()
 
     def resumable(self) -> dict[str, Array]:
-        """What is shrunk, and the order of the rows: the next is made of it."""
+        """What is not shrunk."""
         return {
-            "order_sizes": np.array([len(order) for order in self._orders]),
-            "orders": np.concatenate(self._orders),
-            "active": np.array(self._active),
+            "segment_sizes": self._sizes(),
+            "active_sizes": np.array([len(active) for active in self._active]),
+            "active": np.concatenate(self._active),
             "shrunk_beyond": np.array([self._above, self._below]),
         }
 
     @property
     def shrunk(self) -> int:
         """Number of rows that the next round leaves out."""
-        return self._n_rows - sum(self._active)
+        return self._n_rows - sum(map(len, self._active))
 
     def reactivate(self) -> None:
         """Let the next round visit every row, and shrink none."""
-        self._active = [len(order) for order in self._orders]
+        self._active = [np.arange(len(rows), dtype=np.int32) for rows in self._segments]
         self._above, self._below = np.inf, -np.inf
 
     def round(self, rng: np.random.Generator) -> float:
         """Visit the active rows once; returns the largest less the smallest projected gradient, -inf without rows."""
         M_plus, M_minus = -np.inf, np.inf
-        for number in rng.permutation(len(self._segments)).tolist():
-            found = self._visit(number, int(rng.integers(1, 1 << 32)))
+        left = rng.permutation(len(self._segments)).tolist()
+        while left:
+            found = self._visit_some(left, int(rng.integers(1, 1 << 32)))
             M_plus, M_minus = max(M_plus, found[0]), min(M_minus, found[1])
         self._above = M_plus if M_plus > 0.0 else np.inf
         self._below = M_minus if M_minus < 0.0 else -np.inf
         return M_plus - M_minus
 
-    def _visit(self, number: int, seed: int) -> tuple[float, float]:
-        rows, order, visits = self._segments[number], self._orders[number], self._active[number]
+    def _visit_some(self, left: list[int], seed: int) -> tuple[float, float]:
+        """Take some segments from those left, visit their active rows, shrink some."""
+        numbers, ends = [], [0]
+        self._mixture.clear()
+        while left and not self._mixture.is_rich:
+            numbers.append(left.pop())
+            self._mixture.add(self._segments[numbers[-1]], self._active[numbers[-1]])
+            ends.append(len(self._mixture.rows))
+        rows = self._mixture.rows
+        order = np.arange(len(rows), dtype=np.int32)
+        score, (active, M_plus, M_minus, curvature, freed) = self._visit(rows, order, seed)
+        self._tally.add(len(rows), M_plus, M_minus, curvature, freed)
+        self._note(rows.row_id, score)
+        if active < len(rows):
+            stays = np.zeros(len(rows), bool)
+            stays[order[:active]] = True
+            for number, begin, end in zip(numbers, ends, ends[1:], strict=False):
+                self._active[number] = self._active[number][stays[begin:end]]
+        return M_plus, M_minus
+
+    def _visit(self, rows: Segment, order: Array, seed: int) -> tuple[Array, Found]:
+        """Visit the rows; returns their scores, and what the kernel found: those still active are first in `order`."""
         score = np.empty(len(rows), np.float32)
-        self._active[number], M_plus, M_minus, curvature, freed = visit_active(
-            order, visits, seed, self._above, self._below, self._kind,
+        return score, visit_active(
+            order, len(rows), seed, self._above, self._below, self._kind,
             rows.row_id, rows.y, rows.Qii, rows.indptr, rows.indices, rows.values,
             *self._bounds, self._alpha, self._w, score,
         )  # fmt: skip
-        self._tally.add(visits, M_plus, M_minus, curvature, freed)
-        self._note(rows.row_id[order[:visits]], score[order[:visits]])
-        return M_plus, M_minus
+
+    def _sizes(self) -> Array:
+        return np.array([len(rows) for rows in self._segments])
 
 
 def descend_rounds(rows: ActiveRows, rounds: int, tolerance: float, rng: np.random.Generator) -> None:

@@ -1,9 +1,4 @@
-"""Segments of a spill file read ahead, a few taken together at random: a window on the rows, permuted as one.
-
-Rows that are always visited one right after the other are fitted to each other first, and their neighbours in memory
-never change: with one segment at a time a sweep brings half as much as with all rows permuted, or a fifth where few
-rows decide. With each segment's rows among those of three others, new ones in each sweep, nothing of it is left.
-"""
+"""Segments of a spill file read ahead, a few taken together at random: windows on the rows, a mixture each."""
 
 import mmap
 from collections import deque
@@ -11,11 +6,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
-from storage.segment import Segment, SegmentBuilder, view
+from storage.segment import Segment, view
 from storage.spill_file import SpillFile, make_buffer
 from trainer.disk_pace import DiskPace
+from trainer.mixture import SEGMENTS, Mixture
 
-_SEGMENTS = 4  # in a window
 _READS = 2  # at once: a fifth faster than one after the other
 _WINDOWS = _READS + 1  # one is being visited
 
@@ -34,7 +29,7 @@ class Windows:
     @staticmethod
     def count(n_segments: int) -> int:
         """Number of windows in a sweep."""
-        return -(-n_segments // _SEGMENTS)
+        return -(-n_segments // SEGMENTS)
 
     def read_ahead(self, file: SpillFile, rng: np.random.Generator) -> None:
         """What was taken is not needed any more; have the next windows read. The file has segments."""
@@ -43,7 +38,7 @@ class Windows:
             self._lent = None
         while self._free:
             self._order = self._order or rng.permutation(len(file)).tolist()
-            numbers, self._order = self._order[:_SEGMENTS], self._order[_SEGMENTS:]
+            numbers, self._order = self._order[:SEGMENTS], self._order[SEGMENTS:]
             self._coming.append(self._pool.submit(self._free.pop().fill, file, numbers))
 
     @property
@@ -71,18 +66,17 @@ class Windows:
 
 class _Window:
     def __init__(self, segment_bytes: int, pace: DiskPace) -> None:
-        self._builder = SegmentBuilder(_SEGMENTS * segment_bytes)
+        self._mixture = Mixture(segment_bytes)
         self._buffer: mmap.mmap = make_buffer()
         self._pace = pace
 
     @property
     def rows(self) -> Segment:
-        return self._builder.rows
+        return self._mixture.rows
 
     def fill(self, file: SpillFile, numbers: list[int]) -> "_Window":
-        self._builder.clear()
+        self._mixture.clear()
         for number in numbers:
             self._pace.timed(_READS, file.read, number, self._buffer)
-            rows = view(memoryview(self._buffer))
-            self._builder.add(rows, np.arange(len(rows), dtype=np.int32))
+            self._mixture.add(view(memoryview(self._buffer)))
         return self

@@ -10,6 +10,7 @@ import pytest
 
 import storage.spill_file
 import trainer.disk_pace
+import trainer.mixture
 import trainer.spill
 import trainer.windows
 from storage.segment import ROW_ID, TARGET, Segment, row_bytes
@@ -126,7 +127,7 @@ def test_a_segments_rows_have_other_neighbours_in_each_sweep(spill, rows):
     rng = np.random.default_rng(4)
     spill.keep(rows, np.arange(N_ROWS, dtype=np.int32))
     spill.turn()
-    assert spill.n_segments > 2 * trainer.windows._SEGMENTS
+    assert spill.n_segments > 2 * trainer.mixture.SEGMENTS
     together = [{frozenset(window.row_id.tolist()) for window in spill.sweep(rng)} for _ in range(4)]
     assert all(len(sweep) == spill._windows.count(spill.n_segments) for sweep in together)
     assert not set.intersection(*together)

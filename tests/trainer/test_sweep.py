@@ -26,11 +26,11 @@ def test_it_adds_up():
     ("tolerance", "relative_gap", "likely"),
     [
         (None, None, False),
-        (1.25, None, True),
-        (1.2, None, False),  # two fifths of what is wanted, to be sure
-        (None, 0.25, True),
-        (None, 0.24, False),
-        (1.2, 0.25, True),
+        (0.61, None, True),
+        (0.59, None, False),  # five sixths of what is wanted, to be sure
+        (None, 0.121, True),
+        (None, 0.119, False),
+        (0.59, 0.121, True),
     ],
 )
 def test_what_is_likely(tolerance, relative_gap, likely):

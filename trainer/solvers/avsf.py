@@ -16,6 +16,7 @@ from storage.csr import Array
 from storage.segment import Segment
 from trainer.blocks import Blocks
 from trainer.kernels.dual import visit_rows
+from trainer.mixture import Mixture
 from trainer.problem import Problem
 from trainer.progress import Progress
 from trainer.selection import SCHEDULES, Adaptive
@@ -32,12 +33,17 @@ def avsf(
     tally = Tally(alpha, w, blocks.kept)
     selection = SCHEDULES[settings.schedule](len(alpha), blocks.kept)
     blocks.keep(lambda: {**tally.resumable(), **selection.resumable()})
+    mixture = Mixture()
     while True:
         block = blocks.next(w)
         rng = np.random.default_rng((settings.seed, _STREAM, block.pass_))
         selection.begin_sweep(rows.row_id for rows in block.fresh)
-        for number in rng.permutation(len(block.fresh)).tolist():
-            _visit(block.fresh[number], selection, problem, blocks, tally, alpha, w, rng)
+        left = rng.permutation(len(block.fresh)).tolist()
+        while left:
+            mixture.clear()
+            while left and not mixture.is_rich:
+                mixture.add(block.fresh[left.pop()])
+            _visit(mixture.rows, selection, problem, blocks, tally, alpha, w, rng)
         progress = tally.finish_pass(block.step, blocks.count_unvisited(block), blocks.primal(block, w))
         if settings.tolerance is not None and progress.gap <= settings.tolerance:
             for rows in block.fresh:

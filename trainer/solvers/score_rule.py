@@ -10,12 +10,13 @@ from storage.csr import Array
 from storage.segment import Segment
 from trainer.arriving import find_resting
 from trainer.kernels.dual import visit_rows
+from trainer.mixture import Mixture
 from trainer.problem import Problem
 from trainer.selection import SELECTIONS, random_order
 from trainer.settings import TrainerSettings
 from trainer.solvers.active_set import ActiveSet
 from trainer.spill import Spill
-from trainer.steps import Steps
+from trainer.steps import EMPTY_IDS, Steps
 from trainer.sweep import Visits
 from trainer.tally import Tally
 
@@ -49,6 +50,7 @@ class ScoreRule:
         self._live: tuple[int, ...] = ()
         self._sweepable: set[int] = set()
         self._sweep: list[int] = []
+        self._mixture = Mixture()
 
     def begin(self, step: Step, rng: np.random.Generator) -> int:
         """Take in a new step and visit its fresh rows; returns how many."""
@@ -118,21 +120,27 @@ class ScoreRule:
         return [np.flatnonzero(~resting).astype(np.int32) for resting, _ in found]
 
     def _visit_resident(self, rng: np.random.Generator) -> int:
-        visits = 0
-        while not visits:
+        order = EMPTY_IDS
+        while not len(order):
+            rows = self._next_residents(rng)
+            order = self._selection.order(rows.row_id, rng)
+        self._selection.learn(rows.row_id, order, self._visit(rows, order).gain)
+        return len(order)
+
+    def _next_residents(self, rng: np.random.Generator) -> Segment:
+        """The rows of some more segments of the sweep."""
+        mixture = self._mixture
+        mixture.clear()
+        while not mixture.is_rich:
             if not self._sweep:
+                if len(mixture.rows):
+                    break
                 self._begin_sweep(rng)
             segment_id = self._sweep.pop()
             # It may have been repacked since the sweep began.
             if segment_id in self._sweepable:
-                visits = self._visit_selected(segment_id, rng)
-        return visits
-
-    def _visit_selected(self, segment_id: int, rng: np.random.Generator) -> int:
-        rows = self._steps.read(segment_id)
-        order = self._selection.order(rows.row_id, rng)
-        self._selection.learn(rows.row_id, order, self._visit(rows, order).gain)
-        return len(order)
+                mixture.add(self._steps.read(segment_id))
+        return mixture.rows
 
     def _visit(self, rows: Segment, order: Array) -> Visits:
         """Visit the positions `order` (k,) of a segment."""

@@ -1,0 +1,97 @@
+"""Rows of several segments side by side, as they were; and what becomes of training if they are always the same."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import trainer.mixture
+from storage.segment import ROW_ID, TARGET, Segment
+from tests.contracts.problems import random_problem
+from trainer.active import ActiveRows
+from trainer.mixture import SEGMENTS, Mixture
+from trainer.problem import Problem
+from trainer.tally import Tally
+
+N_ROWS, N_SEGMENTS = 1200, 12
+C = 1.0
+MANY_ROUNDS = 200
+
+
+def segments_of(X, y, count):
+    Qii = np.asarray(X.multiply(X).sum(axis=1)).ravel().astype(np.float64)
+    for ids in np.array_split(np.arange(X.shape[0]), count):
+        part = X[ids]
+        columns = part.indptr.astype(np.int32), part.indices.astype(np.int32), part.data
+        yield Segment(ids.astype(ROW_ID), y[ids].astype(TARGET), Qii[ids], *columns)
+
+
+def test_rows_lie_side_by_side():
+    X, y = random_problem(100)
+    first, second, third = segments_of(X, y, 3)
+    mixture = Mixture()
+    assert len(mixture.rows) == 0
+    mixture.add(first, np.array([3, 1], np.int32))
+    mixture.add(second)
+    assert mixture.rows.row_id.tolist() == [3, 1, *second.row_id]
+    mixture.clear()
+    mixture.add(third)
+    mixture.add(first)
+    ids = [*third.row_id, *first.row_id]
+    rows = mixture.rows
+    assert rows.row_id.tolist() == ids and np.array_equal(rows.y, y[ids])
+    assert rows.indices.tobytes() == X[ids].indices.tobytes() and rows.values.tobytes() == X[ids].data.tobytes()
+    assert rows.indptr.tolist() == X[ids].indptr.tolist() and np.all(rows.Qii == [*third.Qii, *first.Qii])
+
+
+def test_it_is_rich_with_some_segments_of_some_bytes(monkeypatch):
+    monkeypatch.setattr(trainer.mixture, "_BYTES", 20_000)
+    segments = list(segments_of(*random_problem(100), 10))
+    mixture = Mixture()
+    added = 0
+    while not mixture.is_rich:
+        mixture.add(segments[added % 10])
+        added += 1
+    assert added > SEGMENTS and 1500 < len(mixture.rows.indices) < 2500
+
+
+def test_rows_without_values_fill_it_too():
+    empty = np.empty(0, np.int32)
+    many = 50_000
+    rows = Segment(
+        np.arange(many, dtype=ROW_ID),
+        np.ones(many, TARGET),
+        np.zeros(many),
+        np.zeros(many + 1, np.int32),
+        empty,
+        empty.astype(np.float32),
+    )
+    mixture = Mixture()
+    for _ in range(SEGMENTS):
+        assert not mixture.is_rich
+        mixture.add(rows)
+    assert mixture.is_rich
+
+
+def distance_after(rounds, segments, n_rows, width):
+    """How much further the dual objective rises after so many rounds."""
+    alpha, w = np.zeros(n_rows), np.zeros(width)
+    rows = ActiveRows(segments, Problem("hinge", C, C), alpha, w, Tally(alpha, w), lambda row_id, score: None)
+    rng = np.random.default_rng(0)
+    reached = []
+    for _ in range(MANY_ROUNDS):
+        rows.round(rng)
+        rows.reactivate()
+        reached.append(alpha.sum() - w @ w / 2)
+    return reached[-1] - reached[rounds - 1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_neighbours_each_time_cost_rounds(monkeypatch, seed):
+    """Where all rows have something in common: the words that are in every text, or a bias."""
+    X, y = random_problem(N_ROWS, 2000, 30, 0.1, seed)
+    X = sparse.hstack([np.full((N_ROWS, 1), 2.0, np.float32), X], format="csr")
+    segments = list(segments_of(X, y, N_SEGMENTS))
+    mixed = distance_after(12, segments, *X.shape)
+    monkeypatch.setattr(trainer.mixture, "SEGMENTS", 1)
+    monkeypatch.setattr(trainer.mixture, "_BYTES", 0)
+    assert mixed < distance_after(12, segments, *X.shape) / 1.5
