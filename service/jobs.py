@@ -36,7 +36,7 @@ class JobSpec(BaseModel):
     spill             keep rows on the dataset's disk, decoded, and sweep over those that do not rest
     threads           for the gradients of arriving rows, or all of cpa and ocas; no more than there are cores
     pace              "fixed" makes the same model to the byte at every run
-    updates_per_row   coordinate updates for each row read
+    updates_per_row   coordinate updates for each row read; at most one in the first pass with spill
     n_blocks          block minimization: number of blocks; null: as few as the cache can take
     permute_blocks    visit them in another order in every pass
     max_cuts          cpa and ocas: most cutting planes held at a time

@@ -31,7 +31,7 @@ _KEPT_SLACKS = 2.0
 _HALVING_SWEEPS = 5
 # If the disk has not taken all rows, few sweeps: it makes no sense to solve for some of the rows alone.
 _SWEEPS_OF_A_PART = 3
-_LAST_SHARE, _LAST_SHARE_UNBOUND = 4.0, 1.0
+_LAST_SHARE, _LAST_SHARE_UNBOUND = 8.0, 1.0
 # If less than this share of the rows on disk is visited, it is written anew: for good or until the next whole sweep.
 _WORTH_READING = 0.75
 

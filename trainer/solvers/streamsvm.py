@@ -74,7 +74,7 @@ def _passes(
             rng = np.random.default_rng((settings.seed, _TRAINER_STREAM, *section))
             rule.begin_section()
         tally.add_screened(step.screened)
-        tally.owed += settings.updates_per_row * step.rows - step.screened - rule.begin(step, rng)
+        tally.owed += _updates_per_row(settings, step.pass_) * step.rows - step.screened - rule.begin(step, rng)
         is_empty = not (step.fresh or step.resident)  # all that has streamed by since a crash rests at its bound
         while tally.owed > 0 and not is_empty:
             tally.owed -= rule.visit_some(rng)
@@ -91,3 +91,8 @@ def _passes(
         is_early = (settings.follows or settings.spill) and step.pass_ == 1
         while settings.pace == "adaptive" and not is_early and not is_empty and not steps.is_next_ready:
             rule.visit_some(rng)
+
+
+def _updates_per_row(settings: TrainerSettings, pass_: int) -> float:
+    """One in the first pass if sweeps over all rows follow: more than a second visit so soon after the first."""
+    return min(1.0, settings.updates_per_row) if settings.spill and pass_ == 1 else settings.updates_per_row
