@@ -1,5 +1,7 @@
 """Training with the active set on disk: the same optimum in fewer passes, every row visited in each of them."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.training import train
 from trainer.problem import LOSSES
+from trainer.solvers.active_set import ActiveSet
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +112,17 @@ def test_a_disk_that_fails_in_between_costs_nothing_but_time(tmp_path, dataset, 
     assert len(reads) > 5 and not found.state.spilled.any()
     assert found.result["stop_reason"] == "tolerance" and found.passes[-1]["rows_unvisited"] == 0
     check_certificate(found, exact(dataset))
+
+
+def test_rows_that_have_not_arrived_are_not_asked_about():
+    """While a dataset is being read in the state has room for rows that may never come, more than memory holds."""
+    arrived, room = 10, 40
+    score, spilled = np.full(room, -1.0, np.float32), np.full(room, SPILLED, np.uint8)
+    score[4:arrived] = 1.0  # they rest
+    steps = SimpleNamespace(step=SimpleNamespace(n_rows=arrived), score=score, spilled=spilled)
+    settings = SimpleNamespace(tolerance=None, relative_gap=1e-3, max_seconds=None)
+    active = ActiveSet(settings, steps, None, None, SimpleNamespace(n_rows=arrived), None)
+    active._slack = 0.1
+    assert active._is_worth_narrowing()
+    score[:arrived] = -1.0
+    assert not active._is_worth_narrowing()

@@ -146,7 +146,8 @@ class ActiveSet:
 
     def _is_worth_narrowing(self) -> bool:
         """Whether many rows of the active set rest."""
-        score = self._steps.score[self._steps.spilled & SPILLED != 0]
+        known = slice(self._steps.step.n_rows)  # the arrays are longer while a dataset is being read in
+        score = self._steps.score[known][self._steps.spilled[known] & SPILLED != 0]
         return int(np.count_nonzero(score <= self._slack)) < _WORTH_READING * self._spill.n_rows
 
     def _until(self, seconds: float) -> float:
