@@ -73,23 +73,15 @@ class ActiveRows:
     def round(self, rng: np.random.Generator) -> float:
         """Visit the active rows once; returns the largest less the smallest projected gradient, -inf without rows."""
         M_plus, M_minus = -np.inf, np.inf
-        left = rng.permutation(len(self._segments)).tolist()
-        while left:
-            found = self._visit_some(left, int(rng.integers(1, 1 << 32)))
+        for numbers, rows in self._mixture.sweep(self._segments, rng, self._active):
+            found = self._visit_some(numbers, rows, int(rng.integers(1, 1 << 32)))
             M_plus, M_minus = max(M_plus, found[0]), min(M_minus, found[1])
         self._above = M_plus if M_plus > 0.0 else np.inf
         self._below = M_minus if M_minus < 0.0 else -np.inf
         return M_plus - M_minus
 
-    def _visit_some(self, left: list[int], seed: int) -> tuple[float, float]:
-        """Take some segments from those left, visit their active rows, shrink some."""
-        numbers, ends = [], [0]
-        self._mixture.clear()
-        while left and not self._mixture.is_rich:
-            numbers.append(left.pop())
-            self._mixture.add(self._segments[numbers[-1]], self._active[numbers[-1]])
-            ends.append(len(self._mixture.rows))
-        rows = self._mixture.rows
+    def _visit_some(self, numbers: list[int], rows: Segment, seed: int) -> tuple[float, float]:
+        """Visit `rows`, the active ones of the segments of these numbers, and shrink some."""
         order = np.arange(len(rows), dtype=np.int32)
         score, (active, M_plus, M_minus, curvature, freed) = self._visit(rows, order, seed)
         self._tally.add(len(rows), M_plus, M_minus, curvature, freed)
@@ -97,8 +89,11 @@ class ActiveRows:
         if active < len(rows):
             stays = np.zeros(len(rows), bool)
             stays[order[:active]] = True
-            for number, begin, end in zip(numbers, ends, ends[1:], strict=False):
+            begin = 0
+            for number in numbers:
+                end = begin + len(self._active[number])
                 self._active[number] = self._active[number][stays[begin:end]]
+                begin = end
         return M_plus, M_minus
 
     def _visit(self, rows: Segment, order: Array, seed: int) -> tuple[Array, Found]:

@@ -6,10 +6,12 @@ way: training needs up to three times as many sweeps as with all rows permuted. 
 others, new ones in each sweep, are as good as that.
 """
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
 from storage.csr import Array
-from storage.plan import LARGEST_SEGMENT
+from storage.plan import PAGE
 from storage.segment import Segment, SegmentBuilder, packed_bytes
 
 SEGMENTS = 4
@@ -17,17 +19,17 @@ _BYTES = 1 << 17  # for fewer the kernel takes no longer than what is around it
 
 
 class Mixture:
-    """`clear` it, `add` segments until it is rich, and take its `rows`."""
+    """`clear` it, `add` segments until it is rich, and take its `rows`. Its memory is for a few of the largest yet."""
 
-    def __init__(self, segment_bytes: int = LARGEST_SEGMENT) -> None:
-        self._builder = SegmentBuilder(SEGMENTS * segment_bytes)
+    def __init__(self) -> None:
+        self._largest = _BYTES
+        self._builder = _builder(self._largest)
         self._count = 0
 
     @property
     def is_rich(self) -> bool:
-        """Whether it has enough segments; up to then there is room for another."""
-        rows = self.rows
-        return self._count >= SEGMENTS and packed_bytes(len(rows), len(rows.indices)) >= _BYTES
+        """Whether it has enough segments."""
+        return self._count >= SEGMENTS and _bytes(self.rows) >= _BYTES
 
     @property
     def rows(self) -> Segment:
@@ -39,8 +41,40 @@ class Mixture:
         self._count = 0
 
     def add(self, rows: Segment, picked: Array | None = None) -> None:
-        """The rows at the positions `picked` (k,) int32 of a segment, or all."""
-        picked = np.arange(len(rows), dtype=np.int32) if picked is None else picked
-        added = self._builder.add(rows, picked)
-        assert added == len(picked)
+        """The rows at the positions `picked` (k,) int32 of a segment, or all. It must not be rich."""
+        if _bytes(rows) > self._largest:
+            self._make_room(_bytes(rows))
+        _add(self._builder, rows, np.arange(len(rows), dtype=np.int32) if picked is None else picked)
         self._count += 1
+
+    def sweep(
+        self, segments: Sequence[Segment], rng: np.random.Generator, picked: Sequence[Array] | None = None
+    ) -> Iterator[tuple[list[int], Segment]]:
+        """All segments once, in random order, some at a time: their numbers, and their rows, or those `picked`."""
+        left = rng.permutation(len(segments)).tolist()
+        while left:
+            numbers: list[int] = []
+            self.clear()
+            while left and not self.is_rich:
+                number = left.pop()
+                self.add(segments[number], None if picked is None else picked[number])
+                numbers.append(number)
+            yield numbers, self.rows
+
+    def _make_room(self, segment_bytes: int) -> None:
+        self._largest = 1 << (segment_bytes - 1).bit_length()
+        rows, self._builder = self.rows, _builder(self._largest)
+        _add(self._builder, rows, np.arange(len(rows), dtype=np.int32))
+
+
+def _builder(segment_bytes: int) -> SegmentBuilder:
+    return SegmentBuilder(SEGMENTS * segment_bytes + PAGE)
+
+
+def _add(builder: SegmentBuilder, rows: Segment, picked: Array) -> None:
+    added = builder.add(rows, picked)
+    assert added == len(picked)
+
+
+def _bytes(rows: Segment) -> int:
+    return packed_bytes(len(rows), len(rows.indices))

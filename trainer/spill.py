@@ -44,7 +44,7 @@ class Spill:
         self._is_narrow = False
         self._builder = SegmentBuilder(SPILL_SEGMENT)
         self._pace = DiskPace(SPILL_SEGMENT)
-        self._windows = Windows(SPILL_SEGMENT, self._pace)
+        self._windows = Windows(self._pace)
         self._writer = ThreadPoolExecutor(1)
         self._files: list[SpillFile] = []  # what can be read, and what is written: what comes next, or a part of that
         self._writing: deque[tuple[Future[None], mmap.mmap]] = deque()

@@ -18,9 +18,9 @@ _WINDOWS = _READS + 1  # one is being visited
 class Windows:
     """`read_ahead` and `take`, again and again: sweeps without end over the segments of one file."""
 
-    def __init__(self, segment_bytes: int, pace: DiskPace) -> None:
+    def __init__(self, pace: DiskPace) -> None:
         self._pool = ThreadPoolExecutor(_READS)
-        self._windows = [_Window(segment_bytes, pace) for _ in range(_WINDOWS)]
+        self._windows = [_Window(pace) for _ in range(_WINDOWS)]
         self._free = list(self._windows)
         self._coming: deque[Future[_Window]] = deque()
         self._lent: _Window | None = None  # has what the last `take` returned
@@ -65,8 +65,8 @@ class Windows:
 
 
 class _Window:
-    def __init__(self, segment_bytes: int, pace: DiskPace) -> None:
-        self._mixture = Mixture(segment_bytes)
+    def __init__(self, pace: DiskPace) -> None:
+        self._mixture = Mixture()
         self._buffer: mmap.mmap = make_buffer()
         self._pace = pace
 

@@ -54,6 +54,38 @@ def test_it_is_rich_with_some_segments_of_some_bytes(monkeypatch):
     assert added > SEGMENTS and 1500 < len(mixture.rows.indices) < 2500
 
 
+def test_segments_may_be_of_any_size(monkeypatch):
+    """A row of a million values makes segments larger than any other."""
+    monkeypatch.setattr(trainer.mixture, "_BYTES", 100)
+    X, y = random_problem(300)
+    (small,), (large,) = segments_of(X[:10], y[:10], 1), segments_of(X, y, 1)
+    mixture = Mixture()
+    for _ in range(2):
+        mixture.clear()
+        for rows in (small, large, large, small):
+            assert not mixture.is_rich
+            mixture.add(rows)
+        ids = [*small.row_id, *large.row_id, *large.row_id, *small.row_id]
+        assert mixture.rows.row_id.tolist() == ids and np.array_equal(mixture.rows.values, X[ids].data)
+        assert mixture.is_rich
+
+
+def test_a_sweep_brings_every_row_once_with_others_each_time():
+    segments = list(segments_of(*random_problem(100), 10))
+    rng, mixture = np.random.default_rng(0), Mixture()
+    for picked in (None, [np.arange(0, len(rows), 2, dtype=np.int32) for rows in segments]):
+        orders = []
+        for _ in range(2):
+            order = []
+            for numbers, rows in mixture.sweep(segments, rng, picked):
+                own = [segments[number].row_id[... if picked is None else picked[number]] for number in numbers]
+                assert rows.row_id.tolist() == np.concatenate(own).tolist()
+                order += rows.row_id.tolist()
+            orders.append(order)
+        assert orders[0] != orders[1] and sorted(orders[0]) == sorted(orders[1])
+        assert len(set(orders[0])) == len(orders[0]) == (100 if picked is None else 50)
+
+
 def test_rows_without_values_fill_it_too():
     empty = np.empty(0, np.int32)
     many = 50_000

@@ -38,12 +38,8 @@ def avsf(
         block = blocks.next(w)
         rng = np.random.default_rng((settings.seed, _STREAM, block.pass_))
         selection.begin_sweep(rows.row_id for rows in block.fresh)
-        left = rng.permutation(len(block.fresh)).tolist()
-        while left:
-            mixture.clear()
-            while left and not mixture.is_rich:
-                mixture.add(block.fresh[left.pop()])
-            _visit(mixture.rows, selection, problem, blocks, tally, alpha, w, rng)
+        for _, rows in mixture.sweep(block.fresh, rng):
+            _visit(rows, selection, problem, blocks, tally, alpha, w, rng)
         progress = tally.finish_pass(block.step, blocks.count_unvisited(block), blocks.primal(block, w))
         if settings.tolerance is not None and progress.gap <= settings.tolerance:
             for rows in block.fresh:
