@@ -1,4 +1,4 @@
-"""What a sweep over the active set met: a guess at how far training has come, for no extra look at the data."""
+"""What a sweep met: a guess at how far training has come, for no extra look, and what the next sweep may leave out."""
 
 from dataclasses import dataclass
 from math import inf, sqrt
@@ -8,6 +8,10 @@ import numpy as np
 
 from storage.csr import Array
 
+# Rows that rest by more than margins have moved lately, and by what the reader screens by default, are left out of
+# sweeps: but not of each fifth, since what rests at a w that is far off may have to move later.
+_LEAST_SLACK = 0.1
+WHOLE_EVERY = 5
 # How much nearer than wanted a guess has to be: a look at all rows costs as much as several sweeps. It is of the middle
 # of the sweep: at its end the gap is about three quarters of it.
 _TO_SPARE = 1.2
@@ -49,6 +53,11 @@ class Sweep:
     def moved(self) -> float:
         """By how much margins have moved since the rows' last visits, root mean square."""
         return sqrt(self._squares / max(self.visits, 1))
+
+    @property
+    def slack(self) -> float:
+        """Rows that rest by more may be left out of the next sweep."""
+        return max(_LEAST_SLACK, self.moved)
 
     def has_likely_converged(self, dual_objective: float, tolerance: float | None, relative_gap: float | None) -> bool:
         """Whether it is worth a look at all rows at one w."""

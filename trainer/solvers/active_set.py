@@ -16,13 +16,9 @@ from trainer.selection import random_order
 from trainer.settings import TrainerSettings
 from trainer.spill import Spill
 from trainer.steps import Steps
-from trainer.sweep import Sweep, Visits
+from trainer.sweep import WHOLE_EVERY, Sweep, Visits
 from trainer.tally import Tally
 
-# Rows that rest by more than margins have moved lately, and by what the reader screens by default, are left out of
-# sweeps: but not of each fifth, since what rests at a w that is far off may have to move later.
-_LEAST_SLACK = 0.1
-_WHOLE_EVERY = 5
 # Rows stay on disk that rest by no more than so many times that: what is dropped does not come back in this pass, and
 # sweeps know nothing of its gap.
 _KEPT_SLACKS = 2.0
@@ -87,7 +83,7 @@ class ActiveSet:
         renews = False
         most = np.inf if self._spill.is_whole else _SWEEPS_OF_A_PART
         while self._spill.n_rows and len(gaps) < most and time.monotonic() < until and not has_slowed_down(gaps):
-            place = len(gaps) % _WHOLE_EVERY
+            place = len(gaps) % WHOLE_EVERY
             if place == 0:
                 sweep = self._whole_sweep(renews, between, rng)
             else:
@@ -95,13 +91,13 @@ class ActiveSet:
             if self._steps.is_interrupted:
                 break
             gaps.append(sweep.gap)
-            self._slack = max(_LEAST_SLACK, sweep.moved)
+            self._slack = sweep.slack
             figures = self._tally.so_far(self._steps.step, self._steps.primal(self._steps.step))
             self._steps.show_sweep(M_plus=sweep.M_plus, M_minus=sweep.M_minus, **figures)
             if sweep.has_likely_converged(figures["dual_objective"], *self._wanted):
                 return True
             # Not before all rows have had another visit.
-            renews = len(gaps) % _WHOLE_EVERY == 0 and sweep.visits < _WORTH_READING * self._spill.n_rows
+            renews = len(gaps) % WHOLE_EVERY == 0 and sweep.visits < _WORTH_READING * self._spill.n_rows
             self._steps.checkpoint_within(self._w)
         return False
 

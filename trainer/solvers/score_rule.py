@@ -17,7 +17,7 @@ from trainer.settings import TrainerSettings
 from trainer.solvers.active_set import ActiveSet
 from trainer.spill import Spill
 from trainer.steps import EMPTY_IDS, Steps
-from trainer.sweep import Visits
+from trainer.sweep import WHOLE_EVERY, Sweep, Visits
 from trainer.tally import Tally
 
 # Visits of residents for one of a spilled row. They are those with most to teach: without, the last digits take long.
@@ -50,7 +50,9 @@ class ScoreRule:
         self._live: tuple[int, ...] = ()
         self._sweepable: set[int] = set()
         self._sweep: list[int] = []
+        self._slack = np.inf  # rows that rest by more are left out of this sweep
         self._mixture = Mixture()
+        self.begin_section()
 
     def begin(self, step: Step, rng: np.random.Generator) -> int:
         """Take in a new step and visit its fresh rows; returns how many."""
@@ -94,14 +96,19 @@ class ScoreRule:
             self._residents_due -= self._visit_resident(rng)
 
     def begin_section(self) -> None:
-        """A sweep ends where a section does."""
+        """A sweep ends where a section does, and the next one is whole."""
         self._sweep = []
+        self._n_sweeps = 0
+        self._met = Sweep()
 
     def resumable(self) -> dict[str, Array]:
         """What the selection has learned."""
         return self._selection.resumable()
 
     def _begin_sweep(self, rng: np.random.Generator) -> None:
+        self._slack = self._met.slack if self._n_sweeps % WHOLE_EVERY else np.inf
+        self._n_sweeps += 1
+        self._met = Sweep()
         segment_ids = sorted(self._sweepable)
         self._sweep = _shuffled(segment_ids, rng)
         self._selection.begin_sweep(self._steps.read(segment_id).row_id for segment_id in segment_ids)
@@ -124,11 +131,13 @@ class ScoreRule:
         while not len(order):
             rows = self._next_residents(rng)
             order = self._selection.order(rows.row_id, rng)
-        self._selection.learn(rows.row_id, order, self._visit(rows, order).gain)
+        visits = self._visit(rows, order)
+        self._met.add(visits, rows.Qii[order])
+        self._selection.learn(rows.row_id, order, visits.gain)
         return len(order)
 
     def _next_residents(self, rng: np.random.Generator) -> Segment:
-        """The rows of some more segments of the sweep."""
+        """The rows of some more segments of the sweep, but for those that rest."""
         mixture = self._mixture
         mixture.clear()
         while not mixture.is_rich:
@@ -139,7 +148,8 @@ class ScoreRule:
             segment_id = self._sweep.pop()
             # It may have been repacked since the sweep began.
             if segment_id in self._sweepable:
-                mixture.add(self._steps.read(segment_id))
+                rows = self._steps.read(segment_id)
+                mixture.add(rows, np.flatnonzero(self._steps.score[rows.row_id] <= self._slack).astype(np.int32))
         return mixture.rows
 
     def _visit(self, rows: Segment, order: Array) -> Visits:
