@@ -167,7 +167,7 @@ def test_all_of_one_class(tmp_path):
     dataset = make_dataset(tmp_path / "data", X, np.ones_like(y))
     found = train(tmp_path / "run", dataset, SMALLEST_CACHE, positive=1.0)
     assert found.result["converged"]
-    assert found.passes[-1]["gap"] <= 1e-3
+    assert found.result["certificate"]["gap"] <= 1e-3
     check_certificate(found, exact(dataset))
 
 
