@@ -89,11 +89,9 @@ class ActiveRows:
         if active < len(rows):
             stays = np.zeros(len(rows), bool)
             stays[order[:active]] = True
-            begin = 0
-            for number in numbers:
-                end = begin + len(self._active[number])
-                self._active[number] = self._active[number][stays[begin:end]]
-                begin = end
+            ends = np.cumsum([len(self._active[number]) for number in numbers])
+            for number, own in zip(numbers, np.split(stays, ends[:-1]), strict=True):
+                self._active[number] = self._active[number][own]
         return M_plus, M_minus
 
     def _visit(self, rows: Segment, order: Array, seed: int) -> tuple[Array, Found]:

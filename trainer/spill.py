@@ -56,7 +56,7 @@ class Spill:
     @property
     def n_segments(self) -> int:
         """Number of those that `read` and `sweep` read."""
-        return len(self._files[self._is_narrow]) if self._files else 0
+        return len(self._to_read) if self._files else 0
 
     def keep(self, rows: Segment, picked: Array) -> None:
         """The rows at the positions `picked` (k,) can be read after the next `turn`, once each."""
@@ -103,14 +103,14 @@ class Spill:
         """Some rows, valid until the next call, in sweeps of random order; None if the disk is not that fast."""
         if not self.n_segments or self._gives_way():
             return None
-        self._windows.read_ahead(self._files[self._is_narrow], rng)
+        self._windows.read_ahead(self._to_read, rng)
         return self._take() if self._windows.is_ready else None
 
     def sweep(self, rng: np.random.Generator) -> Iterator[Segment]:
         """All rows once, some at a time, valid until the next."""
         self._windows.forget()
         for _ in range(self._windows.count(self.n_segments)):
-            self._windows.read_ahead(self._files[self._is_narrow], rng)
+            self._windows.read_ahead(self._to_read, rng)
             rows = self._take()
             if rows is None:
                 return
@@ -132,6 +132,10 @@ class Spill:
                 self._files.append(SpillFile(directory))
         except OSError:
             self._give_up()
+
+    @property
+    def _to_read(self) -> SpillFile:
+        return self._files[self._is_narrow]
 
     def _change_file(self) -> None:
         """Another file is read from now on, or the same one anew; the one that is not is written from its start."""

@@ -64,7 +64,7 @@ class ActiveSet:
         self._spill.keep(rows, order[visits.score <= _KEPT_SLACKS * self._slack])
 
     def read(self, rng: np.random.Generator) -> Segment | None:
-        """A segment, if one is at hand."""
+        """Some rows, if any are at hand."""
         return self._spill.read(rng)
 
     def sweep_all(self, seconds: float, between: Between, rng: np.random.Generator) -> bool:

@@ -67,7 +67,7 @@ class ScoreRule:
         return sum(map(len, fresh))
 
     def visit_some(self, rng: np.random.Generator) -> int:
-        """Visit a segment, of the active set or resident; returns the number of visits."""
+        """Visit some rows, of the active set or resident; returns the number of visits."""
         rows = self._active.read(rng) if self._residents_due <= 0 else None
         if rows is None:
             visits = self._visit_resident(rng)
