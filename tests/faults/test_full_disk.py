@@ -19,6 +19,7 @@ def service(new_service, small_disk, text):
     service = new_service()
     small_disk(service.data_dir, DISK_BYTES)
     service.start().upload("data", text)
+    wait_for(lambda: (service.data_dir / "worker.lock").exists())  # it starts beside the api, in its own time
     return service
 
 
