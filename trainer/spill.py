@@ -32,6 +32,7 @@ class Spill:
 
     directory   on the disk to use, or None: nothing is kept
     n_rows      that can be read; is_whole: they are all that was to be kept
+    has_swept_all   whether the last sweep did not end before its time
     spilled     (n_rows,) uint8, of the job's state: which rows can be read, now and after the next `turn`
     """
 
@@ -41,6 +42,7 @@ class Spill:
         self._kept = 0  # rows, since the last turn
         self.n_rows = 0
         self.is_whole = self._took_all = True  # as of the last turn, and since
+        self.has_swept_all = False
         self._is_narrow = False
         self._builder = SegmentBuilder(SPILL_SEGMENT)
         self._pace = DiskPace(SPILL_SEGMENT)
@@ -109,6 +111,7 @@ class Spill:
     def sweep(self, rng: np.random.Generator) -> Iterator[Segment]:
         """All rows once, some at a time, valid until the next."""
         self._windows.forget()
+        self.has_swept_all = False
         for _ in range(self._windows.count(self.n_segments)):
             self._windows.read_ahead(self._to_read, rng)
             rows = self._take()
@@ -117,6 +120,7 @@ class Spill:
             yield rows
             if not self._files or self._gives_way():  # to keep some of them may have taken the last of the disk
                 return
+        self.has_swept_all = True
 
     def close(self) -> None:
         """Let go of the disk."""

@@ -180,6 +180,11 @@ class Steps:
         return self._state.score
 
     @property
+    def published(self) -> Array:
+        """The w published last, (width,), of the state. From the end of a pass until `end_section` nobody reads it."""
+        return self._state.w
+
+    @property
     def spilled(self) -> Array:
         """Of the state, to be written."""
         return self._state.spilled

@@ -47,7 +47,7 @@ class Sweep:
         self.gap -= float(np.minimum(visits.score, 0.0).sum(dtype=np.float64))
         self.M_plus, self.M_minus = max(self.M_plus, visits.M_plus), min(self.M_minus, visits.M_minus)
         # A step to where PG is 0 gains PG^2 / (2 Qii).
-        self._squares += 2.0 * float(visits.gain @ Qii)
+        self._squares += 2.0 * float(np.maximum(visits.gain, 0.0) @ Qii)
 
     @property
     def moved(self) -> float:

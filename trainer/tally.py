@@ -38,6 +38,15 @@ class Tally:
         self._curvature += curvature
         self._free_rows += freed
 
+    @property
+    def of_alpha(self) -> tuple[float, int]:
+        """What is known of alpha: sum D_i alpha_i^2 / 2 and the number of free rows."""
+        return self._curvature, self._free_rows
+
+    @of_alpha.setter
+    def of_alpha(self, known: tuple[float, int]) -> None:
+        self._curvature, self._free_rows = known
+
     def add_screened(self, rows: int) -> None:
         """Rows the reader found resting at their bounds: looked at, with projected gradient 0."""
         if rows:

@@ -141,5 +141,5 @@ def _sweep(segments: list[Segment], rng: np.random.Generator, alpha: Array, w: A
         permutation(int(rng.integers(1, 1 << 32)), order)
         visit_rows(
             order, rows.row_id, rows.y, rows.Qii, rows.indptr, rows.indices, rows.values,
-            C, 0.0, C, 0.0, alpha, w, np.empty(len(rows), np.float32), np.empty(len(rows)),
+            C, 0.0, C, 0.0, alpha, alpha, w, np.empty(len(rows), np.float32), np.empty(len(rows)),
         )  # fmt: skip

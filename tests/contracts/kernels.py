@@ -101,7 +101,7 @@ def compute() -> dict[str, bytes]:
         results = []
         for sweep in range(3):
             order = np.random.default_rng(sweep).permutation(n_rows).astype(np.int32)
-            results.append(visit_rows(order, *rows, *bounds, alpha, weights, score, gain))
+            results.append(visit_rows(order, *rows, *bounds, alpha, alpha, weights, score, gain))
             adapt(order, rows[0], gain, n_rows, preference, mean)
             share_visits(rows[0], 0.9, preference, credit, visits)
         found[f"visit_rows {loss}"] = b"".join(a.tobytes() for a in (alpha, weights, score, gain, np.array(results)))
@@ -178,7 +178,7 @@ def _of_a_large_w(rows) -> dict[str, bytes]:
     csr.add_rows(np.where(np.arange(n_rows) % 4, dots, 0.0), indptr, inside, values, w)
     alpha, score, gain = np.zeros(2 * n_rows), np.zeros(n_rows, np.float32), np.zeros(n_rows)
     order = np.arange(n_rows, dtype=np.int32)[::-1].copy()
-    visit_rows(order, *rows[:4], inside, values, *BOUNDS["hinge"], alpha, w, score, gain)
+    visit_rows(order, *rows[:4], inside, values, *BOUNDS["hinge"], alpha, alpha, w, score, gain)
     return {"row_dots large": dots.tobytes(), "add_rows and visit_rows large": w.tobytes() + alpha.tobytes()}
 
 

@@ -129,7 +129,7 @@ def test_projected_gradient_is_the_kernels(loss):
         columns_ = (rows.row_id, rows.y, rows.Qii, rows.indptr, rows.indices, rows.values)
         score = np.zeros(len(rows), np.float32)
         M_plus, M_minus, *_ = visit_rows(
-            np.array([k], np.int32), *columns_, *bounds, by_id.copy(), w.copy(), score, np.empty(1)
+            np.array([k], np.int32), *columns_, *bounds, by_id.copy(), by_id, w.copy(), score, np.empty(1)
         )
         assert M_plus == M_minus
         visited.append(M_plus)

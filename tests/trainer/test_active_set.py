@@ -9,13 +9,16 @@ import reader.arrivals
 import service.problem
 import storage.spill_file
 import trainer.disk_pace
+import trainer.momentum
 import trainer.process
 import trainer.solvers.active_set
+import trainer.steps
 from reader.arrivals_kernel import HELD, NEW, account
 from storage.state import SPILLED
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.training import train
+from trainer.momentum import Momentum
 from trainer.problem import LOSSES
 from trainer.solvers.active_set import ActiveSet
 
@@ -114,6 +117,40 @@ def test_a_disk_that_fails_in_between_costs_nothing_but_time(tmp_path, dataset, 
     check_certificate(found, exact(dataset))
 
 
+def test_momentum_saves_visits(tmp_path, dataset, spills, monkeypatch):
+    settings = {"C": 10.0, "tolerance": None, "relative_gap": 1e-6}
+    found = train(tmp_path / "run", dataset, SMALLEST_CACHE, **settings)
+    check_certificate(found, exact(dataset, C=10.0))
+    monkeypatch.setattr(trainer.momentum, "_LARGEST", 0.0)
+    without = train(tmp_path / "without", dataset, SMALLEST_CACHE, **settings)
+    assert found.passes[-1]["updates"] < 0.7 * without.passes[-1]["updates"]
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_a_job_that_is_stopped_within_a_sweep_ends_with_the_last_one(tmp_path, dataset, spills, loss, monkeypatch):
+    asked = []
+
+    def is_interrupted(steps):
+        asked.append(None)
+        if len(asked) == 40:
+            steps._state.control["stop"] = 1
+        return len(asked) >= 40
+
+    monkeypatch.setattr(trainer.steps.Steps, "is_interrupted", property(is_interrupted))
+    undone = []
+    undo = Momentum.undo
+    monkeypatch.setattr(Momentum, "undo", lambda momentum: (undone.append(None), undo(momentum)))
+    found = train(tmp_path / "run", dataset, SMALLEST_CACHE, C=10.0, loss=loss, tolerance=None, max_passes=50)
+    assert found.result["stop_reason"] == "stopped" and undone
+    certificate = found.result["certificate"]
+    assert certificate["w_error"] < 1e-12
+    assert certificate["relative_duality_gap"] > 0
+    assert found.alpha.min() >= 0 and (loss != "hinge" or found.alpha.max() <= 10.0)
+    assert certificate["dual_objective"] == pytest.approx(found.passes[-1]["dual_objective"], rel=1e-9)
+    # Bounds are met to the bit.
+    assert np.count_nonzero(found.alpha == 0) > 10
+
+
 def test_rows_that_have_not_arrived_are_not_asked_about():
     """While a dataset is being read in the state has room for rows that may never come, more than memory holds."""
     arrived, room = 10, 40
@@ -121,7 +158,7 @@ def test_rows_that_have_not_arrived_are_not_asked_about():
     score[4:arrived] = 1.0  # they rest
     steps = SimpleNamespace(step=SimpleNamespace(n_rows=arrived), score=score, spilled=spilled)
     settings = SimpleNamespace(tolerance=None, relative_gap=1e-3, max_seconds=None)
-    active = ActiveSet(settings, steps, None, None, SimpleNamespace(n_rows=arrived), None)
+    active = ActiveSet(settings, steps, None, None, SimpleNamespace(n_rows=arrived), None, None, None)
     active._slack = 0.1
     assert active._is_worth_narrowing()
     score[:arrived] = -1.0

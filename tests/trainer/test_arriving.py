@@ -24,7 +24,7 @@ def test_rows_at_rest_are_those_a_visit_leaves_alone(loss, seed):
     for k, i in enumerate(columns[0]):
         a, expected = alpha.copy(), np.zeros(len(resting), np.float32)
         M_plus, M_minus, *_ = visit_rows(
-            np.array([k], np.int32), *columns, *bounds, a, w.copy(), expected, np.empty(1)
+            np.array([k], np.int32), *columns, *bounds, a, a, w.copy(), expected, np.empty(1)
         )  # fmt: skip
         at_bound = alpha[i] in (0.0, U[k])
         assert resting[k] == (at_bound and M_plus == M_minus == 0.0)

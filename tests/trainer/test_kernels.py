@@ -65,7 +65,7 @@ def test_visit_is_one_coordinate_step_a_row(loss, seed):
     curvature = np.sum(D * (a[row_id] ** 2 - alpha[row_id] ** 2)) / 2
     score, gain = np.full(len(row_id), np.nan, np.float32), np.full(len(row_id), np.nan)
     free = count_free(alpha[row_id], U)
-    M_plus, M_minus, found, freed = visit_rows(order, *rows, *bounds, alpha, w, score, gain)
+    M_plus, M_minus, found, freed = visit_rows(order, *rows, *bounds, alpha, alpha, w, score, gain)
     assert gain == pytest.approx(np.diff(duals), rel=1e-9, abs=1e-9 * np.abs(duals).max())
     assert freed == count_free(alpha[row_id], U) - free
     assert alpha == pytest.approx(a, rel=1e-9, abs=1e-12)
@@ -87,7 +87,7 @@ def test_score_is_minus_the_gap_term_or_the_distance_beyond_the_margin(loss, see
         rests = PG == 0 and a in (0.0, U[k])
         kinds.add(rests)
         score = np.zeros(len(row_id), np.float32)
-        visit_rows(np.array([k], np.int32), *rows, *bounds, alpha.copy(), w.copy(), score, np.empty(1))
+        visit_rows(np.array([k], np.int32), *rows, *bounds, alpha.copy(), alpha, w.copy(), score, np.empty(1))
         expected = abs(G) if rests else -gap_term(loss, C[k], a, m)
         assert score[k] == pytest.approx(expected, rel=1e-6, abs=1e-6)
         # Rows at rest leave before all others.
@@ -98,7 +98,8 @@ def test_score_is_minus_the_gap_term_or_the_distance_beyond_the_margin(loss, see
 def test_no_rows_no_gradients():
     rows, _, bounds, *_, alpha, w = setting("hinge", 0)
     before = alpha.copy(), w.copy()
-    found = visit_rows(np.empty(0, np.int32), *rows, *bounds, alpha, w, np.zeros(len(rows[0]), np.float32), np.empty(0))
+    nothing = np.zeros(len(rows[0]), np.float32), np.empty(0)
+    found = visit_rows(np.empty(0, np.int32), *rows, *bounds, alpha, alpha, w, *nothing)
     assert found == (-np.inf, np.inf, 0.0, 0)
     assert np.array_equal(alpha, before[0])
     assert np.array_equal(w, before[1])
@@ -110,7 +111,7 @@ def test_clipped_alpha_is_exactly_at_its_bound(loss):
     order = np.arange(len(rows[0]), dtype=np.int32)
     score, gain = np.zeros(len(order), np.float32), np.zeros(len(order))
     for _ in range(20):
-        visit_rows(order, *rows, *bounds, alpha, w, score, gain)
+        visit_rows(order, *rows, *bounds, alpha, alpha, w, score, gain)
     own = alpha[rows[0]]
     assert np.all((own >= 0) & (own <= U))
     assert np.count_nonzero(own == 0) > 2

@@ -2,7 +2,7 @@
 
 import pytest
 
-import trainer.solvers.score_rule
+import trainer.solvers.resident_sweeps
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import check_certificate, exact
 from tests.training import train
@@ -28,6 +28,6 @@ def test_the_optimum_is_found_with_every_row_in_every_pass(tmp_path, dataset, lo
 
 def test_it_takes_fewer_visits(tmp_path, dataset, monkeypatch):
     found = train(tmp_path / "run", dataset, ALL_ROWS, **SETTINGS)
-    monkeypatch.setattr(trainer.solvers.score_rule, "WHOLE_EVERY", 1)
+    monkeypatch.setattr(trainer.solvers.resident_sweeps, "WHOLE_EVERY", 1)
     whole = train(tmp_path / "whole", dataset, ALL_ROWS, **SETTINGS)
     assert found.passes[-1]["updates"] < 0.8 * whole.passes[-1]["updates"]

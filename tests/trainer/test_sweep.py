@@ -47,11 +47,11 @@ def test_nothing_met_is_nothing_known():
     ("gaps", "slow"),
     [
         ([], False),
-        ([1.0] * 5, False),
-        ([1.0] * 6, True),
-        ([9.0, 1.0, 0.9, 0.8, 0.7, 0.6, 0.49], False),
-        ([9.0, 1.0, 0.9, 0.8, 0.7, 0.6, 0.51], True),
-        ([0.0] * 6, True),
+        ([1.0] * 30, False),
+        ([1.0] * 31, True),
+        ([9.0, 1.0, *[0.8] * 29, 0.49], False),
+        ([9.0, 1.0, *[0.8] * 29, 0.51], True),
+        ([0.0] * 31, True),
     ],
 )
 def test_sweeps_end_when_they_bring_little(gaps, slow):

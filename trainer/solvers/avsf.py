@@ -61,7 +61,7 @@ def _visit(
     score, gain = np.empty(len(rows), np.float32), np.empty(len(order))
     found = visit_rows(
         order, rows.row_id, rows.y, rows.Qii, rows.indptr, rows.indices, rows.values,
-        *problem.bounds, alpha, w, score, gain,
+        *problem.bounds, alpha, alpha, w, score, gain,
     )  # fmt: skip
     selection.learn(rows.row_id, order, gain)
     tally.add(len(order), *found)

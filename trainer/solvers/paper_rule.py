@@ -104,6 +104,9 @@ class PaperRule:
             self._rule[:3] = self._rule[1], 0.0, 0.0
         return False
 
+    def end_section(self, _rng: np.random.Generator) -> int:
+        return 0
+
     def begin_section(self) -> None:
         """Picks have no memory."""
 

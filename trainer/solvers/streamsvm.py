@@ -35,8 +35,11 @@ class Rule(Protocol):
     def visit_some(self, rng: np.random.Generator) -> int:
         """Visit some rows; returns how many (at least one)."""
 
+    def end_section(self, rng: np.random.Generator) -> int:
+        """The running step was the last of its section: make alpha and w fit to be kept; returns the visits made."""
+
     def end_pass(self, seconds: float, rng: np.random.Generator) -> bool:
-        """The running step was the last of its pass, which has taken so long. Whether training has likely converged."""
+        """After `end_section`: the pass is over, too, and has taken so long. Whether training has likely converged."""
 
     def begin_section(self) -> None:
         """Forget what does not follow from `resumable` and the cache."""
@@ -78,6 +81,8 @@ def _passes(
         is_empty = not (step.fresh or step.resident)  # all that has streamed by since a crash rests at its bound
         while tally.owed > 0 and not is_empty:
             tally.owed -= rule.visit_some(rng)
+        if step.ends_section:
+            tally.owed -= rule.end_section(rng)
         if step.ends_pass:
             is_likely = rule.end_pass(time.monotonic() - began, rng)
             progress = tally.finish_pass(step, steps.count_unvisited(step), steps.primal(step))

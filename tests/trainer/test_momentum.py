@@ -1,0 +1,131 @@
+"""Momentum from sweep to sweep: the same optimum in fewer of them, with alpha inside its bounds at the end of each."""
+
+import numpy as np
+import pytest
+
+import trainer.momentum
+from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.solver import check_certificate, exact
+from tests.trainer.test_kernels import BOUNDS, count_free, setting
+from tests.training import train
+from trainer.kernels.dual import visit_rows
+from trainer.momentum import Momentum, beta
+
+ALL_ROWS = 8 << 20  # bytes of cache, more than the rows need
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    """Rows with much in common, many of them free: sweeps alone come to the optimum slowly."""
+    return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(1000, noise=0.1))
+
+
+@pytest.mark.parametrize(
+    ("gaps", "expected"),
+    [
+        ([], 0.0),
+        ([9.0, 3.0], 0.0),
+        ([0.0, 0.0, 0.0, 0.0], 0.0),
+        ([1.0, 1.0, 1.0], 1 / 4),
+        ([1.0, 1.0, 1.0, 1.0], 2 / 5),
+        ([1.0, 2.0] * 30, 0.9),
+        ([0.6**k for k in range(20)], 0.6 / 1.4),
+        ([1e9, *[0.1**k for k in range(9)]], 0.1 / 1.9),
+    ],
+)
+def test_beta_follows_the_rate_at_which_the_gap_falls(gaps, expected):
+    assert beta(gaps) == pytest.approx(expected)
+
+
+class Sweeps:
+    """Sweeps over the rows of the kernels' tests."""
+
+    def __init__(self, loss, seed):
+        self.rows, self.dense, self.bounds, self.U, self.D, *_ = setting(loss, seed)
+        self.row_id, self.y = self.rows[:2]
+        self.alpha, self.w = np.zeros(2 * len(self.row_id)), np.zeros(self.dense.shape[1])
+        self.momentum = Momentum(self.alpha, self.w, np.empty_like(self.w))
+        self.gaps, self.curvature, self.free = [], 0.0, 0
+        self.rng = np.random.default_rng(seed)
+
+    def begin(self):
+        self.momentum.begin_sweep(self.gaps, len(self.alpha), len(self.w))
+
+    def visit(self, order):
+        score, gain = np.empty(len(self.row_id), np.float32), np.empty(len(order))
+        *_, curvature, freed = visit_rows(
+            order, *self.rows, *self.bounds, self.alpha, self.momentum.feasible, self.w, score, gain
+        )
+        self.curvature += curvature
+        self.free += freed
+        return -float(np.minimum(score[order], 0).sum())
+
+    def sweep(self):
+        """Returns whether alpha was outside its bounds in between."""
+        self.begin()
+        was_outside = not self.is_inside
+        self.gaps.append(self.visit(self.rng.permutation(len(self.row_id)).astype(np.int32)))
+        self.momentum.end_sweep()
+        return was_outside
+
+    @property
+    def is_inside(self):
+        own = self.alpha[self.row_id]
+        return bool(np.all((own >= 0) & (own <= self.U)))
+
+    @property
+    def w_of_alpha(self):
+        return self.dense.T @ (self.alpha[self.row_id] * self.y)
+
+
+@pytest.mark.parametrize("loss", BOUNDS)
+@pytest.mark.parametrize("seed", range(3))
+def test_each_sweep_ends_inside_the_bounds_with_the_w_and_the_figures_of_alpha(loss, seed, monkeypatch):
+    monkeypatch.setattr(trainer.momentum, "beta", lambda gaps: 0.9 if gaps else 0.0)
+    sweeps, outside = Sweeps(loss, seed), 0
+    for _ in range(12):
+        outside += sweeps.sweep()
+        own = sweeps.alpha[sweeps.row_id]
+        assert sweeps.is_inside
+        assert sweeps.w == pytest.approx(sweeps.w_of_alpha, rel=1e-9, abs=1e-11)
+        assert sweeps.curvature == pytest.approx(np.sum(sweeps.D * own**2) / 2, rel=1e-9, abs=1e-12)
+        assert sweeps.free == count_free(own, sweeps.U)
+    assert outside > 0
+
+
+def test_a_sweep_that_is_undone_has_not_been():
+    sweeps = Sweeps("hinge", 0)
+    for _ in range(5):
+        sweeps.sweep()
+    before = sweeps.alpha.copy(), sweeps.w.copy()
+    sweeps.begin()
+    sweeps.visit(np.arange(7, dtype=np.int32))
+    assert not np.array_equal(sweeps.alpha, before[0])
+    sweeps.momentum.undo()
+    assert np.array_equal(sweeps.alpha, before[0])
+    assert np.array_equal(sweeps.w, before[1])
+    assert sweeps.momentum.feasible is sweeps.alpha
+
+
+def test_rows_that_have_moved_are_those_that_momentum_moves_next():
+    sweeps = Sweeps("hinge", 1)
+    every = np.arange(len(sweeps.alpha), dtype=np.int32)
+    assert not sweeps.momentum.has_moved(every).any()
+    for _ in range(4):
+        sweeps.sweep()
+    told, before = sweeps.momentum.has_moved(every), sweeps.alpha.copy()
+    sweeps.begin()
+    assert np.array_equal(told, sweeps.alpha != before)
+    assert 0 < np.count_nonzero(told) < len(every)
+    sweeps.momentum.forget()
+    assert not sweeps.momentum.has_moved(every).any()
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_a_full_cache_takes_fewer_visits(tmp_path, dataset, loss, monkeypatch):
+    settings = {"loss": loss, "C": 10.0, "tolerance": None, "relative_gap": 1e-6, "updates_per_row": 20.0}
+    found = train(tmp_path / "run", dataset, ALL_ROWS, **settings)
+    check_certificate(found, exact(dataset, loss=loss, C=10.0))
+    monkeypatch.setattr(trainer.momentum, "_LARGEST", 0.0)
+    without = train(tmp_path / "without", dataset, ALL_ROWS, **settings)
+    assert found.passes[-1]["updates"] < 0.7 * without.passes[-1]["updates"]
