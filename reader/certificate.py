@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from storage.csr import Array, add_rows
-from storage.objective import Objective, margins
+from reader.certificate_kernel import dots_and_sums
+from storage.csr import Array
+from storage.objective import Objective
 from storage.segment import Segment
 
 
@@ -24,36 +25,33 @@ class Certificate:
 
 
 class CertificatePass:
-    """`look` at every row and `add` it once, in any order, then take the `result`.
+    """`add` every row once, in any order, then take the `result`.
 
     w (width,) and alpha (n_rows,) stay as they are.
     """
 
     def __init__(self, objective: Objective, w: Array, alpha: Array) -> None:
         self._objective = objective
-        self._w = w.copy()  # private memory, as in screening
+        self._pairs = np.zeros((len(w), 2))  # w and v
+        self._pairs[:, 0] = w
         self._alpha = alpha
-        self._v = np.zeros_like(w)
         self._losses = self._dual = 0.0
         self._M_plus, self._M_minus = -np.inf, np.inf
 
-    def look(self, rows: Segment) -> Array:
-        """m_i (n,) of the rows; on any thread."""
-        return margins(self._objective, rows, self._w)
-
-    def add(self, rows: Segment, m: Array) -> None:
-        """Take these rows in, with what `look` found."""
-        own = self._alpha[rows.row_id]
+    def add(self, rows: Segment) -> None:
+        """Take these rows in."""
+        own, dots = self._alpha[rows.row_id], np.empty(len(rows))
+        coefficients = self._objective.coefficients(rows.y, own)
+        dots_and_sums(coefficients, rows.indptr, rows.indices, rows.values, self._pairs.reshape(-1), dots)
+        m = self._objective.m(rows.y, dots)
         PG = self._objective.projected_gradient(rows.y, m, own)
         self._losses += self._objective.losses(rows.y, m)
         self._dual += self._objective.dual(rows.y, own)
         self._M_plus, self._M_minus = float(PG.max(initial=self._M_plus)), float(PG.min(initial=self._M_minus))
-        coefficients = self._objective.coefficients(rows.y, own)
-        add_rows(coefficients, rows.indptr, rows.indices, rows.values, self._v)
 
     def result(self) -> Certificate:
         """The certificate of all rows added."""
-        w, v = self._w, self._v
+        w, v = self._pairs.T
         return Certificate(
             primal_objective=float(w @ w) / 2 + self._losses,
             dual_objective=self._dual - float(v @ v) / 2,

@@ -14,8 +14,9 @@ from trainer.solvers import SOLVERS
 # Measured, rounded up: two interpreters with compiled kernels, and pieces and segments on their way.
 _PROCESSES_BYTES = 320 << 20
 _BUFFERS_BYTES = 48 << 20
-# alpha, score, visited, spilled; is_resident, skipped, leaving of the reader. And what adaptive selection knows of one.
-_ROW_BYTES, _ADAPTIVE_ROW_BYTES = 17, 8
+# alpha, score, visited, spilled; is_resident, skipped, leaving of the reader. And what momentum and adaptive selection
+# know of one.
+_ROW_BYTES, _MOMENTUM_ROW_BYTES, _ADAPTIVE_ROW_BYTES = 17, 8, 8
 _FEATURE_BYTES = 24  # w of the trainer, the published w, and the reader's copy or the one it certifies
 
 
@@ -45,7 +46,9 @@ class Memory:
 
 def memory_of(spec: JobSpec, manifest: Manifest) -> Memory:
     """What a job with a cache of `cache_bytes` holds."""
-    row = _ROW_BYTES + (_ADAPTIVE_ROW_BYTES if spec.selection == "adaptive" else 0)
+    row = _ROW_BYTES
+    if spec.solver == "streamsvm":
+        row += _MOMENTUM_ROW_BYTES + (_ADAPTIVE_ROW_BYTES if spec.selection == "adaptive" else 0)
     width = manifest.width + (spec.bias is not None)
     rows, features = row * manifest.n_rows, _FEATURE_BYTES * width
     own = SOLVERS[spec.solver].own_bytes(manifest.n_rows, width, spec.threads, spec.max_cuts)

@@ -26,7 +26,7 @@ class Momentum:
     def __init__(self, alpha: Array, w: Array, earlier_w: Array) -> None:
         self._alpha, self._w, self._room = alpha, w, earlier_w
         self._earlier_alpha, self._earlier_w = alpha[:0], w[:0]
-        self.forget()
+        self.feasible, self._has_begun = alpha, False
 
     def begin_sweep(self, gaps: list[float], n_rows: int, width: int) -> None:
         """Move alpha and w, as far as they are known. `gaps` are those that the sweeps since `forget` have met."""

@@ -6,6 +6,7 @@ import itertools
 import numpy as np
 
 from reader import arrivals_kernel, residents_kernel, shuffle_kernel
+from reader.certificate_kernel import dots_and_sums
 from storage import codec_kernel, csr, repack_kernel
 from tests.contracts.problems import random_problem
 from trainer.kernels.adaptive import adapt, sample_visits, share_visits
@@ -64,6 +65,9 @@ def compute() -> dict[str, bytes]:
     total = w.copy()
     csr.add_rows(np.where(np.arange(n_rows) % 4, rng.standard_normal(n_rows), 0.0), indptr, indices, values, total)
     found["add_rows"] = total.tobytes()
+    pairs = np.random.default_rng(3).standard_normal(2 * len(w))
+    dots_and_sums(np.where(np.arange(n_rows) % 4, 0.5, 0.0), indptr, indices, values, pairs, out)
+    found["dots_and_sums"] = out.tobytes() + pairs.tobytes()
     ends = itertools.pairwise(indptr.tolist())
     found["dot"] = np.array([csr.dot(indices, values, start, end, w) for start, end in ends]).tobytes()
     bits = rng.standard_normal(n_rows).view(np.int32).reshape(-1, 2), indptr, indices, values.view(np.int32)
@@ -176,10 +180,16 @@ def _of_a_large_w(rows) -> dict[str, bytes]:
     csr.row_dots(indptr, spread, values, w, dots)
     inside = spread % d
     csr.add_rows(np.where(np.arange(n_rows) % 4, dots, 0.0), indptr, inside, values, w)
+    pairs, own = np.stack([w, np.zeros(d)], axis=1).reshape(-1), np.empty(n_rows)
+    dots_and_sums(dots, indptr, inside, values, pairs, own)
     alpha, score, gain = np.zeros(2 * n_rows), np.zeros(n_rows, np.float32), np.zeros(n_rows)
     order = np.arange(n_rows, dtype=np.int32)[::-1].copy()
     visit_rows(order, *rows[:4], inside, values, *BOUNDS["hinge"], alpha, alpha, w, score, gain)
-    return {"row_dots large": dots.tobytes(), "add_rows and visit_rows large": w.tobytes() + alpha.tobytes()}
+    return {
+        "row_dots large": dots.tobytes(),
+        "dots_and_sums large": own.tobytes() + pairs.tobytes(),
+        "add_rows and visit_rows large": w.tobytes() + alpha.tobytes(),
+    }
 
 
 def _of_the_reader(rows, rng) -> dict[str, bytes]:

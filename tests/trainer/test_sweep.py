@@ -26,11 +26,11 @@ def test_it_adds_up():
     ("tolerance", "relative_gap", "likely"),
     [
         (None, None, False),
-        (0.61, None, True),
-        (0.59, None, False),  # five sixths of what is wanted, to be sure
-        (None, 0.121, True),
-        (None, 0.119, False),
-        (0.59, 0.121, True),
+        (0.51, None, True),
+        (0.49, None, False),
+        (None, 0.101, True),
+        (None, 0.099, False),
+        (0.49, 0.101, True),
     ],
 )
 def test_what_is_likely(tolerance, relative_gap, likely):
