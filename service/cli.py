@@ -6,17 +6,23 @@ import signal
 import sys
 from importlib import import_module
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from reader.errors import InputError
 from service.commands import COMMANDS
 from service.commands.spelling import spell_out
 from service.errors import PROCESS_FAILURES, ModelFormatError, ServiceError
 from service.fork_server import fork_server
+from storage.child import leave
 from storage.errors import StorageError
 
 # Exit codes: 0 converged, 4 not converged but the model is written, and these.
 USAGE, BAD_DATA, OUT_OF_RESOURCE, INTERRUPTED = 2, 3, 5, 130
+
+
+def command() -> NoReturn:
+    """Body of the process."""
+    leave(main())
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -61,9 +67,9 @@ def _parser(words: list[str]) -> argparse.ArgumentParser:
     parser.set_defaults(root=parser)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, help_ in COMMANDS.items():
-        command = commands.add_parser(name, help=help_, description=help_)
+        added = commands.add_parser(name, help=help_, description=help_)
         if words[:1] in ([name], ["completion"]):
-            _module(name).add_arguments(command)
+            _module(name).add_arguments(added)
     return parser
 
 
@@ -83,4 +89,4 @@ def _complain(message: str, hint: str, code: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command()
