@@ -126,7 +126,7 @@ def test_a_cancelled_job_has_no_model_and_can_be_forgotten(typed, endless):
 
 
 def test_a_job_that_has_ended_goes_on_as_another(typed):
-    first = typed.service.submit(dataset="data", tolerance=1e-9, max_passes=1, cache_bytes=1 << 17)
+    first = typed.service.submit(dataset="data", tolerance=1e-30, max_passes=1, cache_bytes=1 << 17)
     typed("job", "watch", first, code=4)
     said = typed("job", "resume", first, "--max-passes", 100, "--tolerance", 0.5)
     second = said.split()[0]

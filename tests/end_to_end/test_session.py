@@ -39,9 +39,9 @@ def test_the_session(service, problem, text, tmp_path):
 
     ended = wait_for(lambda: (shown := curl_json(f"{U}/v1/jobs/{job['id']}"))["state"] == "succeeded" and shown)
     assert [step["state"] for step in ended["transitions"]] == ["queued", "running", "succeeded"]
-    # What the last pass met at a moving w may have been a little more.
+    # What the last pass met, at a moving w and in several sweeps, may have been more.
     assert ended["result"]["converged"] and ended["result"]["certificate"]["gap"] <= 1e-3
-    assert ended["progress"]["gap"] <= 1e-2 and ended["progress"]["eta_seconds"] == 0
+    assert ended["progress"]["gap"] <= 1e-1 and ended["progress"]["eta_seconds"] == 0
     assert ended["progress"]["m_plus"] - ended["progress"]["m_minus"] == ended["progress"]["gap"]
 
     passes = curl_json(f"{U}/v1/jobs/{job['id']}/history")["passes"]
