@@ -149,6 +149,8 @@ class ArrivalSource:
             self._check.finish()
             self._check = None
             self._state.control["unsure"] = 0
+        if self._piece is None:
+            self._screening.end_pass()
         self.is_between_sections = self._piece is None or self._ends_section(self._piece)
 
     def _ends_section(self, coming: Streamed[Margins]) -> bool:

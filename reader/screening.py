@@ -36,12 +36,12 @@ class Screening:
         """Take the first `width` of the published w."""
         published = self._state.w[:width]
         # Private memory, not a mapping: the dot products jump about in it, and huge pages make that cheaper.
-        if self._w is not None and len(self._w) == width:
-            self._w[:] = published
-        else:
-            self._w = None  # the old one goes before the new one comes
-            self._w = published.copy() if published.any() else None
+        self._w = published.copy() if published.any() else None
         self.losses = 0.0
+
+    def end_pass(self) -> None:
+        """Hold no w between passes: certificates have two of their own."""
+        self._w = None
 
     def look(self, rows: Segment) -> Margins:
         """The rows' margins; on any thread."""

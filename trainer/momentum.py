@@ -58,8 +58,9 @@ class Momentum:
         self.forget()
 
     def forget(self) -> None:
-        """What follows does not go on from the last sweep."""
+        """What follows does not go on from the last sweep. Nothing is held meanwhile."""
         self.feasible, self._has_begun = self._alpha, False
+        self._earlier_alpha = self._alpha[:0]
 
 
 def beta(gaps: list[float]) -> float:
