@@ -10,6 +10,8 @@ from tests.trainer.test_kernels import BOUNDS, count_free, setting
 from tests.training import train
 from trainer.kernels.dual import visit_rows
 from trainer.momentum import Momentum, beta
+from trainer.solvers.resident_sweeps import ResidentSweeps
+from trainer.steps import Steps
 
 ALL_ROWS = 8 << 20  # bytes of cache, more than the rows need
 
@@ -129,3 +131,25 @@ def test_a_full_cache_takes_fewer_visits(tmp_path, dataset, loss, monkeypatch):
     monkeypatch.setattr(trainer.momentum, "_LARGEST", 0.0)
     without = train(tmp_path / "without", dataset, ALL_ROWS, **settings)
     assert found.passes[-1]["updates"] < 0.7 * without.passes[-1]["updates"]
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_a_job_that_is_stopped_does_not_finish_its_sweep(tmp_path, dataset, loss, monkeypatch):
+    # Only a job with time to spare, whose sections need not be repeatable, may drop a part of one.
+    monkeypatch.setattr(ResidentSweeps, "_is_reproducible", property(lambda _: False, lambda *_: None), raising=False)
+    asked, undone, undo = [], [], Momentum.undo
+
+    def is_interrupted(steps):
+        asked.append(None)
+        if len(asked) == 6:
+            steps._state.control["stop"] = 1
+        return len(asked) >= 6
+
+    monkeypatch.setattr(Steps, "is_interrupted", property(is_interrupted))
+    monkeypatch.setattr(Momentum, "undo", lambda momentum: (undone.append(None), undo(momentum)))
+    settings = {"loss": loss, "C": 10.0, "tolerance": None, "max_passes": 50, "updates_per_row": 3.3}
+    found = train(tmp_path / "run", dataset, ALL_ROWS, **settings)
+    assert found.result["stop_reason"] == "stopped" and undone
+    assert found.result["certificate"]["w_error"] < 1e-12
+    assert found.result["certificate"]["dual_objective"] == pytest.approx(found.passes[-1]["dual_objective"], rel=1e-9)
+    assert found.alpha.min() == 0 and (loss != "hinge" or found.alpha.max() == 10.0)

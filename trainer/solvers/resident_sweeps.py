@@ -73,7 +73,12 @@ class ResidentSweeps:
         return visits
 
     def finish(self, rng: np.random.Generator) -> int:
-        """Visit what is left of a sweep of momentum's: it ends with alpha inside the bounds. Returns how many rows."""
+        """Visit what is left of a sweep of momentum's: it ends with alpha inside the bounds. Returns how many rows.
+
+        A job that has to end does not wait for that: over a large cache it can take longer than its worker waits.
+        """
+        if self._steps.is_interrupted and not self._is_reproducible:
+            self._begin_anew()
         visits = 0
         while self._is_moving:
             visits += self._visit_next(rng)
