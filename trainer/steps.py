@@ -139,6 +139,7 @@ class Steps:
     def show_sweep(self, **figures: float) -> None:
         """One more sweep over the active set is over, and came to these fields of the control page."""
         self._state.control["sweeps"] += 1
+        self._state.control["elapsed_seconds"] = self.elapsed_seconds
         for name, figure in figures.items():
             self._state.control[name] = figure
 
