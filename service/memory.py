@@ -17,7 +17,8 @@ _BUFFERS_BYTES = 48 << 20
 # alpha, score, visited, spilled; is_resident, skipped, leaving of the reader. And what momentum and adaptive selection
 # know of one.
 _ROW_BYTES, _MOMENTUM_ROW_BYTES, _ADAPTIVE_ROW_BYTES = 17, 8, 8
-_FEATURE_BYTES = 24  # w of the trainer, the published w, and the reader's copy or the one it certifies
+# w of the trainer, that before a sweep over a cache with all rows, the published one, and two while it is certified.
+_FEATURE_BYTES = 40
 
 
 @dataclass(frozen=True)

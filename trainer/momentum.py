@@ -11,6 +11,7 @@ import numpy as np
 
 from storage.csr import Array
 from trainer.kernels.momentum import move_on
+from trainer.tally import Tally
 
 _LARGEST = 0.9
 _SWEEPS = 8  # the rate at which the gap falls is the mean of so many
@@ -19,11 +20,14 @@ _SWEEPS = 8  # the rate at which the gap falls is the mean of so many
 class Momentum:
     """`begin_sweep`, visit rows at most once, those that `has_moved` tells for certain, then `end_sweep` or `undo` it.
 
+    tally      of alpha: an undone sweep is not in it either
     earlier_w  (width,) float64, to be written over while sweeps follow each other
     feasible   (n_rows,) inside the bounds: alpha, or what it was at the end of the last sweep while one goes on
     """
 
-    def __init__(self, alpha: Array, w: Array, earlier_w: Array) -> None:
+    def __init__(self, alpha: Array, w: Array, tally: Tally, earlier_w: Array) -> None:
+        self._tally = tally
+        self._of_alpha = tally.of_alpha  # at the end of the last sweep
         self._alpha, self._w, self._room = alpha, w, earlier_w
         self._earlier_alpha, self._earlier_w = alpha[:0], w[:0]
         self.feasible, self._has_begun = alpha, False
@@ -31,6 +35,7 @@ class Momentum:
     def begin_sweep(self, gaps: list[float], n_rows: int, width: int) -> None:
         """Move alpha and w, as far as they are known. `gaps` are those that the sweeps since `forget` have met."""
         alpha, w = self._alpha[:n_rows], self._w[:width]
+        self._of_alpha = self._tally.of_alpha
         if self._has_begun:
             share = beta(gaps)
             move_on(alpha, self._earlier_alpha, share)
@@ -55,6 +60,7 @@ class Momentum:
         """Back to the end of the last sweep."""
         self._alpha[: len(self._earlier_alpha)] = self._earlier_alpha
         self._w[: len(self._earlier_w)] = self._earlier_w
+        self._tally.of_alpha = self._of_alpha
         self.forget()
 
     def forget(self) -> None:

@@ -47,7 +47,7 @@ def test_what_cannot_fit_is_refused_with_the_arithmetic(memory_bytes):
     with pytest.raises(ServiceError) as caught:
         plan_job(parse_spec({"dataset": "d", "memory_bytes": memory_bytes}), manifest())
     assert caught.value.code == "memory_too_small"
-    for part in ("processes 320.0 MiB", "rows 23.8 MiB", "features 2.3 MiB"):
+    for part in ("processes 320.0 MiB", "rows 23.8 MiB", "features 3.8 MiB"):
         assert part in caught.value.message
     assert "at least" in caught.value.hint
 

@@ -12,6 +12,7 @@ from trainer.kernels.dual import visit_rows
 from trainer.momentum import Momentum, beta
 from trainer.solvers.resident_sweeps import ResidentSweeps
 from trainer.steps import Steps
+from trainer.tally import Tally
 
 ALL_ROWS = 8 << 20  # bytes of cache, more than the rows need
 
@@ -46,8 +47,9 @@ class Sweeps:
         self.rows, self.dense, self.bounds, self.U, self.D, *_ = setting(loss, seed)
         self.row_id, self.y = self.rows[:2]
         self.alpha, self.w = np.zeros(2 * len(self.row_id)), np.zeros(self.dense.shape[1])
-        self.momentum = Momentum(self.alpha, self.w, np.empty_like(self.w))
-        self.gaps, self.curvature, self.free = [], 0.0, 0
+        self.tally = Tally(self.alpha, self.w)
+        self.momentum = Momentum(self.alpha, self.w, self.tally, np.empty_like(self.w))
+        self.gaps = []
         self.rng = np.random.default_rng(seed)
 
     def begin(self):
@@ -55,11 +57,8 @@ class Sweeps:
 
     def visit(self, order):
         score, gain = np.empty(len(self.row_id), np.float32), np.empty(len(order))
-        *_, curvature, freed = visit_rows(
-            order, *self.rows, *self.bounds, self.alpha, self.momentum.feasible, self.w, score, gain
-        )
-        self.curvature += curvature
-        self.free += freed
+        found = visit_rows(order, *self.rows, *self.bounds, self.alpha, self.momentum.feasible, self.w, score, gain)
+        self.tally.add(len(order), *found)
         return -float(np.minimum(score[order], 0).sum())
 
     def sweep(self):
@@ -90,22 +89,25 @@ def test_each_sweep_ends_inside_the_bounds_with_the_w_and_the_figures_of_alpha(l
         own = sweeps.alpha[sweeps.row_id]
         assert sweeps.is_inside
         assert sweeps.w == pytest.approx(sweeps.w_of_alpha, rel=1e-9, abs=1e-11)
-        assert sweeps.curvature == pytest.approx(np.sum(sweeps.D * own**2) / 2, rel=1e-9, abs=1e-12)
-        assert sweeps.free == count_free(own, sweeps.U)
+        curvature, free = sweeps.tally.of_alpha
+        assert curvature == pytest.approx(np.sum(sweeps.D * own**2) / 2, rel=1e-9, abs=1e-12)
+        assert free == count_free(own, sweeps.U)
     assert outside > 0
 
 
-def test_a_sweep_that_is_undone_has_not_been():
-    sweeps = Sweeps("hinge", 0)
+@pytest.mark.parametrize("loss", BOUNDS)
+def test_a_sweep_that_is_undone_has_not_been(loss):
+    sweeps = Sweeps(loss, 0)
     for _ in range(5):
         sweeps.sweep()
-    before = sweeps.alpha.copy(), sweeps.w.copy()
+    before, of_alpha = (sweeps.alpha.copy(), sweeps.w.copy()), sweeps.tally.of_alpha
     sweeps.begin()
     sweeps.visit(np.arange(7, dtype=np.int32))
     assert not np.array_equal(sweeps.alpha, before[0])
     sweeps.momentum.undo()
     assert np.array_equal(sweeps.alpha, before[0])
     assert np.array_equal(sweeps.w, before[1])
+    assert sweeps.tally.of_alpha == of_alpha
     assert sweeps.momentum.feasible is sweeps.alpha
 
 

@@ -89,7 +89,6 @@ class ActiveSet:
         renews = False
         most = np.inf if self._spill.is_whole else _SWEEPS_OF_A_PART
         while self._spill.n_rows and len(gaps) < most and time.monotonic() < until and not has_slowed_down(gaps):
-            of_alpha = self._tally.of_alpha
             self._momentum.begin_sweep(gaps, self._steps.step.n_rows, self._steps.step.width)
             place = len(gaps) % WHOLE_EVERY
             if place == 0:
@@ -98,7 +97,6 @@ class ActiveSet:
                 sweep = self._short_sweep(place == 1 and self._is_worth_narrowing(), rng)
             if not self._spill.has_swept_all:
                 self._momentum.undo()
-                self._tally.of_alpha = of_alpha
                 break
             self._momentum.end_sweep()
             gaps.append(sweep.gap)

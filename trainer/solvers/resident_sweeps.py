@@ -14,7 +14,6 @@ from trainer.selection import Selection
 from trainer.settings import TrainerSettings
 from trainer.steps import Steps
 from trainer.sweep import WHOLE_EVERY, Sweep, Visits
-from trainer.tally import Tally
 
 
 class ResidentSweeps:
@@ -28,13 +27,11 @@ class ResidentSweeps:
         self,
         settings: TrainerSettings,
         steps: Steps,
-        tally: Tally,
         selection: Selection,
         momentum: Momentum,
         visit: Callable[[Segment, Array], Visits],
     ) -> None:
         self._steps = steps
-        self._tally = tally
         self._selection = selection
         self._momentum = momentum
         self._visit = visit
@@ -46,7 +43,6 @@ class ResidentSweeps:
         self._sweepable: set[int] = set()
         self._has_all = False  # rows of the problem, and none comes or goes
         self._is_moving = False  # the sweep that goes on is one of momentum's
-        self._of_alpha = tally.of_alpha  # when it began
         self._gaps: list[float] = []  # that momentum's sweeps have met
         self.begin_section()
 
@@ -109,7 +105,6 @@ class ResidentSweeps:
         self._left = rng.permutation(np.array(segment_ids, np.int64)).tolist()
         self._selection.begin_sweep(self._steps.read(segment_id).row_id for segment_id in segment_ids)
         if self._has_all and self._may_move:
-            self._of_alpha = self._tally.of_alpha
             self._momentum.begin_sweep(self._gaps, self._steps.step.n_rows, self._steps.step.width)
             self._is_moving = True
 
@@ -123,7 +118,6 @@ class ResidentSweeps:
         """Momentum does not go on from the sweeps so far; one that cannot be brought to its end has not been."""
         if self._is_moving:
             self._momentum.undo()
-            self._tally.of_alpha = self._of_alpha
             self._is_moving = False
         self._momentum.forget()
         self._gaps.clear()

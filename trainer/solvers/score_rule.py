@@ -45,8 +45,8 @@ class ScoreRule:
         self._alpha = alpha
         self._w = w
         self._pool = pool if settings.threads > 1 else None
-        momentum = self._momentum = Momentum(alpha, w, steps.published if settings.spill else np.empty_like(w))
-        residents = self._residents = ResidentSweeps(settings, steps, tally, self._selection, momentum, self._visit)
+        momentum = self._momentum = Momentum(alpha, w, tally, steps.published if settings.spill else np.empty_like(w))
+        residents = self._residents = ResidentSweeps(settings, steps, self._selection, momentum, self._visit)
         self._active = ActiveSet(settings, steps, tally, w, spill, momentum, self._visit, residents.not_on_disk)
         self._residents_due = 0.0  # visits of residents due for those of spilled rows
 
