@@ -23,7 +23,7 @@ from storage.state import State, pass_stamp
 class Arrivals:
     """One step's worth of a pass.
 
-    fresh      packed segments of the rows that were neither resident nor screened, nor on the trainer's own disk
+    fresh      packed segments of the rows that were neither resident nor screened
     rows       number of rows streamed; `screened` of them rest at their bound and go nowhere
     screened_unvisited  rows screened in the pass so far that had not been visited in it either
     pass_losses  of the pass's rows so far, at the w published before it
@@ -72,7 +72,6 @@ class ArrivalSource:
         self._state = state
         self._by_block = by_block
         self._builder = SegmentBuilder(plan.segment_bytes)
-        self._hot = -np.inf
         self._pass = 0
         self._taken = 0  # pieces of the pass
         self._section = 0  # of these, when the section began
@@ -91,7 +90,7 @@ class ArrivalSource:
         self._pass, self._taken = about["pass"] - 1, 0
         self._read_bytes = int(self._state.control["read_bytes"])
         self._check = check
-        self._state.control["unsure"] = check is not None
+        self._state.control["w_unverified"] = check is not None
         if about["pieces"]:
             self._begin_pass(about["pieces"])
             self._screening.losses, self._screened_unvisited = about["pass_losses"], about["screened_unvisited"]
@@ -110,7 +109,7 @@ class ArrivalSource:
             self.is_between_sections = False
         arrivals = Arrivals(self._pass, self._section)
         # Rows that stream by as resident wait for a visit: no more of them than a step of new rows would have.
-        most_fresh = self._residents.most_fresh(self._pass)
+        most_fresh = self._residents.most_fresh
         most_skipped = most_fresh * room(self._plan.segment_bytes)
         while (
             self._piece is not None
@@ -132,7 +131,6 @@ class ArrivalSource:
     def _begin_pass(self, skipped: int = 0) -> None:
         self._pass += 1
         self._screening.begin_pass(self._passes.width)
-        self._hot = self._residents.hot_score(self._passes.n_rows)
         self._pieces = self._passes.stream(self._pass, self._screening.look, skipped=skipped)
         self._screened_unvisited, self._taken = 0, skipped
         self._piece, self._position = next(self._pieces, None), 0
@@ -148,7 +146,7 @@ class ArrivalSource:
         if self._check and self._piece is None:
             self._check.finish()
             self._check = None
-            self._state.control["unsure"] = 0
+            self._state.control["w_unverified"] = 0
         if self._piece is None:
             self._screening.end_pass()
         self.is_between_sections = self._piece is None or self._ends_section(self._piece)
@@ -165,7 +163,7 @@ class ArrivalSource:
         kind, new = np.empty(len(row_id), np.uint8), np.empty(len(row_id), np.int64)
         count = classify(
             row_id, piece.y[start:], m[start:], *self._screening.limits, books.is_resident, books.leaving,
-            self._state.spilled, self._state.score, self._hot, self._state.alpha, kind, new,
+            self._state.alpha, kind, new,
         )  # fmt: skip
         new = new[:count] + start
         added = self._builder.add(piece, new)

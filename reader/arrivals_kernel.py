@@ -3,17 +3,14 @@
 from numba import njit
 
 from storage.csr import Array
-from storage.state import SPILLED
 
-NEW, RESIDENT, SCREENED, HELD = 0, 1, 2, 3
+NEW, RESIDENT, SCREENED = 0, 1, 2
 
 # classify(row_id, y, m (n,): a piece's rows and their margins, slack, U_positive, U_negative,
-#          is_resident, leaving (n_rows,) bool, spilled (n_rows,) uint8, score (n_rows,) float32, hot,
-#          alpha (n_rows,), kind (n,) uint8, new (n,) int64):
-# what becomes of each row. One that the trainer has on its own disk is HELD, unless it is not resident and its score
-# is below `hot`: the cache is for those. Another that is at a bound while its gradient m - 1 holds it there by more
-# than `slack` is SCREENED, but not if it has just left the cache: alpha may be changing still. Fills `kind`, lists the
-# positions of the NEW rows in `new` and returns their number. slack < 0: no row is screened.
+#          is_resident, leaving (n_rows,) bool, alpha (n_rows,), kind (n,) uint8, new (n,) int64):
+# what becomes of each row. One that is at a bound while its gradient m - 1 holds it there by more than `slack` is
+# SCREENED, but not if it has just left the cache: alpha may be changing still. Fills `kind`, lists the positions of the
+# NEW rows in `new` and returns their number. slack < 0: no row is screened.
 
 
 @njit(cache=True, nogil=True)
@@ -26,9 +23,6 @@ def classify(
     U_negative: float,
     is_resident: Array,
     leaving: Array,
-    spilled: Array,
-    score: Array,
-    hot: float,
     alpha: Array,
     kind: Array,
     new: Array,
@@ -37,10 +31,7 @@ def classify(
     for k in range(row_id.shape[0]):
         i = row_id[k]
         kind[k] = NEW
-        if spilled[i] & SPILLED:
-            if is_resident[i] or score[i] >= hot:
-                kind[k] = HELD
-        elif is_resident[i]:
+        if is_resident[i]:
             kind[k] = RESIDENT
         elif slack >= 0.0 and abs(m[k] - 1.0) > slack and not leaving[i]:
             bound = 0.0 if m[k] > 1.0 else U_positive if y[k] > 0 else U_negative

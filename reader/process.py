@@ -42,7 +42,7 @@ class Reader:
         self._cache = CacheWriter(run / CACHE_FILE, self._plan)
         by_block = settings.n_blocks is not None
         self._residents = self._make_residents(settings, by_block)
-        screening = Screening(self._objective, self._state, settings.screening)
+        screening = Screening(self._objective, self._state, settings.screening, settings.keeps_all)
         self._source = ArrivalSource(self._passes, self._plan, screening, self._residents, self._state, by_block)
         self._next_id = 1
         self._number = 0
@@ -185,6 +185,8 @@ class Reader:
             state.control["reader_heartbeat"] = time.monotonic()
         for name, value in vars(certificate.result()).items():
             state.control[f"final_{name}"] = value
+        if state.control["w_wanted"]:
+            state.w[: passes.width] = certificate.v
         state.control["certificates_made"] += 1
 
     def _wait(self) -> None:

@@ -20,8 +20,6 @@ _LOOKED_AT = 0.5
 _FEWEST_LOOKED_AT = 64
 _MOST_ROWS_LOOKED_AT = 1 << 15
 
-_MOST_SCORES = 1 << 20  # to find a quantile of
-
 _NO_STAMP = -1
 
 
@@ -75,16 +73,10 @@ class Residents:
         """Number of live segments."""
         return int(np.count_nonzero(self._slots.live))
 
-    def hot_score(self, n_rows: int) -> float:
-        """Below it are as many of the trainer's rows on disk, of the first `n_rows` rows, as half the cache holds."""
-        step = max(1, n_rows // _MOST_SCORES)
-        scores = self._state.score[:n_rows:step][self._state.spilled[:n_rows:step] > 0]
-        place = self.rows // 2 // step
-        return float(np.partition(scores, place)[place]) if place < len(scores) else np.inf
-
-    def most_fresh(self, pass_: int) -> int:
+    @property
+    def most_fresh(self) -> int:
         """Segments that the next step may bring: it writes no more than the cache's plan allows."""
-        return self._plan.most_retired if self._leave_whole(pass_) else self._plan.fresh_per_step
+        return self._plan.most_retired if self._leave_whole else self._plan.fresh_per_step
 
     def begin_section(self, place: tuple[int, int]) -> None:
         """(Pass, pieces of it so far): from here on all follows from which rows are resident, and the scores."""
@@ -101,7 +93,7 @@ class Residents:
         if to_free <= 0:
             self._note_left(np.empty(0, ROW_ID))
             return Eviction([], [], self._left)
-        if self._leave_whole(pass_):
+        if self._leave_whole:
             return self._drop(self._slots.scored[:to_free])
         slots = self._slots.scored
         usable = self._appraise(slots, to_free, pass_)
@@ -127,16 +119,14 @@ class Residents:
         self.is_resident[row_id] = True
         self.advance([], {}, segment)
 
-    def _leave_whole(self, pass_: int) -> bool:
+    @property
+    def _leave_whole(self) -> bool:
         """Whether segments leave as they came, the oldest first, for that costs least.
 
-        In the first pass, while most of their rows are on the trainer's own disk: they will be read from there, and
-        what they have to teach is not known well yet.
+        While the trainer takes all rows to its own disk: they will be visited there, and what they have to teach is not
+        known well yet.
         """
-        oldest = self._slots.scored[:1]
-        if pass_ > 1 or not len(oldest):
-            return False
-        return 2 * np.count_nonzero(self._state.spilled[self._rows_of(oldest)]) > self._slots.rows[oldest[0]]
+        return bool(self._state.control["collects"])
 
     def _drop(self, slots: Array) -> Eviction:
         evicted = self._rows_of(slots)

@@ -23,12 +23,16 @@ class Margins:
 
 
 class Screening:
-    """`slack` is how far beyond the margin a row has to rest, or None: all rows enter the cache."""
+    """`slack` is how far beyond the margin a row has to rest, or None: all rows enter the cache.
 
-    def __init__(self, objective: Objective, state: State, slack: float | None) -> None:
+    spares_first  the trainer is to have all rows at hand: none is left out of the first pass
+    """
+
+    def __init__(self, objective: Objective, state: State, slack: float | None, spares_first: bool = False) -> None:
         self._objective = objective
         self._state = state
         self._slack = slack
+        self._spares = spares_first
         self._w: Array | None = None  # None: zero
         self.losses = 0.0
 
@@ -42,6 +46,7 @@ class Screening:
     def end_pass(self) -> None:
         """Hold no w between passes: certificates have two of their own."""
         self._w = None
+        self._spares = False
 
     def look(self, rows: Segment) -> Margins:
         """The rows' margins; on any thread."""
@@ -56,5 +61,5 @@ class Screening:
     @property
     def limits(self) -> tuple[float, float, float]:
         """Slack (negative: nothing is screened) and the upper bounds on alpha for y = +1 and -1."""
-        slack = -1.0 if self._slack is None or self._w is None else self._slack
+        slack = -1.0 if self._slack is None or self._w is None or self._spares else self._slack
         return slack, *self._objective.upper

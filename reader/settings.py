@@ -24,6 +24,7 @@ class ReaderSettings:
     exact                 after a crash, go on from the very place of the checkpoint, with the cache as it was
     resume                the checkpoint to go on from, or None
     is_dual               the trainer makes w of alpha: at a checkpoint it is compared
+    keeps_all             the trainer is to have all rows at hand after a pass, in the cache or on its own disk
     screening             slack beyond which a row that rests at its bound is left out of a pass, or None
     n_blocks              block minimization: in how many blocks the rows come, one at a time; else None
     permute_blocks        in another order in every pass
@@ -43,6 +44,7 @@ class ReaderSettings:
     bias: float | None
     cache_bytes: int
     eviction: str
+    keeps_all: bool
     screening: float | None
     n_blocks: int | None
     permute_blocks: bool

@@ -47,6 +47,7 @@ class FollowPlan:
                 "longest_row": _LONGEST_ROW_GUESSED,
                 "n_blocks": None,
                 "kept_bytes": 0,
+                "keeps_all": spills(self.spec),
             },
             trainer={"cache_rows": 0.0, "follows": True, "spill": str(dataset.parent) if spills(self.spec) else None},
         )

@@ -80,6 +80,7 @@ class JobPlan:
                 "longest_row": self.manifest.longest_row + (self.spec.bias is not None),
                 "n_blocks": self._partition,
                 "kept_bytes": kept_bytes(self.spec, self.cache, self.manifest.longest_row),
+                "keeps_all": self.spills or self.cache.row_bytes >= self.manifest.decoded_bytes,
             },
             trainer={
                 "cache_rows": self.cache.row_bytes / self.manifest.decoded_bytes * self.n_rows,

@@ -15,7 +15,7 @@ from service.progress import HISTORY, read_json
 from storage.checkpoint import Checkpoint, newest_checkpoint
 from storage.failure import told
 from storage.state import KEPT_ARRAYS, RUN_FILE, Control, State, create_state, open_control
-from trainer.steps import HandedBack
+from trainer.link import HandedBack
 
 _LOG_TAIL_BYTES = 2000
 _HEARTBEAT = "{}_heartbeat"

@@ -7,7 +7,7 @@ alpha.
 """
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -47,6 +47,17 @@ def most_rows(segment_bytes: int) -> int:
     return room(segment_bytes) // _PER_ROW
 
 
+class Columns(NamedTuple):
+    """A segment's columns, as kernels take them; see Segment."""
+
+    row_id: Array
+    y: Array
+    Qii: Array
+    indptr: Array
+    indices: Array
+    values: Array
+
+
 @dataclass(frozen=True)
 class Segment:
     """Views of a segment's columns, or arrays of the same shape.
@@ -63,6 +74,11 @@ class Segment:
 
     def __len__(self) -> int:
         return len(self.row_id)
+
+    @property
+    def columns(self) -> Columns:
+        """For a kernel."""
+        return Columns(self.row_id, self.y, self.Qii, self.indptr, self.indices, self.values)
 
     @property
     def row_bytes(self) -> Array:

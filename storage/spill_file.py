@@ -16,12 +16,13 @@ SPILL_SEGMENT = 1 << 19  # small enough to mix several, and as fast as larger on
 
 
 class SpillFile:
-    """Segments of SPILL_SEGMENT bytes, numbered from 0. Raises OSError where the directory's disk has no such files.
+    """Segments of one size, numbered from 0. Raises OSError where the directory's disk has no such files.
 
-    A buffer is one of `make_buffer`. One that does not come back as it was written is an OSError.
+    A buffer is one of `make_buffer`, of the same size. One that does not come back as it was written is an OSError.
     """
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, segment_bytes: int = SPILL_SEGMENT) -> None:
+        self.segment_bytes = segment_bytes
         self._file = os.open(directory, os.O_RDWR | os.O_TMPFILE, 0o600)
         with suppress(OSError):  # a file system in memory has no page cache to spare
             fcntl.fcntl(self._file, fcntl.F_SETFL, fcntl.fcntl(self._file, fcntl.F_GETFL) | os.O_DIRECT)
@@ -33,23 +34,18 @@ class SpillFile:
 
     def append(self, buffer: mmap.mmap) -> None:
         """Write one more."""
-        if os.pwrite(self._file, buffer, len(self) * SPILL_SEGMENT) != SPILL_SEGMENT:
+        if os.pwrite(self._file, buffer, len(self) * self.segment_bytes) != self.segment_bytes:
             raise OSError("the disk took only part of a segment")
         self._sums.append(_sum(buffer))
-        self.bytes = max(self.bytes, len(self) * SPILL_SEGMENT)
+        self.bytes = max(self.bytes, len(self) * self.segment_bytes)
 
     def read(self, number: int, buffer: mmap.mmap) -> mmap.mmap:
         """Fill the buffer."""
-        got = os.preadv(self._file, [buffer], number * SPILL_SEGMENT)
+        got = os.preadv(self._file, [buffer], number * self.segment_bytes)
         # A kernel that is given wrong indices reads and writes beyond w.
-        if got != SPILL_SEGMENT or _sum(buffer) != self._sums[number]:
+        if got != self.segment_bytes or _sum(buffer) != self._sums[number]:
             raise OSError(f"spilled segment {number} did not come back as it was written")
         return buffer
-
-    def truncate(self) -> None:
-        """Give back what disk the segments there are do not need."""
-        self.bytes = len(self) * SPILL_SEGMENT
-        os.ftruncate(self._file, self.bytes)
 
     def clear(self) -> None:
         """Forget all segments. Their disk stays, to be written again."""
@@ -59,9 +55,9 @@ class SpillFile:
         os.close(self._file)
 
 
-def make_buffer() -> mmap.mmap:
+def make_buffer(segment_bytes: int = SPILL_SEGMENT) -> mmap.mmap:
     """Memory that a disk can write to directly."""
-    return mmap.mmap(-1, SPILL_SEGMENT)
+    return mmap.mmap(-1, segment_bytes)
 
 
 def _sum(buffer: mmap.mmap) -> int:

@@ -12,8 +12,6 @@ from storage.csr import Array
 # What else lies in a run directory: what the two processes are told, and the cache they meet in.
 RUN_FILE, CACHE_FILE = "run.json", "cache"
 
-SPILLED, SPILLING = 1, 2
-
 INTEGER, REAL = np.dtype("<i8"), np.dtype("<f8")
 
 # name, type, writer. Eight bytes each, so that a read never sees half of a write.
@@ -30,7 +28,11 @@ CONTROL = (
     ("resident_bytes", INTEGER, "reader"),
     ("evicted_rows", INTEGER, "reader"),  # over all passes
     ("reader_wait_seconds", REAL, "reader"),
-    ("unsure", INTEGER, "reader"),  # whether the weights of the checkpoint it began with are sound is not known yet
+    (
+        "w_unverified",
+        INTEGER,
+        "reader",
+    ),  # whether the w of the checkpoint it began with is still to be compared
     # reader, in the certificate pass
     ("final_primal_objective", REAL, "reader"),
     ("final_dual_objective", REAL, "reader"),
@@ -52,6 +54,8 @@ CONTROL = (
     ("dual_objective", REAL, "trainer"),
     ("primal_bound", REAL, "trainer"),
     ("free_rows", INTEGER, "trainer"),
+    ("collects", INTEGER, "trainer"),  # it takes all rows of the pass to its own disk
+    ("w_wanted", INTEGER, "trainer"),  # the next certificate is to publish the w that alpha makes
     ("certificates_wanted", INTEGER, "trainer"),  # at the published w; nothing changes until it is made
     ("training_done", INTEGER, "trainer"),
     ("checkpoint_failures", INTEGER, "trainer"),  # in this attempt: there was no room, or the disk failed
@@ -103,8 +107,6 @@ class State:
     score   (n_rows,)  float32  how little a row has left to teach, as of its last visit: highest leaves first
     visited (n_rows,)  uint8    stamp of the last pass in which the row was visited; written by the trainer
     skipped (n_rows,)  uint8    stamp of the last pass in which it streamed by while resident; written by the reader
-    spilled (n_rows,)  uint8    SPILLED: the trainer has the row on disk and visits it there; SPILLING: from the next
-                                pass on; written by the trainer, SPILLED between two passes only
     """
 
     alpha: Array
@@ -112,11 +114,10 @@ class State:
     score: Array
     visited: Array
     skipped: Array
-    spilled: Array
     control: Control
 
 
-_ARRAYS = (("alpha", "<f8"), ("w", "<f8"), ("score", "<f4"), ("visited", "u1"), ("skipped", "u1"), ("spilled", "u1"))
+_ARRAYS = (("alpha", "<f8"), ("w", "<f8"), ("score", "<f4"), ("visited", "u1"), ("skipped", "u1"))
 
 
 def state_bytes(n_rows: int, width: int) -> int:

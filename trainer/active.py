@@ -1,46 +1,26 @@
 """Rounds of dual coordinate descent with shrinking over some segments: LIBLINEAR's loop, whoever brings the rows."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from storage.csr import Array
 from storage.segment import Segment
-from trainer.kernels.coordinate import GAP
-from trainer.kernels.shrinking import visit_active
-from trainer.mixture import Mixture
-from trainer.problem import Problem
-from trainer.tally import Tally
+from trainer.kernels.coordinate import DISTANCE
+from trainer.rows.mixture import Mixture
+from trainer.selection import random_order
+from trainer.sweep import sweep
+from trainer.visitor import Visitor, Visits
 
-Note = Callable[[Array, Array], None]
-Found = tuple[int, float, float, float, int]  # rows still active, and what a Tally adds
+_BEHIND = np.float32(1e6)  # times its distance: the score of a row that is shrunk, larger than that of any that is not
 
 
 class ActiveRows:
-    """The rows that are not shrunk. Mixtures of segments are visited in random order, their active rows permuted.
+    """The rows that are not shrunk. Mixtures of segments are visited in random order, their active rows permuted."""
 
-    kind  of score: see trainer.kernels.coordinate
-    note  takes the ids (k,) of rows that were visited, and their scores (k,)
-    """
-
-    def __init__(
-        self,
-        segments: list[Segment],
-        problem: Problem,
-        alpha: Array,
-        w: Array,
-        tally: Tally,
-        note: Note,
-        kind: int = GAP,
-    ) -> None:
+    def __init__(self, segments: list[Segment], visitor: Visitor) -> None:
         self._segments = segments
-        self._bounds = problem.bounds
-        self._epsilon = problem.epsilon
-        self._alpha = alpha
-        self._w = w
-        self._tally = tally
-        self._note = note
-        self._kind = kind
+        self._visitor = visitor
         self._mixture = Mixture()
         self._n_rows = sum(map(len, segments))
         self.reactivate()
@@ -72,36 +52,36 @@ class ActiveRows:
 
     def round(self, rng: np.random.Generator) -> float:
         """Visit the active rows once; returns the largest less the smallest projected gradient, -inf without rows."""
-        M_plus, M_minus = -np.inf, np.inf
-        for numbers, rows in self._mixture.sweep(self._segments, rng, self._active):
-            found = self._visit_some(numbers, rows, int(rng.integers(1, 1 << 32)))
-            M_plus, M_minus = max(M_plus, found[0]), min(M_minus, found[1])
-        self._above = M_plus if M_plus > 0.0 else np.inf
-        self._below = M_minus if M_minus < 0.0 else -np.inf
-        return M_plus - M_minus
+        taken: list[list[int]] = []  # numbers of the segments in each window
 
-    def _visit_some(self, numbers: list[int], rows: Segment, seed: int) -> tuple[float, float]:
-        """Visit `rows`, the active ones of the segments of these numbers, and shrink some."""
-        order = np.arange(len(rows), dtype=np.int32)
-        score, (active, M_plus, M_minus, curvature, freed) = self._visit(rows, order, seed)
-        self._tally.add(len(rows), M_plus, M_minus, curvature, freed)
-        self._note(rows.row_id, score)
-        if active < len(rows):
-            stays = np.zeros(len(rows), bool)
-            stays[order[:active]] = True
-            ends = np.cumsum([len(self._active[number]) for number in numbers])
-            for number, own in zip(numbers, np.split(stays, ends[:-1]), strict=True):
-                self._active[number] = self._active[number][own]
-        return M_plus, M_minus
+        def windows() -> Iterator[Segment]:
+            for numbers, rows in self._mixture.sweep(self._segments, rng, self._active):
+                taken.append(numbers)
+                yield rows
 
-    def _visit(self, rows: Segment, order: Array, seed: int) -> tuple[Array, Found]:
-        """Visit the rows; returns their scores, and what the kernel found: those still active are first in `order`."""
-        score = np.empty(len(rows), np.float32)
-        return score, visit_active(
-            order, len(rows), seed, self._above, self._below, self._kind,
-            rows.row_id, rows.y, rows.Qii, rows.indptr, rows.indices, rows.values,
-            *self._bounds, self._alpha, self._w, score,
-        )  # fmt: skip
+        met = sweep(
+            windows(),
+            lambda rows: random_order(len(rows), rng),
+            self._visitor,
+            learn=lambda rows, order, visits: self._shrink(taken[-1], rows, order, visits),
+        )
+        self._above = met.M_plus if met.M_plus > 0.0 else np.inf
+        self._below = met.M_minus if met.M_minus < 0.0 else -np.inf
+        return met.distance
+
+    def _shrink(self, numbers: list[int], rows: Segment, order: Array, visits: Visits) -> None:
+        """Of the rows just visited, the active ones of the segments of these numbers."""
+        is_shrunk = self._visitor.rests_beyond(rows.row_id[order], visits, self._above, self._below)
+        if not is_shrunk.any():
+            return
+        if self._visitor.kind == DISTANCE:
+            shrunk = order[is_shrunk]
+            self._visitor.note(rows.row_id[shrunk], _BEHIND * (1 + visits.score[is_shrunk]))
+        stays = np.ones(len(rows), bool)
+        stays[order[is_shrunk]] = False
+        ends = np.cumsum([len(self._active[number]) for number in numbers])
+        for number, own in zip(numbers, np.split(stays, ends[:-1]), strict=True):
+            self._active[number] = self._active[number][own]
 
     def _sizes(self) -> Array:
         return np.array([len(rows) for rows in self._segments])

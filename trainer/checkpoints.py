@@ -1,30 +1,39 @@
 """When and what a trainer keeps, so that the job can go on from there after a crash."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from storage.cache import Step
 from storage.checkpoint import SLOTS, write_checkpoint
-from storage.csr import Array
+from storage.csr import EMPTY, Array
+from storage.segment import Segment
 from storage.state import KEPT, KEPT_ARRAYS, State
 
 # Writing may take this share of the time: a pass may be over in milliseconds.
 _SHARE = 0.05
+# Names under which a checkpoint keeps the rows of each segment, their ids, their numbers of values.
+RESIDENTS = ("segment_rows", "resident_row_id", "resident_nnz")
+_NO_IDS = np.empty(0, np.int32)
 
 
-class Checkpoints:
-    """Two slots in `directory`, written in turn; None: nothing is kept.
+class OutOfBox(Exception):
+    """alpha is not in its box: what follows from it would not hold."""
 
-    run       the attempt's own directory: once the worker has taken it away, what this process knows is of the past
-    number    of the last one made
-    seconds   longest time between two, as far as sections allow
-    is_exact  training is to go on from the very place, with the cache as it is, else from the start of the pass
+
+class Slots:
+    """Two files in `directory`, written in turn; None: nothing is kept.
+
+    run      the attempt's own directory: once the worker has taken it away, what this process knows is of the past
+    seconds  longest time between two, as far as sections allow
+    number   of the last one made
     """
 
-    def __init__(self, run: Path, directory: str | None, seconds: float, number: int, is_exact: bool) -> None:
-        self.is_exact = is_exact
+    def __init__(self, run: Path, directory: str | None, seconds: float, number: int) -> None:
         self._run = run
         self._directory = directory and Path(directory)
         self._seconds = seconds
@@ -34,13 +43,13 @@ class Checkpoints:
         self.failures = 0
 
     def is_due(self, ends_pass: bool) -> bool:
-        """Whether to make one at the end of a section, which may be that of a pass."""
+        """Whether to write one at the end of a section, which may be that of a pass."""
         if not self._directory:
             return False
         passed = time.monotonic() - self._last
         return passed >= self._seconds or (ends_pass and passed * _SHARE >= self._cost)
 
-    def make(self, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+    def write(self, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
         """Write the next. If that fails, the last one stands and training goes on: there may be room the next time."""
         if not self._directory or not self._run.exists():
             return
@@ -55,21 +64,105 @@ class Checkpoints:
         self._cost = self._last - began
 
 
-def contents(step: Step, state: State, w: Array, is_exact: bool) -> tuple[dict[str, Any], dict[str, Array]]:
-    """What there is of a job at the end of the section that `step` ends; the reader waits.
+@dataclass
+class _Asked:
+    """What a solver asked to be kept, and whether it can go on from within a pass."""
 
-    `is_exact`: training is to go on from this very place, else with the pass's start, whose w is then this one.
+    resumable: Callable[[], Mapping[str, Array]]
+    sections: bool
+
+
+class Checkpoints:
+    """Of one attempt at a job.
+
+    largest   alpha is from 0 to this, or from minus this in regression (is_signed)
+    is_exact  training is to go on from the very place, with the cache as it is, else from the start of the pass
+    follows   the first pass is over a dataset that is being read in: what there is of it is of no use without the rest
+    kept      what a solver had asked to `keep` when the checkpoint was made that the run goes on from; until it asks
     """
-    place = (step.pass_ + 1, 0) if step.ends_pass else (step.pass_, step.pieces if is_exact else 0)
-    about = {
-        "pass": place[0],
-        "pieces": place[1],
-        "pass_losses": step.pass_losses,
-        "screened_unvisited": step.screened_unvisited,
-        "control": {name: state.control[name] for name in KEPT},
-    }
-    arrays = {"w": w[: step.width]}
-    if place[1]:
-        arrays["published"] = state.w[: step.width]
-    rows = {name: getattr(state, name)[: step.n_rows] for name in KEPT_ARRAYS}
-    return about, {**arrays, **rows}
+
+    def __init__(
+        self,
+        slots: Slots,
+        state: State,
+        largest: float = np.inf,
+        is_signed: bool = False,
+        is_exact: bool = False,
+        follows: bool = False,
+        kept: Mapping[str, Array] = EMPTY,
+    ) -> None:
+        self._slots = slots
+        self._state = state
+        self._box = (-largest if is_signed else 0.0, largest)
+        self._is_exact = is_exact
+        self._follows = follows
+        self._asked: _Asked | None = None  # None: the solver has not begun
+        self.kept = kept
+
+    def keep(self, resumable: Callable[[], Mapping[str, Array]], sections: bool = True) -> None:
+        """A solver's own arrays, to be asked for at the end of sections and given back as `kept` after a crash.
+
+        Not `sections`: at the end of passes only, for a solver that cannot go on from within one.
+        """
+        self._asked = _Asked(resumable, sections)
+        self.kept = EMPTY
+
+    def is_due(self, ends_pass: bool) -> bool:
+        """Whether it is time for one."""
+        return self._slots.is_due(ends_pass)
+
+    def make(
+        self, step: Step, w: Array, residents: Callable[[], dict[str, Array]], ended: Mapping[str, Any] | None = None
+    ) -> None:
+        """Of the section that has just been done with; none that one of unknown soundness would live on in.
+
+        residents  the rows of the cache, see `resident_rows`
+        ended      what is to be known of a job that trains no further, if its processes die before its model is there
+        """
+        if self._asked is None or self._state.control["w_unverified"]:
+            return
+        is_following = self._follows and step.pass_ == 1
+        if not step.ends_pass and (is_following or not self._asked.sections):
+            return
+        about, arrays = self._contents(step, w)
+        own = residents() if self._is_exact else {}
+        self._slots.write({**about, "ended": ended}, {**arrays, **own, **self._asked.resumable()})
+        self._state.control["checkpoint_failures"] = self._slots.failures
+
+    def make_within(self, step: Step, w: Array) -> None:
+        """Though the pass is not over: training goes on from its start."""
+        if self.is_due(ends_pass=False):
+            self.make(replace(step, ends_pass=False), w, dict)
+
+    def _contents(self, step: Step, w: Array) -> tuple[dict[str, Any], dict[str, Array]]:
+        """What there is of a job at the end of the section that `step` ends; the reader waits."""
+        self._check(self._state.alpha[: step.n_rows])
+        place = (step.pass_ + 1, 0) if step.ends_pass else (step.pass_, step.pieces if self._is_exact else 0)
+        about = {
+            "pass": place[0],
+            "pieces": place[1],
+            "pass_losses": step.pass_losses,
+            "screened_unvisited": step.screened_unvisited,
+            "control": {name: self._state.control[name] for name in KEPT},
+        }
+        arrays = {"w": w[: step.width]}
+        if place[1]:
+            arrays["published"] = self._state.w[: step.width]
+        rows = {name: getattr(self._state, name)[: step.n_rows] for name in KEPT_ARRAYS}
+        return about, {**arrays, **rows}
+
+    def _check(self, alpha: Array) -> None:
+        lowest, highest = self._box
+        if not (alpha.min(initial=lowest) >= lowest and alpha.max(initial=highest) <= highest):
+            raise OutOfBox(f"alpha lies in {alpha.min():g} .. {alpha.max():g}, its box is {lowest:g} .. {highest:g}")
+
+
+def resident_rows(segments: list[Segment]) -> dict[str, Array]:
+    """Which rows the segments hold, in their order, as a checkpoint keeps them."""
+    lengths = [np.diff(rows.indptr) for rows in segments]
+    columns = (
+        np.array([len(rows) for rows in segments], np.int64),
+        np.concatenate([_NO_IDS, *(rows.row_id for rows in segments)], dtype=np.int32),
+        np.concatenate([_NO_IDS, *lengths], dtype=np.int32),
+    )
+    return dict(zip(RESIDENTS, columns, strict=True))

@@ -4,10 +4,9 @@ Near the optimum each sweep of coordinate descent takes the same share of what i
 a small one. Going on by beta times what the last sweep changed (Nesterov 1983) takes about as much away as the square
 root of what was left.
 
-alpha leaves its bounds by that, and a row's next visit brings it back: no row that was moved is left out of a sweep.
+alpha leaves its box by that, and a row's next visit brings it back: a row that was moved is left out of no sweep. Only
+rows that were visited in the last sweep have changed in it, so only these are moved.
 """
-
-import numpy as np
 
 from storage.csr import Array
 from trainer.kernels.momentum import move_on
@@ -18,55 +17,46 @@ _SWEEPS = 8  # the rate at which the gap falls is the mean of so many
 
 
 class Momentum:
-    """`begin_sweep`, visit rows at most once, those that `has_moved` tells for certain, then `end_sweep` or `undo` it.
+    """`begin_sweep`, visit every row that `has_moved` tells, once, then `end_sweep` or `undo` it.
 
+    alpha (n_rows,), w (width,): all that there is so far
     tally      of alpha: an undone sweep is not in it either
     earlier_w  (width,) float64, to be written over while sweeps follow each other
-    feasible   (n_rows,) inside the bounds: alpha, or what it was at the end of the last sweep while one goes on
+    before     (n_rows,) in its box: alpha, or what it was at the end of the last sweep while one goes on
     """
 
     def __init__(self, alpha: Array, w: Array, tally: Tally, earlier_w: Array) -> None:
         self._tally = tally
         self._of_alpha = tally.of_alpha  # at the end of the last sweep
-        self._alpha, self._w, self._room = alpha, w, earlier_w
-        self._earlier_alpha, self._earlier_w = alpha[:0], w[:0]
-        self.feasible, self._has_begun = alpha, False
+        self._alpha, self.w = alpha, w
+        self._earlier_alpha, self._earlier_w = alpha.copy(), earlier_w
+        self._earlier_w[:] = w
+        self._yields = False
+        self.before = alpha
 
-    def begin_sweep(self, gaps: list[float], n_rows: int, width: int) -> None:
-        """Move alpha and w, as far as they are known. `gaps` are those that the sweeps since `forget` have met."""
-        alpha, w = self._alpha[:n_rows], self._w[:width]
+    def begin_sweep(self, gaps: list[float]) -> None:
+        """Move alpha and w. `gaps` are those that the sweeps so far have met."""
         self._of_alpha = self._tally.of_alpha
-        if self._has_begun:
-            share = beta(gaps)
-            move_on(alpha, self._earlier_alpha, share)
-            move_on(w, self._earlier_w, share)
-        else:
-            self._earlier_alpha, self._earlier_w = alpha.copy(), self._room[:width]
-            self._earlier_w[:] = w
-            self._has_begun = True
-        self.feasible = self._earlier_alpha
+        share = 0.0 if self._yields else beta(gaps)
+        move_on(self._alpha, self._earlier_alpha, share)
+        move_on(self.w, self._earlier_w, share)
+        self.before = self._earlier_alpha
 
     def has_moved(self, row_id: Array) -> Array:
         """Which rows (k,) are elsewhere than at the end of the last sweep, (k,) bool."""
-        if not self._has_begun:
-            return np.zeros(len(row_id), bool)
         return self._alpha[row_id] != self._earlier_alpha[row_id]
 
-    def end_sweep(self) -> None:
-        """All rows that had moved have been visited."""
-        self.feasible = self._alpha
+    def end_sweep(self, yields: bool) -> None:
+        """All rows that had moved have been visited. `yields`: the next sweep begins where this one ended."""
+        self.before = self._alpha
+        self._yields = yields
 
     def undo(self) -> None:
         """Back to the end of the last sweep."""
-        self._alpha[: len(self._earlier_alpha)] = self._earlier_alpha
-        self._w[: len(self._earlier_w)] = self._earlier_w
+        self._alpha[:] = self._earlier_alpha
+        self.w[:] = self._earlier_w
         self._tally.of_alpha = self._of_alpha
-        self.forget()
-
-    def forget(self) -> None:
-        """What follows does not go on from the last sweep. Nothing is held meanwhile."""
-        self.feasible, self._has_begun = self._alpha, False
-        self._earlier_alpha = self._alpha[:0]
+        self.before = self._alpha
 
 
 def beta(gaps: list[float]) -> float:
@@ -78,6 +68,12 @@ def beta(gaps: list[float]) -> float:
     k = len(gaps) - 2
     if k <= 0:
         return 0.0
+    return min(_LARGEST, k / (k + 3), (r := rate(gaps)) / (2.0 - r))
+
+
+def rate(gaps: list[float]) -> float:
+    """What a sweep has left of the gap of late, at most 1; 1 as long as that is not known."""
     sweeps = min(_SWEEPS, len(gaps) - 1)
-    rate = min(1.0, (gaps[-1] / gaps[-1 - sweeps]) ** (1.0 / sweeps)) if gaps[-1 - sweeps] > 0.0 else 0.0
-    return min(_LARGEST, k / (k + 3), rate / (2.0 - rate))
+    if sweeps <= 0:
+        return 1.0
+    return min(1.0, (gaps[-1] / gaps[-1 - sweeps]) ** (1.0 / sweeps)) if gaps[-1 - sweeps] > 0.0 else 0.0

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from storage.csr import Array
 from storage.objective import OBJECTIVES, make_objective, margins
 from storage.segment import Segment
+from trainer.kernels.visit import Box
 
 # Those of support vector classification; all are the keys of OBJECTIVES.
 LOSSES = ("hinge", "squared_hinge")
@@ -41,9 +42,9 @@ class Problem:
                 raise ValueError(f"C is {C}, it has to be a positive number")
 
     @property
-    def bounds(self) -> tuple[float, float, float, float]:
-        """(U, D) of the positive rows, then of the negative ones."""
-        return *self._bound(self.C_positive), *self._bound(self.C_negative)
+    def box(self) -> Box:
+        """Of the rows of both signs; in regression both are the same."""
+        return Box(*self._bound(self.C_positive), *self._bound(self.C_negative))
 
     def losses(self, rows: Segment, w: Array) -> float:
         """sum_i C_i loss_i over some rows; w (width,)."""

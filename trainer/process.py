@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from math import nan
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +22,19 @@ from storage.child import die_with_parent, leave
 from storage.csr import EMPTY, Array
 from storage.failure import telling
 from storage.naps import nap
+from storage.objective import REGRESSION
 from storage.state import CACHE_FILE, KEPT_ARRAYS, State, open_state
-from trainer.blocks import Blocks
-from trainer.checkpoints import Checkpoints
+from trainer.checkpoints import RESIDENTS, Checkpoints, Slots
+from trainer.link import HandedBack, Link
 from trainer.progress import Progress
+from trainer.rows.blocks import Blocks
+from trainer.rows.cache import Cursor
 from trainer.settings import TrainerSettings
 from trainer.solvers import SOLVERS
-from trainer.steps import RESIDENTS, HandedBack, Steps
 from trainer.stop import CONVERGED, has_likely_fallen, stop_reason
 from trainer.tally import warm_tally
 
-_OWN_AFFAIR = {"has_likely_converged"}  # of what a solver tells, not part of the history
+NOT_IN_HISTORY = {"is_worth_a_look"}  # of what a solver tells
 
 
 class Trainer:
@@ -41,18 +43,17 @@ class Trainer:
     def __init__(self, run: Path, cache: CacheReader, wait: Callable[[float], object] = nap) -> None:
         self._settings = TrainerSettings.read(run)
         self._state = open_state(run, self._settings.n_rows, self._settings.width)
-        self._wait = wait
         # Private memory, not a mapping: the kernel jumps about in w, and huge pages make that cheaper.
         self._w = np.zeros(self._settings.width)
         settings = self._settings
         self.stop_reason: str | None = None
         self._is_certified = False
         kept, number = self._resume(settings.resume)
-        is_exact = settings.pace == "fixed"
-        checkpoints = Checkpoints(run, settings.checkpoints, settings.checkpoint_seconds, number, is_exact)
-        self._steps = make_steps(cache, self._state, settings, wait, checkpoints, kept)
+        slots = Slots(run, settings.checkpoints, settings.checkpoint_seconds, number)
+        self._cursor = make_cursor(cache, self._state, settings, wait, slots, kept)
+        self._link = self._cursor.link
         self._solver = SOLVERS[settings.solver]
-        source = make_source(self._steps, settings)
+        source = make_source(self._cursor, settings)
         self._passes = self._solver.train(settings.problem, settings, source, self._state.alpha, self._w)
 
     def _resume(self, path: str | None) -> tuple[Mapping[str, Array], int]:
@@ -82,7 +83,7 @@ class Trainer:
         self._is_certified = False
         self._show(progress)
         settings = self._settings
-        elapsed = self._steps.elapsed_seconds
+        elapsed = self._link.elapsed_seconds
         limits = settings.max_passes, settings.max_seconds is not None and elapsed >= settings.max_seconds
         self.stop_reason = stop_reason(progress, settings.tolerance, settings.relative_gap, *limits)
         if self.stop_reason in CONVERGED or self._is_worth_a_look(progress, before):
@@ -93,7 +94,7 @@ class Trainer:
 
     def shutdown(self) -> None:
         """Keep what there is, so that the job can be continued, and have the final w certified."""
-        self._steps.make_checkpoint(self._w, self._ended(self.stop_reason))
+        self._cursor.make_checkpoint(self._w, self._ended(self.stop_reason))
         self._passes.close()
         if not self._is_certified:
             self._certify()
@@ -154,7 +155,7 @@ class Trainer:
 
     def _is_worth_a_look(self, progress: Progress, before: tuple[float, float]) -> bool:
         """Whether all rows should be looked at, at the w of now, rather than in a pass to find out."""
-        if progress.has_likely_converged:
+        if progress.is_worth_a_look:
             return True
         settings = self._settings
         tolerance = None if self._state.control["rows_unvisited"] else settings.tolerance
@@ -162,15 +163,9 @@ class Trainer:
         return self._solver.is_dual and any(map(has_likely_fallen, before, self._found(), wanted))
 
     def _certify(self) -> None:
-        """Publish w and wait until the reader has certified it."""
+        """Have w certified."""
         self._is_certified = True
-        control = self._state.control
-        self._steps.publish(self._w)
-        control["certificates_wanted"] += 1
-        began = time.perf_counter()
-        while control["certificates_made"] < control["certificates_wanted"]:
-            control["trainer_heartbeat"] = time.monotonic()
-            self._wait(began)
+        self._link.certify(self._w)
 
     def _show(self, progress: Progress) -> None:
         control = self._state.control
@@ -179,29 +174,40 @@ class Trainer:
         control["finished_passes"], control["sweeps"] = progress.pass_, 0
 
 
-def make_steps(
+def make_cursor(
     cache: CacheReader,
     state: State,
     settings: TrainerSettings,
-    wait: Callable[[float], object],
-    checkpoints: Checkpoints | None = None,
+    wait: Callable[[float], object] = nap,
+    slots: Slots | None = None,
     kept: Mapping[str, Array] = EMPTY,
-) -> Steps:
-    """The cache, a step at a time."""
+) -> Cursor:
+    """The cache, a step at a time; without `slots` no checkpoints are made."""
     # By block the reader waits while the trainer works: what is noted cannot reach it too early.
-    deferred = settings.pace == "fixed" and SOLVERS[settings.solver].feed == "steps"
-    return Steps(cache, state, deferred, wait, checkpoints, kept, settings.follows)
+    is_exact = settings.pace == "fixed"
+    deferred = is_exact and SOLVERS[settings.solver].feed == "steps"
+    problem = settings.problem
+    checkpoints = Checkpoints(
+        slots or Slots(Path(), None, inf, 0),
+        state,
+        max(problem.box.U_positive, problem.box.U_negative),
+        problem.loss in REGRESSION,
+        is_exact,
+        settings.follows,
+        kept,
+    )
+    return Cursor(cache, Link(state, deferred, settings.follows, wait), checkpoints)
 
 
-def make_source(steps: Steps, settings: TrainerSettings) -> Steps | Blocks:
+def make_source(cursor: Cursor, settings: TrainerSettings) -> Cursor | Blocks:
     """Where the solver has its rows from."""
     if SOLVERS[settings.solver].feed == "blocks":
-        return Blocks(steps, settings.problem, settings.relative_gap is not None)
-    return steps
+        return Blocks(cursor, settings.problem, settings.relative_gap is not None)
+    return cursor
 
 
 def _report(progress: Progress, state: State, elapsed: float) -> dict:
-    fields = {name.rstrip("_").lower(): value for name, value in asdict(progress).items() if name not in _OWN_AFFAIR}
+    fields = {name.rstrip("_").lower(): value for name, value in asdict(progress).items() if name not in NOT_IN_HISTORY}
     reader = ("rows_streamed", "rows_screened", "resident_rows", "resident_bytes", "evicted_rows")
     waits = ("reader_wait_seconds", "trainer_wait_seconds")
     return {

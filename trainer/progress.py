@@ -13,7 +13,7 @@ class Progress:
     dual_objective      D(alpha) at the end of the pass
     primal_bound        least P(w) known so far, from the streaming certificate
     free_rows           rows with 0 < alpha < U
-    has_likely_converged  a guess of the solver's, by what it met last: it is worth a look at all rows at one w
+    is_worth_a_look     at all rows, at the w of now: the solver has done what it could without one
     """
 
     pass_: int
@@ -24,7 +24,7 @@ class Progress:
     dual_objective: float
     primal_bound: float
     free_rows: int
-    has_likely_converged: bool = field(default=False, kw_only=True)
+    is_worth_a_look: bool = field(default=False, kw_only=True)
 
     @property
     def gap(self) -> float:

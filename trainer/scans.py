@@ -11,8 +11,8 @@ import numpy as np
 
 from storage.csr import Array, add_rows, row_dots
 from storage.segment import Segment
-from trainer.blocks import Block, Blocks
 from trainer.problem import Problem
+from trainer.rows.blocks import Block, Blocks
 
 
 class Cut:

@@ -1,30 +1,26 @@
-"""What a sweep met: a guess at how far training has come, for no extra look, and what the next sweep may leave out."""
+"""One sweep: windows on some rows, who of them is visited, by how many threads, and what was met."""
 
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from math import inf, sqrt
-from typing import NamedTuple
 
 import numpy as np
 
 from storage.csr import Array
+from storage.segment import Segment
+from trainer.visitor import Visitor, Visits
 
-# Rows that rest by more than margins have moved lately, and by what the reader screens by default, are left out of
-# sweeps: but not of each fifth, since what rests at a w that is far off may have to move later.
+# Rows that rest by more than margins have moved lately, and by what the reader screens by default, may be left out.
 _LEAST_SLACK = 0.1
-WHOLE_EVERY = 5
 
-
-class Visits(NamedTuple):
-    """Of some rows, one after the other: score and gain of each (k,), largest and smallest projected gradient."""
-
-    score: Array
-    gain: Array
-    M_plus: float
-    M_minus: float
+Choose = Callable[[Segment], Array]
+Learn = Callable[[Segment, Array, Visits], None]
 
 
 @dataclass
-class Sweep:
+class Met:
     """Each row as it was when it was visited; what has been left out of the sweep is not in here.
 
     visits           rows visited
@@ -47,6 +43,11 @@ class Sweep:
         self._squares += 2.0 * float(np.maximum(visits.gain, 0.0) @ Qii)
 
     @property
+    def distance(self) -> float:
+        """M+ - M-."""
+        return self.M_plus - self.M_minus
+
+    @property
     def moved(self) -> float:
         """By how much margins have moved since the rows' last visits, root mean square."""
         return sqrt(self._squares / max(self.visits, 1))
@@ -56,12 +57,72 @@ class Sweep:
         """Rows that rest by more may be left out of the next sweep."""
         return max(_LEAST_SLACK, self.moved)
 
-    def has_likely_converged(self, dual_objective: float, tolerance: float | None, relative_gap: float | None) -> bool:
-        """Whether it is worth a look at all rows at one w.
 
-        What is known is of the middle of the sweep. At its end the gap is 0.6 to 0.75 times that, so the look, which
-        costs as much as several sweeps, is seldom made in vain.
-        """
-        distance, relative = self.M_plus - self.M_minus, self.gap / (dual_objective + self.gap)
-        wanted = ((distance, tolerance), (relative, relative_gap))
-        return self.visits > 0 and any(limit is not None and found <= limit for found, limit in wanted)
+@dataclass(frozen=True)
+class Threads:
+    """So many workers that visit windows side by side; without a pool the caller visits them itself.
+
+    is_atomic  no addition to w is lost, at a price; else w has to be made anew in the end
+    """
+
+    count: int = 1
+    pool: Executor | None = None
+    is_atomic: bool = False
+
+    @property
+    def lent(self) -> int:
+        """Windows in use at a time: one waits while each worker has one."""
+        return self.count + 1 if self.pool else 1
+
+
+ALONE = Threads()
+
+
+def sweep(
+    windows: Iterable[Segment],
+    choose: Choose,
+    visitor: Visitor,
+    threads: Threads = ALONE,
+    learn: Learn | None = None,
+    met: Met | None = None,
+) -> Met:
+    """Visit the rows of each window that are chosen.
+
+    choose  the positions (k,) int32 to visit, one after the other
+    learn   is given what was visited, window by window
+    met     what has been met before, to be added to
+    """
+    met = met or Met()
+    for rows, order, visits in _visited(windows, choose, visitor, threads):
+        visitor.take(rows, order, visits)
+        met.add(visits, rows.Qii[order])
+        if learn is not None:
+            learn(rows, order, visits)
+    return met
+
+
+def _visited(
+    windows: Iterable[Segment], choose: Choose, visitor: Visitor, threads: Threads
+) -> Iterator[tuple[Segment, Array, Visits]]:
+    if threads.pool is None:
+        for rows in windows:
+            order = choose(rows)
+            yield rows, order, visitor.visit(rows, order)
+        return
+    begun: deque[tuple[Segment, Array, Future[Visits]]] = deque()
+    try:
+        for rows in windows:
+            order = choose(rows)
+            begun.append((rows, order, threads.pool.submit(visitor.visit, rows, order, threads.is_atomic)))
+            if len(begun) == threads.lent:
+                yield _result(begun)
+        while begun:
+            yield _result(begun)
+    finally:
+        for _, _, left in begun:
+            left.exception()
+
+
+def _result(begun: deque[tuple[Segment, Array, Future[Visits]]]) -> tuple[Segment, Array, Visits]:
+    rows, order, visits = begun.popleft()
+    return rows, order, visits.result()

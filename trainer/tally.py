@@ -52,13 +52,17 @@ class Tally:
         if rows:
             self.add(0, 0.0, 0.0, 0.0, 0)
 
+    def meet(self, primal: float) -> float:
+        """P at some w; the least so far, which bounds the optimum: P holds for every w."""
+        self._primal_bound = min(self._primal_bound, primal)
+        return self._primal_bound
+
     def so_far(self, step: Step, primal: float) -> dict[str, Any]:
         """Figures of a Progress that hold at any time, of the rows and features there are in a step.
 
         `primal` is P at the w published before the pass.
         """
-        # P holds for every w, so the least one seen bounds the optimum.
-        self._primal_bound = min(self._primal_bound, primal)
+        self.meet(primal)
         alpha, w = self._alpha[: step.n_rows], self._w[: step.width]
         return {
             "updates": self._updates,
@@ -66,6 +70,10 @@ class Tally:
             "primal_bound": self._primal_bound,
             "free_rows": self._free_rows,
         }
+
+    def begin_sweep(self) -> None:
+        """What is met from here on is of one sweep over all that matters: what was met before is out of date."""
+        self._M_plus, self._M_minus = -np.inf, np.inf
 
     def finish_pass(self, step: Step, rows_unvisited: int, primal: float) -> Progress:
         """Close the pass that `step` ends; `primal` is P at the w published before it."""
@@ -76,7 +84,7 @@ class Tally:
             rows_unvisited=rows_unvisited,
             **self.so_far(step, primal),
         )
-        self._M_plus, self._M_minus = -np.inf, np.inf
+        self.begin_sweep()
         return progress
 
 
@@ -84,6 +92,6 @@ def warm_tally(problem: Problem, alpha: Array) -> dict[str, Array]:
     """What a Tally has to be given as `kept` if training begins with this alpha, (n_rows,), of rows of equal C."""
     if not alpha.any():
         return {}
-    U, D, *_ = problem.bounds
+    U, D, *_ = problem.box
     free = np.count_nonzero((alpha > 0.0) & (alpha < U))
     return {"tally": np.array([0, D * float(alpha @ alpha) / 2.0, free, np.inf, -np.inf, np.inf, 0.0])}

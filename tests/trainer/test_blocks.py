@@ -10,7 +10,7 @@ from storage.segment import row_bytes
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, solving
 from tests.training import train
-from trainer.blocks import Blocks
+from trainer.rows.blocks import Blocks
 
 
 @pytest.fixture(scope="module")

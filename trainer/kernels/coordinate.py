@@ -6,13 +6,13 @@ from numba import njit
 from storage.csr import LARGE_W, Array, dot, dot_fetching
 from storage.prefetch_kernel import prefetch
 
-# Problem     as in kernels/dual.py
+# Problem     as in kernels/visit.py
 
 ROWS_AHEAD = 3
 _A_LINE = 16  # indices or values in a line of the cache
 _PREFETCHED = 256  # of them in a row, at most
 
-# How little a row has left to teach: `rate` takes one of these. The highest leaves the cache first.
+# How little a row has left to teach: `score_of` takes one of these. The highest leaves the cache first.
 GAP, VIOLATION, DISTANCE = 0, 1, 2
 
 
@@ -33,27 +33,13 @@ def add_row(start: int, end: int, indices: Array, values: Array, step: float, w:
         w[np.uint32(indices[j])] += step * float(values[j])
 
 
-# descend(...): alpha_i <- min(max(a - G / H, 0), U), returned, and in place w += (change of alpha_i) y_i x_i, where
-# `sign` is y_i, the row is at start:end of `indices` and `values`, and H = Qii + D_i.
-
-
-@njit(cache=True)
-def descend(
-    start: int, end: int, indices: Array, values: Array, sign: float, a: float, G: float, H: float, U: float, w: Array
-) -> float:
-    # A row without features has no part in w: the bound is its optimum.
-    new = min(max(a - G / H, 0.0), U) if H > 0.0 else U
-    add_row(start, end, indices, values, (new - a) * sign, w)
-    return new
-
-
 # GAP         minus the row's term of the duality gap if it is free or violates its bound, |G| if it rests at a bound
 # VIOLATION   -|PG|, or |G| if it rests at a bound
 # DISTANCE    |<w, x_i>| = |m|, from the separating plane
 
 
 @njit(cache=True)
-def rate(kind: int, a: float, m: float, G: float, PG: float, U: float, D: float) -> float:
+def score_of(kind: int, a: float, m: float, G: float, PG: float, U: float, D: float) -> float:
     if kind == DISTANCE:
         return abs(m)
     if PG == 0.0 and (a == 0.0 or a == U):
@@ -68,12 +54,20 @@ def rate(kind: int, a: float, m: float, G: float, PG: float, U: float, D: float)
 
 # prefetch_row(coming: a position to be visited soon, ...): its first lines; of a longer one the processor fetches the
 # rest by itself. dot_ahead(...): <w, x> of the row at start:end, visited k-th of `count`; where w is large, the weights
-# of the row visited after it are asked for meanwhile.
+# of the row visited after it are asked for meanwhile. dot_lane(...): <w, x> in one of several lanes.
 
 
 @njit(cache=True)
 def prefetch_row(
-    coming: int, row_id: Array, y: Array, Qii: Array, indptr: Array, indices: Array, values: Array, alpha: Array
+    coming: int,
+    row_id: Array,
+    y: Array,
+    Qii: Array,
+    indptr: Array,
+    indices: Array,
+    values: Array,
+    alpha: Array,
+    lanes: int,
 ) -> None:
     start = indptr[coming]
     for j in range(start, min(indptr[coming + 1], start + _PREFETCHED), _A_LINE):
@@ -81,7 +75,7 @@ def prefetch_row(
         prefetch(values, j)
     prefetch(Qii, coming)
     prefetch(y, coming)
-    prefetch(alpha, row_id[coming])
+    prefetch(alpha, row_id[coming] * lanes)
 
 
 @njit(cache=True, inline="always")
@@ -92,3 +86,11 @@ def dot_ahead(
         coming = order[k + 1]
         return dot_fetching(indices, values, start, end, w, indptr[coming], indptr[coming + 1])
     return dot(indices, values, start, end, w)
+
+
+@njit(cache=True)
+def dot_lane(indices: Array, values: Array, start: int, end: int, w: Array, lane: int, lanes: int) -> float:
+    total = 0.0
+    for j in range(start, end):
+        total += w[np.int64(indices[j]) * lanes + lane] * values[j]
+    return total

@@ -5,8 +5,8 @@ import math
 from numba import njit
 
 from storage.csr import Array
+from storage.segment import Columns
 from trainer.kernels.coordinate import ROWS_AHEAD, add_row, dot_ahead, prefetch_row
-from trainer.kernels.order import permutation
 
 # Problem     min over 0 <= alpha_i <= C_i of  1/2 |w|^2 + sum [alpha_i log alpha_i + (C_i - alpha_i) log(C_i - alpha_i)
 #             - C_i log C_i],  w = sum alpha_i y_i x_i
@@ -78,10 +78,10 @@ def negative_entropy(a: float, C: float) -> float:
     return C * total
 
 
-# Visits all rows of a segment, in random order.
+# Visits the rows at the positions `order` (k,) int32.
 #
-# Inputs      seed > 0; a segment's columns; C of the rows with y = +1 and -1
-# In place    order (n,) int32, what is in it does not matter; alpha (n_rows,) by row_id; w (d,)
+# Inputs      rows: a segment's columns; C of the rows with y = +1 and -1
+# In place    alpha (n_rows,) by row_id; w (d,)
 # Returns     largest and smallest G met (M+, M-) and at least and at most 0, so that their difference bounds |G|; and
 #             the changes of sum [alpha_i - d_i(alpha_i)], d_i the row's part of the dual objective, and of the number
 #             of rows with 0 < alpha_i < C_i
@@ -89,25 +89,14 @@ def negative_entropy(a: float, C: float) -> float:
 
 @njit(cache=True)
 def visit_logistic(
-    order: Array,
-    seed: int,
-    row_id: Array,
-    y: Array,
-    Qii: Array,
-    indptr: Array,
-    indices: Array,
-    values: Array,
-    C_positive: float,
-    C_negative: float,
-    alpha: Array,
-    w: Array,
+    order: Array, rows: Columns, C_positive: float, C_negative: float, alpha: Array, w: Array
 ) -> tuple[float, float, float, int]:
+    row_id, y, Qii, indptr, indices, values = rows
     M_plus, M_minus, taken, freed = 0.0, 0.0, 0.0, 0
-    permutation(seed, order)
     count = order.shape[0]
     for k in range(count):
         if k + ROWS_AHEAD < count:
-            prefetch_row(order[k + ROWS_AHEAD], row_id, y, Qii, indptr, indices, values, alpha)
+            prefetch_row(order[k + ROWS_AHEAD], row_id, y, Qii, indptr, indices, values, alpha, 1)
         position = order[k]
         i = row_id[position]
         start, end = indptr[position], indptr[position + 1]

@@ -15,20 +15,6 @@ def next_random(state: int) -> int:
     return state
 
 
-# shuffle(seed > 0, order (n,), count): puts the first `count` of `order` in random order.
-
-
-@njit(cache=True)
-def shuffle(seed: int, order: Array, count: int) -> None:
-    state = seed
-    for i in range(count - 1, 0, -1):
-        state = next_random(state)
-        j = (state * (i + 1)) >> 32
-        kept = order[i]
-        order[i] = order[j]
-        order[j] = kept
-
-
 # permutation(seed > 0, order (n,) int32): fills `order` with 0 .. n - 1 in random order (Fisher-Yates).
 
 

@@ -1,11 +1,26 @@
 """StreamSVM's trainer loop as printed, on picks from one segment."""
 
+from typing import NamedTuple
+
 from numba import njit
 
 from storage.csr import Array, dot
-from trainer.kernels.coordinate import descend, projected_gradient
+from storage.segment import Columns
+from trainer.kernels.coordinate import add_row, projected_gradient
+from trainer.kernels.visit import Box
 
-# Problem     as in kernels/dual.py
+
+class Ways(NamedTuple):
+    """How the rule is read: rows the cache has room for, beta, picks after which eps is set anew, two switches."""
+
+    capacity: float
+    beta: float
+    n: float
+    per_sweep: bool
+    projected: bool
+
+
+# Problem     as in kernels/visit.py
 # Source      Matsushima, Vishwanathan, Smola (KDD 2012), Algorithm 2
 #
 # For each pick i (with replacement), unless i has been given up since it was read in:
@@ -17,7 +32,7 @@ from trainer.kernels.coordinate import descend, projected_gradient
 # That is as printed. As meant, most likely (`per_sweep`, `projected`): beta applies once in as many picks as there are
 # rows in the cache, and eps_new is made of |PG|. Whoever calls lowers eps_new, and may pass n = inf to set eps itself.
 #
-# Inputs      order (k,) int32: picked positions; a segment's columns; U and D of both signs; `capacity` rows, beta, n
+# Inputs      order (k,) int32: picked positions; rows: a segment's columns; box; ways
 # In place    alpha, w; gone (n_rows,) bool by row_id: rows given up; rule (5,) = eps, eps_new, picks since eps was
 #             set, rows in the cache, picks since beta applied
 # Returns     largest and smallest PG of the steps made (M+, M-), the changes of sum D_i alpha_i^2 / 2
@@ -26,27 +41,11 @@ from trainer.kernels.coordinate import descend, projected_gradient
 
 @njit(cache=True)
 def paper_visits(
-    order: Array,
-    row_id: Array,
-    y: Array,
-    Qii: Array,
-    indptr: Array,
-    indices: Array,
-    values: Array,
-    U_positive: float,
-    D_positive: float,
-    U_negative: float,
-    D_negative: float,
-    capacity: float,
-    beta: float,
-    n: float,
-    per_sweep: bool,
-    projected: bool,
-    alpha: Array,
-    w: Array,
-    gone: Array,
-    rule: Array,
+    order: Array, rows: Columns, box: Box, ways: Ways, alpha: Array, w: Array, gone: Array, rule: Array
 ) -> tuple[float, float, float, int]:
+    row_id, y, Qii, indptr, indices, values = rows
+    U_positive, D_positive, U_negative, D_negative = box
+    capacity, beta, n, per_sweep, projected = ways
     M_plus, M_minus, curvature, freed = -float("inf"), float("inf"), 0.0, 0
     for k in range(order.shape[0]):
         position = order[k]
@@ -76,7 +75,10 @@ def paper_visits(
 
         M_plus, M_minus = max(M_plus, PG), min(M_minus, PG)
         if abs(PG) > 1e-12:
-            new = descend(start, end, indices, values, sign, a, G, Qii[position] + D, U, w)
+            H = Qii[position] + D
+            # A row without features has no part in w: the bound is its optimum.
+            new = min(max(a - G / H, 0.0), U) if H > 0.0 else U
+            add_row(start, end, indices, values, (new - a) * sign, w)
             alpha[i] = new
             curvature += D * (new * new - a * a) / 2.0
             freed += int(0.0 < new < U) - int(0.0 < a < U)

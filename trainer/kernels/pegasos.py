@@ -5,6 +5,7 @@ import math
 from numba import njit
 
 from storage.csr import Array, dot
+from storage.segment import Columns
 
 # Problem     min over w of  lambda / 2 |w|^2 + 1/n sum_i c_i max(0, 1 - y_i <w, x_i>),  0 < c_i <= 1
 # Source      Shalev-Shwartz, Singer, Srebro (ICML 2007), with its projection; BLOCK-P-I of Yu et al. (KDD 2010)
@@ -14,7 +15,7 @@ from storage.csr import Array, dot
 #   eta = 1 / (lambda (t + 2)),  w <- (1 - eta lambda) w + [m_i < 1] eta c_i y_i x_i
 #   w <- w / max(1, sqrt(lambda) |w|)
 #
-# Inputs      order (k,) int32; a segment's columns; c of the rows with y = +1 and y = -1; lambda; t
+# Inputs      order (k,) int32; rows: a segment's columns; c of the rows with y = +1 and y = -1; lambda; t
 # In place    v (d,); state (2,) = scale, |w|^2
 
 _SMALLEST_SCALE = 1e-200
@@ -22,19 +23,9 @@ _SMALLEST_SCALE = 1e-200
 
 @njit(cache=True)
 def pegasos_visits(
-    order: Array,
-    y: Array,
-    Qii: Array,
-    indptr: Array,
-    indices: Array,
-    values: Array,
-    c_positive: float,
-    c_negative: float,
-    lambda_: float,
-    t: int,
-    v: Array,
-    state: Array,
+    order: Array, rows: Columns, c_positive: float, c_negative: float, lambda_: float, t: int, v: Array, state: Array
 ) -> None:
+    _, y, Qii, indptr, indices, values = rows
     scale, square = state[0], state[1]
     for k in range(order.shape[0]):
         position = order[k]

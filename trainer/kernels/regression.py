@@ -1,11 +1,13 @@
 """Dual coordinate descent for support vector regression."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 from storage.csr import Array
+from storage.segment import Columns
 from trainer.kernels.coordinate import ROWS_AHEAD, add_row, dot_ahead, prefetch_row
-from trainer.kernels.order import shuffle
 
 # Problem     min over |beta_i| <= U of  1/2 |w|^2 + sum [D beta_i^2 / 2 - y_i beta_i + epsilon |beta_i|],
 #             w = sum beta_i x_i
@@ -13,6 +15,14 @@ from trainer.kernels.order import shuffle
 #
 # One variable, with r = <w, x_i> - y_i and G = r + D beta_i: the objective is a parabola on either side of beta_i = 0,
 # where its slope jumps from G - epsilon to G + epsilon.
+
+
+class Tube(NamedTuple):
+    """|beta_i| <= U, the curvature D, and half the width of the tube in which a residual costs nothing."""
+
+    U: float
+    D: float
+    epsilon: float
 
 
 @njit(cache=True)
@@ -41,66 +51,44 @@ def regression_step(beta: float, G: float, H: float, U: float, epsilon: float) -
     return min(max(new, -U), U)
 
 
-# Visits the first `active` positions of `order`, in random order. A row is shrunk, not stepped on, if by more than
-# `beyond`, the largest |PG| of the round before (inf: no row is), it rests
+# Visits the rows at the positions `order` (k,) int32.
 #
-#   at beta_i = 0 inside its tube, G + epsilon > beyond and G - epsilon < -beyond;
-#   at U, G + epsilon < -beyond;  or at -U, G - epsilon > beyond
+# Inputs      rows: a segment's columns, y the targets; tube: the loss
+# In place    alpha (n_rows,) by row_id, beta; w (d,); rest (k,) float32: how far a row rests
 #
-# It goes behind the active ones in `order`, and its PG is not counted.
+#   at beta_i = 0 inside its tube, min(G + epsilon, epsilon - G);  at U, -(G + epsilon);  or at -U, G - epsilon
 #
-# Inputs      active >= 0; seed > 0; a segment's columns, y (n,) the targets; U, D, epsilon of the loss
-# In place    order (n,) int32, a permutation of all positions; alpha (n_rows,) by row_id, beta; w (d,)
-# Returns     rows still active; largest and smallest PG of these (-inf, inf if there are none); and the changes of
-#             sum [beta_i - d_i(beta_i)], d_i the row's part of the dual objective, and of the number of free rows,
-#             0 < |beta_i| < U
+#             -1 if it does not
+# Returns     largest and smallest PG met (-inf, inf for k = 0); and the changes of sum [beta_i - d_i(beta_i)], d_i the
+#             row's part of the dual objective, and of the number of free rows, 0 < |beta_i| < U
 
 
 @njit(cache=True)
 def visit_regression(
-    order: Array,
-    active: int,
-    seed: int,
-    beyond: float,
-    row_id: Array,
-    y: Array,
-    Qii: Array,
-    indptr: Array,
-    indices: Array,
-    values: Array,
-    U: float,
-    D: float,
-    epsilon: float,
-    alpha: Array,
-    w: Array,
-) -> tuple[int, float, float, float, int]:
+    order: Array, rows: Columns, tube: Tube, alpha: Array, w: Array, rest: Array
+) -> tuple[float, float, float, int]:
+    row_id, y, Qii, indptr, indices, values = rows
+    U, D, epsilon = tube
     M_plus, M_minus, taken, freed = -float("inf"), float("inf"), 0.0, 0
-    shuffle(seed, order, active)
-    k = 0
-    while k < active:
-        if k + ROWS_AHEAD < active:
-            prefetch_row(order[k + ROWS_AHEAD], row_id, y, Qii, indptr, indices, values, alpha)
+    count = order.shape[0]
+    for k in range(count):
+        if k + ROWS_AHEAD < count:
+            prefetch_row(order[k + ROWS_AHEAD], row_id, y, Qii, indptr, indices, values, alpha, 1)
         position = order[k]
         i = row_id[position]
         start, end = indptr[position], indptr[position + 1]
         target = np.float64(y[position])
         beta = alpha[i]
 
-        G = dot_ahead(order, k, active, start, end, indptr, indices, values, w) - target + D * beta
-        above, below = G + epsilon, G - epsilon
-        is_resting = (
-            (beta == 0.0 and above > beyond and below < -beyond)
-            or (beta == U and above < -beyond)
-            or (beta == -U and below > beyond)
-        )
-        if is_resting:
-            active -= 1
-            order[k] = order[active]
-            order[active] = position
-            continue
-        k += 1
+        G = dot_ahead(order, k, count, start, end, indptr, indices, values, w) - target + D * beta
         PG = regression_gradient(beta, G, U, epsilon)
         M_plus, M_minus = max(M_plus, PG), min(M_minus, PG)
+        if PG != 0.0:
+            rest[k] = -1.0
+        elif beta == 0.0:
+            rest[k] = min(G + epsilon, epsilon - G)
+        else:
+            rest[k] = -(G + epsilon) if beta == U else G - epsilon if beta == -U else -1.0
         if abs(PG) > 1e-12:
             new = regression_step(beta, G, Qii[position] + D, U, epsilon)
             alpha[i] = new
@@ -109,4 +97,4 @@ def visit_regression(
             )
             freed += int(0.0 < abs(new) < U) - int(0.0 < abs(beta) < U)
             add_row(start, end, indices, values, new - beta, w)
-    return active, M_plus, M_minus, taken, freed
+    return M_plus, M_minus, taken, freed

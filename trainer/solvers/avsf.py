@@ -9,19 +9,21 @@ visits every row again, and training may end with that. What a visit gains on av
 """
 
 from collections.abc import Generator
+from functools import partial
 
 import numpy as np
 
 from storage.csr import Array
 from storage.segment import Segment
-from trainer.blocks import Blocks
-from trainer.kernels.dual import visit_rows
-from trainer.mixture import Mixture
 from trainer.problem import Problem
 from trainer.progress import Progress
+from trainer.rows.blocks import Blocks
+from trainer.rows.mixture import Mixture
 from trainer.selection import SCHEDULES, Adaptive
 from trainer.settings import TrainerSettings
+from trainer.sweep import sweep
 from trainer.tally import Tally
+from trainer.visitor import Visitor
 
 _STREAM = 6  # of random numbers, apart from those of others with the same seed
 
@@ -33,13 +35,18 @@ def avsf(
     tally = Tally(alpha, w, blocks.kept)
     selection = SCHEDULES[settings.schedule](len(alpha), blocks.kept)
     blocks.keep(lambda: {**tally.resumable(), **selection.resumable()})
+    visitor = Visitor(problem, alpha, w, tally, blocks.note)
     mixture = Mixture()
     while True:
         block = blocks.next(w)
         rng = np.random.default_rng((settings.seed, _STREAM, block.pass_))
         selection.begin_sweep(rows.row_id for rows in block.fresh)
-        for _, rows in mixture.sweep(block.fresh, rng):
-            _visit(rows, selection, problem, blocks, tally, alpha, w, rng)
+        sweep(
+            (rows for _, rows in mixture.sweep(block.fresh, rng)),
+            partial(_order, selection, rng),
+            visitor,
+            learn=lambda rows, order, visits: selection.learn(rows.row_id, order, visits.gain),
+        )
         progress = tally.finish_pass(block.step, blocks.count_unvisited(block), blocks.primal(block, w))
         if settings.tolerance is not None and progress.gap <= settings.tolerance:
             for rows in block.fresh:
@@ -47,22 +54,5 @@ def avsf(
         yield progress
 
 
-def _visit(
-    rows: Segment,
-    selection: Adaptive,
-    problem: Problem,
-    blocks: Blocks,
-    tally: Tally,
-    alpha: Array,
-    w: Array,
-    rng: np.random.Generator,
-) -> None:
-    order = selection.order(rows.row_id, rng)
-    score, gain = np.empty(len(rows), np.float32), np.empty(len(order))
-    found = visit_rows(
-        order, rows.row_id, rows.y, rows.Qii, rows.indptr, rows.indices, rows.values,
-        *problem.bounds, alpha, alpha, w, score, gain,
-    )  # fmt: skip
-    selection.learn(rows.row_id, order, gain)
-    tally.add(len(order), *found)
-    blocks.note(rows.row_id[order], score[order])
+def _order(selection: Adaptive, rng: np.random.Generator, rows: Segment) -> Array:
+    return selection.order(rows.row_id, rng)

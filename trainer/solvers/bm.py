@@ -14,12 +14,13 @@ import numpy as np
 
 from storage.csr import Array
 from trainer.active import ActiveRows, descend_rounds
-from trainer.blocks import Blocks
 from trainer.kernels.coordinate import DISTANCE, GAP, VIOLATION
 from trainer.problem import Problem
 from trainer.progress import Progress
+from trainer.rows.blocks import Blocks
 from trainer.settings import TrainerSettings
 from trainer.tally import Tally
+from trainer.visitor import Visitor
 
 SELECT = {"distance": DISTANCE, "violation": VIOLATION, "gap": GAP}
 INNER_TOLERANCE = 0.1  # of BLOCK-L-D, as in the authors' program
@@ -33,10 +34,11 @@ def bm(
     """Train alpha (n_rows,) and w (width,) in place; yields after every pass, for ever."""
     tally = Tally(alpha, w, blocks.kept)
     blocks.keep(tally.resumable)
+    visitor = Visitor(problem, alpha, w, tally, blocks.note, SELECT[settings.select], asks_rest=True)
     while True:
         block = blocks.next(w)
         rng = np.random.default_rng((settings.seed, _STREAM, block.pass_, block.step.section))
-        rows = ActiveRows([*block.fresh, *block.kept], problem, alpha, w, tally, blocks.note, SELECT[settings.select])
+        rows = ActiveRows([*block.fresh, *block.kept], visitor)
         if settings.inner_rounds is None:
             descend_rounds(rows, MOST_ROUNDS, INNER_TOLERANCE, rng)
         else:

@@ -11,11 +11,11 @@ from math import inf, isnan, nan
 import numpy as np
 
 from storage.csr import Array
-from trainer.blocks import Block, Blocks
 from trainer.cuts import Cuts
 from trainer.line_search import Line
 from trainer.problem import Problem
 from trainer.progress import Bracket, Progress
+from trainer.rows.blocks import Block, Blocks
 from trainer.scans import Cut, Scans
 from trainer.settings import TrainerSettings
 

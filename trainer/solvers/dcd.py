@@ -11,10 +11,11 @@ from collections.abc import Generator
 import numpy as np
 
 from storage.csr import Array
-from trainer.blocks import Blocks
-from trainer.loss_rows import rows_of
+from trainer.active import ActiveRows
+from trainer.loss_visitors import visitor_of
 from trainer.problem import Problem
 from trainer.progress import Progress
+from trainer.rows.blocks import Blocks
 from trainer.settings import TrainerSettings
 from trainer.tally import Tally
 
@@ -29,7 +30,8 @@ def dcd(
     kept = blocks.kept
     tally = Tally(alpha, w, kept)
     block = blocks.next(w)
-    rows = rows_of(problem.loss)(block.fresh, problem, alpha, w, tally, blocks.note)
+    visitor = visitor_of(problem.loss)(problem, alpha, w, tally, blocks.note, asks_rest=True)
+    rows = ActiveRows(block.fresh, visitor)
     rows.resume(kept)
     tolerance = settings.tolerance or float(kept.get("shrinking", [_FIRST_TOLERANCE])[0])
     blocks.keep(lambda: {**tally.resumable(), **rows.resumable(), "shrinking": np.array([tolerance])})

@@ -12,10 +12,10 @@ import numpy as np
 
 from storage.csr import Array, add_rows, row_dots
 from storage.segment import Segment
-from trainer.blocks import Blocks
 from trainer.kernels.pegasos import pegasos_visits
 from trainer.problem import Problem
 from trainer.progress import Progress
+from trainer.rows.blocks import Blocks
 from trainer.selection import random_order
 from trainer.settings import TrainerSettings
 
@@ -48,10 +48,7 @@ class _Updates:
         state, lambda_ = np.array([1.0, self._w @ self._w]), 1.0 / (self._C * n_rows)
         for number in rng.permutation(len(segments)).tolist():
             rows = segments[number]
-            pegasos_visits(
-                random_order(len(rows), rng), rows.y, rows.Qii, rows.indptr, rows.indices, rows.values,
-                *self._weights, lambda_, self.t, self._w, state,
-            )  # fmt: skip
+            pegasos_visits(random_order(len(rows), rng), rows.columns, *self._weights, lambda_, self.t, self._w, state)
             self.t += len(rows)
         self._w *= state[0]
 

@@ -1,103 +1,174 @@
 """StreamSVM: dual coordinate updates on what the cache holds while a reader streams the data through it.
 
-Matsushima, Vishwanathan, Smola, "Linear support vector machines via dual cached loops", KDD 2012. `eviction` chooses
-what leaves the cache: "score", where every row is visited when it arrives and those with the least left to teach
-leave first, or "paper", the algorithm as printed.
+Matsushima, Vishwanathan, Smola, "Linear support vector machines via dual cached loops", KDD 2012, with a sound rule of
+what leaves: every row is visited when it arrives, and those with the least left to teach leave first.
+
+Where the trainer has room for all rows, in the cache or decoded on its own disk, the two loops run for one pass. What
+follows is shuffled dual coordinate descent out of core, with shrinking and momentum: see trainer.sweeps.
 """
 
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import Protocol
+from math import inf
 
 import numpy as np
 
 from storage.cache import Step
 from storage.csr import Array
+from storage.segment import Segment
 from trainer.problem import Problem
 from trainer.progress import Progress
+from trainer.rounds import Rounds
+from trainer.rows.cache import Cursor
+from trainer.rows.disk import DiskRows
+from trainer.rows.residents import ResidentRows
+from trainer.selection import random_order
 from trainer.settings import TrainerSettings
-from trainer.solvers.paper_rule import PaperRule
-from trainer.solvers.score_rule import ScoreRule
-from trainer.spill import Spill
-from trainer.steps import Steps
+from trainer.sweep import ALONE, Threads, sweep
+from trainer.sweeps import Store, Sweeps, Wanted
 from trainer.tally import Tally
+from trainer.visitor import Visitor, Visits
 
-
-class Rule(Protocol):
-    """What of the cached rows is visited, and what the reader is told about them."""
-
-    def begin(self, step: Step, rng: np.random.Generator) -> int:
-        """Take in a new step; returns the visits it made at once."""
-
-    def visit_some(self, rng: np.random.Generator) -> int:
-        """Visit some rows; returns how many (at least one)."""
-
-    def end_section(self, rng: np.random.Generator) -> int:
-        """The running step was the last of its section: make alpha and w fit to be kept; returns the visits made."""
-
-    def end_pass(self, seconds: float, rng: np.random.Generator) -> bool:
-        """After `end_section`: the pass is over, too, and has taken so long. Whether training has likely converged."""
-
-    def begin_section(self) -> None:
-        """Forget what does not follow from `resumable` and the cache."""
-
-    def resumable(self) -> dict[str, Array]:
-        """Arrays that have to be kept to go on from the end of a section; a new Rule is given them as `kept`."""
-
-
-RULES: dict[str, Callable[..., Rule]] = {"score": ScoreRule, "paper": PaperRule}
-_TRAINER_STREAM = 2  # keeps this solver's random numbers apart from the reader's, which has the same seed
+_STREAM, _SWEEPS = 2, 1  # of random numbers, apart from those of others with the same seed, and from each other
+# Sweep for so many times as long as the pass took: with something wanted that sweeps may reach, and without.
+_PASS_TIMES, _PASS_TIMES_UNBOUND = 8.0, 1.0
 
 
 def streamsvm(
-    problem: Problem, settings: TrainerSettings, steps: Steps, alpha: Array, w: Array
+    problem: Problem, settings: TrainerSettings, cursor: Cursor, alpha: Array, w: Array
 ) -> Generator[Progress, None, None]:
     """Train alpha (n_rows,) and w (width,) in place; yields after every pass, for ever."""
-    tally = Tally(alpha, w, steps.kept)
-    with ThreadPoolExecutor(settings.threads) as pool, closing(Spill(settings.spill, steps.spilled)) as spill:
-        rule = RULES[settings.eviction](problem, settings, steps, tally, alpha, w, pool, spill)
-        steps.keep(lambda: {**tally.resumable(), **rule.resumable()})
-        yield from _passes(rule, settings, steps, tally, w)
+    with ExitStack() as stack:
+        yield from _Training(problem, settings, cursor, alpha, w, stack).passes()
 
 
-def _passes(
-    rule: Rule, settings: TrainerSettings, steps: Steps, tally: Tally, w: Array
-) -> Generator[Progress, None, None]:
-    rng = np.random.default_rng()
-    section = None
-    began = time.monotonic()
-    while True:
-        step = steps.next()
-        if (step.pass_, step.section) != section:
-            section = step.pass_, step.section
-            # From seed and section: one can be repeated without those before it.
-            rng = np.random.default_rng((settings.seed, _TRAINER_STREAM, *section))
-            rule.begin_section()
-        tally.add_screened(step.screened)
-        tally.owed += _updates_per_row(settings, step.pass_) * step.rows - step.screened - rule.begin(step, rng)
-        is_empty = not (step.fresh or step.resident)  # all that has streamed by since a crash rests at its bound
-        while tally.owed > 0 and not is_empty:
-            tally.owed -= rule.visit_some(rng)
-        if step.ends_section:
-            tally.owed -= rule.end_section(rng)
-        if step.ends_pass:
-            is_likely = rule.end_pass(time.monotonic() - began, rng)
-            progress = tally.finish_pass(step, steps.count_unvisited(step), steps.primal(step))
-            yield replace(progress, has_likely_converged=is_likely)
-        if step.ends_section:
-            steps.end_section(w)
-        if step.ends_pass:
-            began = time.monotonic()
-        # While a dataset is being read in, that is what the cores are for; and once more is known of what is active, a
-        # visit is worth more.
-        is_early = (settings.follows or settings.spill) and step.pass_ == 1
-        while settings.pace == "adaptive" and not is_early and not is_empty and not steps.is_next_ready:
-            rule.visit_some(rng)
+class _Training:
+    """The loop over the cache's steps, and what is swept over after a pass."""
+
+    def __init__(
+        self, problem: Problem, settings: TrainerSettings, cursor: Cursor, alpha: Array, w: Array, stack: ExitStack
+    ) -> None:
+        self._settings = settings
+        self._cursor = cursor
+        self._link = cursor.link
+        self._w = w
+        kept = cursor.checkpoints.kept
+        self._tally = Tally(alpha, w, kept)
+        self._visitor = Visitor(problem, alpha, w, self._tally, cursor.link.note)
+        # While rows stream half of the cores decode, and nobody could make w anew.
+        both = _threads(settings.threads, stack)
+        self._streaming = _threads(settings.threads // 2, stack, is_atomic=True)
+        self._residents = ResidentRows(cursor, both.lent)
+        self._disk = DiskRows(settings.spill, both.lent)
+        stack.callback(self._disk.shutdown)
+        wanted = Wanted(settings.tolerance, settings.relative_gap)
+        self._sweeps = Sweeps(self._visitor, cursor, self._tally, alpha, w, wanted, both, kept)
+        self._rounds = Rounds(self._residents, self._visitor, self._link, self._streaming)
+        self._link.control["collects"] = self._disk.is_open
+        self._has_streamed = False  # rows that were not all at hand
+        cursor.checkpoints.keep(lambda: {**self._tally.resumable(), **self._sweeps.resumable()})
+
+    def passes(self) -> Generator[Progress, None, None]:
+        section, began = None, time.monotonic()
+        rng = self._rng(0, 0)
+        while True:
+            step = self._cursor.next()
+            if (step.pass_, step.section) != section:
+                section = step.pass_, step.section
+                rng = self._rng(*section)
+                self._rounds.begin_section()
+            self._stream(step, rng)
+            if step.ends_pass:
+                self._visit_unvisited()
+                yield from self._end_pass(step, time.monotonic() - began)
+            if step.ends_section:
+                self._cursor.end_section(self._w)
+            if step.ends_pass:
+                began = time.monotonic()
+            self._use_spare_time(step, rng)
+
+    def _rng(self, *place: int) -> np.random.Generator:
+        """From seed and section: one can be repeated without those before it."""
+        return np.random.default_rng((self._settings.seed, _STREAM, *place))
+
+    def _stream(self, step: Step, rng: np.random.Generator) -> None:
+        """Visit what has come, then residents, until all visits are made that the rows of the step are due."""
+        self._residents.take_in(step)
+        self._tally.add_screened(step.screened)
+        if not step.fresh and self._residents.has_all:
+            return  # a sweep over all rows ends the pass
+        self._has_streamed = True
+        due = self._settings.updates_per_row
+        # A second visit so soon after the first brings less than a sweep over all rows.
+        due = min(1.0, due) if self._disk.is_open else due
+        self._tally.owed += due * step.rows - step.screened - self._arrive(step, rng)
+        while self._tally.owed > 0 and self._residents.segments:
+            self._tally.owed -= self._rounds.visit_some(rng)
+
+    def _arrive(self, step: Step, rng: np.random.Generator) -> int:
+        """Visit the fresh rows; returns how many."""
+        order = rng.permutation(np.array(step.fresh, np.int64)).tolist()
+        fresh = (self._cursor.read(segment_id) for segment_id in order)
+        met = sweep(fresh, lambda rows: random_order(len(rows), rng), self._visitor, self._streaming, self._collect)
+        return met.visits
+
+    def _collect(self, rows: Segment, order: Array, _visits: Visits) -> None:
+        if self._disk.is_open:
+            self._disk.collect(rows, order)
+            self._link.control["collects"] = self._disk.is_open
+
+    def _visit_unvisited(self) -> None:
+        """What streamed by as resident and was not met since: no row is left out of a pass."""
+        rows = map(self._cursor.read, self._residents.segments)
+        sweep(rows, lambda rows: self._link.unvisited(rows.row_id), self._visitor)
+
+    def _use_spare_time(self, step: Step, rng: np.random.Generator) -> None:
+        """Visit residents as long as the reader takes; in a first pass before sweeps the cores have to read."""
+        is_early = (self._settings.follows or self._disk.is_open) and step.pass_ == 1
+        adapts = self._settings.pace == "adaptive" and not is_early and self._residents.segments
+        while adapts and not self._cursor.is_next_ready:
+            self._rounds.visit_some(rng)
+
+    def _end_pass(self, step: Step, seconds: float) -> Generator[Progress, None, None]:
+        """Report the pass. If all rows are at hand, sweep over them first, and go on so without the reader."""
+        self._disk.seal(step.n_rows)
+        self._link.control["collects"] = 0
+        primal = self._link.primal(step) if self._has_streamed else inf
+        store = self._store()
+        if store is None:
+            yield self._tally.finish_pass(step, self._link.count_unvisited(step), primal)
+        while store is not None:
+            self._sweeps.run(store, self._is_late(seconds), self._rng(step.pass_, 0, _SWEEPS))
+            progress = self._tally.finish_pass(step, self._link.count_unvisited(step), primal)
+            yield replace(progress, is_worth_a_look=True)
+            primal = self._tally.meet(self._link.certified_primal)
+            if store.is_open:
+                step = self._cursor.repeat(self._w)
+            else:
+                store = None
+                self._link.forget_visits()
+
+    def _store(self) -> Store | None:
+        """Where all rows are."""
+        if self._disk.is_sealed:
+            return self._disk
+        return self._residents if self._residents.take_in_all() else None
+
+    def _is_late(self, seconds: float) -> Callable[[int], bool]:
+        """Whether so many sweeps are enough: of pace "fixed" what a row is due in a pass, else by the clock."""
+        settings = self._settings
+        if settings.pace == "fixed":
+            return lambda sweeps: sweeps >= max(1.0, settings.updates_per_row)
+        times = _PASS_TIMES_UNBOUND if (settings.tolerance, settings.relative_gap) == (None, None) else _PASS_TIMES
+        left = inf if settings.max_seconds is None else settings.max_seconds - self._link.elapsed_seconds
+        until = time.monotonic() + min(times * seconds, left)
+        return lambda sweeps: time.monotonic() >= until
 
 
-def _updates_per_row(settings: TrainerSettings, pass_: int) -> float:
-    """One in the first pass if sweeps over all rows follow: more than a second visit so soon after the first."""
-    return min(1.0, settings.updates_per_row) if settings.spill and pass_ == 1 else settings.updates_per_row
+def _threads(count: int, stack: ExitStack, is_atomic: bool = False) -> Threads:
+    if count <= 1:
+        return ALONE
+    return Threads(count, stack.enter_context(ThreadPoolExecutor(count)), is_atomic)

@@ -15,9 +15,9 @@ from storage.csr import EMPTY
 from storage.plan import LARGEST_SEGMENT
 from storage.segment import Segment
 from tests.bench.kernel import make_segments
-from trainer.blocks import Block
 from trainer.problem import Problem
 from trainer.progress import Progress
+from trainer.rows.blocks import Block
 from trainer.solvers import SOLVERS
 
 
@@ -43,7 +43,7 @@ class Ended:
 
 
 class _Blocks:
-    """Always the same block, whole: what `trainer.blocks.Blocks` gives a solver if all rows fit."""
+    """Always the same block, whole: what `trainer.rows.blocks.Blocks` gives a solver if all rows fit."""
 
     kept = EMPTY
 

@@ -7,7 +7,7 @@ from storage.cache import Step
 from storage.csr import Array
 from storage.segment import Segment
 from trainer.problem import Problem
-from trainer.steps import Steps
+from trainer.rows.cache import Cursor
 
 
 @dataclass(frozen=True)
@@ -41,44 +41,44 @@ class Blocks:
     certifies_always   whether P(w) is computed after every pass when the reader no longer does, or after few
     """
 
-    def __init__(self, steps: Steps, problem: Problem, certifies_always: bool) -> None:
-        self._steps = steps
+    def __init__(self, cursor: Cursor, problem: Problem, certifies_always: bool) -> None:
+        self._cursor = cursor
         self._problem = problem
         self._certifies_always = certifies_always
         self._block: Block | None = None
-        self.keep = steps.keep
+        self.keep = cursor.checkpoints.keep
 
     @property
     def kept(self) -> Mapping[str, Array]:
-        """As that of Steps."""
-        return self._steps.kept
+        """As that of Checkpoints."""
+        return self._cursor.checkpoints.kept
 
     def next(self, w: Array) -> Block:
         """Say that the last block is done with, and move on to the next; wait for it if need be."""
         if self._block is not None and self._block.is_whole:
-            block = Block(self._block.fresh, self._block.kept, self._steps.repeat(w), is_whole=True)
+            block = Block(self._block.fresh, self._block.kept, self._cursor.repeat(w), is_whole=True)
         else:
             if self._block is not None:
-                self._steps.end_section(w)
-            step = self._steps.next()
+                self._cursor.end_section(w)
+            step = self._cursor.next()
             while not step.ends_section:
-                step = self._steps.next()
+                step = self._cursor.next()
             block = self._read(step)
         self._block = block
         return block
 
     def note(self, row_id: Array, score: Array) -> None:
         """The rows (k,) were visited in this block and left these scores (k,)."""
-        self._steps.note(row_id, score)
+        self._cursor.link.note(row_id, score)
 
     def count_unvisited(self, block: Block) -> int:
         """Rows of the whole problem not visited in the pass that `block` ends."""
-        return self._steps.count_unvisited(block.step)
+        return self._cursor.link.count_unvisited(block.step)
 
     def primal(self, block: Block, w: Array) -> float:
         """P at some w: that published before the pass that `block` ends, or this one. inf: not worth the trouble."""
         if not block.is_whole:
-            return self._steps.primal(block.step)
+            return self._cursor.link.primal(block.step)
         is_power_of_two = block.pass_ & (block.pass_ - 1) == 0
         if not (self._certifies_always or is_power_of_two):
             return float("inf")
@@ -86,5 +86,5 @@ class Blocks:
         return float(known @ known) / 2 + sum(self._problem.losses(rows, w) for rows in block.fresh)
 
     def _read(self, step: Step) -> Block:
-        fresh, kept = ([self._steps.read(number) for number in ids] for ids in (step.fresh, step.resident))
+        fresh, kept = ([self._cursor.read(number) for number in ids] for ids in (step.fresh, step.resident))
         return Block(fresh, kept, step, is_whole=step.section == 0 and step.ends_pass)

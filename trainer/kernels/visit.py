@@ -1,0 +1,145 @@
+"""Dual coordinate descent on rows in memory, whoever chose them: hinge and squared hinge."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from storage.csr import Array
+from storage.prefetch_kernel import prefetch
+from storage.segment import Columns
+from trainer.kernels.coordinate import (
+    ROWS_AHEAD,
+    add_row,
+    dot_ahead,
+    dot_lane,
+    prefetch_row,
+    projected_gradient,
+    score_of,
+)
+from trainer.kernels.shared import add_row_atomically
+
+
+class Box(NamedTuple):
+    """Of a lane: 0 <= alpha_i <= U and the curvature D, of the rows with y = +1 and of those with y = -1."""
+
+    U_positive: float
+    D_positive: float
+    U_negative: float
+    D_negative: float
+
+
+class Dual(NamedTuple):
+    """alpha (n_rows * lanes,) float64 by row id, and what it was before momentum moved it; alpha itself without."""
+
+    alpha: Array
+    before: Array
+
+
+class Weights(NamedTuple):
+    """w (d * lanes,) float64.
+
+    anew       (d * lanes,) float64: the visited rows' alpha_i y_i x_i are added up in it, without loss; or empty
+    is_atomic  other threads visit rows at the same w, and no addition to it may be lost
+    """
+
+    w: Array
+    anew: Array
+    is_atomic: bool
+
+
+class Notes(NamedTuple):
+    """What is written down of visits, (k,) in their order.
+
+    score  float32, how little a row has left to teach
+    gain   float64, by how much the dual objective rose
+    rest   float32, how far beyond its bound's condition a row rests, -1 if it does not; or empty, if nobody asks
+    """
+
+    score: Array
+    gain: Array
+    rest: Array
+
+
+# Problem     min over 0 <= alpha_i <= U_i of  1/2 |w|^2 + sum D_i alpha_i^2 / 2 - sum alpha_i,  w = sum alpha_i y_i x_i
+#             in each lane
+# Source      Hsieh, Chang, Lin, Keerthi, Sundararajan (ICML 2008), Algorithm 1; StreamSVM (KDD 2012), section 3;
+#             on several threads: Hsieh, Yu, Dhillon, "PASSCoDe" (ICML 2015)
+#
+# Visits the rows at the positions `order` (k,) int32, one after the other:
+#
+#   G  = y_i <w, x_i> - 1 + D_i alpha_i              gradient
+#   PG = 0 if alpha_i = 0 and G >= 0, or alpha_i = U_i and G <= 0; else G         projected gradient
+#   alpha_i <- min(max(alpha_i - G / (Qii + D_i), 0), U_i),  w += (change of alpha_i) y_i x_i      unless |PG| <= 1e-12
+#
+# An alpha_i that momentum has moved out of its box counts, for PG and the score, as the nearest in it.
+#
+# Inputs      rows: a segment's columns; boxes: a Box a lane; kind of score, see coordinate.score_of
+# In place    dual.alpha; weights; notes: score and rest as the row was met, the lowest of all lanes; gain 0 without a
+#             step, less than 0 if the row had to come back into its box
+# Returns     largest and smallest PG met (M+, M-; -inf, inf for k = 0; zeros count, as in LIBLINEAR), and the
+#             changes of sum D_i alpha_i^2 / 2 and of the number of free rows, from what was `before`
+
+
+@njit(cache=True, nogil=True)
+def visit_rows(
+    order: Array, rows: Columns, boxes: tuple[Box, ...], kind: int, dual: Dual, weights: Weights, notes: Notes
+) -> tuple[float, float, float, int]:
+    row_id, y, Qii, indptr, indices, values = rows
+    alpha, before = dual
+    w, anew, is_atomic = weights
+    lanes, count = len(boxes), order.shape[0]
+    M_plus, M_minus, curvature, freed = -float("inf"), float("inf"), 0.0, 0
+    for k in range(count):
+        if k + ROWS_AHEAD < count:
+            coming = order[k + ROWS_AHEAD]
+            prefetch_row(coming, row_id, y, Qii, indptr, indices, values, alpha, lanes)
+            prefetch(before, row_id[coming] * lanes)
+        position = order[k]
+        start, end = indptr[position], indptr[position + 1]
+        sign = float(y[position])
+        least, rests, risen = float("inf"), float("inf"), 0.0
+        if anew.shape[0] > 0:
+            for j in range(start, end):
+                prefetch(anew, int(indices[j]) * lanes)
+        for lane in range(lanes):
+            box = boxes[lane]
+            U, D = (box.U_positive, box.D_positive) if sign > 0.0 else (box.U_negative, box.D_negative)
+            i = row_id[position] * lanes + lane
+            was, a = before[i], alpha[i]
+            inside = min(max(a, 0.0), U)
+
+            if lanes == 1:
+                m = sign * dot_ahead(order, k, count, start, end, indptr, indices, values, w)
+            else:
+                m = sign * dot_lane(indices, values, start, end, w, lane, lanes)
+            G = m - 1.0 + D * a
+
+            PG = projected_gradient(inside, G, U)
+            M_plus, M_minus = max(M_plus, PG), min(M_minus, PG)
+            least = min(least, score_of(kind, inside, m, G, PG, U, D))
+            rests = min(rests, abs(G) if PG == 0.0 and (inside == 0.0 or inside == U) else -1.0)
+
+            new = a
+            if abs(PG) > 1e-12 or inside != a:
+                H = Qii[position] + D
+                # A row without features has no part in w: the bound is its optimum.
+                new = min(max(a - G / H, 0.0), U) if H > 0.0 else U
+                alpha[i] = new
+                step = (new - a) * sign
+                if is_atomic:
+                    add_row_atomically(start, end, indices, values, step, w, lane, lanes)
+                elif lanes == 1:
+                    add_row(start, end, indices, values, step, w)
+                else:
+                    for j in range(start, end):
+                        w[np.int64(indices[j]) * lanes + lane] += step * float(values[j])
+                risen += (a - new) * (G + (new - a) * H / 2.0)
+            if anew.shape[0] > 0 and new != 0.0:
+                add_row_atomically(start, end, indices, values, new * sign, anew, lane, lanes)
+            curvature += D * (new * new - was * was) / 2.0
+            freed += int(0.0 < new < U) - int(0.0 < was < U)
+        notes.score[k], notes.gain[k] = least, risen
+        if notes.rest.shape[0] > 0:
+            notes.rest[k] = rests
+    return M_plus, M_minus, curvature, freed

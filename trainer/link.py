@@ -1,0 +1,172 @@
+"""What the reader and the service see of the trainer: notes on rows, the published w, figures, signs of life."""
+
+import time
+from collections.abc import Callable
+from math import inf
+
+import numpy as np
+
+from storage.cache import Step
+from storage.csr import Array
+from storage.naps import nap
+from storage.state import State, pass_stamp
+
+
+class HandedBack(Exception):
+    """The worker has to end: what there is has been kept, and the job goes on with another one."""
+
+    exit_code = 7  # of a process that ends with it
+
+
+class Link:
+    """The trainer's side of a job's state files.
+
+    deferred   what a step notes reaches the reader when the next step begins. The reader then works on the step after
+               that, and finds the same scores however fast either process is: this makes a run reproducible
+    is_blank   w is zero, and its length a bound beyond what memory has room for: the dataset is being read in
+    wait       naps, given the time of time.perf_counter since when
+    """
+
+    def __init__(
+        self,
+        state: State,
+        deferred: bool,
+        is_blank: bool = False,
+        wait: Callable[[float], object] = nap,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.control = state.control
+        self._state = state
+        self._deferred = deferred
+        self._wait = wait
+        self._clock = clock
+        self._began = clock() - self.control["elapsed_seconds"]
+        self._notes: list[tuple[Array, Array]] = []
+        self._marked = 0  # notes already entered in `visited`
+        self._stamp = 0
+        self._width = 0
+        self._half_norm = 0.0 if is_blank else float(self._w.ravel() @ self._w.ravel()) / 2  # of the published w
+
+    @property
+    def _w(self) -> Array:
+        return self._state.w
+
+    @property
+    def elapsed_seconds(self) -> float:
+        """Time spent on the job, that before a checkpoint included."""
+        return self._clock() - self._began
+
+    def beat(self) -> None:
+        """The trainer is alive."""
+        self.control["trainer_heartbeat"] = time.monotonic()
+
+    def wait_until(self, is_done: Callable[[], bool]) -> float:
+        """Nap until then, alive all the while; for how many seconds."""
+        began = time.perf_counter()
+        while not is_done():
+            self.beat()
+            self._wait(began)
+        return time.perf_counter() - began
+
+    @property
+    def hands_back(self) -> bool:
+        """Whether the job is to go on with another worker."""
+        return bool(self.control["hand_back"])
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the job is to stop, or to be handed back, as soon as it can be."""
+        return bool(self.control["stop"]) or self.hands_back
+
+    # Rows
+
+    def begin_step(self, step: Step, pass_: int) -> None:
+        """What is noted from here on is of this step, and of this pass as the reader counts them."""
+        self.hand_over()
+        self._stamp = pass_stamp(pass_)
+        self._width = step.width
+        self.control["elapsed_seconds"] = self.elapsed_seconds
+
+    def note(self, row_id: Array, score: Array) -> None:
+        """The rows (k,) were visited in this pass and left these scores (k,)."""
+        self.beat()
+        if self._deferred:
+            self._notes.append((row_id.copy(), score.copy()))
+        else:
+            self._state.score[row_id] = score
+            self._state.visited[row_id] = self._stamp
+
+    def hand_over(self) -> None:
+        """Let the reader have all that was noted."""
+        self._mark_visited()
+        for rows, scores in self._notes:
+            self._state.score[rows] = scores
+        self._notes.clear()
+        self._marked = 0
+
+    @property
+    def score(self) -> Array:
+        """(n_rows,) what was noted and handed over."""
+        return self._state.score
+
+    def unvisited(self, row_id: Array) -> Array:
+        """Positions (k,) int32 of the rows not visited in this pass so far. At the end of a pass only."""
+        self._mark_visited()
+        return np.flatnonzero(self._state.visited[row_id] != self._stamp).astype(np.int32)
+
+    def count_unvisited(self, step: Step) -> int:
+        """Rows of the whole problem not visited in the pass that `step` ends, neither here nor by the reader."""
+        self._mark_visited()
+        visited = self._state.visited[: step.n_rows]
+        return int(np.count_nonzero(visited != self._stamp)) - step.screened_unvisited
+
+    def forget_visits(self) -> None:
+        """As if no row had ever been visited: the reader counts passes in its own way from here on."""
+        self._state.visited[:] = 0
+
+    def _mark_visited(self) -> None:
+        # The reader asks `visited` about the coming pass already: marking this one's rows early changes no answer.
+        for rows, _ in self._notes[self._marked :]:
+            self._state.visited[rows] = self._stamp
+        self._marked = len(self._notes)
+
+    # w and what is known of the objective
+
+    def publish(self, w: Array) -> None:
+        """Let the reader see this w: the coming pass is certified at it."""
+        known = w[: self._width]
+        self._w[: self._width] = known
+        self._half_norm = float(known.ravel() @ known.ravel()) / 2
+
+    @property
+    def room(self) -> Array:
+        """The published w, (width, lanes), to be written over while nobody reads it: until the next `publish`."""
+        return self._w
+
+    def primal(self, step: Step) -> float:
+        """P at the w published before the pass that `step` ends."""
+        return self._half_norm + step.pass_losses
+
+    @property
+    def certified_primal(self) -> float:
+        """P at the w certified last; inf if none has been."""
+        return self.control["final_primal_objective"] if self.control["certificates_made"] else inf
+
+    def certify(self, w: Array) -> None:
+        """Have all rows looked at, at this w; what the reader finds is in the control page."""
+        self.publish(w)
+        self.control["certificates_wanted"] += 1
+        self.wait_until(lambda: self.control["certificates_made"] >= self.control["certificates_wanted"])
+
+    def make_anew(self, w: Array) -> None:
+        """w becomes the sum of alpha_i y_i x_i over all rows, which the reader reads once more."""
+        self.control["w_wanted"] = 1
+        self.certify(w)
+        self.control["w_wanted"] = 0
+        w[: self._width] = self._w[: self._width]
+
+    def show(self, **figures: float) -> None:
+        """Fields of the control page, for those who watch."""
+        self.control["elapsed_seconds"] = self.elapsed_seconds
+        for name, figure in figures.items():
+            self.control[name] = figure

@@ -1,0 +1,124 @@
+"""All rows of the problem on the trainer's own disk, decoded: what a pass of the reader brings is good for many sweeps.
+
+A sweep over them takes a tenth of a pass and nobody but the trainer. A disk that fails, is slow or full, or has no such
+files costs time only: the store is closed then, and rows come from the cache, pass after pass.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import numpy as np
+
+from storage.csr import Array
+from storage.segment import Segment
+from storage.spill_file import SPILL_SEGMENT
+from trainer.rows.patience import Patience
+from trainer.rows.read_ahead import READS, ReadAhead
+from trainer.rows.residents import IsActive
+from trainer.rows.row_file import RowFile
+
+class DiskRows:
+    """`collect` what a pass brings, `seal` it, then sweep: over all rows, or those `set_aside` in the sweep before.
+
+    directory   on the disk to use, or None: nothing is kept
+    lent        windows that may be in use at a time
+    n_rows      that were collected; is_open: the disk takes part
+    """
+
+    def __init__(
+        self,
+        directory: str | None,
+        lent: int = 1,
+        segment_bytes: int = SPILL_SEGMENT,
+        make_patience: Callable[[str], Patience] = Patience,
+    ) -> None:
+        self._writer, self._readers = ThreadPoolExecutor(1), ThreadPoolExecutor(READS)
+        self._files: list[RowFile] = []  # all rows, and the active ones
+        self.n_rows = 0
+        self._is_sealed = self._has_active = False
+        if directory is not None:
+            with self._closing_on_failure():
+                patience = make_patience(directory)
+                for _ in range(2):
+                    self._files.append(RowFile(directory, segment_bytes, patience, self._writer))
+                self._read_ahead = ReadAhead(segment_bytes, patience, self._readers, lent)
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._files)
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether there are rows to sweep over."""
+        return self.is_open and self._is_sealed
+
+    def collect(self, rows: Segment, picked: Array) -> None:
+        """The rows at the positions `picked` (k,) are of those there are."""
+        with self._closing_on_failure():
+            if self.is_open and not self._is_sealed:
+                self._files[0].add(rows, picked)
+                self.n_rows += len(picked)
+                if not self._files[0].is_whole:
+                    self.close()
+
+    def seal(self, n_rows: int) -> None:
+        """So many rows there are; nothing is kept unless all of them have come."""
+        with self._closing_on_failure():
+            if self.is_open and not self._is_sealed:
+                self._is_sealed = self._files[0].finish() and self.n_rows == n_rows
+                if not self._is_sealed:
+                    self.close()
+
+    def windows(self, is_active: IsActive | None, rng: np.random.Generator) -> Iterator[Segment]:
+        """All rows once; if some are asked for, those set aside, or all. Ends early, closed, if the disk fails.
+
+        A window is valid until `lent` more have been taken.
+        """
+        with self._closing_on_failure():
+            if self.is_sealed:
+                file = self._files[self._has_active and is_active is not None].file
+                for window in self._read_ahead.windows(file, rng):
+                    yield window
+                    if not self.is_open:
+                        return
+
+    def forget_active(self) -> None:
+        """Those set aside from now on are the active ones."""
+        with self._closing_on_failure():
+            self._has_active = False
+            if self.is_open:
+                self._files[1].clear()
+
+    def set_aside(self, rows: Segment, picked: Array) -> None:
+        """The rows at the positions `picked` (k,) are active."""
+        with self._closing_on_failure():
+            if self.is_open:
+                self._files[1].add(rows, picked, others=self._files[0].taken)
+
+    def narrow(self) -> None:
+        """The active rows have all been set aside; if the disk has not taken them, all rows are swept over."""
+        with self._closing_on_failure():
+            if self.is_open:
+                self._has_active = self._files[1].finish()
+
+    def close(self) -> None:
+        """Let go of the disk."""
+        files, self._files = self._files, []
+        if self._is_sealed:
+            self._read_ahead.drain()
+        for file in files:
+            file.close()
+
+    def shutdown(self) -> None:
+        """No more is to come."""
+        self.close()
+        for pool in (self._writer, self._readers):
+            pool.shutdown(cancel_futures=True)
+
+    @contextmanager
+    def _closing_on_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError:
+            self.close()

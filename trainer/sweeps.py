@@ -1,0 +1,203 @@
+"""Sweep after sweep over a store that holds all rows, with momentum, until the schedule says stop.
+
+LIBLINEAR's loop (Hsieh et al. 2008, section 3.2: rows that rest are left out, but not of each sweep) on rows from
+wherever they are. On several threads w is shared without locks and made anew from alpha in whole sweeps (PASSCoDe:
+Hsieh, Yu, Dhillon, ICML 2015).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from math import inf
+from typing import Protocol
+
+import numpy as np
+
+from storage.cache import Step
+from storage.csr import Array
+from storage.segment import Segment
+from trainer.momentum import Momentum, rate
+from trainer.rows.cache import Cursor
+from trainer.schedule import Next, Place, next_sweep
+from trainer.selection import random_order
+from trainer.sweep import Met, Threads, sweep
+from trainer.tally import Tally
+from trainer.visitor import NOTHING, Visitor, Visits
+
+Random = np.random.Generator
+
+# Fewer than this share of the rows have to be active for it to pay to have them read on their own.
+_WORTH_NARROWING = 0.75
+_FEW = 10_000  # rows, to know that share
+_CAUTION = 0.7  # each time that a look was in vain, the next is taken so much later
+
+
+class Store(Protocol):
+    """All rows of the problem."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not failed."""
+
+    def windows(self, is_active: Callable[[Array], Array] | None, rng: np.random.Generator) -> Iterator[Segment]:
+        """All rows once, or those of these ids (k,) active (k,) bool, maybe others; ends early if it fails."""
+
+    def forget_active(self) -> None:
+        """Those set aside from now on are the active ones."""
+
+    def set_aside(self, rows: Segment, picked: Array) -> None:
+        """The rows at the positions `picked` (k,) are active."""
+
+    def narrow(self) -> None:
+        """The active ones have all been set aside."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What ends a run of sweeps; None: not this.
+
+    tolerance     M+ - M-
+    relative_gap  (P - D) / P
+    """
+
+    tolerance: float | None
+    relative_gap: float | None
+
+    def is_near(self, met: Met, dual_objective: float, factor: float) -> bool:
+        """Whether what a sweep met, times `factor`, is what is wanted.
+
+        What is met is of the middle of a sweep. At its end the gap is 0.6 to 0.75 times that.
+        """
+        relative = met.gap / (dual_objective + met.gap)
+        found = ((met.distance, self.tolerance), (relative, self.relative_gap))
+        return met.visits > 0 and any(limit is not None and factor * each <= limit for each, limit in found)
+
+
+class Sweeps:
+    """`run` them at the end of a pass. alpha (n_rows,) and w (width,) are those the visitor changes."""
+
+    def __init__(
+        self,
+        visitor: Visitor,
+        cursor: Cursor,
+        tally: Tally,
+        alpha: Array,
+        w: Array,
+        wanted: Wanted,
+        threads: Threads,
+        kept: Mapping[str, Array],
+    ) -> None:
+        self._visitor = visitor
+        self._cursor = cursor
+        self._link = cursor.link
+        self._tally = tally
+        self._alpha, self._w = alpha, w
+        self._wanted = wanted
+        self._threads = threads
+        self._caution = float(kept.get("caution", [1.0 / _CAUTION])[0])
+        self._slack = inf
+        self._pays = True  # to have the active rows read on their own
+
+    def resumable(self) -> dict[str, Array]:
+        """What new ones have to be given as `kept` to go on."""
+        return {"caution": np.array([self._caution])}
+
+    def run(self, store: Store, is_late: Callable[[int], bool], rng: np.random.Generator) -> None:
+        """Until training is likely where it is wanted, slows down, is late after so many sweeps, or is interrupted."""
+        step, checkpoints = self._cursor.step, self._cursor.checkpoints
+        self._begin_run(step)
+        gaps: list[float] = []
+        is_exact, has_to_end, D = True, is_late(0), -inf
+        while True:
+            due = checkpoints.is_due(ends_pass=False)
+            kind = next_sweep(Place(gaps, is_exact, due, has_to_end))
+            if kind is Next.STOP:
+                break
+            # The first leaves most rows with another alpha: what the second adds to w is as far off as what it lost.
+            makes_anew = self._threads.count > 1 and kind is Next.WHOLE and (has_to_end or due or len(gaps) > 0)
+            met = self._sweep(store, kind, gaps, makes_anew, rng)
+            if met is None:
+                self._undo(is_exact)
+                break
+            gaps.append(met.gap)
+            is_exact = makes_anew or self._threads.count == 1
+            figures = self._tally.so_far(step, inf)
+            has_fallen = is_exact and figures["dual_objective"] < D
+            D = figures["dual_objective"] if is_exact else D
+            self._end_sweep(has_fallen)
+            self._show(met, figures)
+            has_to_end = has_to_end or is_late(len(gaps)) or self._is_near(met, gaps, is_exact, figures)
+            if is_exact:
+                checkpoints.make_within(step, self._w)
+        del self._momentum  # its arrays are for nobody else
+
+    def _begin_run(self, step: Step) -> None:
+        alpha, w = self._alpha[: step.n_rows], self._w[: step.width]
+        self._momentum = Momentum(alpha, w, self._tally, self._link.room[: step.width])
+        self._caution *= _CAUTION  # had the last look been enough, there would be no more sweeps
+        self._slack = inf
+
+    def _sweep(self, store: Store, kind: Next, gaps: list[float], makes_anew: bool, rng: Random) -> Met | None:
+        """One sweep; None if it did not come to its end."""
+        is_whole = kind is Next.WHOLE
+        self._tally.begin_sweep()
+        self._momentum.begin_sweep(gaps)
+        self._visitor.before = self._momentum.before
+        if makes_anew:
+            self._visitor.anew = np.zeros(self._cursor.step.width)
+        if is_whole:
+            store.forget_active()
+            self._pays, self._n_active = True, 0
+        met = Met()
+        windows = self._uninterrupted(store.windows(None if is_whole else self._is_active, rng))
+        learn = partial(self._set_aside, store, met) if is_whole else None
+        sweep(windows, partial(self._choose, is_whole, rng), self._visitor, self._threads, learn, met)
+        if is_whole and self._pays:
+            store.narrow()
+        if makes_anew:
+            self._momentum.w[:], self._visitor.anew = self._visitor.anew, NOTHING
+        self._slack = met.slack
+        has_ended = store.is_open and not self._link.is_interrupted
+        return met if has_ended and (met.visits == self._cursor.step.n_rows or not is_whole) else None
+
+    def _uninterrupted(self, windows: Iterator[Segment]) -> Iterator[Segment]:
+        for rows in windows:
+            if self._link.is_interrupted:
+                return
+            yield rows
+
+    def _choose(self, is_whole: bool, rng: Random, rows: Segment) -> Array:
+        order = random_order(len(rows), rng)
+        return order if is_whole else order[self._is_active(rows.row_id[order])]
+
+    def _is_active(self, row_id: Array) -> Array:
+        """Rows (k,) that do not rest by more than the slack, or that momentum has moved."""
+        return (self._link.score[row_id] <= self._slack) | self._momentum.has_moved(row_id)
+
+    def _set_aside(self, store: Store, met: Met, rows: Segment, order: Array, visits: Visits) -> None:
+        """Of the rows just visited, those that short sweeps are to visit."""
+        if self._pays:
+            active = (visits.score <= met.slack) | self._momentum.has_moved(rows.row_id[order])
+            store.set_aside(rows, order[active])
+            self._n_active += int(np.count_nonzero(active))
+            self._pays = met.visits < _FEW or self._n_active < _WORTH_NARROWING * met.visits
+
+    def _end_sweep(self, yields: bool) -> None:
+        self._momentum.end_sweep(yields)
+        self._visitor.before = self._momentum.before
+
+    def _undo(self, is_exact: bool) -> None:
+        """The sweep has not been; w has to be what it was exactly, though."""
+        self._momentum.undo()
+        self._visitor.before = self._momentum.before
+        if not is_exact:
+            self._link.make_anew(self._w)
+
+    def _is_near(self, met: Met, gaps: list[float], is_exact: bool, figures: Mapping[str, float]) -> bool:
+        # Another sweep is to come if w has to be made anew.
+        factor = (1.0 if is_exact else rate(gaps)) / self._caution
+        return self._wanted.is_near(met, figures["dual_objective"], factor)
+
+    def _show(self, met: Met, figures: Mapping[str, float]) -> None:
+        self._link.control["sweeps"] += 1
+        self._link.show(M_plus=met.M_plus, M_minus=met.M_minus, **figures)

@@ -1,0 +1,93 @@
+"""Visits rows of a problem of the hinge family, and has what came of it counted and told."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from storage.csr import Array
+from storage.segment import Segment
+from trainer.kernels.coordinate import GAP
+from trainer.kernels.visit import Dual, Notes, Weights, visit_rows
+from trainer.problem import Problem
+from trainer.tally import Tally
+
+NOTHING, NO_REST = np.empty(0), np.empty(0, np.float32)
+
+Note = Callable[[Array, Array], None]  # takes the ids (k,) of rows that were visited, and their scores (k,)
+
+
+class Visits(NamedTuple):
+    """Of some rows, one after the other: score, gain and rest of each (k,), see kernels.visit.Notes; what a Tally adds.
+
+    `rest` is empty where nobody asked.
+    """
+
+    score: Array
+    gain: Array
+    rest: Array
+    M_plus: float
+    M_minus: float
+    curvature: float
+    freed: int
+
+
+class Visitor:
+    """alpha (n_rows,) and w (width,) change in place; of one lane.
+
+    kind       of score: see trainer.kernels.coordinate
+    asks_rest  whether visits are to tell how far rows rest
+    before     (n_rows,) alpha before momentum moved it; alpha where it has not
+    anew       (width,) w made anew from alpha as rows are visited, or empty
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        alpha: Array,
+        w: Array,
+        tally: Tally,
+        note: Note,
+        kind: int = GAP,
+        asks_rest: bool = False,
+    ) -> None:
+        self._problem = problem
+        self._boxes = (problem.box,)
+        self.kind = kind
+        self._asks_rest = asks_rest
+        self._alpha = alpha
+        self._w = w
+        self._tally = tally
+        self.note = note
+        self.before = alpha
+        self.anew = NOTHING
+
+    def visit(self, rows: Segment, order: Array, is_atomic: bool = False) -> Visits:
+        """Visit the rows at the positions `order` (k,) int32; on any thread.
+
+        is_atomic  others do so at the same time, and none of what is added to w may be lost
+        """
+        rest = np.empty(len(order), np.float32) if self._asks_rest else NO_REST
+        notes = Notes(np.empty(len(order), np.float32), np.empty(len(order)), rest)
+        found = visit_rows(
+            order,
+            rows.columns,
+            self._boxes,
+            self.kind,
+            Dual(self._alpha, self.before),
+            Weights(self._w, self.anew, is_atomic),
+            notes,
+        )
+        return Visits(notes.score, notes.gain, rest, *found)
+
+    def take(self, rows: Segment, order: Array, visits: Visits) -> None:
+        """Count these visits, and tell the reader."""
+        self._tally.add(len(order), visits.M_plus, visits.M_minus, visits.curvature, visits.freed)
+        self.note(rows.row_id[order], visits.score)
+
+    def rests_beyond(self, row_id: Array, visits: Visits, above: float, below: float) -> Array:
+        """Which of the rows (k,) just visited rest by more than this at alpha_i = 0, or than -below at U_i: (k,) bool.
+
+        LIBLINEAR shrinks these; `above` and `below` are M+ and M- of the round before (Hsieh et al. 2008, algorithm 3).
+        """
+        return visits.rest > np.where(self._alpha[row_id] == 0.0, above, -below)
