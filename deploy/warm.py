@@ -27,9 +27,10 @@ _PATIENCE_SECONDS = 900
 _JOB = {"cache_bytes": 1 << 17, "max_passes": 3, "tolerance": 1e-9}
 _VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "streamsvm": (
-        {"eviction": "paper"}, {"selection": "adaptive"}, {"threads": 2}, {"pace": "fixed"}, {"screening": None},
+        {"selection": "adaptive"}, {"threads": 2}, {"pace": "fixed"}, {"screening": None},
         {"bias": 1.0}, {"dataset": "ones"}, {"dataset": "dense"}, {"cache_bytes": 1 << 24},
     ),
+    "streamsvm_paper": ({"epsilon_decay": "sweep"}, {"dataset": "ones"}),
     "bm": ({"inner_rounds": None}, {"dataset": "ones"}),
     "sbm": ({"select": "distance"}, {"select": "violation"}),
     "pegasos": ({"update": "block"},),

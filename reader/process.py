@@ -108,7 +108,7 @@ class Reader:
     def _make_residents(self, settings: ReaderSettings, by_block: bool) -> Residents:
         if by_block:
             return BlockResidents(self._cache, self._plan, self._state, settings.kept_bytes, settings.seed)
-        return Residents(self._cache, self._plan, self._state, settings.eviction, settings.seed)
+        return Residents(self._cache, self._plan, self._state, settings.evicts, settings.seed)
 
     def _begins_section(self) -> bool:
         """Whether the next step may be put together: at the start of a section, when the trainer is done with the last.

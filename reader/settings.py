@@ -20,7 +20,7 @@ class ReaderSettings:
     loss                  a key of `storage.objective.OBJECTIVES`
     epsilon               half the width of the tube in which a residual costs nothing, in regression
     bias                  value of a constant feature added to every row, or None
-    eviction              "score" or "paper"
+    evicts                what leaves a full cache first: the rows with the highest "score", or "random" ones
     exact                 after a crash, go on from the very place of the checkpoint, with the cache as it was
     resume                the checkpoint to go on from, or None
     is_dual               the trainer makes w of alpha: at a checkpoint it is compared
@@ -42,7 +42,7 @@ class ReaderSettings:
     epsilon: float
     bias: float | None
     cache_bytes: int
-    eviction: str
+    evicts: str
     screening: float | None
     n_blocks: int | None
     permute_blocks: bool

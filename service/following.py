@@ -13,6 +13,7 @@ from service.errors import ServiceError
 from service.jobs import JobSpec
 from service.problem import cache_of, check_threads, run_file, spills
 from storage.dataset import staged_path
+from trainer.solvers import SOLVERS
 
 MOST_ROWS = 1 << 30
 _LONGEST_ROW_GUESSED = 1
@@ -54,7 +55,7 @@ class FollowPlan:
 
 def can_follow(spec: JobSpec) -> bool:
     """Whether the job needs to know nothing of the dataset that only shows at its end."""
-    steady = spec.eviction == "score" and spec.selection == "uniform"
+    steady = SOLVERS[spec.solver].evicts == "score" and spec.selection == "uniform"
     # A run of pace "fixed" is a function of the data, not of when it came.
     sized = spec.memory_bytes is None and spec.bias is None and not spec.class_weight
     return steady and sized and spec.pace == "adaptive" and not uses_blocks(spec)
@@ -67,7 +68,7 @@ def plan_following(spec: JobSpec, max_features: int) -> FollowPlan:
             "not_ready",
             "the dataset is still being read in, and this job needs to know it as a whole",
             "Submit it when the dataset is ready, "
-            "or leave out bias, class_weight, memory_bytes, pace fixed, selection, eviction and solver.",
+            "or leave out bias, class_weight, memory_bytes, pace fixed, selection and solver.",
         )
     check_threads(spec)
     cache_of(spec, _LONGEST_ROW_GUESSED)

@@ -29,8 +29,7 @@ class JobSpec(BaseModel):
     relative_gap      stop at a certified (P - D) / P <= relative_gap; null: never
     cache_bytes       bound on the cache file
     memory_bytes      bound on all a job holds: the cache gets what the rest leaves; null: cache_bytes counts
-    eviction          "score", or "paper" for the rule of the StreamSVM paper
-    paper_...         of eviction "paper", see `trainer.solvers.paper_rule`; printed but for epsilon
+    epsilon_...       of streamsvm_paper, see `trainer.solvers.streamsvm_paper`; printed but for the start
     screening         rows that rest at their bound by more than this slack stay out of the cache; null: none do
     selection         "uniform", or "adaptive": resident rows that gain more are visited more often
     spill             keep rows on the dataset's disk, decoded, and sweep over those that do not rest
@@ -65,11 +64,10 @@ class JobSpec(BaseModel):
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
     cache_bytes: Annotated[int, Field(ge=1, le=1 << 44)] = 256 << 20
     memory_bytes: Annotated[int, Field(ge=1, le=1 << 44)] | None = None
-    eviction: Literal["score", "paper"] = "score"
-    paper_epsilon: Positive | None = None
-    paper_beta: Literal["step", "sweep"] = "step"
-    paper_reset: bool = False
-    paper_gradient: Literal["plain", "projected"] = "plain"
+    epsilon_start: Positive | None = None
+    epsilon_decay: Literal["pick", "sweep"] = "pick"
+    epsilon_reset: bool = False
+    epsilon_gradient: Literal["plain", "projected"] = "plain"
     screening: Annotated[Finite, Field(ge=0)] | None = 0.1
     selection: Literal["uniform", "adaptive"] = "uniform"
     pace: Literal["adaptive", "fixed"] = "adaptive"
@@ -102,14 +100,8 @@ def parse_spec(fields: Any) -> JobSpec:
     return spec
 
 
-_ONLY_OF = {
-    "score": ("selection", "spill", "threads"),
-    "paper": ("paper_epsilon", "paper_beta", "paper_reset", "paper_gradient"),
-}
-
-
 def _check_together(spec: JobSpec) -> None:
-    """Every solver has options of its own, and so has each rule of eviction: that of the paper picks at random."""
+    """Every solver has options of its own."""
     solver = SOLVERS[spec.solver]
     if spec.loss not in solver.losses:
         known = ", ".join(solver.losses)
@@ -121,14 +113,6 @@ def _check_together(spec: JobSpec) -> None:
         if _is_set(spec, name):
             users = ", ".join(other for other, line in SOLVERS.items() if name in line.options)
             raise ServiceError("solver_option", f'solver "{spec.solver}" has no {name}', f"It is an option of {users}.")
-    for eviction, names in _ONLY_OF.items():
-        for name in names:
-            if spec.eviction != eviction and _is_set(spec, name):
-                raise ServiceError(
-                    f"{name}_range",
-                    f'eviction "{spec.eviction}" has no choice of {name}',
-                    f'Use eviction "{eviction}", or leave it out.',
-                )
 
 
 def _is_set(spec: JobSpec, name: str) -> bool:

@@ -91,8 +91,7 @@ class JobPlan:
 
 def spills(spec: JobSpec) -> bool:
     """Whether the active set is to be kept on the disk of the data: pace "fixed" leaves no time to visit it there."""
-    has_one = "spill" in SOLVERS[spec.solver].options and spec.eviction == "score"
-    return has_one and spec.spill and spec.pace == "adaptive"
+    return "spill" in SOLVERS[spec.solver].options and spec.spill and spec.pace == "adaptive"
 
 
 def run_file(
@@ -104,16 +103,16 @@ def run_file(
         "width": width,
         "C_positive": C[0],
         "C_negative": C[1],
-        **spec.model_dump(include={"loss", "epsilon", "cache_bytes", "eviction", "seed"}),
+        **spec.model_dump(include={"loss", "epsilon", "cache_bytes", "seed"}),
     }
-    # The paper's rule looks at every row itself, and so does who has no use for screening.
-    screens = spec.eviction == "score" and "screening" in SOLVERS[spec.solver].options
+    solver = SOLVERS[spec.solver]
     own = {
         "bias": spec.bias,
-        "screening": spec.screening if screens else None,
+        "screening": spec.screening if "screening" in solver.options else None,
         "permute_blocks": spec.permute_blocks,
         "exact": spec.pace == "fixed",
-        "is_dual": SOLVERS[spec.solver].is_dual,
+        "evicts": solver.evicts,
+        "is_dual": solver.is_dual,
     }
     others = {
         "dataset",

@@ -14,7 +14,6 @@ from service.settings import Settings
 from service.states import TRANSITIONS
 from trainer.selection import SELECTIONS
 from trainer.solvers import SOLVERS
-from trainer.solvers.streamsvm import RULES
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 SETTINGS = [f"STREAMSVM_{name.upper()}" for name in Settings.__dataclass_fields__]
@@ -25,7 +24,7 @@ def test_job_fields(field):
     assert f"| `{field}`" in README or f", `{field}` |" in README
 
 
-@pytest.mark.parametrize("name", [*SOLVERS, *RULES, *SELECTIONS, *MODEL_FORMATS, *TRANSITIONS, *SETTINGS, *READERS])
+@pytest.mark.parametrize("name", [*SOLVERS, *SELECTIONS, *MODEL_FORMATS, *TRANSITIONS, *SETTINGS, *READERS])
 def test_names(name):
     assert f'`"{name}"`' in README or f"`{name}`" in README
 

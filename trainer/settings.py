@@ -22,8 +22,7 @@ class TrainerSettings:
     relative_gap      stop when the streaming certificate falls to it; None: never
     updates_per_row   updates for each streamed row, visits on arrival included
     pace              "fixed": exactly so many; "adaptive": more while the reader is not ready
-    eviction          "score" or "paper"
-    paper_...         of `eviction` "paper": see `trainer.solvers.paper_rule`
+    epsilon_...       see `trainer.solvers.streamsvm_paper`
     selection         a key of `trainer.selection.SELECTIONS`
     schedule          a key of `trainer.selection.SCHEDULES`
     inner_rounds      rounds over a block, or None: until it is nearly solved
@@ -52,11 +51,10 @@ class TrainerSettings:
     max_seconds: float | None
     updates_per_row: float
     pace: str
-    eviction: str
-    paper_epsilon: float | None
-    paper_beta: str
-    paper_reset: bool
-    paper_gradient: str
+    epsilon_start: float | None
+    epsilon_decay: str
+    epsilon_reset: bool
+    epsilon_gradient: str
     selection: str
     inner_rounds: int | None
     select: str

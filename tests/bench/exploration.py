@@ -33,7 +33,7 @@ MORE_SETTINGS: tuple[dict[str, object], ...] = (
     {"screening": 0.02},
     {"selection": "adaptive"},
     {"threads": 2},
-    {"eviction": "paper"},
+    {"solver": "streamsvm_paper"},
     {"solver": "sbm"},
     {"solver": "bm"},
 )

@@ -21,7 +21,7 @@ NEEDS_ALL = [
     {"class_weight": {"1": 2.0}},
     {"pace": "fixed"},
     {"selection": "adaptive"},
-    {"eviction": "paper"},
+    {"solver": "streamsvm_paper"},
 ]
 
 

@@ -66,9 +66,14 @@ def test_a_bias_makes_w_one_longer():
 
 def test_reader_and_trainer_are_told_the_same_problem():
     told = plan(C=2.0, class_weight={"1": 3.0}, seed=5, loss="squared_hinge").run_file("somewhere")
-    shared = ("loss", "C_positive", "C_negative", "eviction", "seed", "cache_bytes")
+    shared = ("loss", "C_positive", "C_negative", "seed", "cache_bytes")
     assert {name: told["reader"][name] for name in shared} == {name: told["trainer"][name] for name in shared}
     assert told["reader"]["dataset"] == "somewhere"
+
+
+def test_the_reader_is_told_what_leaves_the_cache():
+    evicts = {name: plan(solver=name).run_file("d")["reader"]["evicts"] for name in ("streamsvm", "streamsvm_paper")}
+    assert evicts == {"streamsvm": "score", "streamsvm_paper": "random"}
 
 
 def test_no_more_threads_than_cores():

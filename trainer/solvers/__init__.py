@@ -11,6 +11,7 @@ from trainer.solvers.cutting_planes import cpa, cut_bytes, ocas, ocas_bytes
 from trainer.solvers.dcd import dcd
 from trainer.solvers.pegasos import pegasos
 from trainer.solvers.streamsvm import streamsvm
+from trainer.solvers.streamsvm_paper import streamsvm_paper
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Solver:
     feed      its source: "steps" is trainer.steps.Steps, "blocks" trainer.blocks.Blocks
     losses    it can minimise
     options   fields of a job that mean something to it and not to all solvers
+    evicts    what leaves a full cache first: "score", the rows with the highest; "random", the infinite ones, then any
     is_dual   it trains alpha, and w with it; else w alone, and its Progress has a lower bound of its own
     own_bytes (n_rows, width, threads, max_cuts) -> bytes it may hold beside alpha, w and what is kept about rows
     """
@@ -29,6 +31,7 @@ class Solver:
     feed: str
     losses: tuple[str, ...]
     options: tuple[str, ...]
+    evicts: str = "score"
     is_dual: bool = True
     own_bytes: Callable[[int, int, int, int], int] = lambda *_: 0
 
@@ -43,13 +46,14 @@ def _preference_bytes(n_rows: int, *_: int) -> int:
     return 8 * n_rows
 
 
-_PRINTED = ("paper_epsilon", "paper_beta", "paper_reset", "paper_gradient")
-_STREAMING = ("eviction", "screening", "selection", "spill", "threads", "updates_per_row", *_PRINTED)
+_PRINTED = ("epsilon_start", "epsilon_decay", "epsilon_reset", "epsilon_gradient", "updates_per_row")
+_STREAMING = ("screening", "selection", "spill", "threads", "updates_per_row")
 _BLOCKS = ("n_blocks", "permute_blocks", "inner_rounds")
 _CUTTING = ("n_blocks", "threads", "max_cuts")
 
 SOLVERS = {
     "streamsvm": Solver(streamsvm, "steps", LOSSES, _STREAMING),
+    "streamsvm_paper": Solver(streamsvm_paper, "steps", LOSSES, _PRINTED, evicts="random"),
     "dcd": Solver(dcd, "blocks", tuple(OBJECTIVES), (), own_bytes=_order_bytes),
     "avsf": Solver(avsf, "blocks", LOSSES, ("schedule",), own_bytes=_preference_bytes),
     "bm": Solver(bm, "blocks", LOSSES, _BLOCKS, own_bytes=_order_bytes),

@@ -1,4 +1,4 @@
-"""`eviction: "score"`: every row is visited once when it arrives, and tells the reader how little it has left."""
+"""What StreamSVM visits: every row once when it arrives, and it tells the reader how little it has left."""
 
 from concurrent.futures import Executor
 

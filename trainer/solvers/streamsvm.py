@@ -1,54 +1,27 @@
 """StreamSVM: dual coordinate updates on what the cache holds while a reader streams the data through it.
 
-Matsushima, Vishwanathan, Smola, "Linear support vector machines via dual cached loops", KDD 2012. `eviction` chooses
-what leaves the cache: "score", where every row is visited when it arrives and those with the least left to teach
-leave first, or "paper", the algorithm as printed.
+After Matsushima, Vishwanathan, Smola, "Linear support vector machines via dual cached loops", KDD 2012; their algorithm
+as printed is `trainer.solvers.streamsvm_paper`. Every row is visited when it arrives, and those with the least left to
+teach leave the cache first.
 """
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 
-from storage.cache import Step
 from storage.csr import Array
 from trainer.problem import Problem
 from trainer.progress import Progress
 from trainer.settings import TrainerSettings
-from trainer.solvers.paper_rule import PaperRule
 from trainer.solvers.score_rule import ScoreRule
 from trainer.spill import Spill
 from trainer.steps import Steps
 from trainer.tally import Tally
 
-
-class Rule(Protocol):
-    """What of the cached rows is visited, and what the reader is told about them."""
-
-    def begin(self, step: Step, rng: np.random.Generator) -> int:
-        """Take in a new step; returns the visits it made at once."""
-
-    def visit_some(self, rng: np.random.Generator) -> int:
-        """Visit some rows; returns how many (at least one)."""
-
-    def end_section(self, rng: np.random.Generator) -> int:
-        """The running step was the last of its section: make alpha and w fit to be kept; returns the visits made."""
-
-    def end_pass(self, seconds: float, rng: np.random.Generator) -> bool:
-        """After `end_section`: the pass is over, too, and has taken so long. Whether training has likely converged."""
-
-    def begin_section(self) -> None:
-        """Forget what does not follow from `resumable` and the cache."""
-
-    def resumable(self) -> dict[str, Array]:
-        """Arrays that have to be kept to go on from the end of a section; a new Rule is given them as `kept`."""
-
-
-RULES: dict[str, Callable[..., Rule]] = {"score": ScoreRule, "paper": PaperRule}
 _TRAINER_STREAM = 2  # keeps this solver's random numbers apart from the reader's, which has the same seed
 
 
@@ -58,13 +31,13 @@ def streamsvm(
     """Train alpha (n_rows,) and w (width,) in place; yields after every pass, for ever."""
     tally = Tally(alpha, w, steps.kept)
     with ThreadPoolExecutor(settings.threads) as pool, closing(Spill(settings.spill, steps.spilled)) as spill:
-        rule = RULES[settings.eviction](problem, settings, steps, tally, alpha, w, pool, spill)
+        rule = ScoreRule(problem, settings, steps, tally, alpha, w, pool, spill)
         steps.keep(lambda: {**tally.resumable(), **rule.resumable()})
         yield from _passes(rule, settings, steps, tally, w)
 
 
 def _passes(
-    rule: Rule, settings: TrainerSettings, steps: Steps, tally: Tally, w: Array
+    rule: ScoreRule, settings: TrainerSettings, steps: Steps, tally: Tally, w: Array
 ) -> Generator[Progress, None, None]:
     rng = np.random.default_rng()
     section = None
