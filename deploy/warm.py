@@ -43,7 +43,7 @@ def jobs(solvers: list[str]) -> Iterator[dict[str, Any]]:
     """Each solver with each of its losses, and what else it can do."""
     for name in solvers:
         # dcd and those like it hold all rows.
-        room = {} if SOLVERS[name].feed == "steps" or "n_blocks" in SOLVERS[name].options else {"cache_bytes": 1 << 24}
+        room = {} if SOLVERS[name].feed == "steps" or SOLVERS[name].has_blocks else {"cache_bytes": 1 << 24}
         for loss in SOLVERS[name].losses:
             yield {**_JOB, **room, "dataset": "rows", "solver": name, "loss": loss}
         for variant in _VARIANTS.get(name, ()):

@@ -76,10 +76,10 @@ class Passes:
     def _open(self) -> None:
         dataset = Dataset(self._settings.dataset)
         settings = self._settings
-        if settings.n_blocks is None:
+        if settings.blocks is None:
             self._source = Shuffled(dataset)
         else:
             extra = int(settings.bias is not None)
-            self._source = Partitioned(dataset, settings.n_blocks, settings.permute_blocks, extra, settings.seed)
+            self._source = Partitioned(dataset, settings.blocks, settings.permute_blocks, extra, settings.seed)
         self.n_rows = dataset.manifest.n_rows
         self._examples.width = dataset.manifest.width + (self._settings.bias is not None)

@@ -40,7 +40,7 @@ class Reader:
         self._state = open_state(run, settings.n_rows, settings.width)
         self._plan = plan_cache(settings.cache_bytes, settings.longest_row)
         self._cache = CacheWriter(run / CACHE_FILE, self._plan)
-        by_block = settings.n_blocks is not None
+        by_block = settings.blocks is not None
         self._residents = self._make_residents(settings, by_block)
         screening = Screening(self._objective, self._state, settings.screening)
         self._source = ArrivalSource(self._passes, self._plan, screening, self._residents, self._state, by_block)

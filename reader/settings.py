@@ -24,10 +24,13 @@ class ReaderSettings:
     exact                 after a crash, go on from the very place of the checkpoint, with the cache as it was
     resume                the checkpoint to go on from, or None
     is_dual               the trainer makes w of alpha: at a checkpoint it is compared
-    screening             slack beyond which a row that rests at its bound is left out of a pass, or None
-    n_blocks              block minimization: in how many blocks the rows come, one at a time; else None
-    permute_blocks        in another order in every pass
+    blocks                block minimization: in how many blocks the rows come, one at a time; else None
     kept_bytes            bytes of rows that stay in the cache, the best ones, when the next block comes
+
+    Options of solvers that have them:
+
+    screening             slack beyond which a row that rests at its bound is left out of a pass, or None
+    permute_blocks        in another order in every pass
     """
 
     dataset: Path
@@ -43,14 +46,14 @@ class ReaderSettings:
     bias: float | None
     cache_bytes: int
     evicts: str
-    screening: float | None
-    n_blocks: int | None
-    permute_blocks: bool
+    blocks: int | None
     kept_bytes: int
     seed: int
     exact: bool
     is_dual: bool
     resume: Path | None
+    screening: float | None = None
+    permute_blocks: bool = True
 
     @classmethod
     def read(cls, run: Path) -> "ReaderSettings":

@@ -27,7 +27,7 @@ class FollowPlan:
     spec: JobSpec
     width: int
     n_rows: int = MOST_ROWS
-    n_blocks: None = None
+    blocks: None = None
 
     @property
     def run_bytes(self) -> int:
@@ -46,16 +46,20 @@ class FollowPlan:
                 "staged": str(staged_path(dataset)),
                 "positive": 0.0,
                 "longest_row": _LONGEST_ROW_GUESSED,
-                "n_blocks": None,
+                "blocks": None,
                 "kept_bytes": 0,
             },
-            trainer={"cache_rows": 0.0, "follows": True, "spill": str(dataset.parent) if spills(self.spec) else None},
+            trainer={
+                "cache_rows": 0.0,
+                "follows": True,
+                "spill_directory": str(dataset.parent) if spills(self.spec) else None,
+            },
         )
 
 
 def can_follow(spec: JobSpec) -> bool:
     """Whether the job needs to know nothing of the dataset that only shows at its end."""
-    steady = SOLVERS[spec.solver].evicts == "score" and spec.selection == "uniform"
+    steady = SOLVERS[spec.solver].evicts == "score" and getattr(spec.options, "selection", None) == "uniform"
     # A run of pace "fixed" is a function of the data, not of when it came.
     sized = spec.memory_bytes is None and spec.bias is None and not spec.class_weight
     return steady and sized and spec.pace == "adaptive" and not uses_blocks(spec)

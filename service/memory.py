@@ -14,9 +14,8 @@ from trainer.solvers import SOLVERS
 # Measured, rounded up: two interpreters with compiled kernels, and pieces and segments on their way.
 _PROCESSES_BYTES = 320 << 20
 _BUFFERS_BYTES = 48 << 20
-# alpha, score, visited, spilled; is_resident, skipped, leaving of the reader. And what momentum and adaptive selection
-# know of one.
-_ROW_BYTES, _MOMENTUM_ROW_BYTES, _ADAPTIVE_ROW_BYTES = 17, 8, 8
+# alpha, score, visited, spilled; is_resident, skipped, leaving of the reader.
+_ROW_BYTES = 17
 # w of the trainer, that before a sweep over a cache with all rows, the published one, and two while it is certified.
 _FEATURE_BYTES = 40
 
@@ -47,12 +46,9 @@ class Memory:
 
 def memory_of(spec: JobSpec, manifest: Manifest) -> Memory:
     """What a job with a cache of `cache_bytes` holds."""
-    row = _ROW_BYTES
-    if spec.solver == "streamsvm":
-        row += _MOMENTUM_ROW_BYTES + (_ADAPTIVE_ROW_BYTES if spec.selection == "adaptive" else 0)
     width = manifest.width + (spec.bias is not None)
-    rows, features = row * manifest.n_rows, _FEATURE_BYTES * width
-    own = SOLVERS[spec.solver].own_bytes(manifest.n_rows, width, spec.threads, spec.max_cuts)
+    rows, features = _ROW_BYTES * manifest.n_rows, _FEATURE_BYTES * width
+    own = SOLVERS[spec.solver].own_bytes(manifest.n_rows, width, spec.threads, spec.options)
     return Memory(_PROCESSES_BYTES, _BUFFERS_BYTES, rows, features, own, spec.cache_bytes)
 
 
@@ -82,7 +78,7 @@ def _check_cuts(spec: JobSpec, manifest: Manifest) -> None:
     if own > there_are:
         raise ServiceError(
             "max_cuts_range",
-            f"{spec.solver} holds up to {format_size(own)}: max_cuts {spec.max_cuts} cutting planes of "
+            f"{spec.solver} holds up to {format_size(own)}: max_cuts {spec.options.max_cuts} cutting planes of "
             f"{manifest.width} features, and {manifest.n_rows} rows; this machine has {format_size(there_are)}",
             "Ask for fewer max_cuts.",
         )

@@ -1,7 +1,7 @@
 """From a job and a dataset to what reader and trainer are told. Everything that can be refused is refused here."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from storage.plan import CachePlan, plan_cache
 from storage.segment import TARGET
 from storage.state import state_bytes
 from trainer.solvers import SOLVERS
+from trainer.solvers.options import options_of
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ class JobPlan:
         return self.manifest.n_rows
 
     @property
-    def n_blocks(self) -> int:
-        """Blocks of a pass."""
+    def blocks(self) -> int:
+        """Of a pass."""
         return self._partition or len(self.manifest.blocks)
 
     @property
@@ -78,20 +79,26 @@ class JobPlan:
                 "staged": None,
                 "positive": self.positive,
                 "longest_row": self.manifest.longest_row + (self.spec.bias is not None),
-                "n_blocks": self._partition,
+                "blocks": self._partition,
                 "kept_bytes": kept_bytes(self.spec, self.cache, self.manifest.longest_row),
             },
             trainer={
                 "cache_rows": self.cache.row_bytes / self.manifest.decoded_bytes * self.n_rows,
                 "follows": False,
-                "spill": str(dataset.parent) if self.spills else None,
+                "spill_directory": str(dataset.parent) if self.spills else None,
             },
         )
 
 
 def spills(spec: JobSpec) -> bool:
     """Whether the active set is to be kept on the disk of the data: pace "fixed" leaves no time to visit it there."""
-    return "spill" in SOLVERS[spec.solver].options and spec.spill and spec.pace == "adaptive"
+    return getattr(spec.options, "spill", False) and spec.pace == "adaptive"
+
+
+_BOTH = {"loss", "epsilon", "cache_bytes", "seed"}
+_TRAINER_ALONE = {
+    "solver", "pace", "threads", "tolerance", "relative_gap", "max_passes", "max_seconds", "checkpoint_seconds"
+}  # fmt: skip
 
 
 def run_file(
@@ -103,32 +110,21 @@ def run_file(
         "width": width,
         "C_positive": C[0],
         "C_negative": C[1],
-        **spec.model_dump(include={"loss", "epsilon", "cache_bytes", "seed"}),
+        **spec.model_dump(include=_BOTH),
     }
     solver = SOLVERS[spec.solver]
+    options = asdict(spec.options)
     own = {
         "bias": spec.bias,
-        "screening": spec.screening if "screening" in solver.options else None,
-        "permute_blocks": spec.permute_blocks,
+        **{name: options[name] for name, known in options_of(solver.options).items() if known.for_reader},
         "exact": spec.pace == "fixed",
         "evicts": solver.evicts,
         "is_dual": solver.is_dual,
     }
-    others = {
-        "dataset",
-        "spill",
-        "class_weight",
-        "labels",
-        "C",
-        "memory_bytes",
-        "n_blocks",
-        "warm_start",
-        "cache_share",
-    }
-    rest = spec.model_dump(exclude={*others, *own, *shared})
+    rest = spec.model_dump(include=_TRAINER_ALONE)
     return {
         "reader": {**shared, **reader, **own},
-        "trainer": {**shared, **trainer, **rest},
+        "trainer": {**shared, **trainer, **rest, "options": options},
     }
 
 

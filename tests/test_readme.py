@@ -10,6 +10,7 @@ from reader.parsers import READERS
 from service.commands import COMMANDS
 from service.exports import MODEL_FORMATS
 from service.jobs import JobSpec
+from service.option_table import option_table
 from service.settings import Settings
 from service.states import TRANSITIONS
 from trainer.selection import SELECTIONS
@@ -22,6 +23,10 @@ SETTINGS = [f"STREAMSVM_{name.upper()}" for name in Settings.__dataclass_fields_
 @pytest.mark.parametrize("field", JobSpec.model_fields)
 def test_job_fields(field):
     assert f"| `{field}`" in README or f", `{field}` |" in README
+
+
+def test_options_of_solvers():
+    assert option_table() in README
 
 
 @pytest.mark.parametrize("name", [*SOLVERS, *SELECTIONS, *MODEL_FORMATS, *TRANSITIONS, *SETTINGS, *READERS])

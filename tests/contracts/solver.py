@@ -18,7 +18,7 @@ from trainer.process import make_source, make_steps
 from trainer.progress import Progress
 from trainer.selection import SCHEDULES, SELECTIONS
 from trainer.settings import TrainerSettings
-from trainer.solvers import SOLVERS
+from trainer.solvers import SOLVERS, read_settings
 from trainer.solvers.bm import SELECT
 
 SMALLEST_CACHE = smallest_cache(400)
@@ -53,7 +53,7 @@ def visits_all(mode: dict) -> bool:
 def is_resident(mode: dict) -> bool:
     """Whether it needs all rows in the cache."""
     solver = SOLVERS[mode.get("solver", "streamsvm")]
-    return solver.feed == "blocks" and "n_blocks" not in solver.options
+    return solver.feed == "blocks" and not solver.has_blocks
 
 
 def cache_for(mode: dict) -> int:
@@ -89,7 +89,7 @@ def solving(run: Path, dataset: Path, cache_bytes=None, positive=None, turns=1, 
     while reader.step():
         pass
     cache = reader.cache_reader()
-    chosen = TrainerSettings.read(run)
+    chosen = read_settings(run)
     state = open_state(run, chosen.n_rows, chosen.width)
     w = np.zeros(chosen.width)
 

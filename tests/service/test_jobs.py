@@ -48,7 +48,6 @@ FAULTS = [
     ({"selection": "adaptive", "solver": "streamsvm_paper"}, "solver_option"),
     ({"threads": 0}, "threads_range"),
     ({"threads": 1.0}, "wrong_type"),
-    ({"threads": 2, "solver": "streamsvm_paper"}, "solver_option"),
     ({"class_weight": {"1": 0}}, "class_weight_range"),
     ({"class_weight": {"1": 1e300}}, "class_weight_range"),
     ({"class_weight": [1]}, "wrong_type"),

@@ -30,7 +30,10 @@ def test_more_rows_leave_less_for_the_cache():
     assert few - many == 25_000_000
 
 
-@pytest.mark.parametrize(("solver", "more"), [("pegasos", 0), ("dcd", 4), ("bm", 4), ("sbm", 4), ("avsf", 8)])
+@pytest.mark.parametrize(
+    ("solver", "more"),
+    [("pegasos", 0), ("streamsvm", 8), ("streamsvm_paper", 0), ("dcd", 4), ("bm", 4), ("sbm", 4), ("avsf", 8)],
+)
 def test_what_a_solver_keeps_of_a_row_counts(solver, more):
     spec = parse_spec({"dataset": "d", "solver": solver})
     few, many = (memory_of(spec, manifest(rows)).total_bytes for rows in (1_000, 1_001_000))
@@ -47,7 +50,7 @@ def test_what_cannot_fit_is_refused_with_the_arithmetic(memory_bytes):
     with pytest.raises(ServiceError) as caught:
         plan_job(parse_spec({"dataset": "d", "memory_bytes": memory_bytes}), manifest())
     assert caught.value.code == "memory_too_small"
-    for part in ("processes 320.0 MiB", "rows 23.8 MiB", "features 3.8 MiB"):
+    for part in ("processes 320.0 MiB", "rows 16.2 MiB", "features 3.8 MiB", "solver 7.6 MiB"):
         assert part in caught.value.message
     assert "at least" in caught.value.hint
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from service.errors import ServiceError
-from service.jobs import JobSpec, parse_spec
+from service.jobs import parse_spec
 from storage.segment import Segment
 from tests.contracts.kernels import columns
 from tests.contracts.problems import make_dataset, random_problem
@@ -14,7 +14,7 @@ from tests.contracts.solver import SMALLEST_CACHE, exact
 from tests.reference.dcd import dcd
 from tests.training import train
 from trainer.problem import Problem
-from trainer.solvers.streamsvm_paper import BETA, Picks
+from trainer.solvers.streamsvm_paper import BETA, Options, Picks
 from trainer.solvers.streamsvm_paper_kernel import paper_visits
 from trainer.tally import Tally
 
@@ -68,8 +68,7 @@ def epsilons(passes: int, picks: int = 600, **options) -> list[float]:
     x, n = np.append(np.ones(200, np.float32), np.float32(50)), 201
     ids, ptr = np.arange(n, dtype=np.int32), np.arange(n + 1, dtype=np.int32)
     steps = OneSegment(Segment(ids, np.ones(n, np.float32), x.astype(float) ** 2, ptr, np.zeros(n, np.int32), x))
-    spec = JobSpec(dataset="a", solver="streamsvm_paper", **options)
-    settings = SimpleNamespace(cache_rows=10.0 * n, **spec.model_dump(include=_OPTIONS))
+    settings = SimpleNamespace(cache_rows=10.0 * n, options=Options(**options))
     alpha, w, rng = np.zeros(n), np.zeros(1), np.random.default_rng(0)
     rule = Picks(Problem("hinge", 1.0, 1.0), settings, steps, Tally(alpha, w), alpha, w)
     found = []

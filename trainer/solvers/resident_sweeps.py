@@ -36,7 +36,9 @@ class ResidentSweeps:
         self._momentum = momentum
         self._visit = visit
         self._is_reproducible = settings.pace == "fixed"
-        self._may_move = not settings.spill and settings.selection == "uniform"  # each row once in a sweep
+        self._may_move = (
+            not settings.spill_directory and settings.options.selection == "uniform"
+        )  # each row once in a sweep
         self._mixture = Mixture()
         self._cached: tuple[tuple[int, ...], ...] = ()  # segments, fresh and resident
         self.segments: tuple[int, ...] = ()

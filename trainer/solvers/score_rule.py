@@ -39,13 +39,15 @@ class ScoreRule:
         spill: Spill,
     ) -> None:
         self._bounds = problem.bounds
-        self._selection = SELECTIONS[settings.selection](len(alpha), steps.kept)
+        self._selection = SELECTIONS[settings.options.selection](len(alpha), steps.kept)
         self._steps = steps
         self._tally = tally
         self._alpha = alpha
         self._w = w
         self._pool = pool if settings.threads > 1 else None
-        momentum = self._momentum = Momentum(alpha, w, tally, steps.published if settings.spill else np.empty_like(w))
+        momentum = self._momentum = Momentum(
+            alpha, w, tally, steps.published if settings.spill_directory else np.empty_like(w)
+        )
         residents = self._residents = ResidentSweeps(settings, steps, self._selection, momentum, self._visit)
         self._active = ActiveSet(settings, steps, tally, w, spill, momentum, self._visit, residents.not_on_disk)
         self._residents_due = 0.0  # visits of residents due for those of spilled rows

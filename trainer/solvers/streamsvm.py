@@ -9,7 +9,8 @@ import time
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from storage.csr import Array
 from trainer.problem import Problem
 from trainer.progress import Progress
 from trainer.settings import TrainerSettings
+from trainer.solvers.options import StreamOptions, option
 from trainer.solvers.score_rule import ScoreRule
 from trainer.spill import Spill
 from trainer.steps import Steps
@@ -25,12 +27,33 @@ from trainer.tally import Tally
 _TRAINER_STREAM = 2  # keeps this solver's random numbers apart from the reader's, which has the same seed
 
 
+@dataclass(frozen=True)
+class Options(StreamOptions):
+    """See `trainer.solvers.options`."""
+
+    screening: float | None = option(
+        0.1,
+        "rows that rest at their bound by more than this slack do not enter the cache; null: all do",
+        for_reader=True,
+        ge=0,
+    )
+    spill: bool = option(
+        True,
+        "keep rows, decoded, in a file without a name on the dataset's disk, and sweep over those that do not rest: "
+        "all of the decoded size at first; it leaves two thirds of the free disk alone, and gives all back when others "
+        "fill it or when it is slow (below 200 MB/s); not with `pace` fixed, nor when the cache has room for all rows",
+    )
+    selection: Literal["uniform", "adaptive"] = option(
+        "uniform", '`"adaptive"`: cached rows that gain more are visited more often'
+    )
+
+
 def streamsvm(
     problem: Problem, settings: TrainerSettings, steps: Steps, alpha: Array, w: Array
 ) -> Generator[Progress, None, None]:
     """Train alpha (n_rows,) and w (width,) in place; yields after every pass, for ever."""
     tally = Tally(alpha, w, steps.kept)
-    with ThreadPoolExecutor(settings.threads) as pool, closing(Spill(settings.spill, steps.spilled)) as spill:
+    with ThreadPoolExecutor(settings.threads) as pool, closing(Spill(settings.spill_directory, steps.spilled)) as spill:
         rule = ScoreRule(problem, settings, steps, tally, alpha, w, pool, spill)
         steps.keep(lambda: {**tally.resumable(), **rule.resumable()})
         yield from _passes(rule, settings, steps, tally, w)
@@ -66,11 +89,12 @@ def _passes(
             began = time.monotonic()
         # While a dataset is being read in, that is what the cores are for; and once more is known of what is active, a
         # visit is worth more.
-        is_early = (settings.follows or settings.spill) and step.pass_ == 1
+        is_early = (settings.follows or settings.spill_directory) and step.pass_ == 1
         while settings.pace == "adaptive" and not is_early and not is_empty and not steps.is_next_ready:
             rule.visit_some(rng)
 
 
 def _updates_per_row(settings: TrainerSettings, pass_: int) -> float:
     """One in the first pass if sweeps over all rows follow: more than a second visit so soon after the first."""
-    return min(1.0, settings.updates_per_row) if settings.spill and pass_ == 1 else settings.updates_per_row
+    wanted = settings.options.updates_per_row
+    return min(1.0, wanted) if settings.spill_directory and pass_ == 1 else wanted

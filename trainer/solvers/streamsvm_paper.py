@@ -6,18 +6,14 @@ Picks are drawn a segment at a time, the segment with a chance in proportion to 
 resident rows, as printed; neighbouring picks come from one segment. A row may leave unvisited, so a pass may miss some.
 
 The trainer gives a row up when it rests at its bound by more than epsilon. The rule for epsilon has four places where
-what is printed can hardly be what was meant. A job chooses at each:
-
-    epsilon_start     its first value, null for infinity; printed is 9, most likely a lost infinity sign
-    epsilon_decay     beta applies at every "pick", as printed: a full cache soon has an epsilon of 0. Or once a
-                      "sweep", in as many picks as there are rows in the cache
-    epsilon_reset     false, as printed: after n picks epsilon is the largest gradient ever met. true: after a pass of
-                      the reader it is the largest of that pass
-    epsilon_gradient  "plain", as printed: G of Algorithm 2, which a row that rests far from its margin makes large, or
-                      "projected", as its equation 9 has it
+what is printed can hardly be what was meant: most likely 9 is a lost infinity sign; with beta at every pick a full
+cache soon has an epsilon of 0; a row that rests far from its margin has a large gradient, and epsilon never falls below
+the largest ever met. A job chooses at each, see `Options`.
 """
 
 from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -26,6 +22,7 @@ from storage.csr import Array
 from trainer.problem import Problem
 from trainer.progress import Progress
 from trainer.settings import TrainerSettings
+from trainer.solvers.options import StreamOptions, option
 from trainer.solvers.streamsvm_paper_kernel import paper_visits
 from trainer.steps import Steps
 from trainer.tally import Tally
@@ -34,12 +31,31 @@ BETA = 0.9
 _STREAM = 2  # of random numbers, apart from those of the reader, which has the same seed
 
 
+@dataclass(frozen=True)
+class Options(StreamOptions):
+    """See `trainer.solvers.options`."""
+
+    epsilon_start: float | None = option(
+        None, "first epsilon: 9 as printed, null for the infinity that is most likely meant", gt=0
+    )
+    epsilon_decay: Literal["pick", "sweep"] = option(
+        "pick", 'beta makes epsilon smaller at every pick, as printed, or once a `"sweep"`'
+    )
+    epsilon_reset: bool = option(
+        False, "false, as printed: epsilon is made of all gradients met so far; true: of those of the last pass"
+    )
+    epsilon_gradient: Literal["plain", "projected"] = option(
+        "plain", 'epsilon is made of gradients, as printed (Algorithm 2), or of `"projected"` ones (equation 9)'
+    )
+
+
 class Picks:
     """Visits to the resident rows, and which of them have been given up: the reader evicts those first."""
 
     def __init__(
         self, problem: Problem, settings: TrainerSettings, steps: Steps, tally: Tally, alpha: Array, w: Array
     ) -> None:
+        options = settings.options
         self._bounds = problem.bounds
         self._capacity = settings.cache_rows
         self._steps = steps
@@ -47,16 +63,16 @@ class Picks:
         self._alpha = alpha
         self._w = w
         self._gone = steps.kept.get("gone", np.zeros(len(alpha), bool))
-        self._resets = settings.epsilon_reset
+        self._resets = options.epsilon_reset
         # beta, n, per_sweep, projected: see the kernel
         self._ways = (
             BETA,
-            np.inf if settings.epsilon_reset else float(len(alpha)),
-            settings.epsilon_decay == "sweep",
-            settings.epsilon_gradient == "projected",
+            np.inf if options.epsilon_reset else float(len(alpha)),
+            options.epsilon_decay == "sweep",
+            options.epsilon_gradient == "projected",
         )
         # eps, eps_new, picks since eps was set, rows in the cache, picks since beta applied
-        epsilon = np.inf if settings.epsilon_start is None else settings.epsilon_start
+        epsilon = np.inf if options.epsilon_start is None else options.epsilon_start
         self._rule = steps.kept.get("paper_rule", np.array([epsilon, 0.0, 0.0, 0.0, 0.0]))
         self._ids = np.empty(0, np.int64)
         self._sizes = np.empty(0, np.int64)
@@ -119,7 +135,7 @@ def streamsvm_paper(
             # From seed and section: one can be repeated without those before it.
             rng = np.random.default_rng((settings.seed, _STREAM, *section))
         picks.take_in(step)
-        tally.owed += settings.updates_per_row * step.rows
+        tally.owed += settings.options.updates_per_row * step.rows
         while tally.owed > 0:
             tally.owed -= picks.visit_some(rng)
         if step.ends_pass:
