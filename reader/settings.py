@@ -23,6 +23,7 @@ class ReaderSettings:
     evicts                what leaves a full cache first: the rows with the highest "score", or "random" ones
     exact                 after a crash, go on from the very place of the checkpoint, with the cache as it was
     resume                the checkpoint to go on from, or None
+    threads               that work at once, the trainer's main one included
     is_dual               the trainer makes w of alpha: at a checkpoint it is compared
     blocks                block minimization: in how many blocks the rows come, one at a time; else None
     kept_bytes            bytes of rows that stay in the cache, the best ones, when the next block comes
@@ -51,6 +52,7 @@ class ReaderSettings:
     seed: int
     exact: bool
     is_dual: bool
+    threads: int
     resume: Path | None
     screening: float | None = None
     permute_blocks: bool = True

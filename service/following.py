@@ -11,7 +11,8 @@ from typing import Any
 from service.blocks import uses_blocks
 from service.errors import ServiceError
 from service.jobs import JobSpec
-from service.problem import cache_of, check_threads, run_file, spills
+from service.problem import cache_of, run_file, spills
+from storage.cores import usable_cores
 from storage.dataset import staged_path
 from trainer.solvers import SOLVERS
 
@@ -22,10 +23,14 @@ _STATE_BYTES_GUESSED = 256 << 20
 
 @dataclass(frozen=True)
 class FollowPlan:
-    """A job that can begin; whether the dataset suits it shows when it is complete. width: bound on features."""
+    """A job that can begin; whether the dataset suits it shows when it is complete.
+
+    width: bound on features; cores: it may use
+    """
 
     spec: JobSpec
     width: int
+    cores: int
     n_rows: int = MOST_ROWS
     blocks: None = None
 
@@ -38,6 +43,7 @@ class FollowPlan:
         """Contents of `run.json` for the dataset that will be in this directory."""
         return run_file(
             self.spec,
+            self.cores,
             n_rows=self.n_rows,
             width=self.width,
             C=(self.spec.C, self.spec.C),
@@ -66,7 +72,7 @@ def can_follow(spec: JobSpec) -> bool:
 
 
 def plan_following(spec: JobSpec, max_features: int) -> FollowPlan:
-    """Raises ServiceError: not_ready, threads_range, cache_too_small."""
+    """Raises ServiceError: not_ready, cache_too_small."""
     if not can_follow(spec):
         raise ServiceError(
             "not_ready",
@@ -74,6 +80,5 @@ def plan_following(spec: JobSpec, max_features: int) -> FollowPlan:
             "Submit it when the dataset is ready, "
             "or leave out bias, class_weight, memory_bytes, pace fixed, selection and solver.",
         )
-    check_threads(spec)
     cache_of(spec, _LONGEST_ROW_GUESSED)
-    return FollowPlan(spec, max_features)
+    return FollowPlan(spec, max_features, usable_cores())

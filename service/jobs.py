@@ -27,7 +27,7 @@ class JobFields(BaseModel):
     relative_gap      stop at a certified (P - D) / P <= relative_gap; null: never
     cache_bytes       bound on the cache file
     memory_bytes      bound on all a job holds: the cache gets what the rest leaves; null: cache_bytes counts
-    threads           for the gradients of arriving rows, or all of cpa and ocas; no more than there are cores
+    threads           that work at once in reader and trainer; null: as many as there are cores to use
     pace              "fixed" makes the same model to the byte at every run
     checkpoint_seconds  what a crash may cost: a checkpoint is made after so long, or at the end of a pass
     warm_start        a job that has ended, on the same dataset: begin with what it found
@@ -50,7 +50,7 @@ class JobFields(BaseModel):
     cache_bytes: Annotated[int, Field(ge=1, le=1 << 44)] = 256 << 20
     memory_bytes: Annotated[int, Field(ge=1, le=1 << 44)] | None = None
     pace: Literal["adaptive", "fixed"] = "adaptive"
-    threads: Annotated[int, Field(ge=1)] = 1
+    threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     checkpoint_seconds: Annotated[Finite, Field(gt=0, le=86400)] = 60.0
     warm_start: Annotated[str, Field(pattern="^job_[0-9A-Z]{26}$")] | None = None
     labels: Annotated[dict[str, str], Field(max_length=64)] = {}

@@ -44,20 +44,25 @@ class Memory:
         )
 
 
-def memory_of(spec: JobSpec, manifest: Manifest) -> Memory:
-    """What a job with a cache of `cache_bytes` holds."""
+def threads_of(spec: JobSpec, cores: int) -> int:
+    """Of the trainer. A run of pace "fixed" is a function of data, settings and seed: not of the machine."""
+    return spec.threads or (1 if spec.pace == "fixed" else cores)
+
+
+def memory_of(spec: JobSpec, manifest: Manifest, threads: int) -> Memory:
+    """What a job with a cache of `cache_bytes` and so many threads of the trainer holds."""
     width = manifest.width + (spec.bias is not None)
     rows, features = _ROW_BYTES * manifest.n_rows, _FEATURE_BYTES * width
-    own = SOLVERS[spec.solver].own_bytes(manifest.n_rows, width, spec.threads, spec.options)
+    own = SOLVERS[spec.solver].own_bytes(manifest.n_rows, width, threads, spec.options)
     return Memory(_PROCESSES_BYTES, _BUFFERS_BYTES, rows, features, own, spec.cache_bytes)
 
 
-def with_cache(spec: JobSpec, manifest: Manifest) -> JobSpec:
+def with_cache(spec: JobSpec, manifest: Manifest, threads: int) -> JobSpec:
     """The job with the `cache_bytes` its `memory_bytes` leave. Raises ServiceError memory_too_small, max_cuts_range."""
-    _check_cuts(spec, manifest)
+    memory = memory_of(spec, manifest, threads)
+    _check_cuts(spec, manifest, memory.solver_bytes)
     if spec.memory_bytes is None:
         return spec
-    memory = memory_of(spec, manifest)
     left = spec.memory_bytes - (memory.total_bytes - memory.cache_bytes)
     try:
         plan_cache(max(1, left), manifest.longest_row + (spec.bias is not None))
@@ -71,9 +76,8 @@ def with_cache(spec: JobSpec, manifest: Manifest) -> JobSpec:
     return spec.model_copy(update={"cache_bytes": left})
 
 
-def _check_cuts(spec: JobSpec, manifest: Manifest) -> None:
+def _check_cuts(spec: JobSpec, manifest: Manifest, own: int) -> None:
     """What a solver holds for itself grows while it runs: better refused now than killed then."""
-    own = memory_of(spec, manifest).solver_bytes
     there_are = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if own > there_are:
         raise ServiceError(

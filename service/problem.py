@@ -1,6 +1,5 @@
 """From a job and a dataset to what reader and trainer are told. Everything that can be refused is refused here."""
 
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,8 @@ import numpy as np
 from service.blocks import count_blocks, kept_bytes, uses_blocks
 from service.errors import ServiceError
 from service.jobs import JobSpec
-from service.memory import with_cache
+from service.memory import threads_of, with_cache
+from storage.cores import usable_cores
 from storage.dataset import Manifest
 from storage.errors import CacheTooSmall
 from storage.objective import REGRESSION
@@ -23,7 +23,7 @@ from trainer.solvers.options import options_of
 
 @dataclass(frozen=True)
 class JobPlan:
-    """A job that can run on a dataset. positive, negative: its labels, None in regression."""
+    """A job that can run on a dataset. positive, negative: its labels, None in regression. cores: it may use."""
 
     spec: JobSpec
     manifest: Manifest
@@ -32,6 +32,7 @@ class JobPlan:
     C_positive: float
     C_negative: float
     cache: CachePlan
+    cores: int
 
     @property
     def labels(self) -> tuple[float, ...]:
@@ -53,6 +54,11 @@ class JobPlan:
         return count_blocks(self.spec, self.manifest, self.cache) if uses_blocks(self.spec) else None
 
     @property
+    def threads(self) -> int:
+        """Of the trainer."""
+        return threads_of(self.spec, self.cores)
+
+    @property
     def spills(self) -> bool:
         """Whether the active set is kept on disk, too."""
         return spills(self.spec) and self.cache.row_bytes < self.manifest.decoded_bytes
@@ -71,6 +77,7 @@ class JobPlan:
         """Contents of `run.json` for the dataset in this directory."""
         return run_file(
             self.spec,
+            self.cores,
             n_rows=self.n_rows,
             width=self.width,
             C=(self.C_positive, self.C_negative),
@@ -97,12 +104,18 @@ def spills(spec: JobSpec) -> bool:
 
 _BOTH = {"loss", "epsilon", "cache_bytes", "seed"}
 _TRAINER_ALONE = {
-    "solver", "pace", "threads", "tolerance", "relative_gap", "max_passes", "max_seconds", "checkpoint_seconds"
+    "solver", "pace", "tolerance", "relative_gap", "max_passes", "max_seconds", "checkpoint_seconds"
 }  # fmt: skip
 
 
 def run_file(
-    spec: JobSpec, n_rows: int, width: int, C: tuple[float, float], reader: dict[str, Any], trainer: dict[str, Any]
+    spec: JobSpec,
+    cores: int,
+    n_rows: int,
+    width: int,
+    C: tuple[float, float],
+    reader: dict[str, Any],
+    trainer: dict[str, Any],
 ) -> dict[str, Any]:
     """Contents of `run.json`: what a job tells both processes, and what only one of them is told."""
     shared = {
@@ -116,6 +129,8 @@ def run_file(
     options = asdict(spec.options)
     own = {
         "bias": spec.bias,
+        # Beyond the cores, threads would only hold more of what is read ahead.
+        "threads": min(spec.threads or cores, cores),
         **{name: options[name] for name, known in options_of(solver.options).items() if known.for_reader},
         "exact": spec.pace == "fixed",
         "evicts": solver.evicts,
@@ -124,24 +139,24 @@ def run_file(
     rest = spec.model_dump(include=_TRAINER_ALONE)
     return {
         "reader": {**shared, **reader, **own},
-        "trainer": {**shared, **trainer, **rest, "options": options},
+        "trainer": {**shared, **trainer, **rest, "options": options, "threads": threads_of(spec, cores)},
     }
 
 
-def plan_job(spec: JobSpec, manifest: Manifest) -> JobPlan:
-    """The job with the size of its cache settled.
+def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None) -> JobPlan:
+    """The job with the size of its cache settled; cores: as many as there are to use.
 
-    Raises ServiceError: threads_range, single_class, too_many_classes, unknown_label, label_too_large,
+    Raises ServiceError: single_class, too_many_classes, unknown_label, label_too_large,
     cache_too_small, memory_too_small, n_blocks_range, data_too_large.
     """
-    check_threads(spec)
-    spec = with_cache(spec, manifest)
+    cores = cores or usable_cores()
+    spec = with_cache(spec, manifest, threads_of(spec, cores))
     cache = cache_of(spec, manifest.longest_row)
     if uses_blocks(spec):
         count_blocks(spec, manifest, cache)
     if spec.loss in REGRESSION:
         _check_targets(spec, manifest)
-        return JobPlan(spec, manifest, None, None, spec.C, spec.C, cache)
+        return JobPlan(spec, manifest, None, None, spec.C, spec.C, cache, cores)
     values = sorted(manifest.labels)
     if len(values) == 1:
         raise ServiceError("single_class", f"all rows have the label {values[0]:g}", "Training needs two classes.")
@@ -153,14 +168,8 @@ def plan_job(spec: JobSpec, manifest: Manifest) -> JobPlan:
         )
     negative, positive = values
     weights = _class_weights(spec, values)
-    return JobPlan(spec, manifest, positive, negative, spec.C * weights[positive], spec.C * weights[negative], cache)
-
-
-def check_threads(spec: JobSpec) -> None:
-    """Raises ServiceError threads_range."""
-    cores = len(os.sched_getaffinity(0))
-    if spec.threads > cores:
-        raise ServiceError("threads_range", f"threads is {spec.threads}, there are {cores} cores")
+    C = spec.C * weights[positive], spec.C * weights[negative]
+    return JobPlan(spec, manifest, positive, negative, *C, cache, cores)
 
 
 def cache_of(spec: JobSpec, longest_row: int) -> CachePlan:

@@ -20,7 +20,7 @@ class TrainerSettings:
                       None: never
     relative_gap      stop when the streaming certificate falls to it; None: never
     pace              "fixed": exactly as many updates as are due; "adaptive": more while the reader is not ready
-    threads           for the gradients of arriving rows; 1: they are taken when the rows are visited; for all of CPA
+    threads           that work at once
     spill_directory   directory on the disk where rows are kept, decoded, beside the cache, or None: nowhere
     checkpoints       directory for them, or None; checkpoint_seconds: longest time between two
     resume            the checkpoint to go on from, or None: the state's arrays are those it kept

@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-seconds", type=float)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--pace", choices=("adaptive", "fixed"))
-    parser.add_argument("--threads", type=int, help=f"(default: {defaults['threads']})")
+    parser.add_argument("--threads", type=int, help="that work at once (default: as many as there are cores to use)")
     parser.add_argument("--checkpoint-seconds", type=float, help="with --url: what a crash may cost (default: 60)")
     parser.add_argument("--warm-start", metavar="JOB", help="with --url: begin with what this job found")
     parser.add_argument("--class-weight", type=_weight, action="append", metavar="LABEL=WEIGHT")

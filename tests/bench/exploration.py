@@ -32,7 +32,7 @@ MORE_SETTINGS: tuple[dict[str, object], ...] = (
     {"screening": 0.4},
     {"screening": 0.02},
     {"selection": "adaptive"},
-    {"threads": 2},
+    {"threads": 1},
     {"solver": "streamsvm_paper"},
     {"solver": "sbm"},
     {"solver": "bm"},

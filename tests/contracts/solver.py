@@ -24,7 +24,7 @@ from trainer.solvers.bm import SELECT
 SMALLEST_CACHE = smallest_cache(400)
 # The ways to train: what of a job chooses the code that runs.
 _WAYS: dict[str, list[dict]] = {
-    "streamsvm": [{}, *({"selection": name} for name in SELECTIONS if name != "uniform"), {"threads": 2}],
+    "streamsvm": [{}, *({"selection": name} for name in SELECTIONS if name != "uniform")],
     "streamsvm_paper": [
         {},
         {"epsilon_start": 9.0},

@@ -47,6 +47,7 @@ FAULTS = [
     ({"selection": "random"}, "selection_range"),
     ({"selection": "adaptive", "solver": "streamsvm_paper"}, "solver_option"),
     ({"threads": 0}, "threads_range"),
+    ({"threads": 1025}, "threads_range"),
     ({"threads": 1.0}, "wrong_type"),
     ({"class_weight": {"1": 0}}, "class_weight_range"),
     ({"class_weight": {"1": 1e300}}, "class_weight_range"),

@@ -1,13 +1,10 @@
 """What StreamSVM visits: every row once when it arrives, and it tells the reader how little it has left."""
 
-from concurrent.futures import Executor
-
 import numpy as np
 
 from storage.cache import Step
 from storage.csr import Array
 from storage.segment import Segment
-from trainer.arriving import find_resting
 from trainer.kernels.dual import visit_rows
 from trainer.momentum import Momentum
 from trainer.problem import Problem
@@ -35,7 +32,6 @@ class ScoreRule:
         tally: Tally,
         alpha: Array,
         w: Array,
-        pool: Executor,
         spill: Spill,
     ) -> None:
         self._bounds = problem.bounds
@@ -44,7 +40,6 @@ class ScoreRule:
         self._tally = tally
         self._alpha = alpha
         self._w = w
-        self._pool = pool if settings.threads > 1 else None
         momentum = self._momentum = Momentum(
             alpha, w, tally, steps.published if settings.spill_directory else np.empty_like(w)
         )
@@ -56,9 +51,9 @@ class ScoreRule:
         """Take in a new step and visit its fresh rows; returns how many."""
         self._residents.take_in(step)
         fresh = [self._steps.read(segment_id) for segment_id in _shuffled(step.fresh, rng)]
-        for rows, positions in zip(fresh, self._leave_out_resting(fresh), strict=True):
+        for rows in fresh:
             self._selection.admit(rows.row_id)
-            order = positions[random_order(len(positions), rng)]
+            order = random_order(len(rows), rng)
             self._active.keep(rows, order, self._visit(rows, order))
         return sum(map(len, fresh))
 
@@ -94,19 +89,6 @@ class ScoreRule:
     def resumable(self) -> dict[str, Array]:
         """What the selection has learned."""
         return self._selection.resumable()
-
-    def _leave_out_resting(self, fresh: list[Segment]) -> list[Array]:
-        """Positions (k,) int32 of the rows to visit in each segment: all of them if there is but one thread."""
-        if self._pool is None:
-            return [np.arange(len(rows), dtype=np.int32) for rows in fresh]
-        found = find_resting(fresh, self._bounds, self._alpha, self._w, self._pool)
-        for rows, (resting, score) in zip(fresh, found, strict=True):
-            count = int(np.count_nonzero(resting))
-            if count:
-                # Visited they are: with a projected gradient of 0, and nothing changed.
-                self._tally.add(count, 0.0, 0.0, 0.0, 0)
-                self._steps.note(rows.row_id[resting], score[resting])
-        return [np.flatnonzero(~resting).astype(np.int32) for resting, _ in found]
 
     def _visit(self, rows: Segment, order: Array) -> Visits:
         """Visit the positions `order` (k,) of a segment."""

@@ -7,7 +7,6 @@ teach leave the cache first.
 
 import time
 from collections.abc import Generator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -53,8 +52,8 @@ def streamsvm(
 ) -> Generator[Progress, None, None]:
     """Train alpha (n_rows,) and w (width,) in place; yields after every pass, for ever."""
     tally = Tally(alpha, w, steps.kept)
-    with ThreadPoolExecutor(settings.threads) as pool, closing(Spill(settings.spill_directory, steps.spilled)) as spill:
-        rule = ScoreRule(problem, settings, steps, tally, alpha, w, pool, spill)
+    with closing(Spill(settings.spill_directory, steps.spilled)) as spill:
+        rule = ScoreRule(problem, settings, steps, tally, alpha, w, spill)
         steps.keep(lambda: {**tally.resumable(), **rule.resumable()})
         yield from _passes(rule, settings, steps, tally, w)
 
