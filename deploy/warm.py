@@ -27,9 +27,10 @@ _PATIENCE_SECONDS = 900
 _JOB = {"cache_bytes": 1 << 17, "max_passes": 3, "tolerance": 1e-9}
 _VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "streamsvm": (
-        {"eviction": "paper"}, {"selection": "adaptive"}, {"threads": 2}, {"pace": "fixed"}, {"screening": None},
+        {"selection": "adaptive"}, {"threads": 1}, {"pace": "fixed"}, {"screening": None},
         {"bias": 1.0}, {"dataset": "ones"}, {"dataset": "dense"}, {"cache_bytes": 1 << 24},
     ),
+    "streamsvm_paper": ({"epsilon_decay": "sweep"}, {"dataset": "ones"}),
     "bm": ({"inner_rounds": None}, {"dataset": "ones"}),
     "sbm": ({"select": "distance"}, {"select": "violation"}),
     "pegasos": ({"update": "block"},),
@@ -42,7 +43,7 @@ def jobs(solvers: list[str]) -> Iterator[dict[str, Any]]:
     """Each solver with each of its losses, and what else it can do."""
     for name in solvers:
         # dcd and those like it hold all rows.
-        room = {} if SOLVERS[name].feed == "steps" or "n_blocks" in SOLVERS[name].options else {"cache_bytes": 1 << 24}
+        room = {} if SOLVERS[name].feed == "steps" or SOLVERS[name].has_blocks else {"cache_bytes": 1 << 24}
         for loss in SOLVERS[name].losses:
             yield {**_JOB, **room, "dataset": "rows", "solver": name, "loss": loss}
         for variant in _VARIANTS.get(name, ()):

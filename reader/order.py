@@ -8,9 +8,9 @@ from storage.csr import Array
 ORDER, RESIDENTS = 0, 1
 
 
-def block_order(n_blocks: int, seed: int, pass_: int) -> Array:
-    """Permutation (n_blocks,) of the blocks for pass `pass_`."""
-    return np.random.default_rng((seed, ORDER, pass_, 0)).permutation(n_blocks)
+def block_order(count: int, seed: int, pass_: int) -> Array:
+    """Permutation (count,) of the blocks for pass `pass_`."""
+    return np.random.default_rng((seed, ORDER, pass_, 0)).permutation(count)
 
 
 def piece_order(n_pieces: int, seed: int, pass_: int, block: int) -> Array:

@@ -19,15 +19,15 @@ from storage.segment import packed_bytes, row_bytes
 PART = np.dtype([*LOCATION.descr, ("begin", "<i8"), ("end", "<i8")])
 
 
-def partition(pieces: Array, sizes: Array, n_blocks: int) -> list[Array]:
-    """The pieces, LOCATION (n,) of packed sizes (n,) in bytes, cut in order into blocks of equal size: PART (k,) each.
+def partition(pieces: Array, sizes: Array, count: int) -> list[Array]:
+    """The pieces, LOCATION (n,) of packed sizes (n,) in bytes, cut in order into `count` equal blocks: PART (k,) each.
 
     A row that crosses the border between two blocks belongs to the first.
     """
     ends = np.cumsum(sizes, dtype=np.int64)
     begins = ends - sizes
     parts = []
-    for begin, end in pairwise(int(ends[-1]) * block // n_blocks for block in range(n_blocks + 1)):
+    for begin, end in pairwise(int(ends[-1]) * block // count for block in range(count + 1)):
         which = slice(np.searchsorted(ends, begin, "right"), np.searchsorted(begins, end, "left"))
         found = np.empty(len(ends[which]), PART)
         for name in LOCATION.names or ():
@@ -52,14 +52,14 @@ def rows_of(piece: Piece, row_bytes: Array, begin: int, end: int) -> Piece:
 class Partitioned:
     """A `Source` block by block. `extra` values are added to every row before it comes into the cache."""
 
-    def __init__(self, dataset: Dataset, n_blocks: int, permutes: bool, extra: int, seed: int) -> None:
+    def __init__(self, dataset: Dataset, blocks: int, permutes: bool, extra: int, seed: int) -> None:
         self._dataset = dataset
         self._permutes = permutes
         self._extra = extra
         pieces = np.concatenate([_pieces(dataset, number, seed) for number in range(len(dataset.manifest.blocks))])
         rows: Array = pieces["rows"].astype(np.int64)
         sizes: Array = packed_bytes(rows, pieces["nnz"] + extra * rows)
-        self._blocks = partition(pieces, sizes, n_blocks)
+        self._blocks = partition(pieces, sizes, blocks)
 
     def order(self, seed: int, pass_: int, skipped: int = 0) -> Iterator[tuple[int, Array]]:
         """(Blocks begun, PART) of each part of a pass but the first."""

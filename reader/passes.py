@@ -1,6 +1,5 @@
 """Pass after pass over one dataset; the first one may be over it while it is still being read in."""
 
-import os
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -48,7 +47,7 @@ class Passes:
         even if there are two cores for both processes: a trainer has less to do (measured: 4 to 27% less time, as cores
         are shared).
         """
-        cores = len(os.sched_getaffinity(0))
+        cores = self._settings.threads
         threads = max(cores - busy, min(1, cores - 1))
         if self._arriving is not None:
             yield from self._follow(self._arriving, pass_, look)
@@ -76,10 +75,10 @@ class Passes:
     def _open(self) -> None:
         dataset = Dataset(self._settings.dataset)
         settings = self._settings
-        if settings.n_blocks is None:
+        if settings.blocks is None:
             self._source = Shuffled(dataset)
         else:
             extra = int(settings.bias is not None)
-            self._source = Partitioned(dataset, settings.n_blocks, settings.permute_blocks, extra, settings.seed)
+            self._source = Partitioned(dataset, settings.blocks, settings.permute_blocks, extra, settings.seed)
         self.n_rows = dataset.manifest.n_rows
         self._examples.width = dataset.manifest.width + (self._settings.bias is not None)

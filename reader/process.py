@@ -40,7 +40,7 @@ class Reader:
         self._state = open_state(run, settings.n_rows, settings.width)
         self._plan = plan_cache(settings.cache_bytes, settings.longest_row)
         self._cache = CacheWriter(run / CACHE_FILE, self._plan)
-        by_block = settings.n_blocks is not None
+        by_block = settings.blocks is not None
         self._residents = self._make_residents(settings, by_block)
         screening = Screening(self._objective, self._state, settings.screening, settings.keeps_all)
         self._source = ArrivalSource(self._passes, self._plan, screening, self._residents, self._state, by_block)
@@ -108,7 +108,7 @@ class Reader:
     def _make_residents(self, settings: ReaderSettings, by_block: bool) -> Residents:
         if by_block:
             return BlockResidents(self._cache, self._plan, self._state, settings.kept_bytes, settings.seed)
-        return Residents(self._cache, self._plan, self._state, settings.eviction, settings.seed)
+        return Residents(self._cache, self._plan, self._state, settings.evicts, settings.seed)
 
     def _begins_section(self) -> bool:
         """Whether the next step may be put together: at the start of a section, when the trainer is done with the last.

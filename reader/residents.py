@@ -43,12 +43,12 @@ class Residents:
     leaving     (n_rows,) bool   evicted by the last commit: the trainer may be visiting them still
     """
 
-    def __init__(self, cache: CacheWriter, plan: CachePlan, state: State, eviction: str, seed: int) -> None:
+    def __init__(self, cache: CacheWriter, plan: CachePlan, state: State, evicts: str, seed: int) -> None:
         self._cache = cache
         self._plan = plan
         self._state = state
-        self._rule = _RULES[eviction]
-        self._protects = eviction == "score"
+        self._rule = _RULES[evicts]
+        self._protects = evicts == "score"
         self._seed = seed
         self._rng = np.random.default_rng()
         self._builder = SegmentBuilder(plan.segment_bytes)
@@ -252,4 +252,4 @@ def _at_random(rows: Candidates, rng: np.random.Generator) -> Candidates:
     return replace(rows, score=np.where(rows.score == np.inf, np.inf, rng.random(len(rows.score), np.float32)))
 
 
-_RULES = {"score": _by_score, "paper": _at_random}
+_RULES = {"score": _by_score, "random": _at_random}

@@ -20,15 +20,19 @@ class ReaderSettings:
     loss                  a key of `storage.objective.OBJECTIVES`
     epsilon               half the width of the tube in which a residual costs nothing, in regression
     bias                  value of a constant feature added to every row, or None
-    eviction              "score" or "paper"
+    evicts                what leaves a full cache first: the rows with the highest "score", or "random" ones
     exact                 after a crash, go on from the very place of the checkpoint, with the cache as it was
     resume                the checkpoint to go on from, or None
+    threads               that work at once, the trainer's main one included
     is_dual               the trainer makes w of alpha: at a checkpoint it is compared
     keeps_all             the trainer is to have all rows at hand after a pass, in the cache or on its own disk
-    screening             slack beyond which a row that rests at its bound is left out of a pass, or None
-    n_blocks              block minimization: in how many blocks the rows come, one at a time; else None
-    permute_blocks        in another order in every pass
+    blocks                block minimization: in how many blocks the rows come, one at a time; else None
     kept_bytes            bytes of rows that stay in the cache, the best ones, when the next block comes
+
+    Options of solvers that have them:
+
+    screening             slack beyond which a row that rests at its bound is left out of a pass, or None
+    permute_blocks        in another order in every pass
     """
 
     dataset: Path
@@ -43,16 +47,17 @@ class ReaderSettings:
     epsilon: float
     bias: float | None
     cache_bytes: int
-    eviction: str
+    evicts: str
     keeps_all: bool
-    screening: float | None
-    n_blocks: int | None
-    permute_blocks: bool
+    blocks: int | None
     kept_bytes: int
     seed: int
     exact: bool
     is_dual: bool
+    threads: int
     resume: Path | None
+    screening: float | None = None
+    permute_blocks: bool = True
 
     @classmethod
     def read(cls, run: Path) -> "ReaderSettings":

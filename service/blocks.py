@@ -14,27 +14,28 @@ def uses_blocks(spec: JobSpec) -> bool:
 
 
 def count_blocks(spec: JobSpec, manifest: Manifest, cache: CachePlan) -> int:
-    """Blocks that fit into the cache one at a time: `n_blocks` if given, else as few as can be.
+    """Blocks that fit into the cache one at a time: as many as asked for, else as few as can be.
 
     Raises ServiceError: n_blocks_range, data_too_large.
     """
+    asked = getattr(spec.options, "n_blocks", None)
     extra = spec.bias is not None
     longest = manifest.longest_row + extra
     size = packed_bytes(manifest.n_rows, manifest.nnz + extra * manifest.n_rows)
     room = cache.sure_bytes(longest)
-    if size <= room and spec.n_blocks is None:
+    if size <= room and asked is None:
         return 1
     room_for_block = room - _share(spec, room)
     # A row that crosses the border of a block belongs to it.
     fewest = 1 if size <= room else -(-size // max(1, room_for_block - packed_bytes(1, longest)))
-    if "n_blocks" not in SOLVERS[spec.solver].options and fewest > 1:
+    if fewest > 1 and not SOLVERS[spec.solver].has_blocks:
         raise ServiceError(
             "data_too_large",
             f"{spec.solver} holds all rows at once: they take {size} bytes, and a cache of {spec.cache_bytes} bytes "
             f"has room for {room} bytes of rows of up to {longest} non-zeros",
             "Ask for a larger cache, or for a solver that reads in what does not fit: streamsvm.",
         )
-    count = spec.n_blocks or fewest
+    count = asked or fewest
     if not fewest <= count <= manifest.n_rows:
         raise ServiceError(
             "n_blocks_range",
@@ -53,4 +54,4 @@ def kept_bytes(spec: JobSpec, cache: CachePlan, longest_row: int) -> int:
 
 
 def _share(spec: JobSpec, room: int) -> int:
-    return int(spec.cache_share * room) if "cache_share" in SOLVERS[spec.solver].options else 0
+    return int(getattr(spec.options, "cache_share", 0.0) * room)

@@ -22,6 +22,7 @@ from reader.evaluation import Applied, ClassificationPass, EvaluationPass, Regre
 from reader.stream import Examples, Shuffled, Streamer
 from service.errors import ServiceError, needing_space
 from storage.child import die_with_parent
+from storage.cores import usable_cores
 from storage.csr import Array
 from storage.dataset import Dataset, Manifest
 from storage.errors import StorageError
@@ -56,7 +57,7 @@ def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
 def _stream(dataset: Dataset, evaluation: EvaluationPass, positive: float | None) -> None:
     """Show the pass all rows."""
     streamer = Streamer(Examples(positive, None, dataset.manifest.width), lambda: time.sleep(_NAP_SECONDS))
-    threads = len(os.sched_getaffinity(0)) - 1
+    threads = usable_cores() - 1
     for streamed in streamer.stream(Shuffled(dataset), 0, 0, evaluation.look, threads):
         evaluation.add(streamed.rows, streamed.found)
 

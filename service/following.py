@@ -11,8 +11,10 @@ from typing import Any
 from service.blocks import uses_blocks
 from service.errors import ServiceError
 from service.jobs import JobSpec
-from service.problem import cache_of, check_threads, run_file, spills
+from service.problem import cache_of, run_file, spills
+from storage.cores import usable_cores
 from storage.dataset import staged_path
+from trainer.solvers import SOLVERS
 
 MOST_ROWS = 1 << 30
 _LONGEST_ROW_GUESSED = 1
@@ -21,12 +23,16 @@ _STATE_BYTES_GUESSED = 256 << 20
 
 @dataclass(frozen=True)
 class FollowPlan:
-    """A job that can begin; whether the dataset suits it shows when it is complete. width: bound on features."""
+    """A job that can begin; whether the dataset suits it shows when it is complete.
+
+    width: bound on features; cores: it may use
+    """
 
     spec: JobSpec
     width: int
+    cores: int
     n_rows: int = MOST_ROWS
-    n_blocks: None = None
+    blocks: None = None
 
     @property
     def run_bytes(self) -> int:
@@ -37,6 +43,7 @@ class FollowPlan:
         """Contents of `run.json` for the dataset that will be in this directory."""
         return run_file(
             self.spec,
+            self.cores,
             n_rows=self.n_rows,
             width=self.width,
             C=(self.spec.C, self.spec.C),
@@ -45,31 +52,34 @@ class FollowPlan:
                 "staged": str(staged_path(dataset)),
                 "positive": 0.0,
                 "longest_row": _LONGEST_ROW_GUESSED,
-                "n_blocks": None,
+                "blocks": None,
                 "kept_bytes": 0,
                 "keeps_all": spills(self.spec),
             },
-            trainer={"cache_rows": 0.0, "follows": True, "spill": str(dataset.parent) if spills(self.spec) else None},
+            trainer={
+                "cache_rows": 0.0,
+                "follows": True,
+                "spill_directory": str(dataset.parent) if spills(self.spec) else None,
+            },
         )
 
 
 def can_follow(spec: JobSpec) -> bool:
     """Whether the job needs to know nothing of the dataset that only shows at its end."""
-    steady = spec.eviction == "score" and spec.selection == "uniform"
+    steady = SOLVERS[spec.solver].evicts == "score" and getattr(spec.options, "selection", None) == "uniform"
     # A run of pace "fixed" is a function of the data, not of when it came.
     sized = spec.memory_bytes is None and spec.bias is None and not spec.class_weight
     return steady and sized and spec.pace == "adaptive" and not uses_blocks(spec)
 
 
 def plan_following(spec: JobSpec, max_features: int) -> FollowPlan:
-    """Raises ServiceError: not_ready, threads_range, cache_too_small."""
+    """Raises ServiceError: not_ready, cache_too_small."""
     if not can_follow(spec):
         raise ServiceError(
             "not_ready",
             "the dataset is still being read in, and this job needs to know it as a whole",
             "Submit it when the dataset is ready, "
-            "or leave out bias, class_weight, memory_bytes, pace fixed, selection, eviction and solver.",
+            "or leave out bias, class_weight, memory_bytes, pace fixed, selection and solver.",
         )
-    check_threads(spec)
     cache_of(spec, _LONGEST_ROW_GUESSED)
-    return FollowPlan(spec, max_features)
+    return FollowPlan(spec, max_features, usable_cores())

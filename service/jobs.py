@@ -1,24 +1,22 @@
-"""What a job may ask for, and the states it goes through."""
+"""What a job may ask for: the fields of every job, and the options of the solvers."""
 
+from dataclasses import fields
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from service.errors import ServiceError
 from storage.objective import OBJECTIVES, REGRESSION
-from trainer.selection import SCHEDULES
-from trainer.solvers import SOLVERS
+from trainer.solvers import OPTIONS, SOLVERS, users
+from trainer.solvers.options import Option, options_of
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[Finite, Field(gt=0)]
 Weight = Annotated[Positive, Field(le=1e12)]
 
 
-OPTIONS = frozenset(option for solver in SOLVERS.values() for option in solver.options)
-
-
-class JobSpec(BaseModel):
+class JobFields(BaseModel):
     """A job as submitted. Every field but `dataset` has a default; unknown fields are refused.
 
     epsilon           of the losses of regression: residuals up to it cost nothing
@@ -29,23 +27,9 @@ class JobSpec(BaseModel):
     relative_gap      stop at a certified (P - D) / P <= relative_gap; null: never
     cache_bytes       bound on the cache file
     memory_bytes      bound on all a job holds: the cache gets what the rest leaves; null: cache_bytes counts
-    eviction          "score", or "paper" for the rule of the StreamSVM paper
-    paper_...         of eviction "paper", see `trainer.solvers.paper_rule`; printed but for epsilon
-    screening         rows that rest at their bound by more than this slack stay out of the cache; null: none do
-    selection         "uniform", or "adaptive": resident rows that gain more are visited more often
-    spill             keep rows on the dataset's disk, decoded, and sweep over those that do not rest
-    threads           for the gradients of arriving rows, or all of cpa and ocas; no more than there are cores
+    threads           that work at once in reader and trainer; null: as many as there are cores to use
     pace              "fixed" makes the same model to the byte at every run
-    updates_per_row   coordinate updates for each row read; at most one in the first pass with spill
-    n_blocks          block minimization: number of blocks; null: as few as the cache can take
-    permute_blocks    visit them in another order in every pass
-    max_cuts          cpa and ocas: most cutting planes held at a time
-    select            which rows selective block minimization keeps: by distance, violation or duality gap
-    cache_share       share of the cache for them
-    update            pegasos: a step for each row, or for each block
-    inner_rounds      rounds over a block (BLOCK-L-N); null: until it is nearly solved (BLOCK-L-D)
     checkpoint_seconds  what a crash may cost: a checkpoint is made after so long, or at the end of a pass
-    schedule          of avsf: "accumulators", or "paper" for its algorithm 4
     warm_start        a job that has ended, on the same dataset: begin with what it found
     """
 
@@ -65,28 +49,32 @@ class JobSpec(BaseModel):
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
     cache_bytes: Annotated[int, Field(ge=1, le=1 << 44)] = 256 << 20
     memory_bytes: Annotated[int, Field(ge=1, le=1 << 44)] | None = None
-    eviction: Literal["score", "paper"] = "score"
-    paper_epsilon: Positive | None = None
-    paper_beta: Literal["step", "sweep"] = "step"
-    paper_reset: bool = False
-    paper_gradient: Literal["plain", "projected"] = "plain"
-    screening: Annotated[Finite, Field(ge=0)] | None = 0.1
-    selection: Literal["uniform", "adaptive"] = "uniform"
     pace: Literal["adaptive", "fixed"] = "adaptive"
-    spill: bool = True
-    threads: Annotated[int, Field(ge=1)] = 1
-    updates_per_row: Annotated[Positive, Field(le=1000)] = 2.0
-    n_blocks: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    permute_blocks: bool = True
-    max_cuts: Annotated[int, Field(ge=3, le=10_000)] = 200
-    inner_rounds: Annotated[int, Field(ge=1, le=1_000_000)] | None = 10
-    update: Literal["row", "block"] = "row"
-    select: Literal["distance", "violation", "gap"] = "gap"
-    cache_share: Annotated[Finite, Field(gt=0, lt=1)] = 0.5
+    threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     checkpoint_seconds: Annotated[Finite, Field(gt=0, le=86400)] = 60.0
-    schedule: Literal[tuple(SCHEDULES)] = "accumulators"  # type: ignore[valid-type]
     warm_start: Annotated[str, Field(pattern="^job_[0-9A-Z]{26}$")] | None = None
     labels: Annotated[dict[str, str], Field(max_length=64)] = {}
+
+    @property
+    def options(self) -> Any:
+        """What the job says of its solver's options: the solver's own Options."""
+        own = SOLVERS[self.solver].options
+        return own(**{option.name: getattr(self, option.name) for option in fields(own)})
+
+
+def _field(option: Option) -> Any:
+    """(Type, default) of the field of a job."""
+    kind: Any = Literal[option.choices] if option.choices else option.kind
+    finite = {"allow_inf_nan": False} if option.kind is float else {}
+    limited = Annotated[kind, Field(**option.limits, **finite)]
+    return limited | None if option.is_nullable else limited, Field(option.default, description=option.meaning)
+
+
+if TYPE_CHECKING:
+    JobSpec = JobFields
+else:
+    own_fields = {name: _field(option) for name, option in OPTIONS.items()}
+    JobSpec = create_model("JobSpec", __base__=JobFields, __doc__=JobFields.__doc__, **own_fields)
 
 
 def parse_spec(fields: Any) -> JobSpec:
@@ -102,14 +90,8 @@ def parse_spec(fields: Any) -> JobSpec:
     return spec
 
 
-_ONLY_OF = {
-    "score": ("selection", "spill", "threads"),
-    "paper": ("paper_epsilon", "paper_beta", "paper_reset", "paper_gradient"),
-}
-
-
 def _check_together(spec: JobSpec) -> None:
-    """Every solver has options of its own, and so has each rule of eviction: that of the paper picks at random."""
+    """Every solver has options of its own."""
     solver = SOLVERS[spec.solver]
     if spec.loss not in solver.losses:
         known = ", ".join(solver.losses)
@@ -117,18 +99,10 @@ def _check_together(spec: JobSpec) -> None:
     if spec.loss not in REGRESSION and _is_set(spec, "epsilon"):
         losses = " and ".join(REGRESSION)
         raise ServiceError("solver_loss", f'loss "{spec.loss}" has no epsilon', f"Losses with one are {losses}.")
-    for name in sorted(OPTIONS - set(solver.options)):
+    for name in sorted(OPTIONS.keys() - options_of(solver.options)):
         if _is_set(spec, name):
-            users = ", ".join(other for other, line in SOLVERS.items() if name in line.options)
-            raise ServiceError("solver_option", f'solver "{spec.solver}" has no {name}', f"It is an option of {users}.")
-    for eviction, names in _ONLY_OF.items():
-        for name in names:
-            if spec.eviction != eviction and _is_set(spec, name):
-                raise ServiceError(
-                    f"{name}_range",
-                    f'eviction "{spec.eviction}" has no choice of {name}',
-                    f'Use eviction "{eviction}", or leave it out.',
-                )
+            known = ", ".join(users(name))
+            raise ServiceError("solver_option", f'solver "{spec.solver}" has no {name}', f"It is an option of {known}.")
 
 
 def _is_set(spec: JobSpec, name: str) -> bool:

@@ -73,7 +73,7 @@ def _train(work: Path, plan: JobPlan | FollowPlan, settings: Settings, ingesting
                 finished = run.poll()
                 history = read_history(work / HISTORY)
                 elapsed = run.control["elapsed_seconds"]
-                report(progress(run.control, plan.spec, plan.n_blocks, elapsed, history), history)
+                report(progress(run.control, plan.spec, plan.blocks, elapsed, history), history)
         finally:
             run.kill()
         return final_model(plan, dataset, run.directory, {"spec": plan.spec.model_dump(), **run.result()})

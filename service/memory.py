@@ -14,9 +14,8 @@ from trainer.solvers import SOLVERS
 # Measured, rounded up: two interpreters with compiled kernels, and pieces and segments on their way.
 _PROCESSES_BYTES = 320 << 20
 _BUFFERS_BYTES = 48 << 20
-# alpha, score, visited, spilled; is_resident, skipped, leaving of the reader. And what momentum and adaptive selection
-# know of one.
-_ROW_BYTES, _MOMENTUM_ROW_BYTES, _ADAPTIVE_ROW_BYTES = 17, 8, 8
+# alpha, score, visited, spilled; is_resident, skipped, leaving of the reader.
+_ROW_BYTES = 17
 # w of the trainer, that before a sweep over a cache with all rows, the published one, and two while it is certified.
 _FEATURE_BYTES = 40
 
@@ -45,23 +44,25 @@ class Memory:
         )
 
 
-def memory_of(spec: JobSpec, manifest: Manifest) -> Memory:
-    """What a job with a cache of `cache_bytes` holds."""
-    row = _ROW_BYTES
-    if spec.solver == "streamsvm":
-        row += _MOMENTUM_ROW_BYTES + (_ADAPTIVE_ROW_BYTES if spec.selection == "adaptive" else 0)
+def threads_of(spec: JobSpec, cores: int) -> int:
+    """Of the trainer. A run of pace "fixed" is a function of data, settings and seed: not of the machine."""
+    return spec.threads or (1 if spec.pace == "fixed" else cores)
+
+
+def memory_of(spec: JobSpec, manifest: Manifest, threads: int) -> Memory:
+    """What a job with a cache of `cache_bytes` and so many threads of the trainer holds."""
     width = manifest.width + (spec.bias is not None)
-    rows, features = row * manifest.n_rows, _FEATURE_BYTES * width
-    own = SOLVERS[spec.solver].own_bytes(manifest.n_rows, width, spec.threads, spec.max_cuts)
+    rows, features = _ROW_BYTES * manifest.n_rows, _FEATURE_BYTES * width
+    own = SOLVERS[spec.solver].own_bytes(manifest.n_rows, width, threads, spec.options)
     return Memory(_PROCESSES_BYTES, _BUFFERS_BYTES, rows, features, own, spec.cache_bytes)
 
 
-def with_cache(spec: JobSpec, manifest: Manifest) -> JobSpec:
+def with_cache(spec: JobSpec, manifest: Manifest, threads: int) -> JobSpec:
     """The job with the `cache_bytes` its `memory_bytes` leave. Raises ServiceError memory_too_small, max_cuts_range."""
-    _check_cuts(spec, manifest)
+    memory = memory_of(spec, manifest, threads)
+    _check_cuts(spec, manifest, memory.solver_bytes)
     if spec.memory_bytes is None:
         return spec
-    memory = memory_of(spec, manifest)
     left = spec.memory_bytes - (memory.total_bytes - memory.cache_bytes)
     try:
         plan_cache(max(1, left), manifest.longest_row + (spec.bias is not None))
@@ -75,14 +76,13 @@ def with_cache(spec: JobSpec, manifest: Manifest) -> JobSpec:
     return spec.model_copy(update={"cache_bytes": left})
 
 
-def _check_cuts(spec: JobSpec, manifest: Manifest) -> None:
+def _check_cuts(spec: JobSpec, manifest: Manifest, own: int) -> None:
     """What a solver holds for itself grows while it runs: better refused now than killed then."""
-    own = memory_of(spec, manifest).solver_bytes
     there_are = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if own > there_are:
         raise ServiceError(
             "max_cuts_range",
-            f"{spec.solver} holds up to {format_size(own)}: max_cuts {spec.max_cuts} cutting planes of "
+            f"{spec.solver} holds up to {format_size(own)}: max_cuts {spec.options.max_cuts} cutting planes of "
             f"{manifest.width} features, and {manifest.n_rows} rows; this machine has {format_size(there_are)}",
             "Ask for fewer max_cuts.",
         )

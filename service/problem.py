@@ -1,7 +1,6 @@
 """From a job and a dataset to what reader and trainer are told. Everything that can be refused is refused here."""
 
-import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,8 @@ import numpy as np
 from service.blocks import count_blocks, kept_bytes, uses_blocks
 from service.errors import ServiceError
 from service.jobs import JobSpec
-from service.memory import with_cache
+from service.memory import threads_of, with_cache
+from storage.cores import usable_cores
 from storage.dataset import Manifest
 from storage.errors import CacheTooSmall
 from storage.objective import REGRESSION
@@ -18,11 +18,12 @@ from storage.plan import CachePlan, plan_cache
 from storage.segment import TARGET
 from storage.state import state_bytes
 from trainer.solvers import SOLVERS
+from trainer.solvers.options import options_of
 
 
 @dataclass(frozen=True)
 class JobPlan:
-    """A job that can run on a dataset. positive, negative: its labels, None in regression."""
+    """A job that can run on a dataset. positive, negative: its labels, None in regression. cores: it may use."""
 
     spec: JobSpec
     manifest: Manifest
@@ -31,6 +32,7 @@ class JobPlan:
     C_positive: float
     C_negative: float
     cache: CachePlan
+    cores: int
 
     @property
     def labels(self) -> tuple[float, ...]:
@@ -43,13 +45,18 @@ class JobPlan:
         return self.manifest.n_rows
 
     @property
-    def n_blocks(self) -> int:
-        """Blocks of a pass."""
+    def blocks(self) -> int:
+        """Of a pass."""
         return self._partition or len(self.manifest.blocks)
 
     @property
     def _partition(self) -> int | None:
         return count_blocks(self.spec, self.manifest, self.cache) if uses_blocks(self.spec) else None
+
+    @property
+    def threads(self) -> int:
+        """Of the trainer."""
+        return threads_of(self.spec, self.cores)
 
     @property
     def spills(self) -> bool:
@@ -70,6 +77,7 @@ class JobPlan:
         """Contents of `run.json` for the dataset in this directory."""
         return run_file(
             self.spec,
+            self.cores,
             n_rows=self.n_rows,
             width=self.width,
             C=(self.C_positive, self.C_negative),
@@ -78,26 +86,37 @@ class JobPlan:
                 "staged": None,
                 "positive": self.positive,
                 "longest_row": self.manifest.longest_row + (self.spec.bias is not None),
-                "n_blocks": self._partition,
+                "blocks": self._partition,
                 "kept_bytes": kept_bytes(self.spec, self.cache, self.manifest.longest_row),
                 "keeps_all": self.spills or self.cache.row_bytes >= self.manifest.decoded_bytes,
             },
             trainer={
                 "cache_rows": self.cache.row_bytes / self.manifest.decoded_bytes * self.n_rows,
                 "follows": False,
-                "spill": str(dataset.parent) if self.spills else None,
+                "spill_directory": str(dataset.parent) if self.spills else None,
             },
         )
 
 
 def spills(spec: JobSpec) -> bool:
     """Whether the active set is to be kept on the disk of the data: pace "fixed" leaves no time to visit it there."""
-    has_one = "spill" in SOLVERS[spec.solver].options and spec.eviction == "score"
-    return has_one and spec.spill and spec.pace == "adaptive"
+    return getattr(spec.options, "spill", False) and spec.pace == "adaptive"
+
+
+_BOTH = {"loss", "epsilon", "cache_bytes", "seed"}
+_TRAINER_ALONE = {
+    "solver", "pace", "tolerance", "relative_gap", "max_passes", "max_seconds", "checkpoint_seconds"
+}  # fmt: skip
 
 
 def run_file(
-    spec: JobSpec, n_rows: int, width: int, C: tuple[float, float], reader: dict[str, Any], trainer: dict[str, Any]
+    spec: JobSpec,
+    cores: int,
+    n_rows: int,
+    width: int,
+    C: tuple[float, float],
+    reader: dict[str, Any],
+    trainer: dict[str, Any],
 ) -> dict[str, Any]:
     """Contents of `run.json`: what a job tells both processes, and what only one of them is told."""
     shared = {
@@ -105,49 +124,40 @@ def run_file(
         "width": width,
         "C_positive": C[0],
         "C_negative": C[1],
-        **spec.model_dump(include={"loss", "epsilon", "cache_bytes", "eviction", "seed"}),
+        **spec.model_dump(include=_BOTH),
     }
-    # The paper's rule looks at every row itself, and so does who has no use for screening.
-    screens = spec.eviction == "score" and "screening" in SOLVERS[spec.solver].options
+    solver = SOLVERS[spec.solver]
+    options = asdict(spec.options)
     own = {
         "bias": spec.bias,
-        "screening": spec.screening if screens else None,
-        "permute_blocks": spec.permute_blocks,
+        # Beyond the cores, threads would only hold more of what is read ahead.
+        "threads": min(spec.threads or cores, cores),
+        **{name: options[name] for name, known in options_of(solver.options).items() if known.for_reader},
         "exact": spec.pace == "fixed",
-        "is_dual": SOLVERS[spec.solver].is_dual,
+        "evicts": solver.evicts,
+        "is_dual": solver.is_dual,
     }
-    others = {
-        "dataset",
-        "spill",
-        "class_weight",
-        "labels",
-        "C",
-        "memory_bytes",
-        "n_blocks",
-        "warm_start",
-        "cache_share",
-    }
-    rest = spec.model_dump(exclude={*others, *own, *shared})
+    rest = spec.model_dump(include=_TRAINER_ALONE)
     return {
         "reader": {**shared, **reader, **own},
-        "trainer": {**shared, **trainer, **rest},
+        "trainer": {**shared, **trainer, **rest, "options": options, "threads": threads_of(spec, cores)},
     }
 
 
-def plan_job(spec: JobSpec, manifest: Manifest) -> JobPlan:
-    """The job with the size of its cache settled.
+def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None) -> JobPlan:
+    """The job with the size of its cache settled; cores: as many as there are to use.
 
-    Raises ServiceError: threads_range, single_class, too_many_classes, unknown_label, label_too_large,
+    Raises ServiceError: single_class, too_many_classes, unknown_label, label_too_large,
     cache_too_small, memory_too_small, n_blocks_range, data_too_large.
     """
-    check_threads(spec)
-    spec = with_cache(spec, manifest)
+    cores = cores or usable_cores()
+    spec = with_cache(spec, manifest, threads_of(spec, cores))
     cache = cache_of(spec, manifest.longest_row)
     if uses_blocks(spec):
         count_blocks(spec, manifest, cache)
     if spec.loss in REGRESSION:
         _check_targets(spec, manifest)
-        return JobPlan(spec, manifest, None, None, spec.C, spec.C, cache)
+        return JobPlan(spec, manifest, None, None, spec.C, spec.C, cache, cores)
     values = sorted(manifest.labels)
     if len(values) == 1:
         raise ServiceError("single_class", f"all rows have the label {values[0]:g}", "Training needs two classes.")
@@ -159,14 +169,8 @@ def plan_job(spec: JobSpec, manifest: Manifest) -> JobPlan:
         )
     negative, positive = values
     weights = _class_weights(spec, values)
-    return JobPlan(spec, manifest, positive, negative, spec.C * weights[positive], spec.C * weights[negative], cache)
-
-
-def check_threads(spec: JobSpec) -> None:
-    """Raises ServiceError threads_range."""
-    cores = len(os.sched_getaffinity(0))
-    if spec.threads > cores:
-        raise ServiceError("threads_range", f"threads is {spec.threads}, there are {cores} cores")
+    C = spec.C * weights[positive], spec.C * weights[negative]
+    return JobPlan(spec, manifest, positive, negative, *C, cache, cores)
 
 
 def cache_of(spec: JobSpec, longest_row: int) -> CachePlan:

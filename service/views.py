@@ -134,7 +134,7 @@ def _live_progress(settings: Settings, record: dict[str, Any], control: Control)
 def _blocks(spec: JobSpec, dataset: Path) -> int | None:
     """Blocks of a pass; None while the dataset is being read in."""
     with contextlib.suppress(FileNotFoundError, StorageError, ServiceError):
-        return plan_job(spec, _manifest(dataset, (dataset / MANIFEST).stat().st_mtime_ns)).n_blocks
+        return plan_job(spec, _manifest(dataset, (dataset / MANIFEST).stat().st_mtime_ns)).blocks
     return None
 
 

@@ -210,7 +210,7 @@ class Worker:
             return
         history = last_passes(self._settings.jobs / record["id"] / HISTORY)
         elapsed = run.control["elapsed_seconds"]
-        last = {**progress(run.control, plan.spec, plan.n_blocks, elapsed, history), "eta_seconds": 0}
+        last = {**progress(run.control, plan.spec, plan.blocks, elapsed, history), "eta_seconds": 0}
         state = "stopped" if result["stop_reason"] == "stopped" else "succeeded"
         state = self._store.finish_job(record["id"], state, result=result, progress=last, model_id=model_id)
         if state == "cancelled":

@@ -56,7 +56,7 @@ def test_a_run_without_a_point_at_a_pass_is_looked_at_before_it():
     assert after(run[1:], 1) == run[1]
 
 
-@pytest.mark.parametrize("way", [{}, {"eviction": "paper"}, {"solver": "sbm"}, {"solver": "bm", "n_blocks": 5}])
+@pytest.mark.parametrize("way", [{}, {"solver": "streamsvm_paper"}, {"solver": "sbm"}, {"solver": "bm", "n_blocks": 5}])
 def test_every_point_of_a_trace_brackets_the_optimum_and_the_last_is_near_it(tmp_path, way):
     X, y = random_problem(400)
     data = Data("small", jobs.ingested(tmp_path / "data", X, y), X, y, (X, y))

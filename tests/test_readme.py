@@ -10,11 +10,11 @@ from reader.parsers import READERS
 from service.commands import COMMANDS
 from service.exports import MODEL_FORMATS
 from service.jobs import JobSpec
+from service.option_table import option_table
 from service.settings import Settings
 from service.states import TRANSITIONS
 from trainer.selection import SELECTIONS
 from trainer.solvers import SOLVERS
-from trainer.solvers.streamsvm import RULES
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 SETTINGS = [f"STREAMSVM_{name.upper()}" for name in Settings.__dataclass_fields__]
@@ -25,7 +25,11 @@ def test_job_fields(field):
     assert f"| `{field}`" in README or f", `{field}` |" in README
 
 
-@pytest.mark.parametrize("name", [*SOLVERS, *RULES, *SELECTIONS, *MODEL_FORMATS, *TRANSITIONS, *SETTINGS, *READERS])
+def test_options_of_solvers():
+    assert option_table() in README
+
+
+@pytest.mark.parametrize("name", [*SOLVERS, *SELECTIONS, *MODEL_FORMATS, *TRANSITIONS, *SETTINGS, *READERS])
 def test_names(name):
     assert f'`"{name}"`' in README or f"`{name}`" in README
 

@@ -8,6 +8,7 @@ from reader.process import Reader
 from service.jobs import JobSpec
 from service.problem import JobPlan
 from service.run import prepare_run
+from storage.cores import usable_cores
 from storage.csr import Array
 from storage.dataset import Dataset
 from storage.objective import REGRESSION
@@ -43,7 +44,7 @@ def write_run(run: Path, dataset: Path, cache_bytes: int, positive: float | None
     labels = (None, None)
     if spec.loss not in REGRESSION:
         labels = (max(manifest.labels) if positive is None else positive, min(manifest.labels))
-    plan = JobPlan(spec, manifest, *labels, spec.C, C_negative or spec.C, cache)
+    plan = JobPlan(spec, manifest, *labels, spec.C, C_negative or spec.C, cache, usable_cores())
     prepare_run(run, plan, dataset, checkpoints)
 
 

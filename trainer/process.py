@@ -30,7 +30,7 @@ from trainer.progress import Progress
 from trainer.rows.blocks import Blocks
 from trainer.rows.cache import Cursor
 from trainer.settings import TrainerSettings
-from trainer.solvers import SOLVERS
+from trainer.solvers import SOLVERS, read_settings
 from trainer.stop import CONVERGED, has_likely_fallen, stop_reason
 from trainer.tally import warm_tally
 
@@ -41,7 +41,7 @@ class Trainer:
     """`step` is one pass. The cache must hold its first step already."""
 
     def __init__(self, run: Path, cache: CacheReader, wait: Callable[[float], object] = nap) -> None:
-        self._settings = TrainerSettings.read(run)
+        self._settings = read_settings(run)
         self._state = open_state(run, self._settings.n_rows, self._settings.width)
         # Private memory, not a mapping: the kernel jumps about in w, and huge pages make that cheaper.
         self._w = np.zeros(self._settings.width)
@@ -228,7 +228,7 @@ def main(directory: str) -> None:
 
 
 def _train(run: Path) -> None:
-    settings = TrainerSettings.read(run)
+    settings = read_settings(run)
     control = open_state(run, settings.n_rows, settings.width).control
     began = time.perf_counter()
     while not control["committed_step"]:

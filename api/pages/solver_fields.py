@@ -1,16 +1,16 @@
-"""The fields of a form for what only some solvers have, made of the job's schema: a new option is there at once."""
+"""The fields of a form for what only some solvers have: a new option is there at once."""
 
 from dataclasses import dataclass
-from typing import Any
 
-from service.jobs import OPTIONS, JobSpec
-from trainer.solvers import SOLVERS
+from trainer.solvers import OPTIONS, SOLVERS, users
+from trainer.solvers.options import Option
 
 
 @dataclass(frozen=True)
 class Field:
     """
     name     of the option
+    meaning  of it, for people
     choices  what it may be, empty: a number
     step     of a number: 1, or any
     default  as the form shows it, empty: null
@@ -18,6 +18,7 @@ class Field:
     """
 
     name: str
+    meaning: str
     choices: tuple[str, ...]
     step: str
     default: str
@@ -25,9 +26,8 @@ class Field:
 
 
 def solver_fields() -> list[Field]:
-    """One for every option, in the order of a job's fields."""
-    properties = JobSpec.model_json_schema()["properties"]
-    return [_field(name, properties[name]) for name in JobSpec.model_fields if name in OPTIONS]
+    """One for every option."""
+    return [_field(option) for option in OPTIONS.values()]
 
 
 def loss_solvers() -> dict[str, list[str]]:
@@ -36,11 +36,9 @@ def loss_solvers() -> dict[str, list[str]]:
     return {loss: [name for name, solver in SOLVERS.items() if loss in solver.losses] for loss in losses}
 
 
-def _field(name: str, schema: dict[str, Any]) -> Field:
-    # One that may be null is described as anyOf it and null.
-    (kind, *_) = schema.get("anyOf", [schema])
-    choices = kind.get("enum", ["false", "true"] if kind["type"] == "boolean" else [])
-    default = schema.get("default")
-    shown = "" if default is None else str(default).lower() if isinstance(default, bool) else str(default)
-    users = tuple(solver for solver, line in SOLVERS.items() if name in line.options)
-    return Field(name, tuple(choices), "1" if kind["type"] == "integer" else "any", shown, users)
+def _field(option: Option) -> Field:
+    is_switch = option.kind is bool
+    choices = ("false", "true") if is_switch else option.choices
+    default = "" if option.default is None else str(option.default).lower() if is_switch else str(option.default)
+    step = "1" if option.kind is int else "any"
+    return Field(option.name, option.meaning.replace("`", ""), choices, step, default, users(option.name))

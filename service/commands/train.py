@@ -2,7 +2,10 @@
 
 import argparse
 import errno
+import json
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,8 @@ from service.model_names import format_of
 from service.settings import Settings
 from service.sizes import parse_size
 from storage.objective import OBJECTIVES
-from trainer.selection import SCHEDULES
+from trainer.solvers import OPTIONS, users
+from trainer.solvers.options import Option
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,28 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-passes", type=int, help=f"(default: {defaults['max_passes']})")
     parser.add_argument("--max-seconds", type=float)
     parser.add_argument("--seed", type=int)
-    parser.add_argument("--eviction", choices=("score", "paper"))
-    parser.add_argument("--paper-epsilon", type=float, help="first epsilon of eviction paper (default: infinity)")
-    parser.add_argument("--paper-beta", choices=("step", "sweep"))
-    parser.add_argument("--paper-reset", action="store_true", default=None)
-    parser.add_argument("--paper-gradient", choices=("plain", "projected"))
-    parser.add_argument("--spill", action=argparse.BooleanOptionalAction, help="the active set on disk (default: yes)")
-    parser.add_argument("--screening", type=_or_none, help="slack of resting rows left out, or none (default: 0.1)")
-    parser.add_argument("--selection", choices=("uniform", "adaptive"))
     parser.add_argument("--pace", choices=("adaptive", "fixed"))
-    parser.add_argument("--threads", type=int, help=f"(default: {defaults['threads']})")
-    parser.add_argument("--updates-per-row", type=float, help=f"(default: {defaults['updates_per_row']})")
-    parser.add_argument("--n-blocks", type=int, help="of block minimization (default: as few as the cache can take)")
-    parser.add_argument("--permute-blocks", action=argparse.BooleanOptionalAction, help="(default: yes)")
-    parser.add_argument("--select", choices=("distance", "violation", "gap"), help="rows that stay (default: gap)")
-    parser.add_argument("--update", choices=("row", "block"), help="of pegasos, a step for each (default: row)")
-    parser.add_argument("--cache-share", type=float, help="share of the cache for them (default: 0.5)")
-    parser.add_argument("--schedule", choices=tuple(SCHEDULES), help="of avsf (default: accumulators)")
-    parser.add_argument("--inner-rounds", type=_count_or_none, help="rounds over a block, or none (default: 10)")
-    parser.add_argument("--max-cuts", type=int, help=f"of cpa and ocas (default: {defaults['max_cuts']})")
+    parser.add_argument("--threads", type=int, help="that work at once (default: as many as there are cores to use)")
     parser.add_argument("--checkpoint-seconds", type=float, help="with --url: what a crash may cost (default: 60)")
     parser.add_argument("--warm-start", metavar="JOB", help="with --url: begin with what this job found")
     parser.add_argument("--class-weight", type=_weight, action="append", metavar="LABEL=WEIGHT")
+    for option in OPTIONS.values():
+        _add_option(parser, option)
     add_liblinear_options(parser)
     add_input_options(parser)
     parser.add_argument("--json", action="store_true", help="print each pass and the result as a line of JSON")
@@ -140,12 +129,20 @@ def _fields(options: argparse.Namespace) -> dict[str, Any]:
 _NONE = "none"
 
 
-def _or_none(text: str) -> float | str:
-    return _NONE if text == _NONE else float(text)
+def _or_none(text: str, kind: Callable[[str], Any] = float) -> Any:
+    return _NONE if text == _NONE else kind(text)
 
 
-def _count_or_none(text: str) -> int | str:
-    return _NONE if text == _NONE else int(text)
+def _add_option(parser: argparse.ArgumentParser, option: Option) -> None:
+    """What only some solvers have."""
+    dashed, default = f"--{option.name.replace('_', '-')}", json.dumps(option.default).replace("null", _NONE)
+    said = option.meaning.replace("`", "").replace("null", _NONE).replace("%", "%%")
+    said = f"of {', '.join(users(option.name))}: {said} (default: {default})"
+    if option.kind is bool:
+        parser.add_argument(dashed, action=argparse.BooleanOptionalAction, help=said)
+        return
+    kind = partial(_or_none, kind=option.kind) if option.is_nullable else option.kind
+    parser.add_argument(dashed, type=kind, choices=option.choices or None, help=said)
 
 
 def _weight(text: str) -> tuple[str, float]:

@@ -10,6 +10,7 @@ from storage.dataset import staged_path
 from storage.state import create_state
 from tests.api.app import Service
 from trainer.solvers import SOLVERS
+from trainer.solvers.options import options_of
 
 
 def test_pages_allow_nothing_from_elsewhere_and_no_inline_script(filled):
@@ -131,8 +132,8 @@ def test_how_far_a_dataset_has_been_read_in_is_listed(service):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_the_form_has_every_option_of_a_solver_with_its_default(filled, solver):
     text = filled.request("GET", "/").text
-    fields = re.findall(r'<label data-of="([^"]*)">[^<]*<(?:input|select) name="(\w+)"', text)
-    assert {name for users, name in fields if solver in users.split()} == set(SOLVERS[solver].options)
+    fields = re.findall(r'<label data-of="([^"]*)" title="[^"]+">[^<]*<(?:input|select) name="(\w+)"', text)
+    assert {name for users, name in fields if solver in users.split()} == set(options_of(SOLVERS[solver].options))
     losses = re.findall(r'<option data-of="([^"]*)"[^>]*>(\w+)<', text)
     assert {name for users, name in losses if solver in users.split()} == set(SOLVERS[solver].losses)
 

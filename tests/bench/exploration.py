@@ -32,8 +32,8 @@ MORE_SETTINGS: tuple[dict[str, object], ...] = (
     {"screening": 0.4},
     {"screening": 0.02},
     {"selection": "adaptive"},
-    {"threads": 2},
-    {"eviction": "paper"},
+    {"threads": 1},
+    {"solver": "streamsvm_paper"},
     {"solver": "sbm"},
     {"solver": "bm"},
 )

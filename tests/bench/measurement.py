@@ -22,7 +22,7 @@ Settings = dict[str, str | bool]
 CONTENDERS: dict[str, Settings] = {
     "streamsvm": {},
     "streamsvm, no spill": {"spill": False},
-    "streamsvm, paper": {"eviction": "paper"},
+    "streamsvm, paper": {"solver": "streamsvm_paper"},
     "sbm": {"solver": "sbm"},
     "bm": {"solver": "bm"},
 }

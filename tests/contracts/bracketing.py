@@ -10,15 +10,10 @@ from tests.contracts.solver import SMALLEST_CACHE, Exact, exact, solving
 from tests.reference.dcd import Solution, dcd
 from tests.training import Outcome, train
 from trainer.progress import Bracket
-from trainer.solvers import SOLVERS
+from trainer.solvers import users
 
 # Those that bound the objective from both sides, and train no dual variables. (pegasos bounds it from above only.)
-MODES = [
-    {"solver": name, **way}
-    for name, solver in SOLVERS.items()
-    if "max_cuts" in solver.options
-    for way in ({}, {"threads": 2}, {"max_cuts": 20})
-]
+MODES = [{"solver": name, **way} for name in users("max_cuts") for way in ({}, {"threads": 2}, {"max_cuts": 20})]
 # OCAS keeps the changes of rows along a line in float32. The lower bound, and the certificate, are of float64.
 _ROUNDING = 1e-6
 

@@ -15,12 +15,12 @@ from trainer.kernels.dual import visit_rows
 from trainer.kernels.line_search import breakpoints, move_along, slope_after
 from trainer.kernels.logistic import visit_logistic
 from trainer.kernels.order import next_random, permutation, shuffle
-from trainer.kernels.paper import paper_visits
 from trainer.kernels.pegasos import pegasos_visits
 from trainer.kernels.regression import visit_regression
 from trainer.kernels.resting import mark_resting
 from trainer.kernels.shrinking import visit_active
 from trainer.kernels.simplex import minimise_on_simplex
+from trainer.solvers.streamsvm_paper_kernel import paper_visits
 
 BOUNDS = {"hinge": (2.0, 0.0, 0.5, 0.0), "squared_hinge": (np.inf, 0.25, np.inf, 1.0)}
 

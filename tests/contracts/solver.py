@@ -18,19 +18,17 @@ from trainer.process import make_source, make_steps
 from trainer.progress import Progress
 from trainer.selection import SCHEDULES, SELECTIONS
 from trainer.settings import TrainerSettings
-from trainer.solvers import SOLVERS
+from trainer.solvers import SOLVERS, read_settings
 from trainer.solvers.bm import SELECT
-from trainer.solvers.streamsvm import RULES
 
 SMALLEST_CACHE = smallest_cache(400)
 # The ways to train: what of a job chooses the code that runs.
 _WAYS: dict[str, list[dict]] = {
-    "streamsvm": [
-        *({"eviction": name} for name in RULES),
-        *({"eviction": "score", "selection": name} for name in SELECTIONS if name != "uniform"),
-        {"eviction": "score", "threads": 2},
-        {"eviction": "paper", "paper_epsilon": 9.0, "paper_beta": "step"},
-        {"eviction": "paper", "paper_beta": "sweep", "paper_reset": True, "paper_gradient": "projected"},
+    "streamsvm": [{}, *({"selection": name} for name in SELECTIONS if name != "uniform")],
+    "streamsvm_paper": [
+        {},
+        {"epsilon_start": 9.0},
+        {"epsilon_decay": "sweep", "epsilon_reset": True, "epsilon_gradient": "projected"},
     ],
     "avsf": [{"schedule": name} for name in SCHEDULES],
     "bm": [{}, {"inner_rounds": None}],
@@ -38,13 +36,13 @@ _WAYS: dict[str, list[dict]] = {
 }
 MODES = [{"solver": name, **way} for name, solver in SOLVERS.items() if solver.is_dual for way in _WAYS.get(name, [{}])]
 
-# One way of each solver and rule: the others share most of their code with it.
-PLAIN = list({(mode["solver"], mode.get("eviction")): mode for mode in reversed(MODES)}.values())
+# One way of each solver: the others share most of their code with it.
+PLAIN = list({mode["solver"]: mode for mode in reversed(MODES)}.values())
 
 
 def is_sound(mode: dict) -> bool:
     """Whether it promises to find the optimum."""
-    return mode.get("eviction") != "paper"
+    return mode.get("solver") != "streamsvm_paper"
 
 
 def visits_all(mode: dict) -> bool:
@@ -55,7 +53,7 @@ def visits_all(mode: dict) -> bool:
 def is_resident(mode: dict) -> bool:
     """Whether it needs all rows in the cache."""
     solver = SOLVERS[mode.get("solver", "streamsvm")]
-    return solver.feed == "blocks" and "n_blocks" not in solver.options
+    return solver.feed == "blocks" and not solver.has_blocks
 
 
 def cache_for(mode: dict) -> int:
@@ -91,7 +89,7 @@ def solving(run: Path, dataset: Path, cache_bytes=None, positive=None, turns=1, 
     while reader.step():
         pass
     cache = reader.cache_reader()
-    chosen = TrainerSettings.read(run)
+    chosen = read_settings(run)
     state = open_state(run, chosen.n_rows, chosen.width)
     w = np.zeros(chosen.width)
 

@@ -15,8 +15,7 @@ from tests.training import train, write_run
 from trainer.problem import LOSSES
 from trainer.process import Trainer
 from trainer.progress import Progress
-from trainer.settings import TrainerSettings
-from trainer.solvers import SOLVERS
+from trainer.solvers import SOLVERS, read_settings
 
 FIRST = {mode["solver"]: mode for mode in reversed(MODES)}  # way of each
 
@@ -37,7 +36,7 @@ def found(tmp_path_factory, dataset):
 def warm(run, dataset, alpha, w, cache_bytes, **settings):
     """A Trainer that is about to begin with these."""
     write_run(run, dataset, cache_bytes, **settings)
-    shape = TrainerSettings.read(run)
+    shape = read_settings(run)
     state = open_state(run, shape.n_rows, shape.width)
     state.alpha[:], state.w[:] = alpha, w
     reader = Reader(run)

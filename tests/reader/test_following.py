@@ -72,7 +72,7 @@ def follow(tmp_path, monkeypatch):
         # Turns are taken, so the pace is fixed; what the plan says does not depend on it.
         spec = JobSpec(**{"dataset": "test", "pace": "fixed", "cache_bytes": cache_bytes, **settings})
         (tmp_path / "checkpoints").mkdir(exist_ok=True)
-        prepare_run(tmp_path / "run", FollowPlan(spec, width, n_rows), feed.final, tmp_path / "checkpoints")
+        prepare_run(tmp_path / "run", FollowPlan(spec, width, 2, n_rows), feed.final, tmp_path / "checkpoints")
         monkeypatch.setattr(Reader, "_wait", lambda _reader: feed.next())
         readers.append(Reader(tmp_path / "run"))
         return readers[-1]

@@ -58,9 +58,9 @@ AHEAD = {
 }  # the reader's, at that moment
 
 
-@pytest.mark.parametrize("eviction", ["score", "paper"])
-def test_two_processes_do_what_one_does_to_the_bit(tmp_path, dataset, eviction):
-    settings = {"eviction": eviction, "max_passes": 5, "tolerance": None}
+@pytest.mark.parametrize("solver", ["streamsvm", "streamsvm_paper"])
+def test_two_processes_do_what_one_does_to_the_bit(tmp_path, dataset, solver):
+    settings = {"solver": solver, "max_passes": 5, "tolerance": None}
     apart = run_processes(tmp_path / "apart", dataset, **settings)
     together = train(tmp_path / "together", dataset, SMALLEST_CACHE, **settings)
     assert apart.w.tobytes() == together.w.tobytes()

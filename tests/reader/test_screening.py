@@ -111,7 +111,7 @@ def test_only_rows_beyond_the_slack_are_left_out(tmp_path, dataset, watched, los
         before, w, checked = None, None, 0
         for _ in range(PASSES):
             progress = next(session.passes)
-            check_pass(problem, progress, session.alpha, session.w, before, {"eviction": "score"})
+            check_pass(problem, progress, session.alpha, session.w, before, {})
             if w is not None:
                 # Of the pass that has just ended: its rows that were screened have kept their alpha since.
                 rows = np.concatenate([row_id for row_id, stamp in watched if stamp == pass_stamp(progress.pass_)])
@@ -154,7 +154,7 @@ def test_the_optimum_is_that_of_the_reference(tmp_path, dataset, loss):
     assert found.result["certificate"]["dual_objective"] == pytest.approx(best.dual, rel=1e-5)
 
 
-@pytest.mark.parametrize("settings", [{"screening": None}, {"screening": 0.0, "eviction": "paper"}], ids=str)
+@pytest.mark.parametrize("settings", [{"screening": None}, {"solver": "streamsvm_paper"}], ids=str)
 def test_nothing_is_screened(tmp_path, dataset, settings):
     found = train(tmp_path / "run", dataset, SMALLEST_CACHE, tolerance=None, max_passes=PASSES, **settings)
     assert found.passes[-1]["rows_streamed"] >= PASSES * 600

@@ -19,27 +19,30 @@ def manifest(rows: int = 1_000_000, features: int = 100_000) -> Manifest:
 
 
 def test_the_whole_is_the_bound():
-    spec = with_cache(parse_spec({"dataset": "d", "memory_bytes": 1 << 30}), manifest())
-    assert memory_of(spec, manifest()).total_bytes == 1 << 30
+    spec = with_cache(parse_spec({"dataset": "d", "memory_bytes": 1 << 30}), manifest(), 1)
+    assert memory_of(spec, manifest(), 1).total_bytes == 1 << 30
     assert spec.cache_bytes > 256 << 20
 
 
 def test_more_rows_leave_less_for_the_cache():
     spec = parse_spec({"dataset": "d", "memory_bytes": 1 << 30})
-    few, many = (with_cache(spec, manifest(rows)).cache_bytes for rows in (1_000, 1_001_000))
+    few, many = (with_cache(spec, manifest(rows), 1).cache_bytes for rows in (1_000, 1_001_000))
     assert few - many == 25_000_000
 
 
-@pytest.mark.parametrize(("solver", "more"), [("pegasos", 0), ("dcd", 4), ("bm", 4), ("sbm", 4), ("avsf", 8)])
+@pytest.mark.parametrize(
+    ("solver", "more"),
+    [("pegasos", 0), ("streamsvm", 8), ("streamsvm_paper", 0), ("dcd", 4), ("bm", 4), ("sbm", 4), ("avsf", 8)],
+)
 def test_what_a_solver_keeps_of_a_row_counts(solver, more):
     spec = parse_spec({"dataset": "d", "solver": solver})
-    few, many = (memory_of(spec, manifest(rows)).total_bytes for rows in (1_000, 1_001_000))
+    few, many = (memory_of(spec, manifest(rows), 1).total_bytes for rows in (1_000, 1_001_000))
     assert many - few == (17 + more) * 1_000_000
 
 
 def test_to_settle_it_twice_changes_nothing():
-    once = with_cache(parse_spec({"dataset": "d", "memory_bytes": 1 << 30}), manifest())
-    assert with_cache(once, manifest()) == once
+    once = with_cache(parse_spec({"dataset": "d", "memory_bytes": 1 << 30}), manifest(), 1)
+    assert with_cache(once, manifest(), 1) == once
 
 
 @pytest.mark.parametrize("memory_bytes", [1, 300 << 20])
@@ -47,7 +50,7 @@ def test_what_cannot_fit_is_refused_with_the_arithmetic(memory_bytes):
     with pytest.raises(ServiceError) as caught:
         plan_job(parse_spec({"dataset": "d", "memory_bytes": memory_bytes}), manifest())
     assert caught.value.code == "memory_too_small"
-    for part in ("processes 320.0 MiB", "rows 23.8 MiB", "features 3.8 MiB"):
+    for part in ("processes 320.0 MiB", "rows 16.2 MiB", "features 3.8 MiB", "solver 7.6 MiB"):
         assert part in caught.value.message
     assert "at least" in caught.value.hint
 
@@ -68,13 +71,24 @@ def test_more_updates_take_longer():
 
 def test_cutting_planes_are_counted_and_refused_where_there_is_no_room_for_them():
     few, many = (parse_spec({"dataset": "d", "solver": "ocas", "max_cuts": cuts}) for cuts in (100, 101))
-    more = memory_of(many, manifest()).solver_bytes - memory_of(few, manifest()).solver_bytes
+    more = memory_of(many, manifest(), 1).solver_bytes - memory_of(few, manifest(), 1).solver_bytes
     assert more == 8 * (100_001 + 102**2 - 101**2)
+    shared = memory_of(few, manifest(), 3).solver_bytes - memory_of(few, manifest(), 1).solver_bytes
+    assert shared == 8 * 2 * 100_001
     huge = parse_spec({"dataset": "d", "solver": "ocas", "max_cuts": 10_000})
     with pytest.raises(ServiceError) as caught:
         plan_job(huge, manifest(features=1 << 27))
     assert caught.value.code == "max_cuts_range"
     assert "max_cuts 10000 cutting planes of 134217729 features" in caught.value.message
+
+
+def test_an_estimate_counts_the_threads_there_will_be():
+    spec, adaptive, fixed = {"dataset": "d", "solver": "cpa"}, {}, {"pace": "fixed"}
+    sizes = [
+        estimate(plan_job(parse_spec({**spec, **way}), manifest(), cores=5))["memory"]["solver_bytes"]
+        for way in (adaptive, fixed, {"threads": 2})
+    ]
+    assert sizes == [memory_of(parse_spec(spec), manifest(), threads).solver_bytes for threads in (5, 1, 2)]
 
 
 README = (Path(__file__).parents[2] / "README.md").read_text()

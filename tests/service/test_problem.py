@@ -1,6 +1,5 @@
 """From a job and a dataset to a plan: what is refused, what a class weighs."""
 
-import os
 import re
 
 import pytest
@@ -66,13 +65,29 @@ def test_a_bias_makes_w_one_longer():
 
 def test_reader_and_trainer_are_told_the_same_problem():
     told = plan(C=2.0, class_weight={"1": 3.0}, seed=5, loss="squared_hinge").run_file("somewhere")
-    shared = ("loss", "C_positive", "C_negative", "eviction", "seed", "cache_bytes")
+    shared = ("loss", "C_positive", "C_negative", "seed", "cache_bytes")
     assert {name: told["reader"][name] for name in shared} == {name: told["trainer"][name] for name in shared}
     assert told["reader"]["dataset"] == "somewhere"
 
 
-def test_no_more_threads_than_cores():
-    cores = len(os.sched_getaffinity(0))
-    assert plan(threads=cores).spec.threads == cores
-    error = refusal(threads=cores + 1)
-    assert error.code == "threads_range" and f"{cores} core" in error.message
+def test_the_reader_is_told_what_leaves_the_cache():
+    evicts = {name: plan(solver=name).run_file("d")["reader"]["evicts"] for name in ("streamsvm", "streamsvm_paper")}
+    assert evicts == {"streamsvm": "score", "streamsvm_paper": "random"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "trainer", "reader"),
+    [
+        ({}, 3, 3),
+        ({"pace": "fixed"}, 1, 3),
+        ({"threads": 2}, 2, 2),
+        ({"threads": 1000}, 1000, 3),
+        ({"threads": 2, "pace": "fixed"}, 2, 2),
+        ({"solver": "ocas", "pace": "fixed", "threads": 2}, 2, 2),
+    ],
+)
+def test_both_are_told_how_many_threads(fields, trainer, reader):
+    found = plan_job(parse_spec({"dataset": "d", **fields}), manifest(), cores=3)
+    told = found.run_file("d")
+    assert (told["trainer"]["threads"], told["reader"]["threads"]) == (trainer, reader)
+    assert found.threads == trainer and found.spec.threads == fields.get("threads")

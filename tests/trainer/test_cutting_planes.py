@@ -18,7 +18,7 @@ from tests.reference.dcd import dcd, primal_objective
 from tests.reference.optima import OPTIMA
 from trainer.problem import Problem
 from trainer.progress import Progress
-from trainer.solvers.cutting_planes import cpa, ocas
+from trainer.solvers.cutting_planes import Options, cpa, ocas
 
 SOLVERS = {"cpa": cpa, "ocas": ocas}
 everywhere = pytest.mark.parametrize("name", SOLVERS)
@@ -81,7 +81,7 @@ class Session:
     def __iter__(self) -> Iterator[Progress]:
         self.w = np.zeros(self.X.shape[1]) if self.w is None else self.w
         self.source = InMemory(self.X, self.y)
-        settings = SimpleNamespace(threads=self.threads, max_cuts=self.max_cuts)
+        settings = SimpleNamespace(threads=self.threads, options=Options(max_cuts=self.max_cuts))
         problem = Problem("hinge", self.C, self.C_negative or self.C)
         return SOLVERS[self.name](problem, settings, self.source, np.zeros(len(self.y)), self.w)
 

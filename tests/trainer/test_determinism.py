@@ -6,7 +6,6 @@ import pytest
 
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import MODES, name_of, solving
-from trainer.selection import SELECTIONS
 from trainer.steps import Steps
 
 PASSES = 6
@@ -61,10 +60,3 @@ def test_reader_that_works_while_the_trainer_visits_changes_nothing(tmp_path, da
 def test_seeds_differ(tmp_path, dataset, mode):
     results = {run(tmp_path / str(seed), dataset, seed=seed, **mode)[1] for seed in range(4)}
     assert len(results) == 4
-
-
-@pytest.mark.parametrize("selection", SELECTIONS)
-def test_two_threads_and_three_find_the_same(tmp_path, dataset, selection):
-    """One finds something else: it takes each gradient at the w of the visit, and two at that of the step."""
-    found = {n: run(tmp_path / str(n), dataset, selection=selection, threads=n) for n in (1, 2, 3)}
-    assert found[2] == found[3] != found[1]

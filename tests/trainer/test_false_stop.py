@@ -24,6 +24,7 @@ def example(tmp_path_factory):
     return make_dataset(tmp_path_factory.mktemp("example") / "data", X, np.ones(1000))
 
 
+PAPER = {"solver": "streamsvm_paper"}
 SETTINGS = {"positive": 1.0, "tolerance": TOLERANCE, "updates_per_row": 0.5}
 
 
@@ -32,7 +33,7 @@ def test_without_the_guard_some_runs_would_stop_falsely(example, tmp_path):
     problem = exact(example)
     false_stops = 0
     for seed in range(8):
-        with solving(tmp_path / str(seed), example, SMALLEST_CACHE, eviction="paper", seed=seed, **SETTINGS) as session:
+        with solving(tmp_path / str(seed), example, SMALLEST_CACHE, seed=seed, **PAPER, **SETTINGS) as session:
             for _ in range(30):
                 progress = next(session.passes)
                 if progress.gap <= TOLERANCE:
@@ -42,11 +43,11 @@ def test_without_the_guard_some_runs_would_stop_falsely(example, tmp_path):
     assert false_stops >= 1
 
 
-@pytest.mark.parametrize("eviction", ["paper", "score"])
+@pytest.mark.parametrize("solver", ["streamsvm_paper", "streamsvm"])
 @pytest.mark.parametrize("updates_per_row", [0.5, 3])
-def test_no_run_stops_falsely(example, tmp_path, eviction, updates_per_row):
+def test_no_run_stops_falsely(example, tmp_path, solver, updates_per_row):
     claims = 0
-    settings = {**SETTINGS, "updates_per_row": updates_per_row, "eviction": eviction, "max_passes": 40}
+    settings = {**SETTINGS, "updates_per_row": updates_per_row, "solver": solver, "max_passes": 40}
     for seed in range(10):
         found = train(tmp_path / str(seed), example, SMALLEST_CACHE, seed=seed, **settings)
         if found.result["stop_reason"] == "tolerance":
@@ -54,7 +55,7 @@ def test_no_run_stops_falsely(example, tmp_path, eviction, updates_per_row):
             assert found.passes[-1]["rows_unvisited"] == 0
             assert found.result["certificate"]["gap"] <= TOLERANCE
     # The sound mode does converge.
-    assert claims == 10 or eviction == "paper"
+    assert claims == 10 or solver == "streamsvm_paper"
 
 
 @pytest.mark.parametrize("share", [0.5, 0.97, 1.5])
@@ -65,7 +66,7 @@ def test_printed_rule_looks_again_at_what_it_gave_up(tmp_path, share, seed):
     room = share * plan_cache(SMALLEST_CACHE, 100).row_bytes
     rows = int(np.searchsorted(np.cumsum([packed_bytes(1, int(length)) for length in np.diff(X.indptr)]), room))
     dataset = make_dataset(tmp_path / "data", X[:rows], y[:rows])
-    settings = {"tolerance": 1e-3, "updates_per_row": 20, "max_passes": 60, "eviction": "paper"}
+    settings = {"tolerance": 1e-3, "updates_per_row": 20, "max_passes": 60, **PAPER}
     for C in (1.0, 10.0):
         found = train(tmp_path / f"run{C}", dataset, SMALLEST_CACHE, seed=seed, C=C, **settings)
         if found.result["converged"]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.contracts.kernels import BOUNDS, columns
 from trainer.kernels.dual import visit_rows
 from trainer.kernels.order import permutation
-from trainer.kernels.paper import paper_visits
+from trainer.solvers.streamsvm_paper_kernel import paper_visits
 
 
 def naive_step(x, y, U, D, a, w):

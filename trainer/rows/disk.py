@@ -18,6 +18,7 @@ from trainer.rows.read_ahead import READS, ReadAhead
 from trainer.rows.residents import IsActive
 from trainer.rows.row_file import RowFile
 
+
 class DiskRows:
     """`collect` what a pass brings, `seal` it, then sweep: over all rows, or those `set_aside` in the sweep before.
 

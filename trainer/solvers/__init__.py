@@ -1,16 +1,17 @@
 """The solvers, by the name a job asks for. A solver is a generator: one `Progress` a pass, closed to stop it."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from storage.objective import OBJECTIVES
+from storage.state import RUN_FILE
 from trainer.problem import LOSSES
-from trainer.solvers.avsf import avsf
-from trainer.solvers.bm import bm
-from trainer.solvers.cutting_planes import cpa, cut_bytes, ocas, ocas_bytes
-from trainer.solvers.dcd import dcd
-from trainer.solvers.pegasos import pegasos
-from trainer.solvers.streamsvm import streamsvm
+from trainer.settings import TrainerSettings
+from trainer.solvers import avsf, bm, cutting_planes, dcd, pegasos, streamsvm, streamsvm_paper
+from trainer.solvers.options import NoOptions, Option, options_of
 
 
 @dataclass(frozen=True)
@@ -18,44 +19,70 @@ class Solver:
     """What there is to know of a solver.
 
     train     (problem, settings, source, alpha, w) -> generator; changes alpha (n_rows,) and w (width,) in place
-    feed      its source: "steps" is trainer.steps.Steps, "blocks" trainer.blocks.Blocks
+    feed      its source: "steps" is trainer.rows.cache.Cursor, "blocks" trainer.rows.blocks.Blocks
     losses    it can minimise
-    options   fields of a job that mean something to it and not to all solvers
+    options   class of the fields of a job that mean something to it and not to all solvers
+    evicts    what leaves a full cache first: "score", the rows with the highest; "random", the infinite ones, then any
     is_dual   it trains alpha, and w with it; else w alone, and its Progress has a lower bound of its own
-    own_bytes (n_rows, width, threads, max_cuts) -> bytes it may hold beside alpha, w and what is kept about rows
+    own_bytes (n_rows, width, threads, its options) -> bytes it may hold beside alpha, w and what is kept about rows
     """
 
     train: Callable
     feed: str
     losses: tuple[str, ...]
-    options: tuple[str, ...]
+    options: type = NoOptions
+    evicts: str = "score"
     is_dual: bool = True
-    own_bytes: Callable[[int, int, int, int], int] = lambda *_: 0
+    own_bytes: Callable[[int, int, int, Any], int] = lambda *_: 0
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether rows may come in several blocks. If not, and they come in blocks, the cache has to hold them all."""
+        return "n_blocks" in options_of(self.options)
 
 
-def _order_bytes(n_rows: int, *_: int) -> int:
+def _order_bytes(n_rows: int, *_: Any) -> int:
     """The order in which the rows of a block are visited."""
     return 4 * n_rows
 
 
-def _preference_bytes(n_rows: int, *_: int) -> int:
-    """How often each row is to be visited, and what it is owed of a visit."""
+def _two_floats_bytes(n_rows: int, *_: Any) -> int:
+    """Of streamsvm, what momentum knows of a row; of avsf, how often it is to be visited, and what it is owed."""
     return 8 * n_rows
 
 
-_PRINTED = ("paper_epsilon", "paper_beta", "paper_reset", "paper_gradient")
-_STREAMING = ("eviction", "screening", "selection", "spill", "threads", "updates_per_row", *_PRINTED)
-_BLOCKS = ("n_blocks", "permute_blocks", "inner_rounds")
-_CUTTING = ("n_blocks", "threads", "max_cuts")
-
 SOLVERS = {
-    "streamsvm": Solver(streamsvm, "steps", LOSSES, _STREAMING),
-    "dcd": Solver(dcd, "blocks", tuple(OBJECTIVES), (), own_bytes=_order_bytes),
-    "avsf": Solver(avsf, "blocks", LOSSES, ("schedule",), own_bytes=_preference_bytes),
-    "bm": Solver(bm, "blocks", LOSSES, _BLOCKS, own_bytes=_order_bytes),
-    # The reader keeps rows; what is done with them is the same.
-    "sbm": Solver(bm, "blocks", LOSSES, (*_BLOCKS, "select", "cache_share"), own_bytes=_order_bytes),
-    "pegasos": Solver(pegasos, "blocks", ("hinge",), ("n_blocks", "permute_blocks", "update"), is_dual=False),
-    "cpa": Solver(cpa, "blocks", ("hinge",), _CUTTING, is_dual=False, own_bytes=cut_bytes),
-    "ocas": Solver(ocas, "blocks", ("hinge",), _CUTTING, is_dual=False, own_bytes=ocas_bytes),
+    "streamsvm": Solver(streamsvm.streamsvm, "steps", LOSSES, streamsvm.Options, own_bytes=_two_floats_bytes),
+    "streamsvm_paper": Solver(
+        streamsvm_paper.streamsvm_paper, "steps", LOSSES, streamsvm_paper.Options, evicts="random"
+    ),
+    "dcd": Solver(dcd.dcd, "blocks", tuple(OBJECTIVES), own_bytes=_order_bytes),
+    "avsf": Solver(avsf.avsf, "blocks", LOSSES, avsf.Options, own_bytes=_two_floats_bytes),
+    "bm": Solver(bm.bm, "blocks", LOSSES, bm.Options, own_bytes=_order_bytes),
+    "sbm": Solver(bm.sbm, "blocks", LOSSES, bm.SelectiveOptions, own_bytes=_order_bytes),
+    "pegasos": Solver(pegasos.pegasos, "blocks", ("hinge",), pegasos.Options, is_dual=False),
+    "cpa": Solver(
+        cutting_planes.cpa, "blocks", ("hinge",), cutting_planes.Options, is_dual=False,
+        own_bytes=cutting_planes.cut_bytes,
+    ),
+    "ocas": Solver(
+        cutting_planes.ocas, "blocks", ("hinge",), cutting_planes.Options, is_dual=False,
+        own_bytes=cutting_planes.ocas_bytes,
+    ),
+}  # fmt: skip
+
+# Those of all solvers. Two that share a name are the same.
+OPTIONS: dict[str, Option] = {
+    name: option for solver in SOLVERS.values() for name, option in options_of(solver.options).items()
 }
+
+
+def users(option: str) -> tuple[str, ...]:
+    """The solvers that have the option of this name."""
+    return tuple(name for name, solver in SOLVERS.items() if option in options_of(solver.options))
+
+
+def read_settings(run: Path) -> TrainerSettings:
+    """The settings in a run directory, with the options of their solver."""
+    told = json.loads((run / RUN_FILE).read_bytes())["trainer"]
+    return TrainerSettings(**{**told, "options": SOLVERS[told["solver"]].options(**told["options"])})

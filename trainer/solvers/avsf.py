@@ -1,7 +1,7 @@
 """AVSF: dual coordinate descent in which a row is visited the more often the more its last visits gained.
 
 Glasmachers and Dogan, "Accelerated linear SVM training with adaptive variable selection frequencies" (2013), algorithm
-3. `schedule` says how preferences become visits: "accumulators", as in their later programs, or "paper", algorithm 4.
+3. How preferences become visits is a choice: by accumulators, as in their later programs, or by their algorithm 4.
 
 A pass is a sweep over all rows, which the cache holds. It begins with all preferences alike. A sweep with others may
 miss most rows, and says nothing about these: when it finds no gradients further apart than `tolerance` the next one
@@ -9,7 +9,9 @@ visits every row again, and training may end with that. What a visit gains on av
 """
 
 from collections.abc import Generator
+from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from trainer.rows.blocks import Blocks
 from trainer.rows.mixture import Mixture
 from trainer.selection import SCHEDULES, Adaptive
 from trainer.settings import TrainerSettings
+from trainer.solvers.options import option
 from trainer.sweep import sweep
 from trainer.tally import Tally
 from trainer.visitor import Visitor
@@ -28,12 +31,21 @@ from trainer.visitor import Visitor
 _STREAM = 6  # of random numbers, apart from those of others with the same seed
 
 
+@dataclass(frozen=True)
+class Options:
+    """See `trainer.solvers.options`."""
+
+    schedule: Literal["accumulators", "paper"] = option(
+        "accumulators", 'how preferences become visits; or `"paper"`, its algorithm 4'
+    )
+
+
 def avsf(
     problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array
 ) -> Generator[Progress, None, None]:
     """Train alpha (n_rows,) and w (width,) in place; yields after every sweep, for ever."""
     tally = Tally(alpha, w, blocks.kept)
-    selection = SCHEDULES[settings.schedule](len(alpha), blocks.kept)
+    selection = SCHEDULES[settings.options.schedule](len(alpha), blocks.kept)
     blocks.keep(lambda: {**tally.resumable(), **selection.resumable()})
     visitor = Visitor(problem, alpha, w, tally, blocks.note)
     mixture = Mixture()

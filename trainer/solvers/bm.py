@@ -9,6 +9,8 @@ which: nearest to the separating plane, as the paper has it, largest violation, 
 """
 
 from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from trainer.problem import Problem
 from trainer.progress import Progress
 from trainer.rows.blocks import Blocks
 from trainer.settings import TrainerSettings
+from trainer.solvers.options import OrderedBlockOptions, option
 from trainer.tally import Tally
 from trainer.visitor import Visitor
 
@@ -28,20 +31,56 @@ MOST_ROUNDS = 200
 _STREAM = 3  # of random numbers, apart from those of others with the same seed
 
 
+@dataclass(frozen=True)
+class Options(OrderedBlockOptions):
+    """See `trainer.solvers.options`."""
+
+    inner_rounds: int | None = option(
+        10,
+        "rounds over a block before the next comes (BLOCK-L-N); null: until it is nearly solved (BLOCK-L-D)",
+        ge=1,
+        le=1_000_000,
+    )
+
+
+@dataclass(frozen=True)
+class SelectiveOptions(Options):
+    """Of selective block minimization."""
+
+    select: Literal["distance", "violation", "gap"] = option(
+        "gap", "which rows stay in the cache when the next block comes"
+    )
+    cache_share: float = option(0.5, "share of the cache for rows that stay", gt=0, lt=1)
+
+
 def bm(
     problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array
 ) -> Generator[Progress, None, None]:
     """Train alpha (n_rows,) and w (width,) in place; yields after every pass, for ever."""
+    return _passes(problem, settings, blocks, alpha, w, GAP)
+
+
+def sbm(
+    problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array
+) -> Generator[Progress, None, None]:
+    """The same, with rows of earlier blocks, which the reader keeps by the scores it is told."""
+    return _passes(problem, settings, blocks, alpha, w, SELECT[settings.options.select])
+
+
+def _passes(
+    problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array, kind: int
+) -> Generator[Progress, None, None]:
     tally = Tally(alpha, w, blocks.kept)
     blocks.keep(tally.resumable)
-    visitor = Visitor(problem, alpha, w, tally, blocks.note, SELECT[settings.select], asks_rest=True)
+    visitor = Visitor(problem, alpha, w, tally, blocks.note, kind, asks_rest=True)
     while True:
         block = blocks.next(w)
         rng = np.random.default_rng((settings.seed, _STREAM, block.pass_, block.step.section))
         rows = ActiveRows([*block.fresh, *block.kept], visitor)
-        if settings.inner_rounds is None:
+        rounds = settings.options.inner_rounds
+        if rounds is None:
             descend_rounds(rows, MOST_ROUNDS, INNER_TOLERANCE, rng)
         else:
-            descend_rounds(rows, settings.inner_rounds, settings.tolerance or 0.0, rng)
+            descend_rounds(rows, rounds, settings.tolerance or 0.0, rng)
         if block.ends_pass:
             yield tally.finish_pass(block.step, blocks.count_unvisited(block), blocks.primal(block, w))

@@ -6,6 +6,7 @@ reduced problem is a lower bound of the objective, the best w so far an upper on
 
 from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from math import inf, isnan, nan
 
 import numpy as np
@@ -18,17 +19,25 @@ from trainer.progress import Bracket, Progress
 from trainer.rows.blocks import Block, Blocks
 from trainer.scans import Cut, Scans
 from trainer.settings import TrainerSettings
+from trainer.solvers.options import BlockOptions, option
 
 _MU = 0.1  # where OCAS cuts: so far from the best w towards the minimum of the reduced problem
 _INNER_SHARE = 0.05  # of the gap, to which the reduced problem is solved
 _ROUNDING = 1e-13
 
 
+@dataclass(frozen=True)
+class Options(BlockOptions):
+    """See `trainer.solvers.options`."""
+
+    max_cuts: int = option(200, "most cutting planes held at a time, each as long as the weights", ge=3, le=10_000)
+
+
 class _Bounds:
     """The reduced problem, and the least objective found."""
 
-    def __init__(self, width: int, settings: TrainerSettings, kept: Mapping[str, Array]) -> None:
-        self._cuts = Cuts(width, settings.max_cuts, kept)
+    def __init__(self, width: int, most: int, kept: Mapping[str, Array]) -> None:
+        self._cuts = Cuts(width, most, kept)
         self._upper, self._at_zero = kept.get("bounds", np.array([inf, nan])).tolist()
 
     @property
@@ -72,14 +81,15 @@ class _Bounds:
         )
 
 
-def cut_bytes(_n_rows: int, width: int, threads: int, max_cuts: int) -> int:
+def cut_bytes(_n_rows: int, width: int, threads: int, options: Options) -> int:
     """What CPA may hold: so many cuts, the parts of the next one, a few more vectors, and H."""
-    return 8 * ((max_cuts + threads + 4) * width + (max_cuts + 1) ** 2)
+    cuts = options.max_cuts
+    return 8 * ((cuts + threads + 4) * width + (cuts + 1) ** 2)
 
 
-def ocas_bytes(n_rows: int, width: int, threads: int, max_cuts: int) -> int:
+def ocas_bytes(n_rows: int, width: int, threads: int, options: Options) -> int:
     """What OCAS may hold."""
-    return cut_bytes(n_rows, width, threads, max_cuts) + 12 * n_rows
+    return cut_bytes(n_rows, width, threads, options) + 12 * n_rows
 
 
 def cpa(
@@ -89,7 +99,7 @@ def cpa(
 
     Starts from the w it is given.
     """
-    bounds = _Bounds(len(w), settings, blocks.kept)
+    bounds = _Bounds(len(w), settings.options.max_cuts, blocks.kept)
     blocks.keep(bounds.resumable, sections=False)
     w_t = w.copy()
     if bounds.has_cuts:
@@ -114,7 +124,7 @@ def ocas(
     iterations add up in it, and its change, in float32. The objective it tells is right to about 1e-7.
     """
     kept = blocks.kept
-    bounds = _Bounds(len(w), settings, kept)
+    bounds = _Bounds(len(w), settings.options.max_cuts, kept)
     slack, change = kept.get("slack", np.zeros(len(alpha))), kept.get("change", np.zeros(len(alpha), np.float32))
     # How far the last pass went along its line; nan: it was one for a cut.
     k = float(kept.get("moved", [nan])[0])

@@ -7,6 +7,8 @@ variables: alpha stays as it is, and nothing bounds the objective from below.
 
 import math
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -18,8 +20,16 @@ from trainer.progress import Progress
 from trainer.rows.blocks import Blocks
 from trainer.selection import random_order
 from trainer.settings import TrainerSettings
+from trainer.solvers.options import OrderedBlockOptions, option
 
 _STREAM = 5  # of random numbers, apart from those of others with the same seed
+
+
+@dataclass(frozen=True)
+class Options(OrderedBlockOptions):
+    """See `trainer.solvers.options`."""
+
+    update: Literal["row", "block"] = option("row", "a step for each row (BLOCK-P-I), or for each block (BLOCK-P-B)")
 
 
 class _Updates:
@@ -67,7 +77,7 @@ def pegasos(
 ) -> Generator[Progress, None, None]:
     """Train w (width,) in place; yields after every pass, for ever."""
     t, rows, bound = blocks.kept.get("pegasos", np.array([0, 0, math.inf])).tolist()
-    updates, update = _Updates(problem, w, int(t)), UPDATES[settings.update]
+    updates, update = _Updates(problem, w, int(t)), UPDATES[settings.options.update]
     blocks.keep(lambda: {"pegasos": np.array([updates.t, rows, bound])})
     while True:
         block = blocks.next(w)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
@@ -27,6 +27,7 @@ from trainer.rows.disk import DiskRows
 from trainer.rows.residents import ResidentRows
 from trainer.selection import random_order
 from trainer.settings import TrainerSettings
+from trainer.solvers.options import StreamOptions, option
 from trainer.sweep import ALONE, Threads, sweep
 from trainer.sweeps import Store, Sweeps, Wanted
 from trainer.tally import Tally
@@ -35,6 +36,25 @@ from trainer.visitor import Visitor, Visits
 _STREAM, _SWEEPS = 2, 1  # of random numbers, apart from those of others with the same seed, and from each other
 # Sweep for so many times as long as the pass took: with something wanted that sweeps may reach, and without.
 _PASS_TIMES, _PASS_TIMES_UNBOUND = 8.0, 1.0
+
+
+@dataclass(frozen=True)
+class Options(StreamOptions):
+    """See `trainer.solvers.options`."""
+
+    screening: float | None = option(
+        0.1,
+        "rows that rest at their bound by more than this slack do not enter the cache; null: all do",
+        for_reader=True,
+        ge=0,
+    )
+    spill: bool = option(
+        True,
+        "keep all rows, decoded, in a file without a name on the dataset's disk, and sweep over them: up to twice the "
+        "decoded size; the file grows only while free space is twice its size, and all is released when it falls below "
+        "its size or the disk is slow (below 200 MB/s for seconds); not with `pace` fixed, nor when the cache has room "
+        "for all rows",
+    )
 
 
 def streamsvm(
@@ -62,7 +82,7 @@ class _Training:
         both = _threads(settings.threads, stack)
         self._streaming = _threads(settings.threads // 2, stack, is_atomic=True)
         self._residents = ResidentRows(cursor, both.lent)
-        self._disk = DiskRows(settings.spill, both.lent)
+        self._disk = DiskRows(settings.spill_directory, both.lent)
         stack.callback(self._disk.shutdown)
         wanted = Wanted(settings.tolerance, settings.relative_gap)
         self._sweeps = Sweeps(self._visitor, cursor, self._tally, alpha, w, wanted, both, kept)
@@ -101,7 +121,7 @@ class _Training:
         if not step.fresh and self._residents.has_all:
             return  # a sweep over all rows ends the pass
         self._has_streamed = True
-        due = self._settings.updates_per_row
+        due = self._settings.options.updates_per_row
         # A second visit so soon after the first brings less than a sweep over all rows.
         due = min(1.0, due) if self._disk.is_open else due
         self._tally.owed += due * step.rows - step.screened - self._arrive(step, rng)
@@ -161,7 +181,7 @@ class _Training:
         """Whether so many sweeps are enough: of pace "fixed" what a row is due in a pass, else by the clock."""
         settings = self._settings
         if settings.pace == "fixed":
-            return lambda sweeps: sweeps >= max(1.0, settings.updates_per_row)
+            return lambda sweeps: sweeps >= max(1.0, settings.options.updates_per_row)
         times = _PASS_TIMES_UNBOUND if (settings.tolerance, settings.relative_gap) == (None, None) else _PASS_TIMES
         left = inf if settings.max_seconds is None else settings.max_seconds - self._link.elapsed_seconds
         until = time.monotonic() + min(times * seconds, left)

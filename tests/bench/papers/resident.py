@@ -19,6 +19,7 @@ from trainer.problem import Problem
 from trainer.progress import Progress
 from trainer.rows.blocks import Block
 from trainer.solvers import SOLVERS
+from trainer.solvers.options import options_of
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,10 @@ def as_cached(name: str, X: sparse.csr_matrix, y: np.ndarray) -> Rows:
 def passes(rows: Rows, problem: Problem, w: np.ndarray, solver: str, **settings: object) -> Iterator[Progress]:
     """Train w (width,) in place from 0, for ever."""
     alpha = np.zeros(rows.shape[0])
-    given = SimpleNamespace(**{"seed": 0, "tolerance": None, **settings})
-    yield from SOLVERS[solver].train(problem, given, _Blocks(rows), alpha, w)
+    chosen = SOLVERS[solver]
+    own = {name: settings[name] for name in options_of(chosen.options) if name in settings}
+    given = SimpleNamespace(**{"seed": 0, "tolerance": None, **settings}, options=chosen.options(**own))
+    yield from chosen.train(problem, given, _Blocks(rows), alpha, w)
 
 
 def run(

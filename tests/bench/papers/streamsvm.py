@@ -1,8 +1,8 @@
 """Matsushima, Vishwanathan, Smola, "Linear support vector machines via dual cached loops" (KDD 2012).
 
 Its claims: StreamSVM is nearer the optimum at any time than selective and plain block minimization with as much memory
-(Figures 2 to 5), for C from 1e-4 to 1e3, and a larger cache makes it faster. Ours: so is what we made of it, `eviction`
-"score", and it is never behind selective block minimization at equal cache and updates after the second pass.
+(Figures 2 to 5), for C from 1e-4 to 1e3, and a larger cache makes it faster. Ours: so is what we made of it,
+`streamsvm`, and it is never behind selective block minimization at equal cache and updates after the second pass.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def _verdict(measured: Sequence[Measured]) -> str:
     return (
         f"**{'Reproduced' if held else 'Reproduced in part' if paper else 'Not reproduced'}**: after {FEWEST_PASSES} "
         f"passes StreamSVM as in the paper was at least as near the optimum as both SBM and BM with the same cache on "
-        f'{paper} of {len(problems)} problems, and with `eviction` "score" on {score}; the bar that "score" is never '
+        f"{paper} of {len(problems)} problems, and `streamsvm` was on {score}; the bar that it is never "
         f"behind SBM at equal updates after the second pass {bar}; the paper's own sets (20 to 63 GB), its hours of "
         "running and what it gains by reading and training at once are not testable on this machine."
     )

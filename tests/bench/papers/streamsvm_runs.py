@@ -24,7 +24,7 @@ UPDATES = 4  # a row and pass, about, of each contender
 SCORE, PAPER, SBM, BM = "StreamSVM, score", "StreamSVM, paper", "SBM", "BM"
 CONTENDERS: dict[str, dict[str, object]] = {
     SCORE: {"solver": "streamsvm", "updates_per_row": float(UPDATES)},
-    PAPER: {"solver": "streamsvm", "updates_per_row": float(UPDATES), "eviction": "paper"},
+    PAPER: {"solver": "streamsvm_paper", "updates_per_row": float(UPDATES)},
     # Half of what it works on with each block has been there before.
     SBM: {"solver": "sbm", "inner_rounds": UPDATES // 2},
     BM: {"solver": "bm", "inner_rounds": UPDATES},
@@ -35,7 +35,7 @@ Traces = dict[str, list[Point]]
 
 @dataclass
 class Measured:
-    """Runs on a set: of all contenders for each C, of "score" at C = 1 for each cache, and seconds by the clock."""
+    """Runs on a set: of all contenders for each C, of `streamsvm` at C = 1 for each cache, and seconds by the clock."""
 
     data: Data
     remark: str

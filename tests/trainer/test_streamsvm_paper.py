@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 from service.errors import ServiceError
-from service.jobs import JobSpec, parse_spec
+from service.jobs import parse_spec
 from storage.segment import Segment
 from tests.contracts.kernels import columns
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, exact
 from tests.reference.dcd import dcd
 from tests.training import train
-from trainer.kernels.paper import paper_visits
 from trainer.problem import Problem
-from trainer.solvers.paper_rule import BETA, PaperRule
+from trainer.solvers.streamsvm_paper import BETA, Options, Picks
+from trainer.solvers.streamsvm_paper_kernel import paper_visits
 from trainer.tally import Tally
 
-AS_MEANT = {"paper_beta": "sweep", "paper_reset": True, "paper_gradient": "projected"}
+AS_MEANT = {"epsilon_decay": "sweep", "epsilon_reset": True, "epsilon_gradient": "projected"}
 HINGE = (1.0, 0.0, 1.0, 0.0)
 
 
@@ -68,23 +68,22 @@ def epsilons(passes: int, picks: int = 600, **options) -> list[float]:
     x, n = np.append(np.ones(200, np.float32), np.float32(50)), 201
     ids, ptr = np.arange(n, dtype=np.int32), np.arange(n + 1, dtype=np.int32)
     steps = OneSegment(Segment(ids, np.ones(n, np.float32), x.astype(float) ** 2, ptr, np.zeros(n, np.int32), x))
-    spec = JobSpec(dataset="a", eviction="paper", **options)
-    settings = SimpleNamespace(cache_rows=10.0 * n, **spec.model_dump(include=_OPTIONS))
+    settings = SimpleNamespace(cache_rows=10.0 * n, options=Options(**options))
     alpha, w, rng = np.zeros(n), np.zeros(1), np.random.default_rng(0)
-    rule = PaperRule(Problem("hinge", 1.0, 1.0), settings, steps, Tally(alpha, w), alpha, w, None, None)
+    rule = Picks(Problem("hinge", 1.0, 1.0), settings, steps, Tally(alpha, w), alpha, w)
     found = []
     for pass_ in range(1, passes + 1):
         step = SimpleNamespace(fresh=(), resident=(1,), pass_=pass_)
-        rule.begin(step, rng)
+        rule.take_in(step)
         done = 0
         while done < picks:
             done += rule.visit_some(rng)
-        rule.end_pass(1.0, rng)
+        rule.end_pass()
         found.append(rule.epsilon)
     return found
 
 
-_OPTIONS = {"paper_epsilon", "paper_beta", "paper_reset", "paper_gradient"}
+_OPTIONS = {"epsilon_start", "epsilon_decay", "epsilon_reset", "epsilon_gradient"}
 
 
 def test_as_printed_epsilon_never_falls_below_the_largest_gradient_ever_met():
@@ -98,24 +97,24 @@ def test_as_meant_epsilon_follows_the_violations_down():
 
 
 def test_a_reset_alone_still_counts_rows_at_rest():
-    assert epsilons(8, paper_reset=True)[-1] == pytest.approx(49, abs=0.5)
+    assert epsilons(8, epsilon_reset=True)[-1] == pytest.approx(49, abs=0.5)
 
 
 def test_projected_gradients_alone_keep_the_largest_of_the_beginning():
-    found = epsilons(8, paper_gradient="projected")
+    found = epsilons(8, epsilon_gradient="projected")
     assert found == [found[0]] * 8
     assert 0.9 <= found[0] <= 49
 
 
-def test_a_pass_without_picks_leaves_epsilon():
+def test_a_pass_without_ruleleaves_epsilon():
     assert epsilons(3, picks=0, **AS_MEANT) == [np.inf] * 3
 
 
-@pytest.mark.parametrize("options", [{"paper_epsilon": 9.0}, AS_MEANT], ids=["as printed", "as meant"])
+@pytest.mark.parametrize("options", [{"epsilon_start": 9.0}, AS_MEANT], ids=["as printed", "as meant"])
 def test_both_reach_the_optimum_with_updates_enough(options, tmp_path):
     dataset = make_dataset(tmp_path / "data", *random_problem())
     found = train(
-        tmp_path / "run", dataset, SMALLEST_CACHE, eviction="paper", updates_per_row=20,
+        tmp_path / "run", dataset, SMALLEST_CACHE, solver="streamsvm_paper", updates_per_row=20,
         tolerance=None, relative_gap=1e-3, max_passes=200, **options,
     )  # fmt: skip
     assert found.result["stop_reason"] == "relative_gap"
@@ -125,7 +124,9 @@ def test_both_reach_the_optimum_with_updates_enough(options, tmp_path):
 
 @pytest.mark.parametrize("name", sorted(_OPTIONS))
 def test_options_of_the_printed_rule_are_refused_elsewhere(name):
-    value = {"paper_epsilon": 9.0, "paper_beta": "sweep", "paper_reset": True, "paper_gradient": "projected"}[name]
-    with pytest.raises(ServiceError, match='eviction "score" has no choice of paper_'):
+    value = {"epsilon_start": 9.0, "epsilon_decay": "sweep", "epsilon_reset": True, "epsilon_gradient": "projected"}[
+        name
+    ]
+    with pytest.raises(ServiceError, match='solver "streamsvm" has no epsilon_'):
         parse_spec({"dataset": "a", name: value})
-    assert getattr(parse_spec({"dataset": "a", "eviction": "paper", name: value}), name) == value
+    assert getattr(parse_spec({"dataset": "a", "solver": "streamsvm_paper", name: value}), name) == value

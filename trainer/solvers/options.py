@@ -1,0 +1,89 @@
+"""A solver's options, each written once: the fields of a job, the command line, the form and the README come from here.
+
+A solver has a frozen dataclass `Options` beside it, with a field made by `option` for each. Those of several solvers
+are in the classes below, which theirs extend.
+"""
+
+from dataclasses import dataclass, field, fields
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
+
+
+def option(default: Any, meaning: str, for_reader: bool = False, **limits: float) -> Any:
+    """A field of `Options`.
+
+    meaning     a line of Markdown, for people
+    for_reader  the reader process is told it, too
+    limits      of a number: ge, gt, le, lt
+    """
+    return field(default=default, metadata={"meaning": meaning, "for_reader": for_reader, "limits": limits})
+
+
+@dataclass(frozen=True)
+class Option:
+    """What there is to know of one.
+
+    kind         bool, int, float or str
+    choices      what it may be; empty: anything of its kind within the limits
+    is_nullable  whether it may be None as well
+    """
+
+    name: str
+    kind: type
+    choices: tuple[str, ...]
+    is_nullable: bool
+    default: Any
+    meaning: str
+    for_reader: bool
+    limits: dict[str, float]
+
+
+def options_of(own: type) -> dict[str, Option]:
+    """name -> Option of a class of options."""
+    return {known.name: _describe(known) for known in fields(own)}
+
+
+def _describe(known: Any) -> Option:
+    kinds = (
+        [kind for kind in get_args(known.type) if kind is not NoneType] if _is_nullable(known.type) else [known.type]
+    )
+    (kind,) = kinds
+    choices = get_args(kind) if get_origin(kind) is Literal else ()
+    return Option(
+        known.name, str if choices else kind, choices, _is_nullable(known.type), known.default, **known.metadata
+    )
+
+
+def _is_nullable(annotation: Any) -> bool:
+    return NoneType in get_args(annotation)
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """Of a solver that has none."""
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """Of solvers whose rows stream through the cache."""
+
+    updates_per_row: float = option(
+        2.0,
+        "coordinate updates for each row read; more when the disk is slow; with `spill`, at most one in the first pass",
+        gt=0,
+        le=1000,
+    )
+
+
+@dataclass(frozen=True)
+class BlockOptions:
+    """Of solvers whose rows come block by block."""
+
+    n_blocks: int | None = option(None, "blocks of a pass; null: as few as the cache can take", ge=1, le=1_000_000)
+
+
+@dataclass(frozen=True)
+class OrderedBlockOptions(BlockOptions):
+    """Of those to whom the order of the blocks makes a difference."""
+
+    permute_blocks: bool = option(True, "visit the blocks in another order in every pass", for_reader=True)
