@@ -1,6 +1,5 @@
 """Pass after pass over one dataset; the first one may be over it while it is still being read in."""
 
-import os
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -9,6 +8,7 @@ from reader.partition import Partitioned
 from reader.settings import ReaderSettings
 from reader.stream import Examples, Shuffled, Source, Streamed, Streamer
 from storage.arriving import ArrivingDataset
+from storage.cores import usable_cores
 from storage.dataset import Dataset
 from storage.errors import StorageError
 from storage.segment import Segment
@@ -40,16 +40,14 @@ class Passes:
         return self._examples.width
 
     def stream(
-        self, pass_: int, look: Callable[[Segment], T], busy: int = 2, skipped: int = 0
+        self, pass_: int, look: Callable[[Segment], T], skipped: int = 0, is_alone: bool = False
     ) -> Iterator[Streamed[T]]:
         """The pieces of a pass but the first `skipped`, see `Streamer.stream`. Pass 0 is the certificate's.
 
-        `busy` processes have more to do than to wait, each on a core; threads are for the other cores. One works ahead
-        even if there are two cores for both processes: a trainer has less to do (measured: 4 to 27% less time, as cores
-        are shared).
+        Threads work ahead, one for each core but the trainer's; `is_alone`: it waits meanwhile. Even if that leaves
+        one core to this process it is worth a thread: a trainer has less to do, and `pread` waits for the disk.
         """
-        cores = len(os.sched_getaffinity(0))
-        threads = max(cores - busy, min(1, cores - 1))
+        threads = usable_cores() - (0 if is_alone else 1)
         if self._arriving is not None:
             yield from self._follow(self._arriving, pass_, look)
             self._arriving = None

@@ -59,7 +59,7 @@ class Reader:
 
     def _fill_cache(self, resident: ResidentRows, check: WeightCheck | None) -> None:
         """Read all data once: for what was in the cache, and to make sure of w before it is trained on."""
-        for streamed in self._passes.stream(0, lambda rows: None, busy=0):
+        for streamed in self._passes.stream(0, lambda rows: None, is_alone=True):
             resident.add(streamed.rows)
             if check:
                 check.add(streamed.rows)
@@ -180,7 +180,7 @@ class Reader:
     def _certify(self) -> None:
         state, passes = self._state, self._passes
         certificate = CertificatePass(self._objective, state.w[: passes.width], state.alpha[: passes.n_rows])
-        for streamed in passes.stream(0, lambda rows: None, busy=1):
+        for streamed in passes.stream(0, lambda rows: None, is_alone=True):
             certificate.add(streamed.rows)
             state.control["reader_heartbeat"] = time.monotonic()
         for name, value in vars(certificate.result()).items():
