@@ -1,12 +1,12 @@
 """Pass after pass over one dataset; the first one may be over it while it is still being read in."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
 
 from reader.following import Following
 from reader.partition import Partitioned
 from reader.settings import ReaderSettings
-from reader.stream import Examples, Shuffled, Source, Streamed, Streamer
+from reader.stream import Examples, Shuffled, Source, Stream, Streamer
 from storage.arriving import ArrivingDataset
 from storage.cores import usable_cores
 from storage.dataset import Dataset
@@ -39,9 +39,7 @@ class Passes:
         """Length of w so far."""
         return self._examples.width
 
-    def stream(
-        self, pass_: int, look: Callable[[Segment], T], skipped: int = 0, is_alone: bool = False
-    ) -> Iterator[Streamed[T]]:
+    def stream(self, pass_: int, look: Callable[[Segment], T], skipped: int = 0, is_alone: bool = False) -> Stream[T]:
         """The pieces of a pass but the first `skipped`, see `Streamer.stream`. Pass 0 is the certificate's.
 
         Threads work ahead, one for each core but the trainer's; `is_alone`: it waits meanwhile. Even if that leaves
@@ -61,7 +59,7 @@ class Passes:
         if self._arriving is not None:
             self._arriving.close()
 
-    def _follow(self, arriving: ArrivingDataset, pass_: int, look: Callable[[Segment], T]) -> Iterator[Streamed[T]]:
+    def _follow(self, arriving: ArrivingDataset, pass_: int, look: Callable[[Segment], T]) -> Stream[T]:
         source = Following(arriving, self._examples)
         for streamed in self._streamer.stream(source, self._settings.seed, pass_, look, threads=0):
             rows = streamed.rows
