@@ -26,12 +26,3 @@ def work_ahead(tasks: Iterable[Task[T] | None], pool: Executor, depth: int, wait
             wait()
     while begun:
         yield begun.popleft().result()
-
-
-def work_at_once(tasks: Iterable[Task[T] | None], wait: Callable[[], object]) -> Iterator[T]:
-    """The same without other cores: each task when its result is asked for."""
-    for task in tasks:
-        if task is None:
-            wait()
-        else:
-            yield task()

@@ -1,6 +1,5 @@
 """What a step brings: the next rows of the pass; those that are needed and not resident yet go into fresh segments."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,7 +9,7 @@ from reader.passes import Passes
 from reader.residents import Residents
 from reader.resume import WeightCheck
 from reader.screening import Margins, Screening
-from reader.stream import Streamed
+from reader.stream import Stream, Streamed
 from storage.checkpoint import Checkpoint
 from storage.csr import Array
 from storage.errors import RowTooLong
@@ -76,7 +75,7 @@ class ArrivalSource:
         self._taken = 0  # pieces of the pass
         self._section = 0  # of these, when the section began
         self.is_between_sections = True
-        self._pieces: Iterator[Streamed[Margins]] = iter(())
+        self._pieces: Stream[Margins] | None = None
         self._piece: Streamed[Margins] | None = None
         self._position = 0
         self._blocks_begun = 0
@@ -99,6 +98,11 @@ class ArrivalSource:
     def place(self) -> tuple[int, int]:
         """Pass, and pieces of it that have streamed by: where the next step begins."""
         return (self._pass + 1, 0) if self._piece is None else (self._pass, self._taken)
+
+    def close(self) -> None:
+        """End the running pass's stream."""
+        if self._pieces:
+            self._pieces.close()
 
     def next_step(self) -> Arrivals:
         """The next step; the first of a pass begins its stream."""
@@ -133,7 +137,10 @@ class ArrivalSource:
         self._screening.begin_pass(self._passes.width)
         self._pieces = self._passes.stream(self._pass, self._screening.look, skipped=skipped)
         self._screened_unvisited, self._taken = 0, skipped
-        self._piece, self._position = next(self._pieces, None), 0
+        self._next_piece()
+
+    def _next_piece(self) -> None:
+        self._piece, self._position = next(self._pieces or iter(()), None), 0
 
     def _finish_piece(self, piece: Streamed[Margins]) -> None:
         self._taken += 1
@@ -142,7 +149,7 @@ class ArrivalSource:
             self._check.add(piece.rows)
         self._blocks_begun = piece.blocks_begun
         self._read_bytes += piece.read_bytes
-        self._piece, self._position = next(self._pieces, None), 0
+        self._next_piece()
         if self._check and self._piece is None:
             self._check.finish()
             self._check = None

@@ -7,6 +7,7 @@ import numpy as np
 
 from reader.certificate_kernel import dots_and_sums
 from storage.csr import Array
+from storage.errors import RowsMissing
 from storage.objective import Objective
 from storage.segment import Segment
 
@@ -17,7 +18,8 @@ _PIECE = 1 << 16  # features
 class Certificate:
     """P(w), D(alpha) and the largest and smallest projected gradient, all at the final w and alpha.
 
-    w_error is |w - v| / |w| with v the w of alpha; D uses v, so P - D is a bound whatever w has gathered.
+    w_error is |w - v| / |w| with v the w of alpha. D is that of v and of the alpha inside its bounds nearest to the one
+    given: P - D bounds the suboptimality of w whatever training has done to both.
     """
 
     primal_objective: float
@@ -30,7 +32,7 @@ class Certificate:
 class CertificatePass:
     """`add` every row once, in any order, then take the `result`.
 
-    w (width,) and alpha (n_rows,) stay as they are.
+    w (width,) and alpha (n_rows,) stay as they are. alpha is projected on its bounds before it is used.
     """
 
     def __init__(self, objective: Objective, w: Array, alpha: Array) -> None:
@@ -38,16 +40,18 @@ class CertificatePass:
         self._pairs = np.zeros((len(w), 2))  # w and v
         self._pairs[:, 0] = w
         self._alpha = alpha
+        self._rows = 0
         self._losses = self._dual = 0.0
         self._M_plus, self._M_minus = -np.inf, np.inf
 
     def add(self, rows: Segment) -> None:
         """Take these rows in."""
-        own, dots = self._alpha[rows.row_id], np.empty(len(rows))
+        own, dots = self._objective.projected(rows.y, self._alpha[rows.row_id]), np.empty(len(rows))
         coefficients = self._objective.coefficients(rows.y, own)
         dots_and_sums(coefficients, rows.indptr, rows.indices, rows.values, self._pairs.reshape(-1), dots)
         m = self._objective.m(rows.y, dots)
         PG = self._objective.projected_gradient(rows.y, m, own)
+        self._rows += len(rows)
         self._losses += self._objective.losses(rows.y, m)
         self._dual += self._objective.dual(rows.y, own)
         self._M_plus, self._M_minus = float(PG.max(initial=self._M_plus)), float(PG.min(initial=self._M_minus))
@@ -58,7 +62,9 @@ class CertificatePass:
         return self._pairs[:, 1]
 
     def result(self) -> Certificate:
-        """The certificate of all rows added."""
+        """The certificate of all rows. Raises RowsMissing if others than all have been added."""
+        if self._rows != len(self._alpha):
+            raise RowsMissing(f"{self._rows} rows came to be certified, there are {len(self._alpha)}")
         w_w, v_v, difference = self._squared_norms()
         return Certificate(
             primal_objective=w_w / 2 + self._losses,

@@ -1,34 +1,37 @@
 """Dot products with one vector and sums into another, of the same rows at once."""
 
+import numpy as np
 from numba import njit
 
-from storage.csr import LARGE_W, Array
+from storage.csr import LARGE_W, READ_AHEAD, Array
 from storage.prefetch_kernel import prefetch
 
 # dots_and_sums(coefficient (n,), indptr, indices, values, pairs (2 d,) float64, out (n,) float64):
 # out[i] = <w, x_i> and v += sum_i coefficient[i] x_i, in place, with w_j and v_j side by side in `pairs`: what the dot
-# product has fetched the sum finds near by. Where that is large, the next row's are asked for meanwhile.
+# product fetches the sum finds beside it. Where d is large, what comes READ_AHEAD non-zeros later is asked for.
+# No row has a feature twice, so the order in which w and v are used makes no difference.
+
+_ONE, _TWO = np.uint64(1), np.uint64(2)
 
 
 @njit(cache=True, nogil=True)
 def dots_and_sums(coefficient: Array, indptr: Array, indices: Array, values: Array, pairs: Array, out: Array) -> None:
-    prefetches = pairs.shape[0] > 2 * LARGE_W
+    last = indptr[out.shape[0]] - READ_AHEAD - 2 if pairs.shape[0] > 2 * LARGE_W else -1
     for i in range(out.shape[0]):
-        start, end = indptr[i], indptr[i + 1]
-        coming_end = indptr[i + 2] if prefetches and i + 1 < out.shape[0] else end
-        both = min(end - start, coming_end - end) & ~1
+        start, end, own = indptr[i], indptr[i + 1], coefficient[i]
+        even = end - ((end - start) & 1)
         s0 = s1 = 0.0
-        for j in range(start, start + both, 2):
-            ahead = end + (j - start)
-            prefetch(pairs, 2 * int(indices[ahead]))
-            prefetch(pairs, 2 * int(indices[ahead + 1]))
-            s0 += pairs[2 * int(indices[j])] * values[j]
-            s1 += pairs[2 * int(indices[j + 1])] * values[j + 1]
-        for j in range(start + both, end):
-            s0 += pairs[2 * int(indices[j])] * values[j]
-        for j in range(end + both, coming_end):
-            prefetch(pairs, 2 * int(indices[j]))
+        for j in range(start, even, 2):
+            if end <= last:
+                prefetch(pairs, 2 * int(indices[j + READ_AHEAD]))
+                prefetch(pairs, 2 * int(indices[j + READ_AHEAD + 1]))
+            first, second = _TWO * np.uint32(indices[j]), _TWO * np.uint32(indices[j + 1])
+            s0 += pairs[first] * values[j]
+            s1 += pairs[second] * values[j + 1]
+            pairs[first + _ONE] += own * values[j]
+            pairs[second + _ONE] += own * values[j + 1]
+        for j in range(even, end):
+            first = _TWO * np.uint32(indices[j])
+            s0 += pairs[first] * values[j]
+            pairs[first + _ONE] += own * values[j]
         out[i] = s0 + s1
-        if coefficient[i] != 0.0:
-            for j in range(start, end):
-                pairs[2 * int(indices[j]) + 1] += coefficient[i] * values[j]

@@ -15,7 +15,7 @@ class Following:
         self._arriving = arriving
         self._examples = examples
         self._labels: set[float] = set()
-        self.piece = arriving.piece
+        self.fetch, self.decode = arriving.fetch, arriving.decode
 
     def order(self, _seed: int, _pass: int, _skipped: int = 0) -> Iterator[tuple[int, Array] | None]:
         blocks: set[int] = set()

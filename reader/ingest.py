@@ -8,7 +8,6 @@ Reads standard input and makes the dataset DIRECTORY. Prints one JSON object: th
 
 import argparse
 import json
-import os
 import shutil
 import sys
 import time
@@ -24,6 +23,7 @@ from reader.options import InputOptions, add_input_options, input_options
 from reader.reading import Reading
 from reader.shuffle import BUCKETS, Shuffler
 from storage.child import die_with_parent
+from storage.cores import usable_cores
 from storage.dataset import Manifest, publish_dataset, staged_path
 from storage.errors import NO_ROOM, OutOfSpace
 from storage.feature_places import write_places
@@ -49,7 +49,7 @@ def ingest(
     """
     if final.exists():
         raise FileExistsError(f"{final.name} exists")
-    threads = threads or len(os.sched_getaffinity(0))
+    threads = threads or usable_cores()
     staged = staged_path(final)
     staged.mkdir(parents=True)
     try:
@@ -152,7 +152,7 @@ def main(*arguments: str) -> int:
     try:
         chunks, options = read_chunks(sys.stdin.buffer), input_options(given)
         if given.append:
-            manifest = append_rows(chunks, given.directory, options, limits, threads=len(os.sched_getaffinity(0)))
+            manifest = append_rows(chunks, given.directory, options, limits, threads=usable_cores())
         else:
             manifest = ingest(chunks, given.directory, options, limits)
     except InputError as error:

@@ -9,10 +9,10 @@ from itertools import islice, pairwise
 import numpy as np
 
 from reader.order import block_order, piece_order
-from reader.stream import fetched_ahead
 from storage.block import LOCATION, Piece
 from storage.csr import Array, Rows
 from storage.dataset import Dataset
+from storage.direct import Part
 from storage.segment import packed_bytes, row_bytes
 
 # Some rows of a piece: those whose first byte, as the cache would hold them, is at `begin` or behind and before `end`.
@@ -54,6 +54,7 @@ class Partitioned:
 
     def __init__(self, dataset: Dataset, blocks: int, permutes: bool, extra: int, seed: int) -> None:
         self._dataset = dataset
+        self.fetch = dataset.fetch
         self._permutes = permutes
         self._extra = extra
         pieces = np.concatenate([_pieces(dataset, number, seed) for number in range(len(dataset.manifest.blocks))])
@@ -63,11 +64,11 @@ class Partitioned:
 
     def order(self, seed: int, pass_: int, skipped: int = 0) -> Iterator[tuple[int, Array]]:
         """(Blocks begun, PART) of each part of a pass but the first."""
-        return fetched_ahead(self._dataset, islice(self._in_order(seed, pass_), skipped, None))
+        return islice(self._in_order(seed, pass_), skipped, None)
 
-    def piece(self, location: Array) -> Piece:
-        """Read, check and decode a PART."""
-        piece = self._dataset.piece(location)
+    def decode(self, location: Array, fetched: Part) -> Piece:
+        """Check and decode a PART."""
+        piece = self._dataset.decode(location, fetched)
         sizes = row_bytes(np.diff(piece.rows.indptr) + self._extra)
         return rows_of(piece, sizes, int(location["begin"]), int(location["end"]))
 

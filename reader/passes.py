@@ -1,12 +1,12 @@
 """Pass after pass over one dataset; the first one may be over it while it is still being read in."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
 
 from reader.following import Following
 from reader.partition import Partitioned
 from reader.settings import ReaderSettings
-from reader.stream import Examples, Shuffled, Source, Streamed, Streamer
+from reader.stream import Examples, Shuffled, Source, Stream, Streamer
 from storage.arriving import ArrivingDataset
 from storage.dataset import Dataset
 from storage.errors import StorageError
@@ -38,17 +38,13 @@ class Passes:
         """Length of w so far."""
         return self._examples.width
 
-    def stream(
-        self, pass_: int, look: Callable[[Segment], T], busy: int = 2, skipped: int = 0
-    ) -> Iterator[Streamed[T]]:
+    def stream(self, pass_: int, look: Callable[[Segment], T], skipped: int = 0, is_alone: bool = False) -> Stream[T]:
         """The pieces of a pass but the first `skipped`, see `Streamer.stream`. Pass 0 is the certificate's.
 
-        `busy` processes have more to do than to wait, each on a core; threads are for the other cores. One works ahead
-        even if there are two cores for both processes: a trainer has less to do (measured: 4 to 27% less time, as cores
-        are shared).
+        Threads work ahead, one for each core but the trainer's; `is_alone`: it waits meanwhile. Even if that leaves
+        one core to this process it is worth a thread: a trainer has less to do, and `pread` waits for the disk.
         """
-        cores = self._settings.threads
-        threads = max(cores - busy, min(1, cores - 1))
+        threads = self._settings.threads - (0 if is_alone else 1)
         if self._arriving is not None:
             yield from self._follow(self._arriving, pass_, look)
             self._arriving = None
@@ -62,7 +58,7 @@ class Passes:
         if self._arriving is not None:
             self._arriving.close()
 
-    def _follow(self, arriving: ArrivingDataset, pass_: int, look: Callable[[Segment], T]) -> Iterator[Streamed[T]]:
+    def _follow(self, arriving: ArrivingDataset, pass_: int, look: Callable[[Segment], T]) -> Stream[T]:
         source = Following(arriving, self._examples)
         for streamed in self._streamer.stream(source, self._settings.seed, pass_, look, threads=0):
             rows = streamed.rows

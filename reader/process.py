@@ -5,6 +5,7 @@ python -m reader.process RUN_DIRECTORY
 
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -59,11 +60,12 @@ class Reader:
 
     def _fill_cache(self, resident: ResidentRows, check: WeightCheck | None) -> None:
         """Read all data once: for what was in the cache, and to make sure of w before it is trained on."""
-        for streamed in self._passes.stream(0, lambda rows: None, busy=0):
-            resident.add(streamed.rows)
-            if check:
-                check.add(streamed.rows)
-            self._state.control["reader_heartbeat"] = time.monotonic()
+        with closing(self._passes.stream(0, lambda rows: None, is_alone=True)) as stream:
+            for streamed in stream:
+                resident.add(streamed.rows)
+                if check:
+                    check.add(streamed.rows)
+                self._state.control["reader_heartbeat"] = time.monotonic()
         if check:
             check.finish()
         builder = SegmentBuilder(self._plan.segment_bytes)
@@ -102,6 +104,7 @@ class Reader:
         return True
 
     def shutdown(self) -> None:
+        self._source.close()
         self._passes.close()
         self._cache.close()
 
@@ -180,9 +183,10 @@ class Reader:
     def _certify(self) -> None:
         state, passes = self._state, self._passes
         certificate = CertificatePass(self._objective, state.w[: passes.width], state.alpha[: passes.n_rows])
-        for streamed in passes.stream(0, lambda rows: None, busy=1):
-            certificate.add(streamed.rows)
-            state.control["reader_heartbeat"] = time.monotonic()
+        with closing(passes.stream(0, lambda rows: None, is_alone=True)) as stream:
+            for streamed in stream:
+                certificate.add(streamed.rows)
+                state.control["reader_heartbeat"] = time.monotonic()
         for name, value in vars(certificate.result()).items():
             state.control[f"final_{name}"] = value
         if state.control["w_wanted"]:

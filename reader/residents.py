@@ -50,7 +50,7 @@ class Residents:
         self._rule = _RULES[evicts]
         self._protects = evicts == "score"
         self._seed = seed
-        self._rng = np.random.default_rng()
+        self._rng = self._generator((1, 0))
         self._builder = SegmentBuilder(plan.segment_bytes)
         self._slots = _Slots(plan)
         self._left = np.empty(0, ROW_ID)
@@ -80,7 +80,7 @@ class Residents:
 
     def begin_section(self, place: tuple[int, int]) -> None:
         """(Pass, pieces of it so far): from here on all follows from which rows are resident, and the scores."""
-        self._rng = np.random.default_rng((self._seed, RESIDENTS, *place))
+        self._rng = self._generator(place)
         self._note_left(np.empty(0, ROW_ID))
         self._slots.begin_section()
 
@@ -118,6 +118,9 @@ class Residents:
         """A segment of these rows that was in the cache before a crash."""
         self.is_resident[row_id] = True
         self.advance([], {}, segment)
+
+    def _generator(self, place: tuple[int, int]) -> np.random.Generator:
+        return np.random.default_rng((self._seed, RESIDENTS, *place))
 
     @property
     def _leave_whole(self) -> bool:

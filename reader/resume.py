@@ -1,4 +1,4 @@
-"""Going on from a checkpoint: the weights are rebuilt from alpha and compared, the cache is filled as it was."""
+"""Going on from a checkpoint: alpha and the weights it makes are checked, the cache is filled as it was."""
 
 import os
 import tempfile
@@ -17,8 +17,9 @@ _TOLERANCE = 1e-9
 
 
 class WeightCheck:
-    """`add` all rows of a problem, then `finish`: raises CheckpointUnsound if w is not what alpha makes of them.
+    """`add` all rows of a problem, then `finish`.
 
+    `add` raises CheckpointUnsound if alpha is out of its bounds, `finish` if w is not what alpha makes of the rows.
     alpha (n_rows,) is copied: training may go on meanwhile. w (width,) is that of the checkpoint.
     """
 
@@ -30,7 +31,12 @@ class WeightCheck:
 
     def add(self, rows: Segment) -> None:
         """Take these rows in."""
-        coefficients = self._objective.coefficients(rows.y, self._alpha[rows.row_id])
+        alpha = self._alpha[rows.row_id]
+        outside = np.flatnonzero(alpha != self._objective.projected(rows.y, alpha))
+        if len(outside):
+            row, value = rows.row_id[outside[0]], alpha[outside[0]]
+            raise CheckpointUnsound(f"the checkpoint has alpha = {value:g} for row {row}: out of its bounds")
+        coefficients = self._objective.coefficients(rows.y, alpha)
         add_rows(coefficients, rows.indptr, rows.indices, rows.values, self._v)
 
     def finish(self) -> None:

@@ -1,29 +1,30 @@
 """One pass over a dataset: its pieces in the pass's order, decoded into rows ready for training.
 
-Decoding, and whatever else is to be done with a piece on its own, runs ahead on other cores.
+A thread reads ahead. Decoding, and whatever else is to be done with a piece on its own, runs ahead on other cores.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from reader.ahead import work_ahead, work_at_once
+from reader.ahead import work_ahead
 from reader.order import block_order, piece_order
 from storage.block import Piece
 from storage.csr import INDEX, VALUE, Array
 from storage.dataset import Dataset
+from storage.direct import Part
 from storage.segment import OFFSET, ROW_ID, TARGET, Segment
 
 T = TypeVar("T")
 
 _SWITCH_SECONDS = 1e-4
-_FETCHED_AHEAD = 8  # at least so many pieces the kernel has been asked for before they are read, at most twice
+_FETCHED_AHEAD = 4  # pieces read before they are decoded
 
 
 @dataclass(frozen=True)
@@ -36,14 +37,29 @@ class Streamed(Generic[T]):
     found: T
 
 
+@dataclass(frozen=True)
+class _Fetched:
+    """A piece that has been read: blocks begun so far, its LOCATION, its bytes."""
+
+    blocks_begun: int
+    location: Array
+    bytes: Part
+
+
+Stream: TypeAlias = Generator[Streamed[T], None, None]
+
+
 class Source(Protocol):
     """Where pieces come from."""
 
     def order(self, seed: int, pass_: int, skipped: int = 0) -> Iterator[tuple[int, Array] | None]:
         """(Blocks begun, LOCATION) of each piece of a pass but the first; None while the next is not known yet."""
 
-    def piece(self, location: Array) -> Piece:
-        """Read, check and decode a piece."""
+    def fetch(self, location: Array) -> Part:
+        """Read a piece, on any thread."""
+
+    def decode(self, location: Array, fetched: Part) -> Piece:
+        """Check and decode it, on any thread."""
 
 
 class Shuffled:
@@ -53,10 +69,10 @@ class Shuffled:
         self._dataset = dataset
         # Read once: to wait for the disk at each block of each pass costs more than 50 bytes a piece in memory.
         self._pieces = cache(dataset.pieces)
-        self.piece = dataset.piece
+        self.fetch, self.decode = dataset.fetch, dataset.decode
 
     def order(self, seed: int, pass_: int, skipped: int = 0) -> Iterator[tuple[int, Array]]:
-        return fetched_ahead(self._dataset, islice(self._shuffled(seed, pass_), skipped, None))
+        return islice(self._shuffled(seed, pass_), skipped, None)
 
     def _shuffled(self, seed: int, pass_: int) -> Iterator[tuple[int, Array]]:
         blocks = block_order(len(self._dataset.manifest.blocks), seed, pass_).tolist()
@@ -64,17 +80,6 @@ class Shuffled:
             pieces = self._pieces(block)
             for location in pieces[piece_order(len(pieces), seed, pass_, block)]:
                 yield begun, location
-
-
-def fetched_ahead(dataset: Dataset, places: Iterable[tuple[int, Array]]) -> Iterator[tuple[int, Array]]:
-    """The same places; the kernel is asked for the next of them while one is used."""
-    rest = iter(places)
-    fetched: list[tuple[int, Array]] = []
-    while coming := list(islice(rest, _FETCHED_AHEAD)):
-        dataset.will_need([location for _, location in coming])
-        yield from fetched
-        fetched = coming
-    yield from fetched
 
 
 @dataclass
@@ -131,19 +136,31 @@ class Streamer:
 
     def stream(
         self, source: Source, seed: int, pass_: int, look: Callable[[Segment], T], threads: int, skipped: int = 0
-    ) -> Iterator[Streamed[T]]:
-        """The pieces of the pass but the first; `look` is called with the rows of each, in any order, on any thread."""
-        places = source.order(seed, pass_, skipped)
-        tasks = (place and partial(self._read, source, *place, look) for place in places)
-        if threads < 1:
-            yield from work_at_once(tasks, self._wait)
-            return
-        pool = ThreadPoolExecutor(threads)
-        try:
-            yield from work_ahead(tasks, pool, threads + 1, self._wait)
-        finally:
-            pool.shutdown(cancel_futures=True)
+    ) -> Stream[T]:
+        """The pieces of the pass but the first; `look` is called with the rows of each, in any order, on any thread.
 
-    def _read(self, source: Source, begun: int, location: Array, look: Callable[[Segment], T]) -> Streamed[T]:
-        rows = self._examples.of(source.piece(location))
-        return Streamed(begun, int(location["bytes"]), rows, look(rows))
+        One that is not read to its end has to be closed: it waits for its threads, which must not happen just when
+        garbage is collected.
+        """
+        reads = (place and partial(_fetch, source, *place) for place in source.order(seed, pass_, skipped))
+        reading, pool = ThreadPoolExecutor(1), ThreadPoolExecutor(max(threads, 1))
+        try:
+            tasks = (
+                partial(self._look_at, source, fetched, look)
+                for fetched in work_ahead(reads, reading, _FETCHED_AHEAD, self._wait)
+            )
+            if threads < 1:
+                yield from (task() for task in tasks)
+            else:
+                yield from work_ahead(tasks, pool, threads + 1, self._wait)
+        finally:
+            for executor in (reading, pool):
+                executor.shutdown(cancel_futures=True)
+
+    def _look_at(self, source: Source, fetched: _Fetched, look: Callable[[Segment], T]) -> Streamed[T]:
+        rows = self._examples.of(source.decode(fetched.location, fetched.bytes))
+        return Streamed(fetched.blocks_begun, int(fetched.location["bytes"]), rows, look(rows))
+
+
+def _fetch(source: Source, blocks_begun: int, location: Array) -> _Fetched:
+    return _Fetched(blocks_begun, location, source.fetch(location))

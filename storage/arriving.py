@@ -12,9 +12,10 @@ from typing import BinaryIO
 
 import numpy as np
 
-from storage.block import LOCATION, Piece, locations
+from storage.block import LOCATION, Piece, decode_piece, locations
 from storage.csr import Array
-from storage.dataset import Dataset, block_path, read_and_forget
+from storage.dataset import Dataset, block_path
+from storage.direct import Part, read_part
 from storage.errors import CorruptData, DatasetLost
 
 JOURNAL = "journal"
@@ -75,13 +76,24 @@ class ArrivingDataset:
             self.is_complete = True
         return pieces
 
-    def piece(self, location: Array) -> Piece:
-        """Read, check and decode a piece. Raises CorruptData, or DatasetLost when the dataset is gone."""
+    def fetch(self, location: Array) -> Part:
+        """Read the bytes of a piece. Raises DatasetLost when the dataset is gone."""
         # The staged file first: it cannot come back once it has moved.
         for directory in (self._staged, self._final):
+            path = block_path(directory, int(location["block"]))
             with suppress(FileNotFoundError):
-                return read_and_forget(block_path(directory, int(location["block"])), location)
+                return read_part(path, int(location["offset"]), int(location["bytes"]), is_cached=True)
         raise DatasetLost(f"block {location['block']} is missing: the dataset was given up while it was being read in")
+
+    @staticmethod
+    def decode(location: Array, fetched: Part) -> Piece:
+        """Check and decode the bytes of a piece. Raises CorruptData."""
+        with fetched as data:
+            return decode_piece(data, location)
+
+    def piece(self, location: Array) -> Piece:
+        """Read, check and decode a piece."""
+        return self.decode(location, self.fetch(location))
 
     def close(self) -> None:
         """Give the journal up; pieces given out can still be read."""

@@ -168,7 +168,7 @@ class BlockReader:
         return np.frombuffer(index, INDEX_ENTRY)
 
 
-def decode_piece(data: bytes, entry: Array) -> Piece:
+def decode_piece(data: memoryview | bytes, entry: Array) -> Piece:
     """Check and decode the bytes of the piece that `entry`, with the fields of INDEX_ENTRY, describes."""
     if zlib.crc32(data) != entry["checksum"]:
         raise CorruptData(f"the piece of the rows from {entry['first_row']} on has a wrong checksum")
@@ -196,7 +196,7 @@ def _encode(rows: Rows, increasing: bool, ones: bool) -> bytes:
     return codec.encode([label, norms, length, indices, *([] if ones else [rows.values])])
 
 
-def _decode(data: bytes, entry: Array) -> tuple[Rows, Array]:
+def _decode(data: memoryview | bytes, entry: Array) -> tuple[Rows, Array]:
     n_rows, nnz = int(entry["rows"]), int(entry["nnz"])
     shapes: list[tuple[np.dtype, int]] = [(LABEL, n_rows), (NORM, n_rows), (LENGTH, n_rows), (INDEX, nnz)]
     shapes += [] if entry["ones"] else [(VALUE, nnz)]

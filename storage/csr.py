@@ -24,6 +24,10 @@ LABEL = np.dtype("<f8")
 # From this length on w outgrows the cache next to a core, and it pays to ask for a row's weights one row ahead.
 LARGE_W = 1 << 18
 
+# Rows that are met one after the other: weights are asked for so many non-zeros ahead (64 and 128 take 0.74 of the time
+# that one row ahead does, 32 takes 0.91).
+READ_AHEAD = 64
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -109,20 +113,43 @@ def dot_fetching(indices: Array, values: Array, start: int, end: int, w: Array, 
     return (s0 + s1) + (s2 + s3) + dot(indices, values, start + both, end, w)
 
 
-# row_dots(indptr, indices, values, w (d,) float64, out (n,) float64): out[i] = <w, x_i>.
+# dot_streaming(...): as dot, and asks for the weights of what is READ_AHEAD places further on, in whatever row: rows
+# are met one after the other. READ_AHEAD + 4 places behind `end` have to be there.
+
+
+@njit(cache=True, nogil=True)
+def dot_streaming(indices: Array, values: Array, start: int, end: int, w: Array) -> float:
+    even = end - ((end - start) & 3)
+    s0 = s1 = s2 = s3 = 0.0
+    for j in range(start, even, 4):
+        ahead = j + READ_AHEAD
+        prefetch(w, indices[ahead])
+        prefetch(w, indices[ahead + 1])
+        prefetch(w, indices[ahead + 2])
+        prefetch(w, indices[ahead + 3])
+        s0 += w[np.uint32(indices[j])] * values[j]
+        s1 += w[np.uint32(indices[j + 1])] * values[j + 1]
+        s2 += w[np.uint32(indices[j + 2])] * values[j + 2]
+        s3 += w[np.uint32(indices[j + 3])] * values[j + 3]
+    for j in range(even, end):
+        s0 += w[np.uint32(indices[j])] * values[j]
+    return (s0 + s1) + (s2 + s3)
+
+
+# row_dots(indptr, indices, values, w (d,) float64, out (n,) float64): out[i] = <w, x_i>, the same for any d.
 # Features at or beyond d are ignored, as LIBLINEAR's predict does.
 
 
 @njit(cache=True, nogil=True)
 def row_dots(indptr: Array, indices: Array, values: Array, w: Array, out: Array) -> None:
     dimension = w.shape[0]
-    prefetches = dimension > LARGE_W
+    last = indptr[out.shape[0]] - READ_AHEAD - 4 if dimension > LARGE_W else -1
     for i in range(out.shape[0]):
         start, end = indptr[i], indptr[i + 1]
         while end > start and indices[end - 1] >= dimension:
             end -= 1
-        if prefetches and i + 1 < out.shape[0]:
-            out[i] = dot_fetching(indices, values, start, end, w, indptr[i + 1], indptr[i + 2])
+        if end <= last:
+            out[i] = dot_streaming(indices, values, start, end, w)
         else:
             out[i] = dot(indices, values, start, end, w)
 

@@ -2,11 +2,9 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import numpy as np
 
 from storage.block import BlockInfo, BlockReader, Piece, decode_piece, locations
 from storage.csr import Array
+from storage.direct import Part, read_part
 from storage.document import pack, unpack
 from storage.durable import publish, write_file
 from storage.errors import UNREADABLE, CorruptData, DatasetCorrupt
@@ -22,7 +21,6 @@ from storage.segment import packed_bytes
 
 VERSION = 5
 MANIFEST = "manifest.json"
-_PAGE = 4096
 
 
 @dataclass(frozen=True)
@@ -138,19 +136,20 @@ class Dataset:
     def _path(self, number: int) -> Path:
         return block_path(self.directory, self.manifest.blocks[number].number)
 
-    def will_need(self, pieces: list[Array]) -> None:
-        """Let the kernel fetch pieces, given as LOCATIONs, while something else is done."""
-        for number, of_block in groupby(pieces, key=itemgetter("block")):
-            # What is wrong with the file is said when the piece is read.
-            with suppress(FileNotFoundError), _open(self._path(number)) as file:
-                for location in of_block:
-                    os.posix_fadvise(file, *_pages(location), os.POSIX_FADV_WILLNEED)
+    def fetch(self, location: Array) -> Part:
+        """Read the bytes of a piece, past the page cache. Raises DatasetCorrupt naming the block."""
+        path = self._path(int(location["block"]))
+        with _naming(path):
+            return read_part(path, int(location["offset"]), int(location["bytes"]))
+
+    def decode(self, location: Array, fetched: Part) -> Piece:
+        """Check and decode the bytes of a piece. Raises DatasetCorrupt naming the block."""
+        with _naming(self._path(int(location["block"]))), fetched as data:
+            return decode_piece(data, location)
 
     def piece(self, location: Array) -> Piece:
         """Read, check and decode a piece. Raises DatasetCorrupt naming the block."""
-        path = self._path(int(location["block"]))
-        with _naming(path):
-            return read_and_forget(path, location)
+        return self.decode(location, self.fetch(location))
 
     @contextmanager
     def open_block(self, number: int) -> Iterator[BlockReader]:
@@ -181,34 +180,6 @@ def _naming(path: Path) -> Iterator[None]:
         if error.errno not in UNREADABLE:
             raise
         raise DatasetCorrupt("the disk cannot read the file", number) from error
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[int]:
-    """A file descriptor: what a file object does beside takes longer than to read a piece."""
-    file = os.open(path, os.O_RDONLY)
-    try:
-        yield file
-    finally:
-        os.close(file)
-
-
-def read_and_forget(path: Path, location: Array) -> Piece:
-    """Read a piece and give its file pages back to the kernel: the page cache counts as memory too."""
-    with _open(path) as file:
-        # No more than the piece: what the kernel would read behind it is nobody's to give back.
-        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
-        data = os.pread(file, int(location["bytes"]), int(location["offset"]))
-        os.posix_fadvise(file, *_pages(location), os.POSIX_FADV_DONTNEED)
-    return decode_piece(data, location)
-
-
-def _pages(location: Array) -> tuple[int, int]:
-    """Offset and size of the file pages with a piece."""
-    start = int(location["offset"])
-    end = start + int(location["bytes"])
-    start -= start % _PAGE
-    return start, -(-end // _PAGE) * _PAGE - start
 
 
 def block_path(directory: Path, number: int) -> Path:

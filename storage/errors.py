@@ -74,6 +74,13 @@ class DatasetLost(StorageError):
     exit_code = 4
 
 
+class RowsMissing(StorageError):
+    """A pass that is to see each row once has seen fewer, or more."""
+
+    code = "rows_missing"
+    exit_code = 11
+
+
 class RowTooLong(StorageError):
     """A row does not fit into a segment of the cache: it is being read in, and its length was not known before."""
 
@@ -82,7 +89,7 @@ class RowTooLong(StorageError):
 
 
 class CheckpointUnsound(StorageError):
-    """The weights of a checkpoint are not those its dual variables make."""
+    """The dual variables of a checkpoint are out of bounds, or its weights are not those they make."""
 
     code = "checkpoint_unsound"
     exit_code = 8

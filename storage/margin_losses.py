@@ -23,6 +23,13 @@ class _OfMargins:
     def coefficients(self, y: Array, alpha: Array) -> Array:
         return alpha * y
 
+    @property
+    def upper(self) -> tuple[float, float]:
+        return self.C_positive, self.C_negative
+
+    def projected(self, y: Array, alpha: Array) -> Array:
+        return np.clip(alpha, 0.0, np.where(y > 0, *self.upper))
+
     def _C(self, y: Array) -> Array:
         return np.where(y > 0, self.C_positive, self.C_negative)
 
@@ -30,15 +37,11 @@ class _OfMargins:
 class Hinge(_OfMargins):
     """max(0, 1 - m);  d(a) = a,  0 <= a <= C."""
 
-    @property
-    def upper(self) -> tuple[float, float]:
-        return self.C_positive, self.C_negative
-
     def losses(self, y: Array, m: Array) -> float:
         return float(np.dot(self._C(y), np.maximum(0.0, 1.0 - m)))
 
     def projected_gradient(self, y: Array, m: Array, alpha: Array) -> Array:
-        return projected(m - 1.0, alpha == 0.0, alpha == self._C(y))
+        return projected_gradient(m - 1.0, alpha == 0.0, alpha == self._C(y))
 
     def dual(self, y: Array, alpha: Array) -> float:
         return float(alpha.sum())
@@ -55,7 +58,7 @@ class SquaredHinge(_OfMargins):
         return float(np.dot(self._C(y), np.maximum(0.0, 1.0 - m) ** 2))
 
     def projected_gradient(self, y: Array, m: Array, alpha: Array) -> Array:
-        return projected(m - 1.0 + alpha / (2.0 * self._C(y)), alpha == 0.0, np.zeros(len(m), bool))
+        return projected_gradient(m - 1.0 + alpha / (2.0 * self._C(y)), alpha == 0.0, np.zeros(len(m), bool))
 
     def dual(self, y: Array, alpha: Array) -> float:
         return float(alpha.sum() - np.sum(alpha * alpha / (4.0 * self._C(y))))
@@ -64,17 +67,13 @@ class SquaredHinge(_OfMargins):
 class Logistic(_OfMargins):
     """log(1 + exp(-m));  d(a) = C log C - a log a - (C - a) log(C - a),  0 <= a <= C, the optimum inside."""
 
-    @property
-    def upper(self) -> tuple[float, float]:
-        return self.C_positive, self.C_negative
-
     def losses(self, y: Array, m: Array) -> float:
         return float(np.dot(self._C(y), np.logaddexp(0.0, -m)))
 
     def projected_gradient(self, y: Array, m: Array, alpha: Array) -> Array:
         share = np.clip(alpha / self._C(y), LEAST_SHARE, MOST_SHARE)
         G = m + np.log(share / (1.0 - share))
-        return projected(G, share == LEAST_SHARE, share == MOST_SHARE)
+        return projected_gradient(G, share == LEAST_SHARE, share == MOST_SHARE)
 
     def dual(self, y: Array, alpha: Array) -> float:
         C = self._C(y)
@@ -82,7 +81,7 @@ class Logistic(_OfMargins):
         return float(np.dot(C, _entropy(share) + _entropy(1.0 - share)))
 
 
-def projected(G: Array, is_lowest: Array, is_highest: Array) -> Array:
+def projected_gradient(G: Array, is_lowest: Array, is_highest: Array) -> Array:
     """The gradient, 0 where it points out of the box."""
     return np.where((is_lowest & (G >= 0.0)) | (is_highest & (G <= 0.0)), 0.0, G)
 

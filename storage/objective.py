@@ -25,6 +25,9 @@ class Objective(Protocol):
     def upper(self) -> tuple[float, float]:
         """Upper bounds on alpha_i for y_i = +1 and -1; of |alpha_i|, both the same, in regression."""
 
+    def projected(self, y: Array, alpha: Array) -> Array:
+        """The alpha (n,) inside the bounds that are nearest to these."""
+
     def m(self, y: Array, dots: Array) -> Array:
         """From <w, x_i> (n,)."""
 

@@ -21,6 +21,10 @@ class EpsilonInsensitive:
     def upper(self) -> tuple[float, float]:
         return self.C, self.C
 
+    def projected(self, _y: Array, alpha: Array) -> Array:
+        upper, _ = self.upper
+        return np.clip(alpha, -upper, upper)
+
     def m(self, y: Array, dots: Array) -> Array:
         return dots - y
 

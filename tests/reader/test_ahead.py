@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from reader.ahead import work_ahead, work_at_once
+from reader.ahead import work_ahead
 from reader.stream import Examples, Shuffled, Streamer
 from storage.block import Piece
 from storage.csr import Rows
@@ -80,17 +80,6 @@ def test_one_waits_only_when_nothing_else_is_to_be_done():
     assert given == [0, 1, 2, 3]
     # Before the first, when the first two were given out, and when the third was.
     assert waits == [[], [0, 1], [0, 1, 2]]
-
-
-def test_at_once_is_one_after_the_other():
-    log = []
-    zero, one = (partial(log.append, number) for number in range(2))
-    results = work_at_once([None, zero, None, None, one], lambda: log.append("wait"))
-    next(results)
-    assert log == ["wait", 0]
-    next(results)
-    assert log == ["wait", 0, "wait", "wait", 1]
-    assert list(results) == []
 
 
 def test_an_error_comes_in_its_turn():

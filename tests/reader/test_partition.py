@@ -35,7 +35,7 @@ def test_parts_cover_every_byte_once_in_equal_shares(n_blocks):
 def rows_by_block(source, seed, pass_):
     found = {}
     for begun, part in source.order(seed, pass_):
-        piece = source.piece(part)
+        piece = source.decode(part, source.fetch(part))
         found.setdefault(begun, []).extend(range(piece.first_row, piece.first_row + len(piece)))
     return [frozenset(rows) for rows in found.values()]
 
@@ -62,7 +62,7 @@ def test_pieces_of_a_part_are_the_dataset_s_rows(tmp_path):
     rows, _ = stored_rows(dataset)
     source = Partitioned(Dataset(dataset), 7, permutes=True, extra=0, seed=0)
     for _, part in source.order(0, 1):
-        piece = source.piece(part)
+        piece = source.decode(part, source.fetch(part))
         for k in range(len(piece)):
             i = piece.first_row + k
             own = slice(piece.rows.indptr[k], piece.rows.indptr[k + 1])

@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -127,3 +128,14 @@ def _await(condition) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def test_a_reader_that_is_shut_down_ends_its_threads(tmp_path, dataset):
+    """In the middle of a pass: its stream is not left to the garbage collector."""
+    before = threading.active_count()
+    write_run(tmp_path / "run", dataset, SMALLEST_CACHE)
+    reader = Reader(tmp_path / "run")
+    assert reader.step()
+    assert threading.active_count() > before
+    reader.shutdown()
+    assert threading.active_count() == before

@@ -134,6 +134,19 @@ def test_what_the_printed_rule_gave_up_leaves(tmp_path):
         assert np.mean(simulation.resident_rows() % 2 == 0) < 0.35
 
 
+@pytest.mark.parametrize("eviction", RULES)
+def test_what_leaves_follows_from_the_seed(tmp_path, eviction):
+    """From the very first step on, before any section has begun."""
+    found = []
+    for run in ("one", "other"):
+        (tmp_path / run).mkdir()
+        with simulated(tmp_path / run, eviction, seed=3) as simulation:
+            while simulation.next_row < N_ROWS // 2:
+                simulation.step()
+            found.append(simulation.resident_rows().tolist())
+    assert found[0] == found[1]
+
+
 def test_rows_not_visited_in_the_pass_wait(tmp_path):
     """Resident rows that streamed by unvisited stay, whatever their score, while there are others."""
     with simulated(tmp_path, "score") as simulation:

@@ -183,7 +183,7 @@ def test_a_row_longer_than_a_segment_is_left_to_the_reader(spill, spilled):
     rows = Segment(np.arange(3, dtype=ROW_ID), np.ones(3, TARGET), np.ones(3), indptr, values.astype(np.int32), values)
     spill.keep(rows, np.arange(3, dtype=np.int32))
     spill.turn()
-    assert set(swept(spill, np.random.default_rng())) == {0, 2}
+    assert set(swept(spill, np.random.default_rng(0))) == {0, 2}
     assert np.flatnonzero(spilled).tolist() == [0, 2]
 
 
@@ -192,7 +192,7 @@ def test_it_leaves_most_of_the_disk_to_others(spill, rows, spilled, free):
     spill.keep(rows, np.arange(N_ROWS, dtype=np.int32))
     spill.turn()
     assert 1 <= spill.n_segments <= 3  # one of them was on its way
-    found = set(swept(spill, np.random.default_rng()))
+    found = set(swept(spill, np.random.default_rng(0)))
     assert found == set(np.flatnonzero(spilled == SPILLED).tolist()) == set(np.flatnonzero(spilled).tolist())
     assert 0 < len(found) < N_ROWS
 
@@ -201,7 +201,7 @@ def test_a_sweep_ends_when_the_disk_is_given_back(spill, rows, spilled, free):
     spill.keep(rows, np.arange(N_ROWS, dtype=np.int32))
     spill.turn()
     free[0] = 0
-    rng = np.random.default_rng()
+    rng = np.random.default_rng(0)
     for some in spill.sweep(rng):
         spill.keep(some, np.arange(len(some), dtype=np.int32))
     assert spill.n_segments == 0 and not spilled.any()
@@ -296,7 +296,7 @@ def test_a_disk_that_takes_no_more_leaves_all_rows_to_the_reader(spill, rows, sp
     assert spill.n_segments == 0 and not spilled.any()
     spill.keep(rows, everything)
     spill.turn()
-    assert not spilled.any() and spill.read(np.random.default_rng()) is None
+    assert not spilled.any() and spill.read(np.random.default_rng(0)) is None
 
 
 def test_a_disk_that_gives_back_something_else_leaves_all_rows_to_the_reader(spill, rows, spilled):
@@ -314,5 +314,5 @@ def test_without_a_disk_nothing_is_kept(directory, rows, spilled):
     spill.keep(rows, np.arange(N_ROWS, dtype=np.int32))
     spill.turn()
     assert spill.n_segments == 0 and not spilled.any()
-    assert spill.read(np.random.default_rng()) is None and list(spill.sweep(np.random.default_rng())) == []
+    assert spill.read(np.random.default_rng(0)) is None and list(spill.sweep(np.random.default_rng(0))) == []
     spill.close()

@@ -1,0 +1,78 @@
+"""Parts of files come as they are, wherever they begin and end, and leave nothing in the page cache."""
+
+import errno
+import mmap
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from storage.direct import read_part
+
+SIZE = 5 * mmap.PAGESIZE + 123
+
+
+@pytest.fixture
+def content():
+    return np.random.default_rng(0).bytes(SIZE)
+
+
+@pytest.fixture
+def file(tmp_path, content):
+    path = tmp_path / "file"
+    with path.open("wb") as opened:
+        opened.write(content)
+        opened.flush()
+        os.fsync(opened.fileno())
+    return path
+
+
+def read(path, offset, size, **how):
+    with read_part(path, offset, size, **how) as data:
+        return bytes(data)
+
+
+PARTS = [(0, 0), (0, 1), (0, SIZE), (mmap.PAGESIZE, mmap.PAGESIZE), (mmap.PAGESIZE - 1, 2), (SIZE - 1, 1), (4999, 9001)]
+
+
+@pytest.mark.parametrize("is_cached", [False, True])
+@pytest.mark.parametrize(("offset", "size"), PARTS)
+def test_any_part(file, content, offset, size, is_cached):
+    assert read(file, offset, size, is_cached=is_cached) == content[offset : offset + size]
+
+
+@pytest.mark.parametrize("is_cached", [False, True])
+def test_a_file_that_is_too_short_gives_what_there_is(file, content, is_cached):
+    assert read(file, SIZE - 10, 100, is_cached=is_cached) == content[-10:]
+    assert read(file, 10 * SIZE, 100, is_cached=is_cached) == b""
+
+
+def test_a_file_system_that_cannot(file, content, monkeypatch):
+    """As one in memory answers on older kernels."""
+    opening = os.open
+
+    def refuse(path, flags, *rest):
+        if flags & os.O_DIRECT:
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return opening(path, flags, *rest)
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert read(file, 100, 9000) == content[100:9100]
+
+
+def test_other_errors_are_told(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_part(tmp_path / "missing", 0, 10)
+
+
+def test_parts_that_are_held_keep_their_bytes(file, content):
+    """Whatever is read and given back meanwhile, on other threads too."""
+    held = [read_part(file, offset, 5000) for offset in range(0, 10000, 1000)]
+    with ThreadPoolExecutor(4) as pool:
+        offsets = [offset % 12000 for offset in range(0, 400_000, 997)]
+        found = list(pool.map(lambda offset: read(file, offset, 4000), offsets))
+    assert found == [content[offset : offset + 4000] for offset in offsets]
+    for number, part in enumerate(held):
+        with part as data:
+            assert bytes(data) == content[1000 * number :][:5000]
