@@ -8,6 +8,7 @@ from service.errors import ServiceError
 from service.jobs import JobSpec, parse_spec
 from service.progress import HISTORY, read_json
 from service.states import TRANSITIONS
+from service.stored_specs import read_spec
 from storage.checkpoint import SLOTS, Checkpoint
 from storage.durable import write_file
 
@@ -16,7 +17,8 @@ CHANGEABLE = ("max_passes", "max_seconds", "tolerance", "relative_gap")
 
 
 def continued_spec(jobs: Path, record: dict[str, Any], changes: dict[str, Any]) -> JobSpec:
-    """The job that goes on where this one ended; raises ServiceError `unknown_field`, `not_possible`."""
+    """The job that goes on where this one ended; raises ServiceError `unknown_field`, `not_possible`,
+    `job_outdated`."""
     for name in changes:
         if name not in CHANGEABLE:
             raise ServiceError("unknown_field", f"{name} cannot be changed", f"Known are {', '.join(CHANGEABLE)}.")
@@ -25,7 +27,7 @@ def continued_spec(jobs: Path, record: dict[str, Any], changes: dict[str, Any]) 
     if not has_checkpoint(jobs, record["id"]):
         raise ServiceError("not_possible", "the job left no checkpoint to go on from", "Submit it anew.")
     # Of the two, memory_bytes has become cache_bytes.
-    return parse_spec({**record["spec"], "memory_bytes": None, **changes})
+    return parse_spec({**read_spec(record["spec"]).model_dump(), "memory_bytes": None, **changes})
 
 
 def has_checkpoint(jobs: Path, job_id: str) -> bool:

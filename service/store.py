@@ -14,28 +14,9 @@ from service.clock import now
 from service.database import Database
 from service.errors import ServiceError
 from service.ids import new_id
+from service.schema import migrate
 from service.states import REQUESTS, TRANSITIONS, check_transition
 
-# What each version of the schema adds to the one before.
-_MIGRATIONS = (
-    """
-CREATE TABLE datasets (
-    id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, state TEXT NOT NULL, created_at TEXT NOT NULL);
-CREATE TABLE jobs (
-    id TEXT PRIMARY KEY, dataset_id TEXT NOT NULL, spec TEXT NOT NULL, state TEXT NOT NULL,
-    attempt INTEGER NOT NULL DEFAULT 0, created_at TEXT NOT NULL, started_at TEXT, finished_at TEXT,
-    transitions TEXT NOT NULL, progress TEXT, result TEXT, failure TEXT, model_id TEXT);
-CREATE INDEX jobs_by_state ON jobs (state);
-CREATE TABLE models (
-    id TEXT PRIMARY KEY, job_id TEXT NOT NULL, created_at TEXT NOT NULL);
-""",
-    "ALTER TABLE jobs ADD COLUMN requested TEXT;",
-    # source: what is imported into it; failure: why it could not be.
-    "ALTER TABLE datasets ADD COLUMN source TEXT; ALTER TABLE datasets ADD COLUMN failure TEXT;",
-    # continues: the job it goes on from; crashes without a newer checkpoint than that number.
-    "ALTER TABLE jobs ADD COLUMN continues TEXT; ALTER TABLE jobs ADD COLUMN crashes INTEGER NOT NULL DEFAULT 0;"
-    "ALTER TABLE jobs ADD COLUMN crash_checkpoint INTEGER NOT NULL DEFAULT -1;",
-)
 DATASET_STATES = ("ingesting", "ready", "changing", "failed")
 NOTHING: Mapping[str, Any] = {}
 _JSON_COLUMNS = ("spec", "transitions", "progress", "result", "failure", "source")
@@ -47,14 +28,7 @@ class Store:
     def __init__(self, path: Path) -> None:
         self._database = Database(path)
         with self._database.write() as connection:
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            if version > len(_MIGRATIONS):
-                raise ServiceError(
-                    "unknown_version", f"the store has version {version}, this program {len(_MIGRATIONS)}"
-                )
-            for statement in "".join(_MIGRATIONS[version:]).split(";"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
+            migrate(connection)
 
     def change(self) -> tuple[int, ...]:
         """A mark that is another one after every write, whoever made it. Costs next to nothing."""
@@ -226,6 +200,14 @@ class Store:
     def requeue_job(self, job_id: str, crashes: Mapping[str, int] = NOTHING, **because: Any) -> None:
         """Queue a running job once more: another attempt will take it. `because` is shown with the transition."""
         self._finish(job_id, "queued", dict(crashes), because)
+
+    def explain_job(self, job_id: str, **because: Any) -> None:
+        """Show something with the last transition of a job."""
+        with self._database.write() as connection:
+            found = connection.execute("SELECT transitions FROM jobs WHERE id = ?", (job_id,)).fetchone()
+            *before, last = json.loads(found["transitions"])
+            packed = json.dumps([*before, {**last, **because}])
+            connection.execute("UPDATE jobs SET transitions = ? WHERE id = ?", (packed, job_id))
 
     def hand_back_job(self, job_id: str) -> None:
         """Queue a running job whose worker has to end: the attempt does not count."""

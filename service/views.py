@@ -12,6 +12,7 @@ from service.jobs import JobSpec
 from service.problem import plan_job
 from service.progress import HISTORY, last_passes, progress, read_history
 from service.settings import Settings
+from service.stored_specs import read_spec
 from storage.block import BlockInfo
 from storage.dataset import MANIFEST, Manifest, read_manifest
 from storage.errors import OutOfSpace, StorageError
@@ -127,7 +128,7 @@ def model_view(record: dict[str, Any], model: Model) -> dict[str, Any]:
 
 def _live_progress(settings: Settings, record: dict[str, Any], control: Control) -> dict[str, Any]:
     dataset = settings.datasets / record["dataset_id"]
-    passes, spec = last_passes(_history_file(settings, record["id"])), JobSpec(**record["spec"])
+    passes, spec = last_passes(_history_file(settings, record["id"])), read_spec(record["spec"])
     return progress(control, spec, _blocks(spec, dataset), control["elapsed_seconds"], passes)
 
 

@@ -13,6 +13,7 @@ from service.errors import ServiceError
 from service.jobs import JobSpec
 from service.states import TRANSITIONS
 from service.store import Store
+from service.stored_specs import read_spec
 from storage.checkpoint import Checkpoint, newest_checkpoint
 from storage.state import State
 from trainer.problem import LOSSES
@@ -33,7 +34,7 @@ def check_warm_start(store: Store, jobs: Path, spec: JobSpec, dataset_id: str) -
 
 
 def _reasons(spec: JobSpec, other: dict[str, Any], dataset_id: str) -> list[str]:
-    theirs = JobSpec(**other["spec"])
+    theirs = read_spec(other["spec"])
     found = [f"its {name} is another" for name in _SAME if getattr(theirs, name) != getattr(spec, name)]
     if TRANSITIONS[other["state"]]:
         found.append("it has not ended")
@@ -53,11 +54,12 @@ def warm_up(state: State, spec: JobSpec, other: dict[str, Any], checkpoint: Chec
     alpha, w = checkpoint["alpha"], checkpoint["w"]
     if (len(alpha), len(w)) != (len(state.alpha), len(state.w)):
         raise ServiceError("dataset_changed", "rows came or went since the job to start from", "Start without it.")
-    factor = spec.C / other["spec"]["C"]
+    other_C = read_spec(other["spec"]).C
+    factor = spec.C / other_C
     state.w[:] = w * factor
     if SOLVERS[spec.solver].is_dual:
         state.alpha[:] = alpha * factor
         if spec.loss == "hinge":
             # C * (C' / C) need not be C' to the last bit, and nothing may be above it.
             np.minimum(state.alpha, spec.C, out=state.alpha)
-            state.alpha[alpha == other["spec"]["C"]] = spec.C
+            state.alpha[alpha == other_C] = spec.C

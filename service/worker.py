@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from service.continuing import count_crashes, inherit, keep_history, lost_seconds
+from service.continuing import count_crashes, has_checkpoint, inherit, keep_history, lost_seconds
 from service.errors import ServiceError
 from service.following import FollowPlan, plan_following
 from service.fork_server import fork_server
@@ -29,6 +29,7 @@ from service.progress import HISTORY, last_passes, progress
 from service.run import Run, log_tail, prepare_run
 from service.settings import Settings
 from service.store import Store
+from service.stored_specs import read_spec
 from service.warm_start import warm_up
 from storage.checkpoint import Checkpoint, newest_checkpoint
 from storage.child import die_with_parent
@@ -127,6 +128,8 @@ class Worker:
             plan = self._plan(record)
             directory = self._run_directory(plan, record)
             checkpoint = prepare_run(directory, plan, dataset, job_dir, self._warm_up(plan.spec))
+            if checkpoint is None and has_checkpoint(self._settings.jobs, job_id):
+                self._store.explain_job(job_id, reason="checkpoint_lost")
             run = Run(directory, job_dir, self._settings.stall_seconds)
             # Who watches takes the history for that of the run that is there.
             keep_history(job_dir, int(run.control["finished_passes"]))
@@ -152,7 +155,7 @@ class Worker:
 
     def _plan(self, record: dict[str, Any]) -> JobPlan | FollowPlan:
         """What is to be run, as far as the dataset is known. Raises ServiceError if it does not suit, or is gone."""
-        spec, state = JobSpec(**record["spec"]), self._store.dataset_state(record["dataset_id"])
+        spec, state = read_spec(record["spec"]), self._store.dataset_state(record["dataset_id"])
         if state == "ready":
             return plan_job(spec, read_manifest(self._settings.datasets / record["dataset_id"]))
         if state == "ingesting":

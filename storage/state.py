@@ -46,7 +46,7 @@ CONTROL = (
     ("finished_section", INTEGER, "trainer"),  # last step that ended a section and has been done with
     ("trainer_wait_seconds", REAL, "trainer"),
     ("finished_passes", INTEGER, "trainer"),
-    ("sweeps", INTEGER, "trainer"),  # over the active set so far, at the end of the running pass; 0: it is streaming
+    ("sweeps", INTEGER, "trainer"),  # over the active set, at the end of the last pass begun; 0: it is streaming
     ("updates", INTEGER, "trainer"),  # this and all below as of the last finished pass, or of its last sweep
     ("M_plus", REAL, "trainer"),
     ("M_minus", REAL, "trainer"),
@@ -69,8 +69,8 @@ CONTROL = (
 KEPT_ARRAYS = ("alpha", "score", "visited", "skipped")
 KEPT = (
     "pass", "rows_streamed", "rows_screened", "read_bytes", "evicted_rows", "reader_wait_seconds",
-    "trainer_wait_seconds", "finished_passes", "updates", "M_plus", "M_minus", "rows_unvisited", "dual_objective",
-    "primal_bound", "free_rows", "elapsed_seconds",
+    "trainer_wait_seconds", "finished_passes", "sweeps", "updates", "M_plus", "M_minus", "rows_unvisited",
+    "dual_objective", "primal_bound", "free_rows", "elapsed_seconds",
 )  # fmt: skip
 
 _CONTROL_DTYPE = np.dtype([(name, dtype) for name, dtype, _ in CONTROL])

@@ -79,6 +79,7 @@ class Trainer:
     def step(self) -> dict:
         """Train for one pass and report it; sets `stop_reason` if it was the last."""
         before = self._found()
+        self._state.control["sweeps"] = 0
         progress = next(self._passes)
         self._is_certified = False
         self._show(progress)
@@ -171,7 +172,7 @@ class Trainer:
         control = self._state.control
         for name in ("updates", "M_plus", "M_minus", "rows_unvisited", "dual_objective", "primal_bound", "free_rows"):
             control[name] = getattr(progress, name)
-        control["finished_passes"], control["sweeps"] = progress.pass_, 0
+        control["finished_passes"] = progress.pass_
 
 
 def make_cursor(

@@ -61,7 +61,8 @@ def test_a_terminated_service_hands_its_job_back_with_a_checkpoint(new_service, 
     assert weights(service.model(ended)).tobytes() == undisturbed
 
 
-def test_a_damaged_checkpoint_gives_way_to_the_older_one(new_service, undisturbed, text):
+@pytest.mark.parametrize("damaged", [1, 2])
+def test_a_damaged_checkpoint_gives_way_to_the_older_one_or_to_none(new_service, undisturbed, text, damaged):
     service = new_service().start()
     service.upload("data", text)
     job = service.submit(**SPEC)
@@ -70,12 +71,16 @@ def test_a_damaged_checkpoint_gives_way_to_the_older_one(new_service, undisturbe
     service.wait(5)
     wait_for(lambda: not service.processes.alive(), 5)
     slots = [service.data_dir / "jobs" / job / slot for slot in SLOTS]
-    newest = max(slots, key=lambda path: read_checkpoint(path).about["number"])
-    damaged = bytearray(newest.read_bytes())
-    damaged[len(damaged) // 2] ^= 1
-    newest.write_bytes(damaged)
+    slots.sort(key=lambda path: -read_checkpoint(path).about["number"])
+    for path in slots[:damaged]:
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
     service.start()
-    assert weights(service.model(service.wait_until_ended(job))).tobytes() == undisturbed
+    ended = service.wait_until_ended(job)
+    assert weights(service.model(ended)).tobytes() == undisturbed
+    said = [step.get("reason") for step in ended["transitions"] if step["state"] == "running"]
+    assert said == ([None, None] if damaged == 1 else [None, "checkpoint_lost"])
 
 
 def test_a_finished_job_goes_on_as_a_new_one(service, undisturbed):
