@@ -16,13 +16,14 @@ import numpy as np
 from storage.cache import Step
 from storage.csr import Array
 from storage.segment import Segment
+from trainer.anew import WeightsAnew
 from trainer.momentum import Momentum, rate
 from trainer.rows.cache import Cursor
 from trainer.schedule import Next, Place, next_sweep
 from trainer.selection import random_order
 from trainer.sweep import Met, Threads, sweep
 from trainer.tally import Tally
-from trainer.visitor import NOTHING, Visitor, Visits
+from trainer.visitor import Visitor, Visits
 
 Random = np.random.Generator
 
@@ -144,7 +145,7 @@ class Sweeps:
         self._momentum.begin_sweep(gaps)
         self._visitor.before = self._momentum.before
         if makes_anew:
-            self._visitor.anew = np.zeros(self._cursor.step.width)
+            self._visitor.anew = WeightsAnew(self._cursor.step.width, self._threads.count)
         if is_whole:
             store.forget_active()
             self._pays, self._n_active = True, 0
@@ -154,8 +155,8 @@ class Sweeps:
         sweep(windows, partial(self._choose, is_whole, rng), self._visitor, self._threads, learn, met)
         if is_whole and self._pays:
             store.narrow()
-        if makes_anew:
-            self._momentum.w[:], self._visitor.anew = self._visitor.anew, NOTHING
+        if self._visitor.anew is not None:
+            self._momentum.w[:], self._visitor.anew = self._visitor.anew.total(), None
         self._slack = met.slack
         has_ended = store.is_open and not self._link.is_interrupted
         return met if has_ended and (met.visits == self._cursor.step.n_rows or not is_whole) else None

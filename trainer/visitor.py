@@ -7,12 +7,13 @@ import numpy as np
 
 from storage.csr import Array
 from storage.segment import Segment
+from trainer.anew import WeightsAnew
 from trainer.kernels.coordinate import GAP
 from trainer.kernels.visit import Dual, Notes, Weights, visit_rows
 from trainer.problem import Problem
 from trainer.tally import Tally
 
-NOTHING, NO_REST = np.empty(0), np.empty(0, np.float32)
+NO_REST = np.empty(0, np.float32)
 
 Note = Callable[[Array, Array], None]  # takes the ids (k,) of rows that were visited, and their scores (k,)
 
@@ -38,7 +39,7 @@ class Visitor:
     kind       of score: see trainer.kernels.coordinate
     asks_rest  whether visits are to tell how far rows rest
     before     (n_rows,) alpha before momentum moved it; alpha where it has not
-    anew       (width,) w made anew from alpha as rows are visited, or empty
+    anew       adds up what alpha makes of the rows visited, all of each window; None: nobody asks
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Visitor:
         self._tally = tally
         self.note = note
         self.before = alpha
-        self.anew = NOTHING
+        self.anew: WeightsAnew | None = None
 
     def visit(self, rows: Segment, order: Array, is_atomic: bool = False) -> Visits:
         """Visit the rows at the positions `order` (k,) int32; on any thread.
@@ -75,9 +76,11 @@ class Visitor:
             self._boxes,
             self.kind,
             Dual(self._alpha, self.before),
-            Weights(self._w, self.anew, is_atomic),
+            Weights(self._w, is_atomic),
             notes,
         )
+        if self.anew is not None:
+            self.anew.add(rows, self._alpha)
         return Visits(notes.score, notes.gain, rest, *found)
 
     def take(self, rows: Segment, order: Array, visits: Visits) -> None:

@@ -24,13 +24,22 @@ def projected_gradient(a: float, G: float, U: float) -> float:
     return 0.0 if (a == 0.0 and G >= 0.0) or (a == U and G <= 0.0) else G
 
 
-# add_row(start, end, indices, values, step, w): w += step x, in place, of the row at start:end.
+# add_row(start, end, indices, values, step, w): w += step x, in place, of the row at start:end; add_row_in_lane(...):
+# w[:, lane] += step x.
 
 
 @njit(cache=True)
 def add_row(start: int, end: int, indices: Array, values: Array, step: float, w: Array) -> None:
     for j in range(start, end):
         w[np.uint32(indices[j])] += step * float(values[j])
+
+
+@njit(cache=True)
+def add_row_in_lane(
+    start: int, end: int, indices: Array, values: Array, step: float, w: Array, lane: int, lanes: int
+) -> None:
+    for j in range(start, end):
+        w[np.int64(indices[j]) * lanes + lane] += step * float(values[j])
 
 
 # GAP         minus the row's term of the duality gap if it is free or violates its bound, |G| if it rests at a bound

@@ -11,6 +11,7 @@ from storage.segment import Columns
 from trainer.kernels.coordinate import (
     ROWS_AHEAD,
     add_row,
+    add_row_in_lane,
     dot_ahead,
     dot_lane,
     prefetch_row,
@@ -37,14 +38,9 @@ class Dual(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """w (d * lanes,) float64.
-
-    anew       (d * lanes,) float64: the visited rows' alpha_i y_i x_i are added up in it, without loss; or empty
-    is_atomic  other threads visit rows at the same w, and no addition to it may be lost
-    """
+    """w (d * lanes,) float64. is_atomic: others visit rows at the same time, and none of what is added may be lost."""
 
     w: Array
-    anew: Array
     is_atomic: bool
 
 
@@ -87,7 +83,7 @@ def visit_rows(
 ) -> tuple[float, float, float, int]:
     row_id, y, Qii, indptr, indices, values = rows
     alpha, before = dual
-    w, anew, is_atomic = weights
+    w, is_atomic = weights
     lanes, count = len(boxes), order.shape[0]
     M_plus, M_minus, curvature, freed = -float("inf"), float("inf"), 0.0, 0
     for k in range(count):
@@ -99,9 +95,6 @@ def visit_rows(
         start, end = indptr[position], indptr[position + 1]
         sign = float(y[position])
         least, rests, risen = float("inf"), float("inf"), 0.0
-        if anew.shape[0] > 0:
-            for j in range(start, end):
-                prefetch(anew, int(indices[j]) * lanes)
         for lane in range(lanes):
             box = boxes[lane]
             U, D = (box.U_positive, box.D_positive) if sign > 0.0 else (box.U_negative, box.D_negative)
@@ -132,11 +125,8 @@ def visit_rows(
                 elif lanes == 1:
                     add_row(start, end, indices, values, step, w)
                 else:
-                    for j in range(start, end):
-                        w[np.int64(indices[j]) * lanes + lane] += step * float(values[j])
+                    add_row_in_lane(start, end, indices, values, step, w, lane, lanes)
                 risen += (a - new) * (G + (new - a) * H / 2.0)
-            if anew.shape[0] > 0 and new != 0.0:
-                add_row_atomically(start, end, indices, values, new * sign, anew, lane, lanes)
             curvature += D * (new * new - was * was) / 2.0
             freed += int(0.0 < new < U) - int(0.0 < was < U)
         notes.score[k], notes.gain[k] = least, risen
