@@ -11,9 +11,11 @@ from typing import Any
 from service.blocks import uses_blocks
 from service.errors import ServiceError
 from service.jobs import JobSpec
-from service.problem import cache_of, run_file, spills
+from service.memory import cache_of
+from service.problem import run_file, spills
 from storage.cores import usable_cores
 from storage.dataset import staged_path
+from storage.plan import CachePlan
 from trainer.solvers import SOLVERS
 
 MOST_ROWS = 1 << 30
@@ -30,6 +32,7 @@ class FollowPlan:
 
     spec: JobSpec
     width: int
+    cache: CachePlan
     cores: int
     n_rows: int = MOST_ROWS
     blocks: None = None
@@ -43,6 +46,7 @@ class FollowPlan:
         """Contents of `run.json` for the dataset that will be in this directory."""
         return run_file(
             self.spec,
+            self.cache,
             self.cores,
             n_rows=self.n_rows,
             width=self.width,
@@ -51,7 +55,6 @@ class FollowPlan:
                 "dataset": str(dataset),
                 "staged": str(staged_path(dataset)),
                 "positive": 0.0,
-                "longest_row": _LONGEST_ROW_GUESSED,
                 "blocks": None,
                 "kept_bytes": 0,
             },
@@ -80,5 +83,6 @@ def plan_following(spec: JobSpec, max_features: int) -> FollowPlan:
             "Submit it when the dataset is ready, "
             "or leave out bias, class_weight, memory_bytes, pace fixed, selection and solver.",
         )
-    cache_of(spec, _LONGEST_ROW_GUESSED)
-    return FollowPlan(spec, max_features, usable_cores())
+    # Nor are the lengths of rows known: one that is too long ends the run.
+    cache = cache_of(spec.cache_bytes, _LONGEST_ROW_GUESSED)
+    return FollowPlan(spec, max_features, cache, usable_cores())
