@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from service.blocks import uses_blocks
 from service.errors import ServiceError
 from service.jobs import JobSpec
 from service.memory import cache_of
@@ -68,10 +67,10 @@ class FollowPlan:
 
 def can_follow(spec: JobSpec) -> bool:
     """Whether the job needs to know nothing of the dataset that only shows at its end."""
-    steady = SOLVERS[spec.solver].evicts == "score" and getattr(spec.options, "selection", None) == "uniform"
+    solver = SOLVERS[spec.solver]
     # A run of pace "fixed" is a function of the data, not of when it came.
     sized = spec.memory_bytes is None and spec.bias is None and not spec.class_weight
-    return steady and sized and spec.pace == "adaptive" and not uses_blocks(spec)
+    return solver.feed == "steps" and solver.evicts == "score" and sized and spec.pace == "adaptive"
 
 
 def plan_following(spec: JobSpec, max_features: int) -> FollowPlan:
@@ -81,7 +80,7 @@ def plan_following(spec: JobSpec, max_features: int) -> FollowPlan:
             "not_ready",
             "the dataset is still being read in, and this job needs to know it as a whole",
             "Submit it when the dataset is ready, "
-            "or leave out bias, class_weight, memory_bytes, pace fixed, selection and solver.",
+            "or leave out bias, class_weight, memory_bytes, pace fixed and solver.",
         )
     # Nor are the lengths of rows known: one that is too long ends the run.
     cache = cache_of(spec.cache_bytes, _LONGEST_ROW_GUESSED)

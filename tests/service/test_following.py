@@ -21,7 +21,6 @@ NEEDS_ALL = [
     {"bias": 0.0},
     {"class_weight": {"1": 2.0}},
     {"pace": "fixed"},
-    {"selection": "adaptive"},
     {"solver": "streamsvm_paper"},
 ]
 

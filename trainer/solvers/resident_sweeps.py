@@ -10,7 +10,7 @@ from storage.segment import Segment
 from storage.state import SPILLED
 from trainer.mixture import Mixture
 from trainer.momentum import Momentum
-from trainer.selection import Selection
+from trainer.selection import random_order
 from trainer.settings import TrainerSettings
 from trainer.steps import Steps
 from trainer.sweep import WHOLE_EVERY, Sweep, Visits
@@ -27,18 +27,14 @@ class ResidentSweeps:
         self,
         settings: TrainerSettings,
         steps: Steps,
-        selection: Selection,
         momentum: Momentum,
         visit: Callable[[Segment, Array], Visits],
     ) -> None:
         self._steps = steps
-        self._selection = selection
         self._momentum = momentum
         self._visit = visit
         self._is_reproducible = settings.pace == "fixed"
-        self._may_move = (
-            not settings.spill_directory and settings.options.selection == "uniform"
-        )  # each row once in a sweep
+        self._may_move = not settings.spill_directory
         self._mixture = Mixture()
         self._cached: tuple[tuple[int, ...], ...] = ()  # segments, fresh and resident
         self.segments: tuple[int, ...] = ()
@@ -105,7 +101,6 @@ class ResidentSweeps:
         self._met = Sweep()
         segment_ids = sorted(self._sweepable)
         self._left = rng.permutation(np.array(segment_ids, np.int64)).tolist()
-        self._selection.begin_sweep(self._steps.read(segment_id).row_id for segment_id in segment_ids)
         if self._has_all and self._may_move:
             self._momentum.begin_sweep(self._gaps, self._steps.step.n_rows, self._steps.step.width)
             self._is_moving = True
@@ -127,10 +122,9 @@ class ResidentSweeps:
     def _visit_next(self, rng: np.random.Generator) -> int:
         """Visit some more rows of the sweep, if any are left in it."""
         rows = self._next_rows()
-        order = self._selection.order(rows.row_id, rng)
+        order = random_order(len(rows), rng)
         visits = self._visit(rows, order)
         self._met.add(visits, rows.Qii[order])
-        self._selection.learn(rows.row_id, order, visits.gain)
         return len(order)
 
     def _next_rows(self) -> Segment:

@@ -8,7 +8,7 @@ from storage.segment import Segment
 from trainer.kernels.dual import visit_rows
 from trainer.momentum import Momentum
 from trainer.problem import Problem
-from trainer.selection import SELECTIONS, random_order
+from trainer.selection import random_order
 from trainer.settings import TrainerSettings
 from trainer.solvers.active_set import ActiveSet
 from trainer.solvers.resident_sweeps import ResidentSweeps
@@ -35,7 +35,6 @@ class ScoreRule:
         spill: Spill,
     ) -> None:
         self._bounds = problem.bounds
-        self._selection = SELECTIONS[settings.options.selection](len(alpha), steps.kept)
         self._steps = steps
         self._tally = tally
         self._alpha = alpha
@@ -43,7 +42,7 @@ class ScoreRule:
         momentum = self._momentum = Momentum(
             alpha, w, tally, steps.published if settings.spill_directory else np.empty_like(w)
         )
-        residents = self._residents = ResidentSweeps(settings, steps, self._selection, momentum, self._visit)
+        residents = self._residents = ResidentSweeps(settings, steps, momentum, self._visit)
         self._active = ActiveSet(settings, steps, tally, w, spill, momentum, self._visit, residents.not_on_disk)
         self._residents_due = 0.0  # visits of residents due for those of spilled rows
 
@@ -52,7 +51,6 @@ class ScoreRule:
         self._residents.take_in(step)
         fresh = [self._steps.read(segment_id) for segment_id in _shuffled(step.fresh, rng)]
         for rows in fresh:
-            self._selection.admit(rows.row_id)
             order = random_order(len(rows), rng)
             self._active.keep(rows, order, self._visit(rows, order))
         return sum(map(len, fresh))
@@ -85,10 +83,6 @@ class ScoreRule:
     def begin_section(self) -> None:
         """Forget where the sweep over the cache was."""
         self._residents.begin_section()
-
-    def resumable(self) -> dict[str, Array]:
-        """What the selection has learned."""
-        return self._selection.resumable()
 
     def _visit(self, rows: Segment, order: Array) -> Visits:
         """Visit the positions `order` (k,) of a segment."""

@@ -9,7 +9,6 @@ import time
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
@@ -42,9 +41,6 @@ class Options(StreamOptions):
         "all of the decoded size at first; it leaves two thirds of the free disk alone, and gives all back when others "
         "fill it or when it is slow (below 200 MB/s); not with `pace` fixed, nor when the cache has room for all rows",
     )
-    selection: Literal["uniform", "adaptive"] = option(
-        "uniform", '`"adaptive"`: cached rows that gain more are visited more often'
-    )
 
 
 def streamsvm(
@@ -54,7 +50,7 @@ def streamsvm(
     tally = Tally(alpha, w, steps.kept)
     with closing(Spill(settings.spill_directory, steps.spilled)) as spill:
         rule = ScoreRule(problem, settings, steps, tally, alpha, w, spill)
-        steps.keep(lambda: {**tally.resumable(), **rule.resumable()})
+        steps.keep(tally.resumable)
         yield from _passes(rule, settings, steps, tally, w)
 
 
