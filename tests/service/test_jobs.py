@@ -99,6 +99,13 @@ def test_unknown_field_is_not_repeated_but_the_known_are_named():
     assert "cache_bytes" in caught.value.hint
 
 
+@pytest.mark.parametrize("field", ["eviction", "paper_epsilon", "paper_beta", "paper_reset", "paper_gradient"])
+def test_who_asks_for_the_rule_of_the_paper_is_told_its_solver(field):
+    with pytest.raises(ServiceError) as caught:
+        parse_spec({"dataset": "d", field: "paper"})
+    assert caught.value.code == "unknown_field" and "streamsvm_paper" in caught.value.hint
+
+
 LEGAL = {
     ("queued", "running"),
     ("queued", "cancelled"),
