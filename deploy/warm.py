@@ -27,7 +27,7 @@ _PATIENCE_SECONDS = 900
 _JOB = {"cache_bytes": 1 << 17, "max_passes": 3, "tolerance": 1e-9}
 _VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "streamsvm": (
-        {"selection": "adaptive"}, {"threads": 1}, {"pace": "fixed"}, {"screening": None},
+        {"threads": 1}, {"pace": "fixed"}, {"screening": None},
         {"bias": 1.0}, {"dataset": "ones"}, {"dataset": "dense"}, {"cache_bytes": 1 << 24},
     ),
     "streamsvm_paper": ({"epsilon_decay": "sweep"}, {"dataset": "ones"}),

@@ -24,7 +24,6 @@ from storage.child import die_with_parent, leave
 from storage.failure import telling
 from storage.naps import nap
 from storage.objective import make_objective
-from storage.plan import plan_cache
 from storage.segment import SegmentBuilder
 from storage.state import CACHE_FILE, open_state
 
@@ -39,7 +38,7 @@ class Reader:
         self._passes = Passes(settings, self._wait)
         self._objective = make_objective(settings.loss, settings.C_positive, settings.C_negative, settings.epsilon)
         self._state = open_state(run, settings.n_rows, settings.width)
-        self._plan = plan_cache(settings.cache_bytes, settings.longest_row)
+        self._plan = settings.cache
         self._cache = CacheWriter(run / CACHE_FILE, self._plan)
         by_block = settings.blocks is not None
         self._residents = self._make_residents(settings, by_block)

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from storage.plan import CachePlan
 from storage.state import RUN_FILE
 
 
@@ -15,10 +16,10 @@ class ReaderSettings:
     positive              label of the rows with y = +1; all others have y = -1. Found out if it is being read in.
                           None: y is the label itself
     n_rows, width         lengths of the state's arrays: of alpha and w, or bounds on them while that is not known
-    longest_row           most non-zeros in a row, or a guess while that is not known
     C_positive, C_negative  C_i of the rows with y = +1 and y = -1
     loss                  a key of `storage.objective.OBJECTIVES`
     epsilon               half the width of the tube in which a residual costs nothing, in regression
+    cache                 how it is divided
     bias                  value of a constant feature added to every row, or None
     evicts                what leaves a full cache first: the rows with the highest "score", or "random" ones
     exact                 after a crash, go on from the very place of the checkpoint, with the cache as it was
@@ -40,13 +41,12 @@ class ReaderSettings:
     positive: float | None
     n_rows: int
     width: int
-    longest_row: int
     C_positive: float
     C_negative: float
     loss: str
     epsilon: float
     bias: float | None
-    cache_bytes: int
+    cache: CachePlan
     evicts: str
     keeps_all: bool
     blocks: int | None
@@ -64,4 +64,4 @@ class ReaderSettings:
         """The settings in a run directory."""
         settings = json.loads((run / RUN_FILE).read_bytes())["reader"]
         paths = {name: settings[name] and Path(settings[name]) for name in ("dataset", "staged", "resume")}
-        return cls(**{**settings, **paths})
+        return cls(**{**settings, **paths, "cache": CachePlan(**settings["cache"])})

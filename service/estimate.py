@@ -10,7 +10,7 @@ from service.problem import JobPlan
 _READER_BYTES_PER_SECOND = 180e6
 _TRAINER_NON_ZEROS_PER_SECOND = 120e6
 _MODEL_WEIGHT_BYTES = 8
-_VISITS = 2.0  # of a row in a pass, of a solver that is not told how many
+_VISITS = 2.0  # of a row in a pass, of a solver that does not say
 
 
 def estimate(plan: JobPlan) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def estimate(plan: JobPlan) -> dict[str, Any]:
     spec, manifest = plan.spec, plan.manifest
     memory = memory_of(spec, manifest, plan.threads)
     reading = manifest.decoded_bytes / _READER_BYTES_PER_SECOND
-    training = getattr(spec.options, "updates_per_row", _VISITS) * manifest.nnz / _TRAINER_NON_ZEROS_PER_SECOND
+    training = getattr(spec.options, "visits", _VISITS) * manifest.nnz / _TRAINER_NON_ZEROS_PER_SECOND
     return {
         "memory": {**asdict(memory), "total_bytes": memory.total_bytes},
         # The run's files lie in memory if there is room.

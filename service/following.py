@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from service.blocks import uses_blocks
 from service.errors import ServiceError
 from service.jobs import JobSpec
-from service.problem import cache_of, run_file, spills
+from service.memory import cache_of
+from service.problem import run_file, spills
 from storage.cores import usable_cores
 from storage.dataset import staged_path
+from storage.plan import CachePlan
 from trainer.solvers import SOLVERS
 
 MOST_ROWS = 1 << 30
@@ -30,6 +31,7 @@ class FollowPlan:
 
     spec: JobSpec
     width: int
+    cache: CachePlan
     cores: int
     n_rows: int = MOST_ROWS
     blocks: None = None
@@ -43,6 +45,7 @@ class FollowPlan:
         """Contents of `run.json` for the dataset that will be in this directory."""
         return run_file(
             self.spec,
+            self.cache,
             self.cores,
             n_rows=self.n_rows,
             width=self.width,
@@ -51,7 +54,6 @@ class FollowPlan:
                 "dataset": str(dataset),
                 "staged": str(staged_path(dataset)),
                 "positive": 0.0,
-                "longest_row": _LONGEST_ROW_GUESSED,
                 "blocks": None,
                 "kept_bytes": 0,
                 "keeps_all": spills(self.spec),
@@ -66,10 +68,10 @@ class FollowPlan:
 
 def can_follow(spec: JobSpec) -> bool:
     """Whether the job needs to know nothing of the dataset that only shows at its end."""
-    steady = SOLVERS[spec.solver].evicts == "score" and getattr(spec.options, "selection", None) == "uniform"
+    solver = SOLVERS[spec.solver]
     # A run of pace "fixed" is a function of the data, not of when it came.
     sized = spec.memory_bytes is None and spec.bias is None and not spec.class_weight
-    return steady and sized and spec.pace == "adaptive" and not uses_blocks(spec)
+    return solver.feed == "steps" and solver.evicts == "score" and sized and spec.pace == "adaptive"
 
 
 def plan_following(spec: JobSpec, max_features: int) -> FollowPlan:
@@ -79,7 +81,8 @@ def plan_following(spec: JobSpec, max_features: int) -> FollowPlan:
             "not_ready",
             "the dataset is still being read in, and this job needs to know it as a whole",
             "Submit it when the dataset is ready, "
-            "or leave out bias, class_weight, memory_bytes, pace fixed, selection and solver.",
+            "or leave out bias, class_weight, memory_bytes, pace fixed and solver.",
         )
-    cache_of(spec, _LONGEST_ROW_GUESSED)
-    return FollowPlan(spec, max_features, usable_cores())
+    # Nor are the lengths of rows known: one that is too long ends the run.
+    cache = cache_of(spec.cache_bytes, _LONGEST_ROW_GUESSED)
+    return FollowPlan(spec, max_features, cache, usable_cores())

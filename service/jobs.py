@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from service.errors import ServiceError
+from service.migrate import GONE
 from storage.objective import OBJECTIVES, REGRESSION
 from trainer.solvers import OPTIONS, SOLVERS, users
 from trainer.solvers.options import Option, options_of
@@ -115,9 +116,7 @@ def _explain(fault: Any) -> ServiceError:
     field = path[0] if path else "the body"
     kind = fault["type"]
     if kind == "extra_forbidden":
-        meant = "".join(f"Did you mean {name}? " for name in get_close_matches(field, JobSpec.model_fields, 1))
-        known = ", ".join(JobSpec.model_fields)
-        return ServiceError("unknown_field", "there is no such field in a job", f"{meant}Known fields: {known}.")
+        return ServiceError("unknown_field", "there is no such field in a job", GONE.get(field) or _known_fields(field))
     if kind == "missing":
         return ServiceError("missing_field", f"{field} is missing")
     if kind == "finite_number":
@@ -125,3 +124,8 @@ def _explain(fault: Any) -> ServiceError:
     if kind.startswith(("greater_than", "less_than", "too_long", "literal_error")):
         return ServiceError(f"{path[0]}_range", f"{field}: {fault['msg']}")
     return ServiceError("wrong_type", f"{field}: {fault['msg']}")
+
+
+def _known_fields(field: str) -> str:
+    meant = "".join(f"Did you mean {name}? " for name in get_close_matches(field, JobSpec.model_fields, 1))
+    return f"{meant}Known fields: {', '.join(JobSpec.model_fields)}."

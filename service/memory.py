@@ -8,7 +8,7 @@ from service.jobs import JobSpec
 from service.sizes import format_size
 from storage.dataset import Manifest
 from storage.errors import CacheTooSmall
-from storage.plan import plan_cache
+from storage.plan import CachePlan, plan_cache
 from trainer.solvers import SOLVERS
 
 # Measured, rounded up: two interpreters with compiled kernels, and pieces and segments on their way.
@@ -57,23 +57,34 @@ def memory_of(spec: JobSpec, manifest: Manifest, threads: int) -> Memory:
     return Memory(_PROCESSES_BYTES, _BUFFERS_BYTES, rows, features, own, spec.cache_bytes)
 
 
-def with_cache(spec: JobSpec, manifest: Manifest, threads: int) -> JobSpec:
-    """The job with the `cache_bytes` its `memory_bytes` leave. Raises ServiceError memory_too_small, max_cuts_range."""
+def plan_memory(spec: JobSpec, manifest: Manifest, threads: int) -> CachePlan:
+    """The plan of the cache: of `cache_bytes`, or of what `memory_bytes` leave.
+
+    Raises ServiceError: cache_too_small, memory_too_small, max_cuts_range.
+    """
     memory = memory_of(spec, manifest, threads)
     _check_cuts(spec, manifest, memory.solver_bytes)
+    longest_row = manifest.longest_row + (spec.bias is not None)
     if spec.memory_bytes is None:
-        return spec
+        return cache_of(spec.cache_bytes, longest_row)
     left = spec.memory_bytes - (memory.total_bytes - memory.cache_bytes)
     try:
-        plan_cache(max(1, left), manifest.longest_row + (spec.bias is not None))
-    except CacheTooSmall as error:
+        return cache_of(max(1, left), longest_row)
+    except ServiceError as error:
         raise ServiceError(
             "memory_too_small",
             f"of memory_bytes, {format_size(spec.memory_bytes)}, this leaves {left} bytes for the cache: "
             f"{memory.arithmetic()}",
             error.hint,
         ) from None
-    return spec.model_copy(update={"cache_bytes": left})
+
+
+def cache_of(cache_bytes: int, longest_row: int) -> CachePlan:
+    """The plan for rows of so many non-zeros at most. Raises ServiceError cache_too_small."""
+    try:
+        return plan_cache(cache_bytes, longest_row)
+    except CacheTooSmall as error:
+        raise ServiceError(error.code, error.message, error.hint) from None
 
 
 def _check_cuts(spec: JobSpec, manifest: Manifest, own: int) -> None:

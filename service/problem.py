@@ -9,12 +9,11 @@ import numpy as np
 from service.blocks import count_blocks, kept_bytes, uses_blocks
 from service.errors import ServiceError
 from service.jobs import JobSpec
-from service.memory import threads_of, with_cache
+from service.memory import plan_memory, threads_of
 from storage.cores import usable_cores
 from storage.dataset import Manifest
-from storage.errors import CacheTooSmall
 from storage.objective import REGRESSION
-from storage.plan import CachePlan, plan_cache
+from storage.plan import CachePlan
 from storage.segment import TARGET
 from storage.state import state_bytes
 from trainer.solvers import SOLVERS
@@ -77,6 +76,7 @@ class JobPlan:
         """Contents of `run.json` for the dataset in this directory."""
         return run_file(
             self.spec,
+            self.cache,
             self.cores,
             n_rows=self.n_rows,
             width=self.width,
@@ -85,7 +85,6 @@ class JobPlan:
                 "dataset": str(dataset),
                 "staged": None,
                 "positive": self.positive,
-                "longest_row": self.manifest.longest_row + (self.spec.bias is not None),
                 "blocks": self._partition,
                 "kept_bytes": kept_bytes(self.spec, self.cache, self.manifest.longest_row),
                 "keeps_all": self.spills or self.cache.row_bytes >= self.manifest.decoded_bytes,
@@ -103,7 +102,7 @@ def spills(spec: JobSpec) -> bool:
     return getattr(spec.options, "spill", False) and spec.pace == "adaptive"
 
 
-_BOTH = {"loss", "epsilon", "cache_bytes", "seed"}
+_BOTH = {"loss", "epsilon", "seed"}
 _TRAINER_ALONE = {
     "solver", "pace", "tolerance", "relative_gap", "max_passes", "max_seconds", "checkpoint_seconds"
 }  # fmt: skip
@@ -111,6 +110,7 @@ _TRAINER_ALONE = {
 
 def run_file(
     spec: JobSpec,
+    cache: CachePlan,
     cores: int,
     n_rows: int,
     width: int,
@@ -120,6 +120,7 @@ def run_file(
 ) -> dict[str, Any]:
     """Contents of `run.json`: what a job tells both processes, and what only one of them is told."""
     shared = {
+        "cache": asdict(cache),
         "n_rows": n_rows,
         "width": width,
         "C_positive": C[0],
@@ -151,8 +152,8 @@ def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None) -> Job
     cache_too_small, memory_too_small, n_blocks_range, data_too_large.
     """
     cores = cores or usable_cores()
-    spec = with_cache(spec, manifest, threads_of(spec, cores))
-    cache = cache_of(spec, manifest.longest_row)
+    cache = plan_memory(spec, manifest, threads_of(spec, cores))
+    spec = spec.model_copy(update={"cache_bytes": cache.cache_bytes})
     if uses_blocks(spec):
         count_blocks(spec, manifest, cache)
     if spec.loss in REGRESSION:
@@ -171,14 +172,6 @@ def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None) -> Job
     weights = _class_weights(spec, values)
     C = spec.C * weights[positive], spec.C * weights[negative]
     return JobPlan(spec, manifest, positive, negative, *C, cache, cores)
-
-
-def cache_of(spec: JobSpec, longest_row: int) -> CachePlan:
-    """Raises ServiceError cache_too_small."""
-    try:
-        return plan_cache(spec.cache_bytes, longest_row + (spec.bias is not None))
-    except CacheTooSmall as error:
-        raise ServiceError(error.code, error.message, error.hint) from None
 
 
 def _check_targets(spec: JobSpec, manifest: Manifest) -> None:

@@ -7,12 +7,13 @@ from pydantic import ValidationError
 
 from service.errors import ServiceError
 from service.jobs import JobSpec
+from service.migrate import migrate
 
 
 def read_spec(stored: Mapping[str, Any]) -> JobSpec:
     """The job in a record. Raises ServiceError `job_outdated` if there is no such job any more."""
     try:
-        return JobSpec.model_validate(dict(stored))
+        return JobSpec.model_validate(migrate(stored))
     except ValidationError as error:
         field = error.errors()[0]["loc"][0]
         message = f"the job was submitted to another version, and this one cannot take its {field}"

@@ -4,12 +4,10 @@ import contextlib
 import csv
 import functools
 import io
+import json
 from pathlib import Path
 from typing import Any
 
-from service.errors import ServiceError
-from service.jobs import JobSpec
-from service.problem import plan_job
 from service.progress import HISTORY, last_passes, progress, read_history
 from service.settings import Settings
 from service.stored_specs import read_spec
@@ -17,7 +15,7 @@ from storage.block import BlockInfo
 from storage.dataset import MANIFEST, Manifest, read_manifest
 from storage.errors import OutOfSpace, StorageError
 from storage.model_file import Model
-from storage.state import Control, read_control
+from storage.state import RUN_FILE, Control, read_control
 
 _PASS_BITS = 32  # of a sequence number; what is left is enough for 2^20 changes of state in a double
 _ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate")
@@ -79,9 +77,10 @@ def job_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
     if record["state"] == "running":
         # The run may end, and its files go, at any moment.
         with contextlib.suppress(FileNotFoundError, ValueError):
-            control = read_control(settings.jobs / record["id"] / "run")
+            run = settings.jobs / record["id"] / "run"
+            control = read_control(run)
             shown["phase"] = _phase(control)
-            shown["progress"] = _live_progress(settings, record, control)
+            shown["progress"] = _live_progress(settings, record, run, control)
             passes = int(control["finished_passes"])
             missed = _missed_checkpoints(control)
     shown["seq"] = sequence_number(len(record["transitions"]), passes)
@@ -126,16 +125,17 @@ def model_view(record: dict[str, Any], model: Model) -> dict[str, Any]:
     }
 
 
-def _live_progress(settings: Settings, record: dict[str, Any], control: Control) -> dict[str, Any]:
+def _live_progress(settings: Settings, record: dict[str, Any], run: Path, control: Control) -> dict[str, Any]:
     dataset = settings.datasets / record["dataset_id"]
     passes, spec = last_passes(_history_file(settings, record["id"])), read_spec(record["spec"])
-    return progress(control, spec, _blocks(spec, dataset), control["elapsed_seconds"], passes)
+    return progress(control, spec, _blocks(run, dataset), control["elapsed_seconds"], passes)
 
 
-def _blocks(spec: JobSpec, dataset: Path) -> int | None:
-    """Blocks of a pass; None while the dataset is being read in."""
-    with contextlib.suppress(FileNotFoundError, StorageError, ServiceError):
-        return plan_job(spec, _manifest(dataset, (dataset / MANIFEST).stat().st_mtime_ns)).blocks
+def _blocks(run: Path, dataset: Path) -> int | None:
+    """Blocks of a pass, as its reader was told or as the dataset has them; None while that is being read in."""
+    with contextlib.suppress(FileNotFoundError, StorageError):
+        told = json.loads((run / RUN_FILE).read_bytes())["reader"]["blocks"]
+        return told or len(_manifest(dataset, (dataset / MANIFEST).stat().st_mtime_ns).blocks)
     return None
 
 

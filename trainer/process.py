@@ -235,7 +235,7 @@ def _train(run: Path) -> None:
     while not control["committed_step"]:
         control["trainer_heartbeat"] = time.monotonic()
         nap(began)
-    cache = CacheReader.open(run / CACHE_FILE, settings.cache_bytes)
+    cache = CacheReader.open(run / CACHE_FILE, settings.cache.cache_bytes)
     trainer = Trainer(run, cache)
     try:
         while trainer.stop_reason is None:

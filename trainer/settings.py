@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from storage.plan import CachePlan
 from trainer.problem import Problem
 
 
@@ -11,7 +12,7 @@ class TrainerSettings:
     """
     n_rows, width     lengths of alpha and w, or bounds on them while the dataset is being read in
     follows           the first pass is over a dataset that is being read in
-    cache_bytes       bound on the cache file
+    cache             how it is divided
     cache_rows        rows the cache holds when full, on average: Omega in the paper
     epsilon           half the width of the tube in which a residual costs nothing, in regression
     solver            a key of `trainer.solvers.SOLVERS`
@@ -28,7 +29,7 @@ class TrainerSettings:
 
     n_rows: int
     width: int
-    cache_bytes: int
+    cache: CachePlan
     cache_rows: float
     follows: bool
     solver: str

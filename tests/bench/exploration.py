@@ -31,7 +31,6 @@ MORE_SETTINGS: tuple[dict[str, object], ...] = (
     {"screening": None},
     {"screening": 0.4},
     {"screening": 0.02},
-    {"selection": "adaptive"},
     {"threads": 1},
     {"solver": "streamsvm_paper"},
     {"solver": "sbm"},

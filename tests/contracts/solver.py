@@ -16,7 +16,7 @@ from tests.reference.dcd import dcd
 from tests.training import train, write_run
 from trainer.process import make_source, make_steps
 from trainer.progress import Progress
-from trainer.selection import SCHEDULES, SELECTIONS
+from trainer.selection import SCHEDULES
 from trainer.settings import TrainerSettings
 from trainer.solvers import SOLVERS, read_settings
 from trainer.solvers.bm import SELECT
@@ -24,7 +24,6 @@ from trainer.solvers.bm import SELECT
 SMALLEST_CACHE = smallest_cache(400)
 # The ways to train: what of a job chooses the code that runs.
 _WAYS: dict[str, list[dict]] = {
-    "streamsvm": [{}, *({"selection": name} for name in SELECTIONS if name != "uniform")],
     "streamsvm_paper": [
         {},
         {"epsilon_start": 9.0},

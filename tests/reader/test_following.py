@@ -16,6 +16,7 @@ from service.run import prepare_run
 from storage.csr import Rows
 from storage.dataset import Dataset
 from storage.errors import DatasetLost, RowTooLong, StorageError
+from storage.plan import plan_cache
 from storage.state import open_state
 from tests.contracts.problems import random_problem
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
@@ -72,7 +73,12 @@ def follow(tmp_path, monkeypatch):
         # Turns are taken, so the pace is fixed; what the plan says does not depend on it.
         spec = JobSpec(**{"dataset": "test", "pace": "fixed", "cache_bytes": cache_bytes, **settings})
         (tmp_path / "checkpoints").mkdir(exist_ok=True)
-        prepare_run(tmp_path / "run", FollowPlan(spec, width, 2, n_rows), feed.final, tmp_path / "checkpoints")
+        prepare_run(
+            tmp_path / "run",
+            FollowPlan(spec, width, plan_cache(cache_bytes, 1), 2, n_rows),
+            feed.final,
+            tmp_path / "checkpoints",
+        )
         monkeypatch.setattr(Reader, "_wait", lambda _reader: feed.next())
         readers.append(Reader(tmp_path / "run"))
         return readers[-1]

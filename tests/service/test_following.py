@@ -9,6 +9,7 @@ from service.following import FollowPlan, can_follow, plan_following
 from service.jobs import JobSpec
 from service.run import Run, prepare_run
 from storage.errors import DatasetLost, RowTooLong
+from storage.plan import plan_cache
 from tests.contracts.solver import SMALLEST_CACHE
 from tests.end_to_end.service import wait_for
 from tests.storage.rows import make_rows, random_rows
@@ -20,7 +21,6 @@ NEEDS_ALL = [
     {"bias": 0.0},
     {"class_weight": {"1": 2.0}},
     {"pace": "fixed"},
-    {"selection": "adaptive"},
     {"solver": "streamsvm_paper"},
 ]
 
@@ -55,7 +55,9 @@ def following(tmp_path):
     staging = Staging(tmp_path / "data")
     staging.write(0, random_rows(20))
     spec = JobSpec(dataset="test", cache_bytes=SMALLEST_CACHE)
-    prepare_run(tmp_path / "run", FollowPlan(spec, 10_000, cores=2, n_rows=1000), staging.final)
+    prepare_run(
+        tmp_path / "run", FollowPlan(spec, 10_000, plan_cache(SMALLEST_CACHE, 1), cores=2, n_rows=1000), staging.final
+    )
     run = Run(tmp_path / "run", tmp_path, stall_seconds=60)
     run.start()
     yield staging, run

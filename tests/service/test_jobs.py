@@ -44,8 +44,7 @@ FAULTS = [
     ({"solver": "magic"}, "solver_range"),
     ({"solver": "streamsvm_paper", "epsilon_decay": "step"}, "epsilon_decay_range"),
     ({"pace": "slow"}, "pace_range"),
-    ({"selection": "random"}, "selection_range"),
-    ({"selection": "adaptive", "solver": "streamsvm_paper"}, "solver_option"),
+    ({"selection": "adaptive"}, "unknown_field"),
     ({"threads": 0}, "threads_range"),
     ({"threads": 1025}, "threads_range"),
     ({"threads": 1.0}, "wrong_type"),
@@ -98,6 +97,13 @@ def test_unknown_field_is_not_repeated_but_the_known_are_named():
         parse_spec({"dataset": "d", "<script>": 1})
     assert "<script>" not in json.dumps(caught.value.problem())
     assert "cache_bytes" in caught.value.hint
+
+
+@pytest.mark.parametrize("field", ["eviction", "paper_epsilon", "paper_beta", "paper_reset", "paper_gradient"])
+def test_who_asks_for_the_rule_of_the_paper_is_told_its_solver(field):
+    with pytest.raises(ServiceError) as caught:
+        parse_spec({"dataset": "d", field: "paper"})
+    assert caught.value.code == "unknown_field" and "streamsvm_paper" in caught.value.hint
 
 
 LEGAL = {

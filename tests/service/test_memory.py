@@ -8,7 +8,7 @@ import pytest
 from service.errors import ServiceError
 from service.estimate import estimate
 from service.jobs import parse_spec
-from service.memory import memory_of, with_cache
+from service.memory import memory_of, plan_memory
 from service.problem import plan_job
 from service.sizes import format_size, parse_size
 from storage.dataset import Manifest
@@ -19,14 +19,14 @@ def manifest(rows: int = 1_000_000, features: int = 100_000) -> Manifest:
 
 
 def test_the_whole_is_the_bound():
-    spec = with_cache(parse_spec({"dataset": "d", "memory_bytes": 1 << 30}), manifest(), 1)
+    spec = plan_job(parse_spec({"dataset": "d", "memory_bytes": 1 << 30}), manifest(), cores=1).spec
     assert memory_of(spec, manifest(), 1).total_bytes == 1 << 30
     assert spec.cache_bytes > 256 << 20
 
 
 def test_more_rows_leave_less_for_the_cache():
     spec = parse_spec({"dataset": "d", "memory_bytes": 1 << 30})
-    few, many = (with_cache(spec, manifest(rows), 1).cache_bytes for rows in (1_000, 1_001_000))
+    few, many = (plan_memory(spec, manifest(rows), 1).cache_bytes for rows in (1_000, 1_001_000))
     assert few - many == 25_000_000
 
 
@@ -41,8 +41,8 @@ def test_what_a_solver_keeps_of_a_row_counts(solver, more):
 
 
 def test_to_settle_it_twice_changes_nothing():
-    once = with_cache(parse_spec({"dataset": "d", "memory_bytes": 1 << 30}), manifest(), 1)
-    assert with_cache(once, manifest(), 1) == once
+    once = plan_job(parse_spec({"dataset": "d", "memory_bytes": 1 << 30}), manifest(), cores=1)
+    assert plan_job(once.spec, manifest(), cores=1) == once
 
 
 @pytest.mark.parametrize("memory_bytes", [1, 300 << 20])

@@ -8,6 +8,7 @@ from service.errors import ServiceError
 from service.jobs import parse_spec
 from service.problem import plan_job
 from storage.dataset import Manifest
+from storage.plan import CachePlan, plan_cache
 
 
 def manifest(labels: dict[float, int] | None = None, longest_row: int = 40) -> Manifest:
@@ -65,9 +66,10 @@ def test_a_bias_makes_w_one_longer():
 
 def test_reader_and_trainer_are_told_the_same_problem():
     told = plan(C=2.0, class_weight={"1": 3.0}, seed=5, loss="squared_hinge").run_file("somewhere")
-    shared = ("loss", "C_positive", "C_negative", "seed", "cache_bytes")
+    shared = ("loss", "C_positive", "C_negative", "seed", "cache")
     assert {name: told["reader"][name] for name in shared} == {name: told["trainer"][name] for name in shared}
     assert told["reader"]["dataset"] == "somewhere"
+    assert CachePlan(**told["reader"]["cache"]) == plan().cache == plan_cache(plan().spec.cache_bytes, 40)
 
 
 def test_the_reader_is_told_what_leaves_the_cache():

@@ -18,9 +18,8 @@ def dataset(tmp_path_factory):
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-@pytest.mark.parametrize("selection", ["uniform", "adaptive"])
-def test_the_optimum_is_found_with_every_row_in_every_pass(tmp_path, dataset, loss, selection):
-    found = train(tmp_path / "run", dataset, ALL_ROWS, **SETTINGS, loss=loss, selection=selection)
+def test_the_optimum_is_found_with_every_row_in_every_pass(tmp_path, dataset, loss):
+    found = train(tmp_path / "run", dataset, ALL_ROWS, **SETTINGS, loss=loss)
     assert found.result["converged"]
     assert [done["rows_unvisited"] for done in found.passes] == [0] * len(found.passes)
     check_certificate(found, exact(dataset, loss=loss, C=1.0))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from storage.objective import OBJECTIVES
+from storage.plan import CachePlan
 from storage.state import RUN_FILE
 from trainer.problem import LOSSES
 from trainer.settings import TrainerSettings
@@ -85,4 +86,5 @@ def users(option: str) -> tuple[str, ...]:
 def read_settings(run: Path) -> TrainerSettings:
     """The settings in a run directory, with the options of their solver."""
     told = json.loads((run / RUN_FILE).read_bytes())["trainer"]
-    return TrainerSettings(**{**told, "options": SOLVERS[told["solver"]].options(**told["options"])})
+    cache, options = CachePlan(**told["cache"]), SOLVERS[told["solver"]].options(**told["options"])
+    return TrainerSettings(**{**told, "cache": cache, "options": options})

@@ -74,6 +74,11 @@ class StreamOptions:
         le=1000,
     )
 
+    @property
+    def visits(self) -> float:
+        """Of a row in a pass."""
+        return self.updates_per_row
+
 
 @dataclass(frozen=True)
 class BlockOptions:

@@ -98,6 +98,7 @@ submit.addEventListener("submit", async (event) => {
     tolerance: given.tolerance.value === "" ? null : number("tolerance"),
     cache_bytes: Math.round(number("cache_mib") * 1048576),
     bias: given.bias.value === "" ? null : number("bias"),
+    threads: given.threads.value === "" ? null : number("threads"),
     max_passes: number("max_passes"),
     seed: number("seed"),
     ...chosenOptions(),
