@@ -9,7 +9,7 @@ rows that were visited in the last sweep have changed in it, so only these are m
 """
 
 from storage.csr import Array
-from trainer.kernels.momentum import move_on
+from trainer.kernels.visit import move_on
 from trainer.tally import Tally
 
 _LARGEST = 0.9

@@ -16,14 +16,13 @@ import numpy as np
 from storage.cache import Step
 from storage.csr import Array
 from storage.segment import Segment
-from trainer.anew import WeightsAnew
 from trainer.momentum import Momentum, rate
 from trainer.rows.cache import Cursor
 from trainer.schedule import Next, Place, next_sweep
 from trainer.selection import random_order
 from trainer.sweep import Met, Threads, sweep
 from trainer.tally import Tally
-from trainer.visitor import Visitor, Visits
+from trainer.visitor import Visitor, Visits, WeightsAnew
 
 Random = np.random.Generator
 

@@ -1,18 +1,19 @@
 """Visits rows of a problem of the hinge family, and has what came of it counted and told."""
 
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import NamedTuple
 
 import numpy as np
 
-from storage.csr import Array
+from storage.csr import Array, add_rows
 from storage.segment import Segment
-from trainer.anew import WeightsAnew
 from trainer.kernels.coordinate import GAP
 from trainer.kernels.visit import Dual, Notes, Weights, visit_rows
 from trainer.problem import Problem
 from trainer.tally import Tally
 
+_MOST_BYTES = 1 << 28  # of vectors beside each other; with fewer of them threads take turns
 NO_REST = np.empty(0, np.float32)
 
 Note = Callable[[Array, Array], None]  # takes the ids (k,) of rows that were visited, and their scores (k,)
@@ -31,6 +32,35 @@ class Visits(NamedTuple):
     M_minus: float
     curvature: float
     freed: int
+
+
+class WeightsAnew:
+    """w made anew from alpha: what several threads lose by adding to it without locks comes back.
+
+    `add` every row once, from any thread, then take the `total`: sum_i alpha_i y_i x_i, (width,).
+    """
+
+    def __init__(self, width: int, threads: int) -> None:
+        count = max(1, min(threads, _MOST_BYTES // (8 * width)))
+        self._sums = [np.zeros(width) for _ in range(count)]
+        self._free: SimpleQueue[Array] = SimpleQueue()
+        for one in self._sums:
+            self._free.put(one)
+
+    def add(self, rows: Segment, alpha: Array) -> None:
+        """These rows; alpha (n_rows,) by row id."""
+        own = self._free.get()
+        try:
+            add_rows(alpha[rows.row_id] * rows.y, rows.indptr, rows.indices, rows.values, own)
+        finally:
+            self._free.put(own)
+
+    def total(self) -> Array:
+        """Of all rows added."""
+        total = self._sums[0]
+        for one in self._sums[1:]:
+            total += one
+        return total
 
 
 class Visitor:

@@ -132,3 +132,14 @@ def visit_rows(
         if notes.rest.shape[0] > 0:
             notes.rest[k] = rests
     return M_plus, M_minus, curvature, freed
+
+
+# move_on(x (n,), earlier (n,), beta): x <- x + beta (x - earlier), earlier <- what x was, in place; see trainer.momentum.
+
+
+@njit(cache=True, nogil=True)
+def move_on(x: Array, earlier: Array, beta: float) -> None:
+    for i in range(x.shape[0]):
+        was = x[i]
+        x[i] = was + beta * (was - earlier[i])
+        earlier[i] = was

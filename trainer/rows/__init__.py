@@ -7,7 +7,7 @@ The life of a row in a job, from its arrival to its last visit. Of each row the 
     score     how little it had left to teach at its last visit: minus its term of the duality gap, or, if it rests at
               a bound, by how much; +inf: given up (streamsvm_paper)
 
-and the reader knows of each whether it is resident, in the cache, and whether it is leaving: the last commit evicted it.
+and the reader knows which rows are resident, in the cache, and which are leaving: evicted by the last commit.
 
     from        what happens                                          to            who decides
     ---------   ---------------------------------------------------   -----------   -----------------------------------

@@ -14,9 +14,8 @@ from storage.csr import Array
 from storage.segment import Segment
 from storage.spill_file import SPILL_SEGMENT
 from trainer.rows.patience import Patience
-from trainer.rows.read_ahead import READS, ReadAhead
 from trainer.rows.residents import IsActive
-from trainer.rows.row_file import RowFile
+from trainer.rows.row_file import READS, ReadAhead, RowFile
 
 
 class DiskRows:
