@@ -14,13 +14,29 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from tests.bench import acceptance, comparison, disk, exploration, growth, ingest, kernel, pollers, reader_speed
+from tests.bench import (
+    acceptance,
+    comparison,
+    disk,
+    exploration,
+    growth,
+    ingest,
+    kernel,
+    pollers,
+    reader_speed,
+    small_memory,
+    threads,
+    two_loops,
+)
 from tests.bench.command import Benches, main
 
 BENCHES: Benches = {
     "acceptance": acceptance.run,
-    "ingest": ingest.run,
     "comparison": {name: partial(comparison.run, name) for name in comparison.DATA},
+    "small-memory": small_memory.run,
+    "two-loops": two_loops.run,
+    "threads": threads.run,
+    "ingest": ingest.run,
     "kernel": kernel.run,
     "reader": reader_speed.run,
     "exploration": exploration.run,
