@@ -1,9 +1,12 @@
 """Reading levels off measured curves."""
 
 import math
+from pathlib import Path
 
 import pytest
 
+from tests import bench
+from tests.bench.__main__ import BENCHES as ALL_BENCHES
 from tests.bench.command import chosen, write
 from tests.bench.curve import Point, difference, median_or_none, median_spent_to, spent_to
 from tests.bench.disk import bound
@@ -76,6 +79,7 @@ def test_bound_is_of_the_slower_part():
     assert math.isclose(bound(4, 5.0, 3.0), 20.0)
 
 
+RESULTS = Path(bench.__file__).with_name("RESULTS.md")
 BENCHES = {"kernel": list, "comparison": {"a9a": tuple, "kernels": set}, "disk": dict}
 
 
@@ -84,6 +88,12 @@ def test_words_name_benches_and_their_parts():
     both = {"comparison a9a": tuple, "comparison kernels": set}
     assert chosen(["comparison"], BENCHES) == both
     assert chosen([], BENCHES) == {"kernel": list, **both, "disk": dict}
+
+
+def test_every_bench_has_its_section_in_the_results():
+    """Filled in or not: what is to be measured at a commit is seen at once."""
+    headings = {line[3:] for line in RESULTS.read_text().splitlines() if line.startswith("## ")}
+    assert headings == {*chosen([], ALL_BENCHES), "memory"}
 
 
 @pytest.mark.parametrize("words", [["nothing"], ["a9a"], ["kernel", "a9a"], ["comparison", "nothing"]])
