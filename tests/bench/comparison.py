@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from tests.bench import commands, reading
-from tests.bench.contenders import CONTENDERS, MOST_SECONDS
+from tests.bench import commands, contenders, reading
+from tests.bench.contenders import CONTENDERS
 from tests.bench.curve import LEVELS, REPEATS, difference, median_or_none
 from tests.bench.measurement import Comparison, compare
-from tests.bench.peers import PEERS
-from tests.bench.peers.measure import seconds_are
+from tests.bench.peers import PEERS, measure
 from tests.bench.plots import plot
 from tests.bench.prepared import Prepared, prepare_generated, prepare_real, size_limit
 from tests.bench.ratios import ratios_table
@@ -77,8 +76,9 @@ def _levels_table(found: Comparison) -> Iterator[str]:
         "*to*: of StreamSVM a job asked for this relative gap, its certificates included; of the others training until "
         "the objective was so near to the optimum (relative difference), between two measured points interpolated with "
         "its logarithm, nobody certifying it. *core*: core seconds, user and system time of all processes and threads. "
-        f"*best*: the nearest it came, and it was stopped soon after the last level or {MOST_SECONDS:.0f} s. *loaded*, "
-        "*training*: peak memory, MB."
+        "*best*: the nearest it came; a job was given up after "
+        f"{contenders.MOST_SECONDS:.0f} s, a peer's trials, a run each, soon after the last level or "
+        f"{measure.MOST_SECONDS} s of all of them. *loaded*, *training*: peak memory, MB."
     )
     yield f"![curves]({plot(found).relative_to(Path(__file__).parent)})"
     yield ""
@@ -103,7 +103,7 @@ def _peer_row(found: Comparison, name: str) -> str:
     if several[-1].cannot_run:
         return row(name, several[-1].cannot_run, *[""] * (2 * len(LEVELS) + 3))
     memory = _megabytes([one.loaded_bytes for one in several]), _megabytes([one.peak_bytes for one in several])
-    return row(name, seconds_are(name), *_levels(partial(found.peer, name)), _best(found, name), *memory)
+    return row(name, measure.seconds_are(name), *_levels(partial(found.peer, name)), _best(found, name), *memory)
 
 
 def _levels(spent: Callable[[float], Spent | None]) -> Iterator[str]:
