@@ -1,17 +1,28 @@
 """Reading levels off measured curves."""
 
 import math
+from pathlib import Path
 
 import pytest
 
-from tests.bench.curve import Point, difference, median_or_none, median_seconds, seconds_to
+from tests import bench
+from tests.bench.__main__ import BENCHES as ALL_BENCHES
+from tests.bench.command import chosen, write
+from tests.bench.curve import Point, difference, median_or_none, median_spent_to, spent_to
 from tests.bench.disk import bound
 from tests.bench.growth import SIZES, sizes
+from tests.bench.usage import Spent
 
 
 def curve(*pairs):
     """Points over an optimum of 100 from (seconds, relative difference)."""
-    return [Point(seconds, 100.0 * (1 + off), "") for seconds, off in pairs]
+    return [Point(Spent(seconds, 2 * seconds), 100.0 * (1 + off), "") for seconds, off in pairs]
+
+
+def seconds_to(points, optimum, level):
+    """Without the core seconds."""
+    found = spent_to(points, optimum, level)
+    return found and found.seconds
 
 
 def test_between_two_points_the_logarithm_falls_evenly():
@@ -21,7 +32,7 @@ def test_between_two_points_the_logarithm_falls_evenly():
 
 
 def test_a_point_on_the_level_is_taken_as_it_is():
-    points = [Point(1.0, 2.0, ""), Point(5.0, 1.5, ""), Point(9.0, 1.0, "")]
+    points = [Point(Spent(seconds), objective, "") for seconds, objective in ((1.0, 2.0), (5.0, 1.5), (9.0, 1.0))]
     assert seconds_to(points, 1.0, 0.5) == 5.0
 
 
@@ -38,7 +49,7 @@ def test_the_first_time_counts_and_the_order_of_points_does_not():
 
 def test_a_curve_at_the_optimum_itself():
     assert difference(100.0, 100.0) > 0
-    points = [Point(1.0, 110.0, ""), Point(2.0, 100.0, "")]
+    points = curve((1.0, 0.1), (2.0, 0.0))
     assert 1.0 < seconds_to(points, 100.0, 1e-4) < 2.0
 
 
@@ -47,7 +58,14 @@ def test_median_counts_none_as_never():
     assert median_or_none([3.0, None, None]) is None
     assert median_or_none([]) is None
     curves = [curve((1.0, 1e-4)), curve((2.0, 1e-4)), curve((3.0, 1.0))]
-    assert median_seconds(curves, 100.0, 1e-3) == 2.0
+    assert median_spent_to(curves, 100.0, 1e-3) == Spent(2.0, 4.0)
+    assert median_spent_to(curves[1:], 100.0, 1e-3) is None
+
+
+def test_core_seconds_are_interpolated_like_seconds_and_unknown_ones_stay_unknown():
+    assert spent_to(curve((1.0, 1e-1), (3.0, 1e-5)), 100.0, 1e-3).core_seconds == pytest.approx(4.0)
+    points = [Point(Spent(1.0), 110.0, ""), Point(Spent(2.0, 1.0), 100.0, "")]
+    assert spent_to(points, 100.0, 1e-2).core_seconds is None
 
 
 def test_growth_goes_as_far_as_the_limit():
@@ -59,3 +77,33 @@ def test_growth_goes_as_far_as_the_limit():
 def test_bound_is_of_the_slower_part():
     assert bound(4, 2.0, 3.0) == 12.0
     assert math.isclose(bound(4, 5.0, 3.0), 20.0)
+
+
+RESULTS = Path(bench.__file__).with_name("RESULTS.md")
+BENCHES = {"kernel": list, "comparison": {"a9a": tuple, "kernels": set}, "disk": dict}
+
+
+def test_words_name_benches_and_their_parts():
+    assert chosen(["comparison", "a9a", "disk"], BENCHES) == {"comparison a9a": tuple, "disk": dict}
+    both = {"comparison a9a": tuple, "comparison kernels": set}
+    assert chosen(["comparison"], BENCHES) == both
+    assert chosen([], BENCHES) == {"kernel": list, **both, "disk": dict}
+
+
+def test_every_bench_has_its_section_in_the_results():
+    """Filled in or not: what is to be measured at a commit is seen at once."""
+    headings = {line[3:] for line in RESULTS.read_text().splitlines() if line.startswith("## ")}
+    assert headings == {*chosen([], ALL_BENCHES), "memory"}
+
+
+@pytest.mark.parametrize("words", [["nothing"], ["a9a"], ["kernel", "a9a"], ["comparison", "nothing"]])
+def test_a_word_that_names_nothing_is_refused(words):
+    with pytest.raises(ValueError, match=f"no such bench: {words[-1]}"):
+        chosen(words, BENCHES)
+
+
+def test_a_part_replaces_its_own_section_alone(tmp_path):
+    results = tmp_path / "RESULTS.md"
+    results.write_text("# Results\n\n## comparison a9a\n\nold\n\n## comparison a9a.t\n\nstays\n")
+    write(["## comparison a9a", "", "new"], results)
+    assert results.read_text() == "# Results\n\n## comparison a9a\n\nnew\n\n## comparison a9a.t\n\nstays\n"

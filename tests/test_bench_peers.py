@@ -9,10 +9,17 @@ import pytest
 from tests.bench import reading
 from tests.bench.liblinear_speed import HUGE_EPS, Run, eps_of_fewest_sweeps, sweep_seconds, sweeps_of
 from tests.bench.peers import PEERS
+from tests.bench.peers.apart import installed
+from tests.bench.peers.arranged import arrange
 from tests.bench.peers.measure import collect, measure
 from tests.bench.peers.ocas import read_trials
 from tests.bench.prepared import prepare_generated
+from tests.bench.real_data import is_there, rows_of
+from tests.bench.usage import Spent
 from tests.reference import dcd
+
+# Their libraries are not there for every Python and machine.
+OPTIONAL = [name for name, (module, _) in PEERS.items() if module in ("liblinear_multicore", "snapml", "vowpal")]
 
 VOWPAL_MODEL = """Version 9.11.9
 Min label:-1
@@ -46,7 +53,7 @@ def test_vowpal_wabbits_weights_are_scaled():
 
 def test_ocas_prints_its_curve():
     trials = list(read_trials(OCAS_OUTPUT.splitlines()))
-    assert [(trial.seconds, trial.w) for trial in trials] == [(0.000532, 32561.0), (0.147972, 11438.867004)]
+    assert [(trial.spent.seconds, trial.w) for trial in trials] == [(0.000532, 32561.0), (0.147972, 11438.867004)]
 
 
 def test_a_peer_that_cannot_run_says_why():
@@ -54,26 +61,60 @@ def test_a_peer_that_cannot_run_says_why():
 
 
 def test_collected_trials():
-    trials = [{"setting": f"-e {k}", "seconds": k, "objective": 9.0 - k, "peak_bytes": 100 * k} for k in (2, 1)]
+    each = {"core_seconds": 0.5}
+    trials = [{"setting": f"-e {k}", "seconds": k, "objective": 9.0, "peak_bytes": 100 * k, **each} for k in (2, 1)]
     found = collect(map(json.dumps, [{"loaded_bytes": 7}, *trials]))
     assert (found.loaded_bytes, found.peak_bytes) == (7, 200)
-    assert found.seconds_of("-e 1") == 1
-    assert found.seconds_of("-e 3") is None
+    assert found.spent_on("-e 1") == Spent(1, 0.5)
+    assert found.spent_on("-e 3") is None
 
 
 @pytest.mark.parametrize("name", [name for name in PEERS if name != "OCAS"])
 def test_a_peer_in_its_own_process(name, data):
-    if name == "Vowpal Wabbit":
-        pytest.importorskip("vowpalwabbit")
     X, y = data.load()
     optimum = dcd.dcd(X.astype(float), y, 1.0, tol=1e-6).primal
     at_zero = float(data.n_rows)
     found = measure(name, data, 1.0, enough=0.9 * at_zero)
+    if name in OPTIONAL and found.cannot_run:
+        pytest.skip(found.cannot_run)
     assert found.cannot_run is None
     assert found.peak_bytes > 10**7
     objectives = [point.objective for point in found.points]
     assert all(objective >= optimum * (1 - 1e-6) for objective in objectives)
     assert min(objectives) <= 0.9 * at_zero
+    assert all(point.spent.core_seconds > 0 for point in found.points)
+
+
+@pytest.mark.parametrize("name", ["liblinear-multicore, 2 threads", "Snap ML, 1 thread"])
+def test_the_problem_is_the_same_to_the_last_digits(name, data):
+    """A factor of C, a bias or features in the wrong place would end elsewhere."""
+    X, y = data.load()
+    optimum = dcd.dcd(X.astype(float), y, 0.5, tol=1e-6).primal
+    found = measure(name, data, 0.5, enough=(1 + 1e-3) * optimum)
+    if found.cannot_run:
+        pytest.skip(found.cannot_run)
+    assert min(point.objective for point in found.points) <= (1 + 1e-3) * optimum
+
+
+def test_arranged_rows_are_the_rows_and_weights_come_back(data):
+    X, y = data.load()
+    arranged = arrange(data)
+    w = np.random.default_rng(0).standard_normal(data.n_features)
+    margins = arranged.y * (arranged.X @ w)
+    assert not np.array_equal(arranged.y, y)
+    assert sorted(margins) == pytest.approx(sorted(y * (X @ arranged.weights(w))), rel=1e-5, abs=1e-5)
+    counts = np.bincount(arranged.X.indices, minlength=data.n_features)
+    assert np.all(np.diff(counts) <= 0)
+    assert arranged.X.has_sorted_indices
+
+
+def test_what_cannot_be_installed_apart_says_so(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    with pytest.raises(ImportError, match="streamsvm-no-such-library cannot be installed: "):
+        installed("streamsvm-no-such-library", tmp_path)
+    (tmp_path / "there").mkdir()
+    assert installed("there", tmp_path) == tmp_path / "there"
 
 
 def test_a_program_that_is_missing(data, monkeypatch):
@@ -95,7 +136,8 @@ def test_liblinear_reads_until_it_closes_its_input(data, tmp_path, monkeypatch):
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     found = reading.read(data, 1.0)
-    assert 0 < found.seconds < found.whole_seconds
+    assert 0 < found.seconds < found.whole.seconds
+    assert found.whole.core_seconds > 0
 
 
 def test_without_the_program_the_beginning_of_the_text_is_scaled(data, monkeypatch):
@@ -103,7 +145,7 @@ def test_without_the_program_the_beginning_of_the_text_is_scaled(data, monkeypat
     monkeypatch.setattr(reading, "PREFIX_BYTES", data.text_bytes // 10)
     found = reading.read(data, 1.0)
     assert found.seconds > 0
-    assert found.whole_seconds is None
+    assert found.whole is None
     assert sorted(path.name for path in data.directory.glob("prefix-*")) == []
 
 
@@ -138,3 +180,12 @@ def test_the_objective_in_pieces_is_the_objective(data):
     assert sum(len(labels) for _, labels in pieces) == data.n_rows
     assert (pieces[3][0] != X[21:28]).nnz == 0
     assert np.array_equal(pieces[3][1], y[21:28])
+
+
+@pytest.mark.parametrize(("name", "shape", "positive"), [("skin_nonskin", (245_057, 3), 50_859), ("news20", None, 0)])
+def test_real_data_is_of_two_classes(name, shape, positive):
+    if not is_there(name):
+        pytest.skip(f"{name} is not available")
+    X, y = rows_of(name)
+    assert set(np.unique(y)) == {-1.0, 1.0}
+    assert shape is None or (X.shape, int((y > 0).sum()), X.max()) == (shape, positive, 1.0)

@@ -1,8 +1,9 @@
 """Runs benches by name, all of them without one, and prints their tables.
 
-python -m tests.bench [NAME ...] [--write]
+python -m tests.bench [NAME [PART ...] ...] [--write]
 
-The environment variable SIZE (1GB) is how much text is generated at most, TMPDIR where it lies while a bench runs.
+`comparison a9a imdb.train` compares on these data sets, `comparison` on all. The environment variable SIZE (1GB) is how
+much text is generated at most, TMPDIR where it lies while a bench runs, AGAINST who is compared with (comparison.py).
 
 `--write` also puts them into RESULTS.md, each in the place of its own last results.
 """
@@ -10,15 +11,32 @@ The environment variable SIZE (1GB) is how much text is generated at most, TMPDI
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
-from tests.bench import acceptance, comparison, disk, exploration, growth, ingest, kernel, pollers, reader_speed
+from tests.bench import (
+    acceptance,
+    comparison,
+    disk,
+    exploration,
+    growth,
+    ingest,
+    kernel,
+    pollers,
+    reader_speed,
+    small_memory,
+    threads,
+    two_loops,
+)
 from tests.bench.command import Benches, main
 
 BENCHES: Benches = {
     "acceptance": acceptance.run,
+    "comparison": {name: partial(comparison.run, name) for name in comparison.DATA},
+    "small-memory": small_memory.run,
+    "two-loops": two_loops.run,
+    "threads": threads.run,
     "ingest": ingest.run,
-    "comparison": comparison.run,
     "kernel": kernel.run,
     "reader": reader_speed.run,
     "exploration": exploration.run,

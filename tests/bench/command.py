@@ -8,33 +8,70 @@ import platform
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-# name -> what yields its lines of Markdown. Each has a section of its name in the results.
-Benches = dict[str, Callable[[], Iterator[str]]]
+Bench = Callable[[], Iterator[str]]
+# name -> what yields its lines of Markdown, or its parts by name. A bench or part has a section in the results.
+Benches = Mapping[str, Bench | Mapping[str, Bench]]
 
-_LIBRARIES = ("numpy", "numba", "lmdb", "zstandard", "liblinear-official", "scikit-learn", "vowpalwabbit")
+_LIBRARIES = ("numpy", "numba", "lmdb", "zstandard", "liblinear-official", "snapml")
+_SETTINGS = ("SIZE", "AGAINST")
 
 
 def main(module: str, description: str, benches: Benches, results: Path) -> int:
-    """Body of `python -m MODULE [NAME ...] [--write]`."""
+    """Body of `python -m MODULE [NAME [PART ...] ...] [--write]`."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(benches)} (default: all)")
+    parser.add_argument("words", nargs="*", metavar="NAME", help=f"of {_choice(benches)} (default: all)")
     parser.add_argument("--write", action="store_true", help=f"put the results into {results.name}")
     options = parser.parse_args()
-    unknown = set(options.names) - set(benches)
-    if unknown:
-        parser.error(f"no such bench: {', '.join(sorted(unknown))}")
+    try:
+        wanted = chosen(options.words, benches)
+    except ValueError as error:
+        parser.error(str(error))
     # Unwind as Ctrl-C does, so that no process and no file stays.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    for name in options.names or benches:
-        lines = _run(name, benches[name], f"{module} {name}")
+    for name, bench in wanted.items():
+        lines = _run(name, bench, f"{module} {name}")
         if options.write:
             write(lines, results)
     return 0
+
+
+def chosen(words: Sequence[str], benches: Benches) -> dict[str, Bench]:
+    """The benches, by the headings of their sections, that these words name.
+
+    Words after a bench of several parts name some of these; all are meant if none is. Raises ValueError.
+    """
+    wanted: dict[str, list[str]] = {}
+    last: str | None = None
+    for word in words or benches:
+        if word in benches:
+            last = word
+            wanted.setdefault(word, [])
+        elif last is not None and word in _parts(benches[last]):
+            wanted[last].append(word)
+        else:
+            raise ValueError(f"no such bench: {word}")
+    found: dict[str, Bench] = {}
+    for name, some in wanted.items():
+        bench = benches[name]
+        if callable(bench):
+            found[name] = bench
+        else:
+            found |= {f"{name} {part}": bench[part] for part in some or bench}
+    return found
+
+
+def _parts(bench: Bench | Mapping[str, Bench]) -> Iterable[str]:
+    return () if callable(bench) else bench
+
+
+def _choice(benches: Benches) -> str:
+    parts = {name: " ".join(f"[{part}]" for part in _parts(bench)) for name, bench in benches.items()}
+    return ", ".join(f"{name} {words}".strip() for name, words in parts.items())
 
 
 def write(lines: list[str], results: Path) -> None:
@@ -47,7 +84,7 @@ def write(lines: list[str], results: Path) -> None:
     results.write_text((head.rstrip("\n") + "\n\n" + "".join(kept)).rstrip("\n") + "\n")
 
 
-def _run(name: str, bench: Callable[[], Iterator[str]], command: str) -> list[str]:
+def _run(name: str, bench: Bench, command: str) -> list[str]:
     """Run a bench, printing as it goes; returns what it printed."""
     lines = [f"## {name}", "", *_circumstances(command)]
     print("\n".join(lines), flush=True)
@@ -61,11 +98,11 @@ def _circumstances(command: str) -> list[str]:
     """When, where and with what a bench runs."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     libraries = ", ".join(f"{library} {_version(library)}" for library in _LIBRARIES)
-    size = f"SIZE={os.environ['SIZE']} " if "SIZE" in os.environ else ""
+    settings = "".join(f"{name}={os.environ[name]} " for name in _SETTINGS if name in os.environ)
     return [
         f"{datetime.now(UTC):%Y-%m-%d}; {os.cpu_count()} cores ({_processor()}), {memory:.0f} GiB of memory;",
         f"Python {platform.python_version()}, {libraries};",
-        f"{_commit()}; `{size}python -m {command}`.",
+        f"{_commit()}; `{settings}python -m {command}`.",
         "",
     ]
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from tests.bench.usage import Spent, median_spent
+
 LEVELS = (1e-2, 1e-3, 1e-4)
 REPEATS = 3
 # Differences below this are rounding, and the optimum is not known better.
@@ -15,11 +17,15 @@ _LEAST = 1e-9
 
 @dataclass(frozen=True)
 class Point:
-    """After `seconds` of a run with these settings the primal objective was this."""
+    """After so long a run with these settings the primal objective was this."""
 
-    seconds: float
+    spent: Spent
     objective: float
     setting: str
+
+    @property
+    def seconds(self) -> float:
+        return self.spent.seconds
 
 
 def difference(objective: float, optimum: float) -> float:
@@ -27,28 +33,34 @@ def difference(objective: float, optimum: float) -> float:
     return max(objective / optimum - 1.0, _LEAST)
 
 
-def seconds_to(points: Iterable[Point], optimum: float, level: float) -> float | None:
-    """When the relative difference first was `level`; None if it never was.
+def spent_to(points: Iterable[Point], optimum: float, level: float) -> Spent | None:
+    """What was spent when the relative difference first was `level`; None if it never was.
 
     Between two measured points the logarithm of the difference is taken to fall evenly with time. A curve whose first
-    point is below the level gets the seconds of that point.
+    point is below the level gets what was spent at that point.
     """
-    before: tuple[float, float] | None = None
+    before: tuple[Spent, float] | None = None
     for point in sorted(points, key=lambda point: point.seconds):
         at = difference(point.objective, optimum)
         if at <= level:
             if before is None or at == level:
-                return point.seconds
-            seconds, above = before
-            share = math.log(above / level) / math.log(above / at)
-            return seconds + share * (point.seconds - seconds)
-        before = (point.seconds, at)
+                return point.spent
+            spent, above = before
+            return _between(spent, point.spent, math.log(above / level) / math.log(above / at))
+        before = (point.spent, at)
     return None
 
 
-def median_seconds(curves: Sequence[Sequence[Point]], optimum: float, level: float) -> float | None:
-    """Median over repeats of `seconds_to`; None if more than half of them did not get there."""
-    return median_or_none([seconds_to(curve, optimum, level) for curve in curves])
+def _between(first: Spent, last: Spent, share: float) -> Spent:
+    seconds = first.seconds + share * (last.seconds - first.seconds)
+    if first.core_seconds is None or last.core_seconds is None:
+        return Spent(seconds)
+    return Spent(seconds, first.core_seconds + share * (last.core_seconds - first.core_seconds))
+
+
+def median_spent_to(curves: Sequence[Sequence[Point]], optimum: float, level: float) -> Spent | None:
+    """Median over repeats of `spent_to`; None if half of them or more did not get there."""
+    return median_spent([spent_to(curve, optimum, level) for curve in curves])
 
 
 def median_or_none(numbers: Sequence[float | None]) -> float | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from service.progress import read_history
 from storage.dataset import Manifest, read_manifest
-from tests.bench import jobs
+from tests.bench import commands, jobs
 from tests.bench.curve import REPEATS
 from tests.bench.generate import generate
 from tests.bench.prepared import size_limit
@@ -54,7 +54,7 @@ def run() -> Iterator[str]:
 
 def _dataset(directory: Path) -> Path:
     generate(directory / "text.svm", size_bytes=min(size_limit(), LARGEST_TEXT))
-    jobs.ingest_command(directory / "text.svm", directory / "dataset")
+    commands.ingest_command(directory / "text.svm", directory / "dataset")
     (directory / "text.svm").unlink()
     return directory / "dataset"
 

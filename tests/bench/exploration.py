@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from storage.dataset import read_manifest
-from tests.bench import jobs
+from tests.bench import commands, jobs
 from tests.bench.prepared import prepare_generated, prepare_real, size_limit
 from tests.bench.report import cell, header, prose, row
 from tests.reference.data import available
@@ -53,7 +53,7 @@ def run() -> Iterator[str]:
 
 def _table(text: Path, name: str) -> Iterator[str]:
     dataset = text.with_name("explored")
-    jobs.ingest_command(text, dataset)
+    commands.ingest_command(text, dataset)
     yield f"### {name}"
     yield ""
     yield from header("C", "cached", "settings", *(f"to {gap:.0e}: {what}" for gap in GAPS for what in _WHAT))

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from storage.dataset import read_manifest
-from tests.bench import jobs
+from tests.bench import commands, jobs
 from tests.bench.curve import REPEATS
 from tests.bench.generate import generate
 from tests.bench.prepared import size_limit
@@ -24,10 +24,11 @@ def run() -> Iterator[str]:
     yield from prose(
         "Generated text-like data, hinge loss, C = 1, no bias, cache a tenth of the decoded data, until a relative gap "
         f"of {RELATIVE_GAP:.0e} is certified while training; medians of {REPEATS}. *start* of the processes, *train*, "
-        "*certify*: seconds. Peak memory: of the ingest process; of reader, trainer, cache and state files together."
+        "*certify*: seconds; *core s*: core seconds of all three. Peak memory: of the ingest process; of reader, "
+        "trainer, cache and state files together."
     )
     yield from header(
-        "text, MB", "rows", "non-zeros", "cache, MB", "ingest, s", "MB/s", "start, s", "train, s", "passes",
+        "text, MB", "rows", "non-zeros", "cache, MB", "ingest, s", "MB/s", "start, s", "train, s", "core s", "passes",
         "certify, s", "relative gap", "peak ingest, MB", "peak job, MB", words=0,
     )  # fmt: skip
     for size in sizes(size_limit()):
@@ -46,12 +47,12 @@ def _line(directory: Path, size: int) -> str:
     ingests, done = [], []
     for _ in range(REPEATS):
         shutil.rmtree(dataset, ignore_errors=True)
-        ingests.append(jobs.ingest_command(text, dataset))
+        ingests.append(commands.ingest_command(text, dataset))
         manifest = read_manifest(dataset)
         cache_bytes, _ = jobs.tenth(manifest)
         done.append(jobs.train(dataset, cache_bytes=cache_bytes, tolerance=None, relative_gap=RELATIVE_GAP))
     ingest = median(command.seconds for command in ingests)
-    trained = median(job.trained_seconds - job.start_seconds for job in done)
+    phases = {phase: median(job.phases[phase].seconds for job in done) for phase in jobs.PHASES}
     return row(
         f"{size / 1e6:,.0f}",
         f"{manifest.n_rows:,}",
@@ -59,10 +60,11 @@ def _line(directory: Path, size: int) -> str:
         f"{cache_bytes / 1e6:,.0f}",
         f"{ingest:.1f}",
         f"{size / ingest / 1e6:.0f}",
-        f"{median(job.start_seconds for job in done):.1f}",
-        f"{trained:.1f}",
+        f"{phases['start']:.1f}",
+        f"{phases['stream'] + phases['sweep']:.1f}",
+        f"{median(job.spent.core_seconds for job in done):.1f}",
         f"{median(len(job.passes) for job in done):.0f}",
-        f"{median(job.seconds - job.trained_seconds for job in done):.1f}",
+        f"{phases['certify']:.1f}",
         f"{done[-1].certificate['relative_duality_gap']:.1e}",
         f"{median(command.peak_bytes for command in ingests) / 1e6:,.0f}",
         f"{median(job.peak_bytes for job in done) / 1e6:,.0f}",

@@ -15,7 +15,8 @@ from scipy import sparse
 from reader.ingest import read_chunks
 from reader.parsers.libsvm import LibsvmParser
 from tests.bench.generate import generate, parse_size
-from tests.reference.data import load_binary, write_libsvm
+from tests.bench.real_data import rows_of
+from tests.reference.data import write_libsvm
 
 COLUMNS = {"label": np.dtype("i1"), "length": np.dtype("i4"), "indices": np.dtype("i4"), "values": np.dtype("f4")}
 ROWS_AT_ONCE = 1 << 15
@@ -70,9 +71,9 @@ class Prepared:
 
 
 def prepare_real(directory: Path, name: str) -> Prepared:
-    """A data set of `tests.reference.data`, its text written again with labels -1 and +1."""
+    """A data set of real_data.py, its text written again with labels -1 and +1."""
     directory.mkdir()
-    write_libsvm(directory / "text.svm", *load_binary(name))
+    write_libsvm(directory / "text.svm", *rows_of(name))
     return _with_arrays(directory)
 
 

@@ -15,7 +15,7 @@ from service.jobs import parse_spec
 from service.problem import plan_job
 from service.run import Run, prepare_run
 from storage.dataset import read_manifest
-from tests.bench import jobs
+from tests.bench import commands
 from tests.bench.prepared import prepare_generated, size_limit
 from tests.bench.report import header, prose, row
 
@@ -31,7 +31,7 @@ def run() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
         data = prepare_generated(Path(directory) / "generated", size_limit())
         dataset = data.text.with_name("dataset")
-        jobs.ingest_command(data.text, dataset)
+        commands.ingest_command(data.text, dataset)
         yield from prose(
             f"Core seconds of the reader process by pass, {data.text_bytes / 1e6:.0f} MB of generated text, "
             f"{data.nnz / 1e6:.0f} million non-zeros, a cache of a tenth, C = 1: medians of {REPEATS} jobs."

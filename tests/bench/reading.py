@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.bench.peers.liblinear import DEFAULT_EPS
 from tests.bench.prepared import Prepared
+from tests.bench.usage import Spent, Stopwatch, core_seconds_below
 
 PROGRAM = "liblinear-train"
 PREFIX_BYTES = 100_000_000
@@ -23,12 +24,12 @@ _READ = "import sys; from tests.reference.liblinear import read_seconds; print(r
 @dataclass(frozen=True)
 class Reading:
     """
-    seconds        of reading
-    whole_seconds  of a run at the default tolerance, if it was measured as a whole
+    seconds  of reading
+    whole    what a run at the default tolerance took, if it was measured as a whole
     """
 
     seconds: float
-    whole_seconds: float | None
+    whole: Spent | None
 
 
 def how() -> str:
@@ -61,17 +62,21 @@ def read(data: Prepared, C: float) -> Reading:
 
 def _watch_program(text: Path, C: float) -> Reading:
     with tempfile.NamedTemporaryFile(prefix="model-") as model:
-        options = ["-s", "3", "-c", f"{C!r}", "-e", f"{DEFAULT_EPS!r}", "-B", "-1", "-q"]
-        began = time.perf_counter()
-        with subprocess.Popen([PROGRAM, *options, str(text), model.name]) as child:
+        watch = Stopwatch(core_seconds_below)
+        with subprocess.Popen(program_words(text, Path(model.name), C)) as child:
             _wait(child, lambda: _has_open(child.pid, text))
             _wait(child, lambda: not _has_open(child.pid, text))
-            read = time.perf_counter() - began
+            read = watch.total()
             child.wait()
-            whole = time.perf_counter() - began
+            whole = watch.total()
     if child.returncode:
         raise RuntimeError(f"{PROGRAM} ended with exit code {child.returncode}")
-    return Reading(read, whole)
+    return Reading(read.seconds, whole)
+
+
+def program_words(text: Path, model: Path, C: float) -> list[str]:
+    """LIBLINEAR's program on a text, at its default tolerance."""
+    return [PROGRAM, "-s", "3", "-c", f"{C!r}", "-e", f"{DEFAULT_EPS!r}", "-B", "-1", "-q", str(text), str(model)]
 
 
 def _wait(child: subprocess.Popen, condition: Callable[[], bool]) -> None:

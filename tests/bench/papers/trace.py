@@ -18,6 +18,7 @@ from storage.dataset import Dataset
 from storage.state import open_control
 from tests.bench import curve, jobs
 from tests.bench.papers.data import Data
+from tests.bench.usage import Spent
 from tests.contracts.problems import random_problem
 from tests.contracts.solver import solving
 from tests.reference.optima import GAPS, OPTIMA, interior_point
@@ -136,9 +137,14 @@ def after(points: Sequence[Point], passes: int) -> Point:
 
 def updates_to(points: Iterable[Point], optimum: Optimum, level: float) -> float | None:
     """Updates a row after which the relative difference first was `level`; None if it never was."""
-    return curve.seconds_to((curve.Point(p.updates, p.primal, "") for p in points), optimum.value, level)
+    return _to(((p.updates, p.primal) for p in points), optimum, level)
 
 
 def seconds_to(points: Iterable[Point], optimum: Optimum, level: float) -> float | None:
     """The same in seconds of processor time."""
-    return curve.seconds_to((curve.Point(p.seconds, p.primal, "") for p in points), optimum.value, level)
+    return _to(((p.seconds, p.primal) for p in points), optimum, level)
+
+
+def _to(pairs: Iterable[tuple[float, float]], optimum: Optimum, level: float) -> float | None:
+    found = curve.spent_to((curve.Point(Spent(cost), primal, "") for cost, primal in pairs), optimum.value, level)
+    return found.seconds if found else None

@@ -9,6 +9,7 @@ import importlib
 import json
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 from tests.bench.memory import Peak
@@ -21,10 +22,11 @@ CANNOT_RUN = 3
 def main(name: str, directory: Path, C: float, enough: float, most_seconds: float) -> int:
     """Body of the command."""
     try:
-        module = importlib.import_module(f"tests.bench.peers.{PEERS[name]}")
+        module_name, fields = PEERS[name]
+        module = importlib.import_module(f"tests.bench.peers.{module_name}")
         data = read_prepared(directory)
         peak = Peak()
-        trials = module.run(data, C)
+        trials = module.run(data, C, **fields)
         next(trials)
         print(json.dumps({"loaded_bytes": peak.take()}), flush=True)
     except ImportError as error:
@@ -34,8 +36,8 @@ def main(name: str, directory: Path, C: float, enough: float, most_seconds: floa
     for trial in trials:
         peak_bytes = peak.take()
         objective = trial.w if isinstance(trial.w, float) else data.primal_objective(trial.w, C)
-        found = {"setting": trial.setting, "seconds": trial.seconds, "objective": objective, "peak_bytes": peak_bytes}
-        print(json.dumps(found), flush=True)
+        found = {"setting": trial.setting, "objective": objective, "peak_bytes": peak_bytes}
+        print(json.dumps({**found, **asdict(trial.spent)}), flush=True)
         if trial.may_end and (objective <= enough or time.monotonic() - began > most_seconds):
             break
         peak.begin()  # what the objective took is not the peer's

@@ -1,6 +1,5 @@
 """LIBLINEAR's C solver on data in memory, from scratch for each tolerance."""
 
-import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,6 +8,7 @@ from liblinear import liblinearutil
 
 from tests.bench.peers.trial import Trial
 from tests.bench.prepared import Prepared
+from tests.bench.usage import Spent, Stopwatch, own_core_seconds
 
 BYTES_PER_VALUE = 24  # 16 in the end, and the arrays it is made from
 SECONDS_ARE = "training, data in memory in its own layout"
@@ -21,13 +21,18 @@ def run(data: Prepared, C: float) -> Iterator[Trial | None]:
     problem = in_its_layout(data)
     yield None
     for eps in EPS:
-        parameter = binding.parameter(f"-s 3 -c {C!r} -e {eps!r} -B -1 -q")
-        began = time.perf_counter()
-        model = liblinearutil.train(problem, parameter)
-        seconds = time.perf_counter() - began
-        w = np.ctypeslib.as_array(model.w, (problem.n,)).copy()
-        sign = 1.0 if model.get_labels()[0] == 1 else -1.0
-        yield Trial(setting(eps), seconds, sign * w, may_end=eps <= DEFAULT_EPS)
+        w, spent = trained(problem, f"-s 3 -c {C!r} -e {eps!r} -B -1 -q")
+        yield Trial(setting(eps), spent, w, may_end=eps <= DEFAULT_EPS)
+
+
+def trained(problem: "binding.problem", options: str) -> tuple[np.ndarray, Spent]:
+    """Weights (n_features,) of the label 1, and what training took."""
+    parameter = binding.parameter(options)
+    watch = Stopwatch(own_core_seconds)
+    model = liblinearutil.train(problem, parameter)
+    spent = watch.total()
+    w = np.ctypeslib.as_array(model.w, (problem.n,)).copy()
+    return (w if model.get_labels()[0] == 1 else -w), spent
 
 
 def in_its_layout(data: Prepared) -> "binding.problem":

@@ -1,6 +1,5 @@
 """scikit-learn's LinearSVC, from scratch for each tolerance."""
 
-import time
 import warnings
 from collections.abc import Iterator
 
@@ -10,6 +9,7 @@ from sklearn.svm import LinearSVC
 
 from tests.bench.peers.trial import Trial
 from tests.bench.prepared import Prepared
+from tests.bench.usage import Stopwatch, own_core_seconds
 
 BYTES_PER_VALUE = 44
 SECONDS_ARE = "fit, its copy into LIBLINEAR's layout included, data in memory as float64"
@@ -23,8 +23,8 @@ def run(data: Prepared, C: float) -> Iterator[Trial | None]:
     yield None
     for tol in TOL:
         model = LinearSVC(C=C, loss="hinge", dual=True, fit_intercept=False, tol=tol, max_iter=1000, random_state=0)
-        began = time.perf_counter()
+        watch = Stopwatch(own_core_seconds)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(X, y)
-        yield Trial(f"tol {tol:g}", time.perf_counter() - began, model.coef_[0])
+        yield Trial(f"tol {tol:g}", watch.total(), model.coef_[0])

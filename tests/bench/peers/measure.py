@@ -15,8 +15,9 @@ from tests.bench.curve import Point
 from tests.bench.peers import PEERS
 from tests.bench.peers.__main__ import CANNOT_RUN
 from tests.bench.prepared import Prepared
+from tests.bench.usage import Spent
 
-MOST_SECONDS = 600
+MOST_SECONDS = 120  # of all trials together
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,9 @@ class Measured:
     peak_bytes: int | None = None
     cannot_run: str | None = None
 
-    def seconds_of(self, setting: str) -> float | None:
-        """Seconds of the trial with this setting."""
-        return next((point.seconds for point in self.points if point.setting == setting), None)
+    def spent_on(self, setting: str) -> Spent | None:
+        """What the trial with this setting took."""
+        return next((point.spent for point in self.points if point.setting == setting), None)
 
 
 def measure(name: str, data: Prepared, C: float, enough: float) -> Measured:
@@ -56,21 +57,25 @@ def collect(lines: Iterable[str]) -> Measured:
     if "cannot_run" in records[-1]:
         return Measured(cannot_run=records[-1]["cannot_run"])
     loaded, *trials = records
-    points = tuple(Point(trial["seconds"], trial["objective"], trial["setting"]) for trial in trials)
+    points = tuple(_point(**trial) for trial in trials)
     return Measured(points, loaded["loaded_bytes"], max(trial["peak_bytes"] for trial in trials))
+
+
+def _point(setting: str, objective: float, seconds: float, core_seconds: float | None, **_: int) -> Point:
+    return Point(Spent(seconds, core_seconds), objective, setting)
 
 
 def seconds_are(name: str) -> str:
     """What the seconds of a peer cover."""
     try:
-        return import_module(f"tests.bench.peers.{PEERS[name]}").SECONDS_ARE
+        return import_module(f"tests.bench.peers.{PEERS[name][0]}").SECONDS_ARE
     except ImportError:
         return ""
 
 
 def _lacking_memory(name: str, data: Prepared) -> str | None:
     try:
-        each = import_module(f"tests.bench.peers.{PEERS[name]}").BYTES_PER_VALUE
+        each = import_module(f"tests.bench.peers.{PEERS[name][0]}").BYTES_PER_VALUE
     except ImportError:
         return None  # its own process says why
     needed, available = (each or 0) * data.nnz, psutil.virtual_memory().available

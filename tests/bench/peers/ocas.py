@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.bench.peers.trial import Trial
 from tests.bench.prepared import Prepared
+from tests.bench.usage import Spent
 
 BYTES_PER_VALUE = 24
 SECONDS_ARE = "its solver, after reading its text"
@@ -43,4 +44,4 @@ def read_trials(lines: Iterable[str]) -> Iterator[Trial]:
     """What it printed, an objective for each of its iterations."""
     for line in lines:
         if found := _LINE.match(line):
-            yield Trial(f"cut {found[1]}", float(found[2]), float(found[3]))
+            yield Trial(f"cut {found[1]}", Spent(float(found[2])), float(found[3]))

@@ -4,17 +4,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tests.bench.usage import Spent
+
 
 @dataclass(frozen=True)
 class Trial:
     """
     setting    of this run, or how far it has come
-    seconds    since training began
+    spent      since training began
     w          (n_features,) the weights then, or the objective if the peer itself computes it
     may_end    False: a run with another setting is wanted whatever came out
     """
 
     setting: str
-    seconds: float
+    spent: Spent
     w: np.ndarray | float
     may_end: bool = True

@@ -1,7 +1,6 @@
 """Vowpal Wabbit: from its own text over its cache file, from scratch for each number of passes."""
 
 import tempfile
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from vowpalwabbit import Workspace
 
 from tests.bench.peers.trial import Trial
 from tests.bench.prepared import Prepared
+from tests.bench.usage import Stopwatch, own_core_seconds
 
 BYTES_PER_VALUE = None
 SECONDS_ARE = "from its text over its cache file to the end"
@@ -29,12 +29,12 @@ def run(data: Prepared, C: float) -> Iterator[Trial | None]:
                 f"--loss_function hinge --noconstant --l2 {1 / (data.n_rows * C):.17g} "
                 f"--readable_model {work}/model --quiet"
             )
-            began = time.perf_counter()
+            watch = Stopwatch(own_core_seconds)
             workspace = Workspace(options)
-            seconds = time.perf_counter() - began
+            spent = watch.total()
             workspace.finish()
             with (work / "model").open() as lines:
-                yield Trial(f"--passes {passes}", seconds, read_weights(lines, data.n_features))
+                yield Trial(f"--passes {passes}", spent, read_weights(lines, data.n_features))
 
 
 def _write_text(source: Path, target: Path) -> None:

@@ -1,0 +1,90 @@
+"""Commands as the benches run them: ingest, `streamsvm train` and LIBLINEAR's program, with all that they took."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from service.commands.train import NOT_CONVERGED
+from tests.bench.jobs import scratch
+from tests.bench.memory import Watch
+from tests.bench.usage import Spent
+from tests.contracts.problems import libsvm_text, random_problem, smallest_cache
+
+STREAMSVM = Path(sys.executable).with_name("streamsvm")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that has run; `output` is its last line of JSON."""
+
+    spent: Spent
+    peak_bytes: int
+    output: dict
+
+    @property
+    def seconds(self) -> float:
+        return self.spent.seconds
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended, and what it printed."""
+
+    code: int
+    spent: Spent
+    printed: bytes
+
+
+def launch(command: list[object], source=subprocess.DEVNULL, group: Path | None = None, **environment: str) -> Ended:
+    """Run a command to its end, in a control group if one is given; the core seconds are of all its processes."""
+    with tempfile.NamedTemporaryFile(prefix="streamsvm-bench-") as report:
+        launcher = [sys.executable, "-m", "tests.bench.launch", report.name, group or "-", *command]
+        words = [str(word) for word in launcher]
+        settings = {**os.environ, **environment}
+        done = subprocess.run(words, stdin=source, stdout=subprocess.PIPE, env=settings, check=True)
+        found = json.loads(Path(report.name).read_text())
+    return Ended(found["code"], Spent(found["seconds"], found["core_seconds"]), done.stdout)
+
+
+def ingest_command(text: Path, dataset: Path) -> Command:
+    """Read a text in, in a process of its own."""
+    with text.open("rb") as source:
+        return _command([sys.executable, "-m", "reader.ingest", dataset], source)
+
+
+def train_command(text: Path, cache_bytes: int, *options: str, **environment: str) -> Command:
+    """`streamsvm train` on a text, the model thrown away."""
+    with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
+        command = train_words(text, Path(directory) / "a.model", cache_bytes, *options)
+        return _command(command, **environment)
+
+
+def train_words(text: Path, model: Path, cache_bytes: int, *options: str) -> list[object]:
+    """`streamsvm train` with these options, its output in JSON."""
+    return [STREAMSVM, "train", text, "-o", model, "--cache", cache_bytes, "--json", *options]
+
+
+def _command(command: list[object], source=subprocess.DEVNULL, **environment: str) -> Command:
+    with scratch() as directory, Watch(directory) as watch:
+        ended = launch(command, source, STREAMSVM_CACHE_DIR=str(directory), **environment)
+    if ended.code not in (0, NOT_CONVERGED):
+        raise RuntimeError(f"{command} ended with exit code {ended.code}")
+    return Command(ended.spent, watch.peak_bytes, json.loads(ended.printed.splitlines()[-1]))
+
+
+def compile_seconds() -> float:
+    """What compiling adds to the very first job of a machine. Afterwards all that jobs need is compiled here."""
+    with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
+        text = Path(directory) / "small.svm"
+        text.write_bytes(libsvm_text(*random_problem()))
+        elsewhere = {"NUMBA_CACHE_DIR": str(Path(directory) / "kernels")}
+        cold, warm = (train_command(text, smallest_cache(), **elsewhere).seconds for _ in range(2))
+        for pace in ("adaptive", "fixed"):
+            train_command(text, smallest_cache(), "--pace", pace)
+    return cold - warm

@@ -1,0 +1,41 @@
+"""The real data sets of the comparison, as two classes."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import zstandard
+from scipy import sparse
+
+from tests.reference.data import DATA, available, load, load_binary, one_vs_rest
+
+_SKIN = DATA / "skin_nonskin.tsv.zst"
+_LARGEST_VALUE = 255.0
+_NEWS20_CLASS = 1
+
+Rows = tuple[sparse.csr_matrix, np.ndarray]
+
+
+def is_there(name: str) -> bool:
+    """Whether the file of a data set is available."""
+    if name == "skin_nonskin":
+        return _SKIN.is_file()
+    return available({"mnist8": "mnist.train"}.get(name, name))
+
+
+def rows_of(name: str) -> Rows:
+    """(X (n_rows, n_features) float64, y (n_rows,) -1 or +1)."""
+    if name == "skin_nonskin":
+        return _skin()
+    if name == "news20":
+        X, y = load("news20")
+        return X, one_vs_rest(y, _NEWS20_CLASS)
+    return load_binary(name)
+
+
+def _skin() -> Rows:
+    """Colours between 0 and 1, as mnist has its values; skin is the class 1 of the file and +1 here."""
+    with _SKIN.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as reader:
+        table = np.loadtxt(io.TextIOWrapper(reader))
+    return sparse.csr_matrix(table[:, :-1] / _LARGEST_VALUE), one_vs_rest(table[:, -1], 1.0)
