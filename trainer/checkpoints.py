@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from storage.cache import Step
-from storage.checkpoint import SLOTS, write_checkpoint
+from storage.checkpoint import UNSURE_SLOT, older_slot, write_checkpoint
 from storage.csr import Array
 from storage.state import KEPT, KEPT_ARRAYS, State
 
@@ -15,7 +15,7 @@ _SHARE = 0.05
 
 
 class Checkpoints:
-    """Two slots in `directory`, written in turn; None: nothing is kept.
+    """In the slots of `directory`; None: nothing is kept.
 
     run       the attempt's own directory: once the worker has taken it away, what this process knows is of the past
     number    of the last one made
@@ -40,15 +40,20 @@ class Checkpoints:
         passed = time.monotonic() - self._last
         return passed >= self._seconds or (ends_pass and passed * _SHARE >= self._cost)
 
-    def make(self, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        """Write the next. If that fails, the last one stands and training goes on: there may be room the next time."""
+    def make(self, about: Mapping[str, Any], arrays: Mapping[str, Array], is_sure: bool = True) -> None:
+        """Write the next. If that fails, the last one stands and training goes on: there may be room the next time.
+
+        is_sure   not made from a checkpoint whose weights are yet to be compared with its alpha
+        """
         if not self._directory or not self._run.exists():
             return
         began = time.monotonic()
         try:
-            number = self._number + 1
-            write_checkpoint(self._directory / SLOTS[number % 2], {**about, "number": number}, arrays)
+            number, unsure = self._number + 1, self._directory / UNSURE_SLOT
+            write_checkpoint(older_slot(self._directory) if is_sure else unsure, {**about, "number": number}, arrays)
             self._number = number
+            if is_sure:
+                unsure.unlink(missing_ok=True)
         except OSError:
             self.failures += 1
         self._last = time.monotonic()

@@ -120,12 +120,12 @@ class Steps:
         self.kept = EMPTY
 
     def make_checkpoint(self, w: Array, ended: Mapping[str, Any] | None = None) -> None:
-        """Of the section that has just been done with; none that an unsound one would live on in.
+        """Of the section that has just been done with.
 
         ended   what is to be known of a job that trains no further, if its processes die before its model is there
         """
         step, checkpoints = self._step, self._checkpoints
-        if not (checkpoints and step and self._resumable) or self._state.control["unsure"]:
+        if not (checkpoints and step and self._resumable):
             return
         is_following = self._follows and step.pass_ == 1
         if step.ends_pass or (self._keeps_sections and not is_following):
@@ -133,7 +133,8 @@ class Steps:
             residents = self._residents() if checkpoints.is_exact else {}
             about, arrays = contents(step, self._state, w, checkpoints.is_exact)
             about["ended"] = ended
-            checkpoints.make(about, {**arrays, **residents, **self._resumable()})
+            is_sure = not self._state.control["unsure"]
+            checkpoints.make(about, {**arrays, **residents, **self._resumable()}, is_sure)
             self._state.control["checkpoint_failures"] = checkpoints.failures
 
     def show_sweep(self, **figures: float) -> None:
@@ -143,9 +144,15 @@ class Steps:
         for name, figure in figures.items():
             self._state.control[name] = figure
 
+    @property
+    def is_checkpoint_due(self) -> bool:
+        """Whether one is to be made before the section ends: where the run goes on from need not be exact."""
+        checkpoints = self._checkpoints
+        return bool(checkpoints and not checkpoints.is_exact and checkpoints.is_due(ends_pass=False))
+
     def checkpoint_within(self, w: Array) -> None:
-        """Make a checkpoint if it is time, though the pass is not over: it goes on from the pass's start."""
-        if self._checkpoints and self._checkpoints.is_due(ends_pass=False):
+        """Make a checkpoint if `is_checkpoint_due`, though no section has ended: it goes on from the pass's start."""
+        if self.is_checkpoint_due:
             at_end, self._step = self.step, replace(self.step, ends_pass=False)
             self._state.control["elapsed_seconds"] = self.elapsed_seconds
             self.make_checkpoint(w)

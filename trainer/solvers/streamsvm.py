@@ -81,8 +81,11 @@ def _passes(
         is_empty = not (step.fresh or step.resident)  # all that has streamed by since a crash rests at its bound
         while tally.owed > 0 and not is_empty:
             tally.owed -= rule.visit_some(rng)
-        if step.ends_section:
+        is_due = not step.ends_section and steps.is_checkpoint_due
+        if step.ends_section or is_due:
             tally.owed -= rule.end_section(rng)
+        if is_due:
+            steps.checkpoint_within(w)
         if step.ends_pass:
             is_likely = rule.end_pass(time.monotonic() - began, rng)
             progress = tally.finish_pass(step, steps.count_unvisited(step), steps.primal(step))
