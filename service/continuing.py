@@ -12,6 +12,7 @@ from service.stored_specs import read_spec
 from storage.checkpoint import SLOTS, Checkpoint
 from storage.durable import write_file
 
+_IN_ONE_PASS = 10
 # What may be another in the job that continues one: when it ends.
 CHANGEABLE = ("max_passes", "max_seconds", "tolerance", "relative_gap")
 
@@ -69,6 +70,15 @@ def count_crashes(newest: Checkpoint | None, record: dict[str, Any]) -> dict[str
     number = newest.about["number"] if newest else 0
     crashes = 1 if number > record["crash_checkpoint"] else record["crashes"] + 1
     return {"crashes": crashes, "crash_checkpoint": number}
+
+
+def is_stuck(crashes: dict[str, int], pass_: int, record: dict[str, Any], most: int) -> bool:
+    """Whether a job has crashed `most` times without a newer checkpoint, or ten times as often in one pass.
+
+    Within a pass each attempt begins it anew: checkpoints alone do not say that it will ever come to its end.
+    """
+    of_pass = sum(step.get("pass") == pass_ for step in record["transitions"])
+    return crashes["crashes"] >= most or of_pass + 1 >= _IN_ONE_PASS * most
 
 
 def lost_seconds(newest: Checkpoint | None, trained: float) -> float:

@@ -28,7 +28,7 @@ class Settings:
     idle_seconds       that a connection stays open between two requests
     body_seconds       in which at least 1 KiB of a body must arrive, or a client must take some of an answer
     shutdown_seconds   that running requests get when the service ends
-    max_crashes        so many without a newer checkpoint, and a job counts as failed
+    max_crashes        so many without a newer checkpoint, or ten times as many in a pass, and a job counts as failed
     stall_seconds      a reader or trainer silent for longer is killed
     """
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from service.continuing import count_crashes, has_checkpoint, inherit, keep_history, lost_seconds
+from service.continuing import count_crashes, has_checkpoint, inherit, is_stuck, keep_history, lost_seconds
 from service.errors import ServiceError
 from service.following import FollowPlan, plan_following
 from service.fork_server import fork_server
@@ -31,7 +31,7 @@ from service.settings import Settings
 from service.store import Store
 from service.stored_specs import read_spec
 from service.warm_start import warm_up
-from storage.checkpoint import Checkpoint, newest_checkpoint
+from storage.checkpoint import UNSURE_SLOT, Checkpoint, newest_checkpoint
 from storage.child import die_with_parent
 from storage.csr import load_kernels
 from storage.dataset import read_manifest
@@ -188,7 +188,9 @@ class Worker:
         except ServiceError as error:
             JobLog(_log, active.record["id"]).warning(error.message)
             if error.code == CheckpointUnsound.code and active.checkpoint:
-                active.checkpoint.path.unlink(missing_ok=True)
+                # And what was made from it since.
+                for path in (active.checkpoint.path, active.checkpoint.path.with_name(UNSURE_SLOT)):
+                    path.unlink(missing_ok=True)
             trained = active.run.control["elapsed_seconds"]
             self._drop_run(active)
             if error.code in _NO_CRASHES:
@@ -235,12 +237,13 @@ class Worker:
     def _retry(self, record: dict[str, Any], error: ServiceError, trained: float | None) -> None:
         """Queue the job again, unless it has crashed too often without getting any further."""
         newest = newest_checkpoint(self._settings.jobs / record["id"])
-        crashes = count_crashes(newest, record)
-        if crashes["crashes"] < self._settings.max_crashes:
+        crashes, pass_ = count_crashes(newest, record), newest.about["pass"] if newest else 1
+        if not is_stuck(crashes, pass_, record, self._settings.max_crashes):
             lost = None if trained is None else lost_seconds(newest, trained)
-            self._store.requeue_job(record["id"], crashes, reason=error.code, lost_seconds=lost)
+            because = {"reason": error.code, "lost_seconds": lost, "pass": pass_}
+            self._store.requeue_job(record["id"], crashes, **because)
         else:
-            times = f"{error.message}, {crashes['crashes']} times without getting any further"
+            times = f"{error.message}, again and again, and the job got no further"
             self._fail(record, {"code": "crash_loop", "message": times, "hint": error.hint})
 
     def _fail_or_pause(self, record: dict[str, Any], failure: dict[str, Any]) -> None:

@@ -1,5 +1,8 @@
 """Checkpoints of a job: two slots, so that a sound one stands while the other is being written.
 
+A run that goes on from a checkpoint compares its weights with alpha as the data streams by. What it writes before it
+has done so goes into a slot of its own: if the weights turn out wrong, that slot and the one it came from are dropped.
+
 A checkpoint is an npz file: the arrays as they are, each with its checksum, and `about`, a JSON document.
 """
 
@@ -21,7 +24,8 @@ from storage.durable import publish
 from storage.errors import CorruptData, StorageError
 
 VERSION = 1
-SLOTS = ("checkpoint.0", "checkpoint.1")
+SURE_SLOTS, UNSURE_SLOT = ("checkpoint.0", "checkpoint.1"), "checkpoint.unsure"
+SLOTS = (*SURE_SLOTS, UNSURE_SLOT)
 _ABOUT, _NAMES = "about", "arrays"
 _CHUNK = 1 << 20
 _OLDER = "The job goes on from an older checkpoint, or from the start."
@@ -86,6 +90,18 @@ def newest_checkpoint(directory: Path) -> Checkpoint | None:
         except (StorageError, OSError):
             continue
     return max(found, key=lambda checkpoint: checkpoint.about["number"], default=None)
+
+
+def older_slot(directory: Path) -> Path:
+    """The one of SURE_SLOTS to write next: that with the older checkpoint, or with none."""
+
+    def number(path: Path) -> int:
+        try:
+            return open_checkpoint(path).about["number"]
+        except (StorageError, OSError):
+            return -1
+
+    return min((directory / slot for slot in SURE_SLOTS), key=number)
 
 
 # What zipfile and numpy raise for bytes that are not those of an archive of arrays.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from storage.cache import Step
-from storage.checkpoint import SLOTS, write_checkpoint
+from storage.checkpoint import UNSURE_SLOT, older_slot, write_checkpoint
 from storage.csr import EMPTY, Array
 from storage.segment import Segment
 from storage.state import KEPT, KEPT_ARRAYS, State
@@ -26,7 +26,7 @@ class OutOfBox(Exception):
 
 
 class Slots:
-    """Two files in `directory`, written in turn; None: nothing is kept.
+    """Files in `directory`, written in turn; None: nothing is kept.
 
     run      the attempt's own directory: once the worker has taken it away, what this process knows is of the past
     seconds  longest time between two, as far as sections allow
@@ -49,15 +49,20 @@ class Slots:
         passed = time.monotonic() - self._last
         return passed >= self._seconds or (ends_pass and passed * _SHARE >= self._cost)
 
-    def write(self, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        """Write the next. If that fails, the last one stands and training goes on: there may be room the next time."""
+    def write(self, about: Mapping[str, Any], arrays: Mapping[str, Array], is_sure: bool) -> None:
+        """Write the next. If that fails, the last one stands and training goes on: there may be room the next time.
+
+        is_sure   not made from a checkpoint whose w is yet to be compared with its alpha
+        """
         if not self._directory or not self._run.exists():
             return
         began = time.monotonic()
         try:
-            number = self._number + 1
-            write_checkpoint(self._directory / SLOTS[number % 2], {**about, "number": number}, arrays)
+            number, unsure = self._number + 1, self._directory / UNSURE_SLOT
+            write_checkpoint(older_slot(self._directory) if is_sure else unsure, {**about, "number": number}, arrays)
             self._number = number
+            if is_sure:
+                unsure.unlink(missing_ok=True)
         except OSError:
             self.failures += 1
         self._last = time.monotonic()
@@ -114,24 +119,25 @@ class Checkpoints:
     def make(
         self, step: Step, w: Array, residents: Callable[[], dict[str, Array]], ended: Mapping[str, Any] | None = None
     ) -> None:
-        """Of the section that has just been done with; none that one of unknown soundness would live on in.
+        """Of the section that has just been done with.
 
         residents  the rows of the cache, see `resident_rows`
         ended      what is to be known of a job that trains no further, if its processes die before its model is there
         """
-        if self._asked is None or self._state.control["w_unverified"]:
+        if self._asked is None:
             return
         is_following = self._follows and step.pass_ == 1
         if not step.ends_pass and (is_following or not self._asked.sections):
             return
         about, arrays = self._contents(step, w)
         own = residents() if self._is_exact else {}
-        self._slots.write({**about, "ended": ended}, {**arrays, **own, **self._asked.resumable()})
+        is_sure = not self._state.control["w_unverified"]
+        self._slots.write({**about, "ended": ended}, {**arrays, **own, **self._asked.resumable()}, is_sure)
         self._state.control["checkpoint_failures"] = self._slots.failures
 
     def make_within(self, step: Step, w: Array) -> None:
-        """Though the pass is not over: training goes on from its start."""
-        if self.is_due(ends_pass=False):
+        """If it is time, though no section is over: training goes on from the start of the pass."""
+        if not self._is_exact and self.is_due(ends_pass=False):
             self.make(replace(step, ends_pass=False), w, dict)
 
     def _contents(self, step: Step, w: Array) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -14,7 +14,7 @@ MOST_SECONDS = 60.0
 CONTENDERS: dict[str, dict[str, str | bool]] = {
     "streamsvm": {},
     "no-spill": {"spill": False},
-    "paper": {"eviction": "paper"},
+    "paper": {"solver": "streamsvm_paper"},
     "sbm": {"solver": "sbm"},
     "bm": {"solver": "bm"},
 }

@@ -4,13 +4,17 @@ import os
 import signal
 
 import httpx
+import numpy as np
 import pytest
+from scipy import sparse
 
-from storage.checkpoint import SLOTS, read_checkpoint
+from storage.checkpoint import SURE_SLOTS, UNSURE_SLOT, newest_checkpoint, read_checkpoint
+from tests.contracts.problems import libsvm_text
 from tests.end_to_end.conftest import ENDLESS, weights
 from tests.end_to_end.service import wait_for
 
 PASSES = 30  # some seconds
+STACKS = (sparse.vstack, np.concatenate)
 SPEC = {**ENDLESS, "max_passes": PASSES, "checkpoint_seconds": 0.1}
 
 
@@ -52,7 +56,8 @@ def test_a_terminated_service_hands_its_job_back_with_a_checkpoint(new_service, 
     service.signal(signal.SIGTERM)
     assert service.wait(20) == 0
     newest = max(
-        (read_checkpoint(service.data_dir / "jobs" / job / slot) for slot in SLOTS), key=lambda c: c.about["number"]
+        (read_checkpoint(service.data_dir / "jobs" / job / slot) for slot in SURE_SLOTS),
+        key=lambda c: c.about["number"],
     )
     assert newest.about["pass"] > before
     service.start()
@@ -70,7 +75,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_older_one_or_to_none(new_service,
     service.signal(signal.SIGKILL)
     service.wait(5)
     wait_for(lambda: not service.processes.alive(), 5)
-    slots = [service.data_dir / "jobs" / job / slot for slot in SLOTS]
+    slots = [service.data_dir / "jobs" / job / slot for slot in SURE_SLOTS]
     slots.sort(key=lambda path: -read_checkpoint(path).about["number"])
     for path in slots[:damaged]:
         content = bytearray(path.read_bytes())
@@ -107,6 +112,31 @@ def test_crashes_without_progress_fail_the_job(new_service, text):
         os.kill(service.processes.one("reader.process"), signal.SIGKILL)
     failed = service.wait_until_ended(job)
     assert (failed["state"], failed["attempt"], failed["failure"]["code"]) == ("failed", 3, "crash_loop")
+
+
+def test_kills_within_a_pass_do_not_add_up_where_checkpoints_are_made(new_service, problem):
+    """More of them than would fail the job, all in its first pass, each as soon as there is a newer checkpoint."""
+    service = new_service(max_crashes=3).start()
+    service.upload("data", libsvm_text(*(stack([part] * 4) for part, stack in zip(problem, STACKS, strict=True))))
+    spec = {"cache_bytes": 1 << 17, "spill": False, "screening": None, "tolerance": None, "max_passes": 1}
+    job = service.submit(dataset="data", **spec, updates_per_row=400, checkpoint_seconds=0.1)
+    directory, number = service.data_dir / "jobs" / job, 0
+    for attempt in range(1, 6):
+        wait_for(lambda n=attempt: service.job(job)["attempt"] == n)
+        trainer = service.processes.one("trainer.process")
+        newest = wait_for(
+            lambda n=number: (found := newest_checkpoint(directory)) and found.about["number"] > n and found
+        )
+        os.kill(trainer, signal.SIGKILL)
+        number = newest.about["number"]
+        assert newest.about["pass"] == 1
+        # The second attempt has not yet seen all the rows that alpha and w of the first are to be compared by.
+        assert (newest.path.name == UNSURE_SLOT) == (attempt > 1)
+    ended = service.wait_until_ended(job)
+    assert (ended["state"], ended["attempt"], ended["result"]["passes"]) == ("succeeded", 6, 1)
+    assert [step["pass"] for step in ended["transitions"] if "pass" in step] == [1] * 5
+    assert ended["result"]["certificate"]["w_error"] < 1e-9
+    assert {path.name for path in directory.glob("checkpoint.*")} <= set(SURE_SLOTS)
 
 
 def test_a_warm_start_begins_with_what_was_found(service):

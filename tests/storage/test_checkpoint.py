@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from storage.checkpoint import SLOTS, newest_checkpoint, read_checkpoint, write_checkpoint
+from storage.checkpoint import (
+    SLOTS,
+    SURE_SLOTS,
+    UNSURE_SLOT,
+    newest_checkpoint,
+    older_slot,
+    read_checkpoint,
+    write_checkpoint,
+)
 from storage.errors import CorruptData
 
 ABOUT = {"number": 3, "pass": 2, "bound": 0.1}
@@ -56,9 +64,20 @@ def test_the_newest_sound_one_counts(tmp_path):
     assert newest_checkpoint(tmp_path) is None
     for number, slot in enumerate(SLOTS):
         write_checkpoint(tmp_path / slot, {"number": number}, arrays())
+    assert newest_checkpoint(tmp_path).about["number"] == 2
+    (tmp_path / SLOTS[2]).write_bytes(b"PK")
     assert newest_checkpoint(tmp_path).about["number"] == 1
-    (tmp_path / SLOTS[1]).write_bytes(b"PK")
-    assert newest_checkpoint(tmp_path).about["number"] == 0
+
+
+def test_the_older_of_two_is_written_next_whatever_lies_in_the_third(tmp_path):
+    for number in range(1, 5):
+        slot = older_slot(tmp_path)
+        assert slot.name in SURE_SLOTS
+        write_checkpoint(slot, {"number": number}, arrays())
+        write_checkpoint(tmp_path / UNSURE_SLOT, {"number": 10}, arrays())
+        assert {read_checkpoint(path).about["number"] for path in tmp_path.glob("*")} <= {number - 1, number, 10}
+    (tmp_path / SURE_SLOTS[1]).write_bytes(b"PK")
+    assert older_slot(tmp_path).name == SURE_SLOTS[1]
 
 
 def test_a_failed_write_leaves_the_old_one(tmp_path):

@@ -134,7 +134,7 @@ def visit_rows(
     return M_plus, M_minus, curvature, freed
 
 
-# move_on(x (n,), earlier (n,), beta): x <- x + beta (x - earlier), earlier <- what x was, in place; see trainer.momentum.
+# move_on(x (n,), earlier (n,), beta): x <- x + beta (x - earlier), earlier <- what x was, in place: momentum.
 
 
 @njit(cache=True, nogil=True)

@@ -101,6 +101,8 @@ class _Training:
                 rng = self._rng(*section)
                 self._rounds.begin_section()
             self._stream(step, rng)
+            if not step.ends_section:
+                self._cursor.checkpoints.make_within(step, self._w)
             if step.ends_pass:
                 self._visit_unvisited()
                 yield from self._end_pass(step, time.monotonic() - began)
