@@ -56,11 +56,6 @@ class CertificatePass:
         self._dual += self._objective.dual(rows.y, own)
         self._M_plus, self._M_minus = float(PG.max(initial=self._M_plus)), float(PG.min(initial=self._M_minus))
 
-    @property
-    def v(self) -> Array:
-        """sum_i alpha_i y_i x_i over the rows added, (width,)."""
-        return self._pairs[:, 1]
-
     def result(self) -> Certificate:
         """The certificate of all rows. Raises RowsMissing if others than all have been added."""
         if self._rows != len(self._alpha):

@@ -188,8 +188,6 @@ class Reader:
                 state.control["reader_heartbeat"] = time.monotonic()
         for name, value in vars(certificate.result()).items():
             state.control[f"final_{name}"] = value
-        if state.control["w_wanted"]:
-            state.w[: passes.width] = certificate.v
         state.control["certificates_made"] += 1
 
     def _wait(self) -> None:

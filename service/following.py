@@ -62,6 +62,7 @@ class FollowPlan:
                 "cache_rows": 0.0,
                 "follows": True,
                 "spill_directory": str(dataset.parent) if spills(self.spec) else None,
+                "kept_rows": None,
             },
         )
 

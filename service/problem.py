@@ -72,6 +72,11 @@ class JobPlan:
         """Size of cache and state files."""
         return self.spec.cache_bytes + state_bytes(self.n_rows, self.width)
 
+    def _kept_rows(self, dataset: Path) -> dict[str, Any]:
+        """What tells the rows of this job from those of others, as they are trained on."""
+        own = {"uid": self.manifest.uid, "positive": self.positive, "bias": self.spec.bias}
+        return {"dataset": str(dataset), **own}
+
     def run_file(self, dataset: Path) -> dict[str, Any]:
         """Contents of `run.json` for the dataset in this directory."""
         return run_file(
@@ -93,6 +98,7 @@ class JobPlan:
                 "cache_rows": self.cache.row_bytes / self.manifest.decoded_bytes * self.n_rows,
                 "follows": False,
                 "spill_directory": str(dataset.parent) if self.spills else None,
+                "kept_rows": self._kept_rows(dataset) if self.spills else None,
             },
         )
 

@@ -1,4 +1,4 @@
-"""A file without a name for segments of one size: beside the cache, on disk, gone with the process that wrote it.
+"""A file for segments of one size, on disk. Without a name it is gone with the process that wrote it.
 
 Neither reading nor writing goes through the page cache where the file system allows that: it would count as memory.
 """
@@ -7,6 +7,7 @@ import fcntl
 import mmap
 import os
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 
@@ -21,35 +22,50 @@ class SpillFile:
     A buffer is one of `make_buffer`, of the same size. One that does not come back as it was written is an OSError.
     """
 
-    def __init__(self, directory: str, segment_bytes: int = SPILL_SEGMENT) -> None:
+    def __init__(self, path: str | Path, segment_bytes: int = SPILL_SEGMENT, sums: list[int] | None = None) -> None:
+        flags = os.O_RDWR | os.O_TMPFILE if sums is None else os.O_RDONLY
         self.segment_bytes = segment_bytes
-        self._file = os.open(directory, os.O_RDWR | os.O_TMPFILE, 0o600)
+        self._file = os.open(path, flags, 0o600)
         with suppress(OSError):  # a file system in memory has no page cache to spare
             fcntl.fcntl(self._file, fcntl.F_SETFL, fcntl.fcntl(self._file, fcntl.F_GETFL) | os.O_DIRECT)
-        self._sums: list[int] = []
-        self.bytes = 0  # on the disk
+        self.sums = sums or []
+        self.bytes = len(self.sums) * segment_bytes  # on the disk
+
+    @classmethod
+    def kept(cls, path: Path, segment_bytes: int, sums: list[int]) -> "SpillFile":
+        """One that was given a name, to be read; raises OSError."""
+        return cls(path, segment_bytes, sums)
+
+    def link(self, path: Path) -> None:
+        """Give it a name on its disk; raises OSError."""
+        # With a descriptor of a directory, whichever, the call follows the link to the file itself.
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.link(f"/proc/self/fd/{self._file}", path, src_dir_fd=directory, follow_symlinks=True)
+        finally:
+            os.close(directory)
 
     def __len__(self) -> int:
-        return len(self._sums)
+        return len(self.sums)
 
     def append(self, buffer: mmap.mmap) -> None:
         """Write one more."""
         if os.pwrite(self._file, buffer, len(self) * self.segment_bytes) != self.segment_bytes:
             raise OSError("the disk took only part of a segment")
-        self._sums.append(_sum(buffer))
+        self.sums.append(_sum(buffer))
         self.bytes = max(self.bytes, len(self) * self.segment_bytes)
 
     def read(self, number: int, buffer: mmap.mmap) -> mmap.mmap:
         """Fill the buffer."""
         got = os.preadv(self._file, [buffer], number * self.segment_bytes)
         # A kernel that is given wrong indices reads and writes beyond w.
-        if got != self.segment_bytes or _sum(buffer) != self._sums[number]:
+        if got != self.segment_bytes or _sum(buffer) != self.sums[number]:
             raise OSError(f"spilled segment {number} did not come back as it was written")
         return buffer
 
     def clear(self) -> None:
         """Forget all segments. Their disk stays, to be written again."""
-        self._sums.clear()
+        self.sums.clear()
 
     def close(self) -> None:
         os.close(self._file)

@@ -55,7 +55,6 @@ CONTROL = (
     ("primal_bound", REAL, "trainer"),
     ("free_rows", INTEGER, "trainer"),
     ("collects", INTEGER, "trainer"),  # it takes all rows of the pass to its own disk
-    ("w_wanted", INTEGER, "trainer"),  # the next certificate is to publish the w that alpha makes
     ("certificates_wanted", INTEGER, "trainer"),  # at the published w; nothing changes until it is made
     ("training_done", INTEGER, "trainer"),
     ("checkpoint_failures", INTEGER, "trainer"),  # in this attempt: there was no room, or the disk failed

@@ -158,13 +158,6 @@ class Link:
         self.control["certificates_wanted"] += 1
         self.wait_until(lambda: self.control["certificates_made"] >= self.control["certificates_wanted"])
 
-    def make_anew(self, w: Array) -> None:
-        """w becomes the sum of alpha_i y_i x_i over all rows, which the reader reads once more."""
-        self.control["w_wanted"] = 1
-        self.certify(w)
-        self.control["w_wanted"] = 0
-        w[: self._width] = self._w[: self._width]
-
     def show(self, **figures: float) -> None:
         """Fields of the control page, for those who watch."""
         self.control["elapsed_seconds"] = self.elapsed_seconds

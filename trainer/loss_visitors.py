@@ -13,7 +13,7 @@ from trainer.visitor import Visitor, Visits
 class LogisticVisitor(Visitor):
     """Of logistic regression. No row ever rests: at the optimum none is at a bound."""
 
-    def visit(self, rows: Segment, order: Array, is_atomic: bool = False) -> Visits:
+    def visit(self, rows: Segment, order: Array, is_alone: bool = True) -> Visits:
         C_positive, _, C_negative, _ = self._problem.box
         found = visit_logistic(order, rows.columns, C_positive, C_negative, self._alpha, self._w)
         return Visits(_zeros(order), _zeros(order), _zeros(order) - 1, *found)
@@ -22,7 +22,7 @@ class LogisticVisitor(Visitor):
 class RegressionVisitor(Visitor):
     """Of support vector regression."""
 
-    def visit(self, rows: Segment, order: Array, is_atomic: bool = False) -> Visits:
+    def visit(self, rows: Segment, order: Array, is_alone: bool = True) -> Visits:
         U, D, _, _ = self._problem.box
         rest = _zeros(order)
         found = visit_regression(order, rows.columns, Tube(U, D, self._problem.epsilon), self._alpha, self._w, rest)

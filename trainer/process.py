@@ -34,6 +34,7 @@ from trainer.solvers import SOLVERS, read_settings
 from trainer.stop import CONVERGED, has_likely_fallen, stop_reason
 from trainer.tally import warm_tally
 
+_SWITCH_SECONDS = 1e-4
 NOT_IN_HISTORY = {"is_worth_a_look"}  # of what a solver tells
 
 
@@ -223,6 +224,8 @@ def _report(progress: Progress, state: State, elapsed: float) -> dict:
 def main(directory: str) -> None:
     """Body of the process."""
     die_with_parent()
+    # A thread that comes back from a kernel would else wait five milliseconds for its turn.
+    sys.setswitchinterval(_SWITCH_SECONDS)
     run = Path(directory)
     with telling(run):
         _train(run)

@@ -1,6 +1,5 @@
 """Which sweep comes next. Pure: no clock, no disk."""
 
-from dataclasses import dataclass
 from enum import Enum
 
 # Rows that rest are left out of short sweeps, but what rests at a w that is far off may have to move later.
@@ -17,28 +16,14 @@ class Next(Enum):
     STOP = "stop"
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a run of sweeps is.
+def next_sweep(gaps: list[float], has_to_end: bool) -> Next:
+    """After sweeps that met these gaps. The first is whole, and so is each fifth.
 
-    gaps      that its sweeps have met
-    is_exact  w is the sum of alpha_i y_i x_i to the last digits: several threads lose some of it until a whole sweep
-    is_due    a checkpoint is to be made, of a w that is exact
-    has_to_end  it is near enough to what is wanted, or out of time
+    has_to_end  training is near enough to what is wanted, or out of time
     """
-
-    gaps: list[float]
-    is_exact: bool
-    is_due: bool
-    has_to_end: bool
-
-
-def next_sweep(place: Place) -> Next:
-    """The first is whole, so is each fifth, and the last one if w is not exact."""
-    if place.has_to_end or has_slowed_down(place.gaps):
-        return Next.STOP if place.is_exact else Next.WHOLE
-    is_whole = len(place.gaps) % WHOLE_EVERY == 0 or (place.is_due and not place.is_exact)
-    return Next.WHOLE if is_whole else Next.SHORT
+    if has_to_end or has_slowed_down(gaps):
+        return Next.STOP
+    return Next.SHORT if len(gaps) % WHOLE_EVERY else Next.WHOLE
 
 
 def has_slowed_down(gaps: list[float]) -> bool:

@@ -23,6 +23,8 @@ class TrainerSettings:
     pace              "fixed": exactly as many updates as are due; "adaptive": more while the reader is not ready
     threads           that work at once
     spill_directory   directory on the disk where rows are kept, decoded, beside the cache, or None: nowhere
+    kept_rows         what the rows of this job are known by where they are kept, decoded, for the next: its key
+                      `dataset` is their directory; None: they are not
     checkpoints       directory for them, or None; checkpoint_seconds: longest time between two
     resume            the checkpoint to go on from, or None: the state's arrays are those it kept
     """
@@ -46,6 +48,7 @@ class TrainerSettings:
     threads: int
     seed: int
     spill_directory: str | None
+    kept_rows: dict[str, Any] | None
     checkpoints: str | None
     checkpoint_seconds: float
     resume: str | None

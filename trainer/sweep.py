@@ -60,14 +60,10 @@ class Met:
 
 @dataclass(frozen=True)
 class Threads:
-    """So many workers that visit windows side by side; without a pool the caller visits them itself.
-
-    is_atomic  no addition to w is lost, at a price; else w has to be made anew in the end
-    """
+    """So many workers that visit windows side by side; without a pool the caller visits them itself."""
 
     count: int = 1
     pool: Executor | None = None
-    is_atomic: bool = False
 
     @property
     def lent(self) -> int:
@@ -113,7 +109,7 @@ def _visited(
     try:
         for rows in windows:
             order = choose(rows)
-            begun.append((rows, order, threads.pool.submit(visitor.visit, rows, order, threads.is_atomic)))
+            begun.append((rows, order, threads.pool.submit(visitor.visit, rows, order, False)))
             if len(begun) == threads.lent:
                 yield _result(begun)
         while begun:

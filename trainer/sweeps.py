@@ -1,8 +1,7 @@
 """Sweep after sweep over a store that holds all rows, with momentum, until the schedule says stop.
 
 LIBLINEAR's loop (Hsieh et al. 2008, section 3.2: rows that rest are left out, but not of each sweep) on rows from
-wherever they are. On several threads w is shared without locks and made anew from alpha in whole sweeps (PASSCoDe:
-Hsieh, Yu, Dhillon, ICML 2015).
+wherever they are. Several threads share w (trainer.kernels.visit).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,13 +15,13 @@ import numpy as np
 from storage.cache import Step
 from storage.csr import Array
 from storage.segment import Segment
-from trainer.momentum import Momentum, rate
+from trainer.momentum import Momentum
 from trainer.rows.cache import Cursor
-from trainer.schedule import Next, Place, next_sweep
+from trainer.schedule import Next, next_sweep
 from trainer.selection import random_order
 from trainer.sweep import Met, Threads, sweep
 from trainer.tally import Tally
-from trainer.visitor import Visitor, Visits, WeightsAnew
+from trainer.visitor import Visitor, Visits
 
 Random = np.random.Generator
 
@@ -41,6 +40,10 @@ class Store(Protocol):
 
     def windows(self, is_active: Callable[[Array], Array] | None, rng: np.random.Generator) -> Iterator[Segment]:
         """All rows once, or those of these ids (k,) active (k,) bool, maybe others; ends early if it fails."""
+
+    @property
+    def has_active(self) -> bool:
+        """Whether it has the active rows in a place of their own, or needs none."""
 
     def forget_active(self) -> None:
         """Those set aside from now on are the active ones."""
@@ -102,33 +105,25 @@ class Sweeps:
         """What new ones have to be given as `kept` to go on."""
         return {"caution": np.array([self._caution])}
 
-    def run(self, store: Store, is_late: Callable[[int], bool], rng: np.random.Generator) -> None:
+    def run(self, store: Store, is_late: Callable[[int], bool], rng: Random) -> None:
         """Until training is likely where it is wanted, slows down, is late after so many sweeps, or is interrupted."""
-        step, checkpoints = self._cursor.step, self._cursor.checkpoints
-        self._begin_run(step)
+        step, D, has_to_end = self._cursor.step, -inf, is_late(0)
         gaps: list[float] = []
-        is_exact, has_to_end, D = True, is_late(0), -inf
-        while True:
-            due = checkpoints.is_due(ends_pass=False)
-            kind = next_sweep(Place(gaps, is_exact, due, has_to_end))
-            if kind is Next.STOP:
-                break
-            # The first leaves most rows with another alpha: what the second adds to w is as far off as what it lost.
-            makes_anew = self._threads.count > 1 and kind is Next.WHOLE and (has_to_end or due or len(gaps) > 0)
-            met = self._sweep(store, kind, gaps, makes_anew, rng)
+        self._begin_run(step)
+        while (kind := next_sweep(gaps, has_to_end)) is not Next.STOP:
+            met = self._sweep(store, kind, gaps, rng)
             if met is None:
-                self._undo(is_exact)
+                self._momentum.undo()
+                self._visitor.before = self._momentum.before
                 break
             gaps.append(met.gap)
-            is_exact = makes_anew or self._threads.count == 1
             figures = self._tally.so_far(step, inf)
-            has_fallen = is_exact and figures["dual_objective"] < D
-            D = figures["dual_objective"] if is_exact else D
-            self._end_sweep(has_fallen)
+            self._momentum.end_sweep(yields=figures["dual_objective"] < D)
+            self._visitor.before = self._momentum.before
+            D = figures["dual_objective"]
             self._show(met, figures)
-            has_to_end = has_to_end or is_late(len(gaps)) or self._is_near(met, gaps, is_exact, figures)
-            if is_exact:
-                checkpoints.make_within(step, self._w)
+            has_to_end = is_late(len(gaps)) or self._wanted.is_near(met, D, 1.0 / self._caution)
+            self._cursor.checkpoints.make_within(step, self._w)
         del self._momentum  # its arrays are for nobody else
 
     def _begin_run(self, step: Step) -> None:
@@ -137,25 +132,20 @@ class Sweeps:
         self._caution *= _CAUTION  # had the last look been enough, there would be no more sweeps
         self._slack = inf
 
-    def _sweep(self, store: Store, kind: Next, gaps: list[float], makes_anew: bool, rng: Random) -> Met | None:
+    def _sweep(self, store: Store, kind: Next, gaps: list[float], rng: Random) -> Met | None:
         """One sweep; None if it did not come to its end."""
         is_whole = kind is Next.WHOLE
         self._tally.begin_sweep()
         self._momentum.begin_sweep(gaps)
         self._visitor.before = self._momentum.before
-        if makes_anew:
-            self._visitor.anew = WeightsAnew(self._cursor.step.width, self._threads.count)
-        if is_whole:
+        if is_whole or not store.has_active:
             store.forget_active()
-            self._pays, self._n_active = True, 0
-        met = Met()
+        met, self._n_active, self._n_read, self._pays = Met(), 0, 0, not store.has_active
         windows = self._uninterrupted(store.windows(None if is_whole else self._is_active, rng))
-        learn = partial(self._set_aside, store, met) if is_whole else None
+        learn = partial(self._set_aside, store, met) if self._pays else None
         sweep(windows, partial(self._choose, is_whole, rng), self._visitor, self._threads, learn, met)
-        if is_whole and self._pays:
+        if self._pays:
             store.narrow()
-        if self._visitor.anew is not None:
-            self._momentum.w[:], self._visitor.anew = self._visitor.anew.total(), None
         self._slack = met.slack
         has_ended = store.is_open and not self._link.is_interrupted
         return met if has_ended and (met.visits == self._cursor.step.n_rows or not is_whole) else None
@@ -175,28 +165,13 @@ class Sweeps:
         return (self._link.score[row_id] <= self._slack) | self._momentum.has_moved(row_id)
 
     def _set_aside(self, store: Store, met: Met, rows: Segment, order: Array, visits: Visits) -> None:
-        """Of the rows just visited, those that short sweeps are to visit."""
+        """Of the rows just visited, those that short sweeps are to visit; no more of them if they are too many."""
         if self._pays:
             active = (visits.score <= met.slack) | self._momentum.has_moved(rows.row_id[order])
             store.set_aside(rows, order[active])
             self._n_active += int(np.count_nonzero(active))
-            self._pays = met.visits < _FEW or self._n_active < _WORTH_NARROWING * met.visits
-
-    def _end_sweep(self, yields: bool) -> None:
-        self._momentum.end_sweep(yields)
-        self._visitor.before = self._momentum.before
-
-    def _undo(self, is_exact: bool) -> None:
-        """The sweep has not been; w has to be what it was exactly, though."""
-        self._momentum.undo()
-        self._visitor.before = self._momentum.before
-        if not is_exact:
-            self._link.make_anew(self._w)
-
-    def _is_near(self, met: Met, gaps: list[float], is_exact: bool, figures: Mapping[str, float]) -> bool:
-        # Another sweep is to come if w has to be made anew.
-        factor = (1.0 if is_exact else rate(gaps)) / self._caution
-        return self._wanted.is_near(met, figures["dual_objective"], factor)
+            self._n_read += len(rows)
+            self._pays = self._n_read < _FEW or self._n_active < _WORTH_NARROWING * self._n_read
 
     def _show(self, met: Met, figures: Mapping[str, float]) -> None:
         self._link.control["sweeps"] += 1

@@ -1,20 +1,18 @@
 """Visits rows of a problem of the hinge family, and has what came of it counted and told."""
 
 from collections.abc import Callable
-from queue import SimpleQueue
 from typing import NamedTuple
 
 import numpy as np
 
-from storage.csr import Array, add_rows
+from storage.csr import Array
 from storage.segment import Segment
 from trainer.kernels.coordinate import GAP
 from trainer.kernels.visit import Dual, Notes, Weights, visit_rows
 from trainer.problem import Problem
 from trainer.tally import Tally
 
-_MOST_BYTES = 1 << 28  # of vectors beside each other; with fewer of them threads take turns
-NO_REST = np.empty(0, np.float32)
+NO_REST, NO_LOCK = np.empty(0, np.float32), np.empty(0, np.int64)
 
 Note = Callable[[Array, Array], None]  # takes the ids (k,) of rows that were visited, and their scores (k,)
 
@@ -34,42 +32,12 @@ class Visits(NamedTuple):
     freed: int
 
 
-class WeightsAnew:
-    """w made anew from alpha: what several threads lose by adding to it without locks comes back.
-
-    `add` every row once, from any thread, then take the `total`: sum_i alpha_i y_i x_i, (width,).
-    """
-
-    def __init__(self, width: int, threads: int) -> None:
-        count = max(1, min(threads, _MOST_BYTES // (8 * width)))
-        self._sums = [np.zeros(width) for _ in range(count)]
-        self._free: SimpleQueue[Array] = SimpleQueue()
-        for one in self._sums:
-            self._free.put(one)
-
-    def add(self, rows: Segment, alpha: Array) -> None:
-        """These rows; alpha (n_rows,) by row id."""
-        own = self._free.get()
-        try:
-            add_rows(alpha[rows.row_id] * rows.y, rows.indptr, rows.indices, rows.values, own)
-        finally:
-            self._free.put(own)
-
-    def total(self) -> Array:
-        """Of all rows added."""
-        total = self._sums[0]
-        for one in self._sums[1:]:
-            total += one
-        return total
-
-
 class Visitor:
     """alpha (n_rows,) and w (width,) change in place; of one lane.
 
     kind       of score: see trainer.kernels.coordinate
     asks_rest  whether visits are to tell how far rows rest
     before     (n_rows,) alpha before momentum moved it; alpha where it has not
-    anew       adds up what alpha makes of the rows visited, all of each window; None: nobody asks
     """
 
     def __init__(
@@ -91,13 +59,10 @@ class Visitor:
         self._tally = tally
         self.note = note
         self.before = alpha
-        self.anew: WeightsAnew | None = None
+        self._lock = np.zeros(1, np.int64)
 
-    def visit(self, rows: Segment, order: Array, is_atomic: bool = False) -> Visits:
-        """Visit the rows at the positions `order` (k,) int32; on any thread.
-
-        is_atomic  others do so at the same time, and none of what is added to w may be lost
-        """
+    def visit(self, rows: Segment, order: Array, is_alone: bool = True) -> Visits:
+        """Visit the rows at the positions `order` (k,) int32. Not alone: other threads visit other rows meanwhile."""
         rest = np.empty(len(order), np.float32) if self._asks_rest else NO_REST
         notes = Notes(np.empty(len(order), np.float32), np.empty(len(order)), rest)
         found = visit_rows(
@@ -106,11 +71,9 @@ class Visitor:
             self._boxes,
             self.kind,
             Dual(self._alpha, self.before),
-            Weights(self._w, is_atomic),
+            Weights(self._w, NO_LOCK if is_alone else self._lock),
             notes,
         )
-        if self.anew is not None:
-            self.anew.add(rows, self._alpha)
         return Visits(notes.score, notes.gain, rest, *found)
 
     def take(self, rows: Segment, order: Array, visits: Visits) -> None:

@@ -1,44 +1,67 @@
-"""Adding to an array that other threads add to at the same time: no addition is lost."""
+"""A lock for rows that several threads add to w: each row's addition is whole, and none is lost."""
 
 from typing import Any
 
-from numba import config, njit, types
+from llvmlite import ir
+from numba import config, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
-from storage.csr import Array
+_SPINS = 2000  # looks at a lock that is taken before the core is offered to others: its holder may have none
 
 if getattr(config, "DISABLE_JIT"):  # noqa: B009 - numba sets its options at run time
 
-    def atomic_add(array: Any, index: int, value: float) -> None:
-        """array[index] += value; in plain Python there is one thread."""
-        array[index] += value
+    def acquire(lock: Any) -> None:
+        """In plain Python there is one thread."""
+
+    def release(lock: Any) -> None:
+        """There was nobody else."""
 
 else:
 
     @intrinsic
-    def atomic_add(_typing_context: Any, array: Any, index: Any, value: Any) -> Any:
-        """array[index] += value of float64, as one operation (LLVM's atomicrmw fadd)."""
+    def acquire(_typing_context: Any, lock: Any) -> Any:
+        """Wait until lock[0] (int64) is 0, and make it 1: nobody else does so before `release`."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            array_type, index_type, value_type = signature.args
-            data = context.make_array(array_type)(context, builder, arguments[0])
-            position = context.cast(builder, arguments[1], index_type, types.intp)
-            pointer = builder.gep(data.data, [position])
-            number = context.cast(builder, arguments[2], value_type, types.float64)
-            # Only the sum has to be whole; nobody infers anything else from it.
-            builder.atomic_rmw("fadd", pointer, number, "monotonic")
+            pointer = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            word = ir.IntType(64)
+            looks = cgutils.alloca_once_value(builder, word(0))
+            names = ("try", "wait", "again", "offer", "have")
+            attempt, wait, again, offer, have = (builder.append_basic_block(f"lock.{name}") for name in names)
+            builder.branch(attempt)
+
+            builder.position_at_end(attempt)
+            was = builder.atomic_rmw("xchg", pointer, word(1), "acquire")
+            builder.cbranch(builder.icmp_signed("==", was, word(0)), have, wait)
+
+            # Reading alone leaves the line with its holder.
+            builder.position_at_end(wait)
+            is_free = builder.icmp_signed("==", builder.load_atomic(pointer, "monotonic", 8), word(0))
+            builder.cbranch(is_free, attempt, again)
+
+            builder.position_at_end(again)
+            count = builder.add(builder.load(looks), word(1))
+            builder.store(count, looks)
+            builder.cbranch(builder.icmp_signed("==", builder.srem(count, word(_SPINS)), word(0)), offer, wait)
+
+            builder.position_at_end(offer)
+            yields = ir.FunctionType(ir.IntType(32), [])
+            builder.call(cgutils.get_or_insert_function(builder.module, yields, "sched_yield"), [])
+            builder.branch(wait)
+
+            builder.position_at_end(have)
             return context.get_dummy_value()
 
-        return types.void(array, index, value), generate
+        return types.void(lock), generate
 
+    @intrinsic
+    def release(_typing_context: Any, lock: Any) -> Any:
+        """Let others have the lock, and see what was written under it."""
 
-# add_row_atomically(start, end, indices, values, step, w, lane, lanes): w[:, lane] += step x of the row at start:end,
-# in place; w (d * lanes,) float64.
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            builder.store_atomic(ir.IntType(64)(0), pointer, "release", 8)
+            return context.get_dummy_value()
 
-
-@njit(cache=True, nogil=True)
-def add_row_atomically(
-    start: int, end: int, indices: Array, values: Array, step: float, w: Array, lane: int, lanes: int
-) -> None:
-    for j in range(start, end):
-        atomic_add(w, int(indices[j]) * lanes + lane, step * float(values[j]))
+        return types.void(lock), generate

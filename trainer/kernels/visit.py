@@ -17,7 +17,7 @@ from trainer.kernels.coordinate import (
     projected_gradient,
     score_of,
 )
-from trainer.kernels.shared import add_row_atomically
+from trainer.kernels.shared import acquire, release
 
 
 class Box(NamedTuple):
@@ -37,10 +37,13 @@ class Dual(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """w (d * lanes,) float64. is_atomic: others visit rows at the same time, and none of what is added may be lost."""
+    """w (d * lanes,) float64.
+
+    lock  (1,) int64, for whoever adds a row while other threads visit rows at the same w; (0,): there are none
+    """
 
     w: Array
-    is_atomic: bool
+    lock: Array
 
 
 class Notes(NamedTuple):
@@ -59,7 +62,8 @@ class Notes(NamedTuple):
 # Problem     min over 0 <= alpha_i <= U_i of  1/2 |w|^2 + sum D_i alpha_i^2 / 2 - sum alpha_i,  w = sum alpha_i y_i x_i
 #             in each lane
 # Source      Hsieh, Chang, Lin, Keerthi, Sundararajan (ICML 2008), Algorithm 1; StreamSVM (KDD 2012), section 3;
-#             on several threads: Hsieh, Yu, Dhillon, "PASSCoDe" (ICML 2015)
+#             on several threads: Hsieh, Yu, Dhillon, "PASSCoDe" (ICML 2015), with a lock for each row's addition to w:
+#             dot products meet a w that changes meanwhile, but it stays the sum of alpha_i y_i x_i
 #
 # Visits the rows at the positions `order` (k,) int32, one after the other:
 #
@@ -82,7 +86,7 @@ def visit_rows(
 ) -> tuple[float, float, float, int]:
     row_id, y, Qii, indptr, indices, values = rows
     alpha, before = dual
-    w, is_atomic = weights
+    w, lock = weights
     lanes, count = len(boxes), order.shape[0]
     M_plus, M_minus, curvature, freed = -float("inf"), float("inf"), 0.0, 0
     for k in range(count):
@@ -119,12 +123,14 @@ def visit_rows(
                 new = min(max(a - G / H, 0.0), U) if H > 0.0 else U
                 alpha[i] = new
                 step = (new - a) * sign
-                if is_atomic:
-                    add_row_atomically(start, end, indices, values, step, w, lane, lanes)
-                elif lanes == 1:
+                if lock.shape[0] > 0:
+                    acquire(lock)
+                if lanes == 1:
                     add_row(start, end, indices, values, step, w)
                 else:
                     add_row_in_lane(start, end, indices, values, step, w, lane, lanes)
+                if lock.shape[0] > 0:
+                    release(lock)
                 risen += (a - new) * (G + (new - a) * H / 2.0)
             curvature += D * (new * new - was * was) / 2.0
             freed += int(0.0 < new < U) - int(0.0 < was < U)

@@ -42,6 +42,11 @@ class Cursor:
         self.link.control["started_step"] = step.number
         return self._step
 
+    def skip_pass(self) -> Step:
+        """All rows are at hand without the reader: the running step ends a pass as it is."""
+        self._step = replace(self.step, ends_pass=True, ends_section=True)
+        return self._step
+
     def repeat(self, w: Array) -> Step:
         """The same step once more, as the next pass."""
         self._pause(w)

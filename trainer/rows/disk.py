@@ -6,24 +6,36 @@ files costs time only: the store is closed then, and rows come from the cache, p
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from storage import kept_rows
 from storage.csr import Array
 from storage.segment import Segment
-from storage.spill_file import SPILL_SEGMENT
+from storage.spill_file import SPILL_SEGMENT, SpillFile
 from trainer.rows.patience import Patience
 from trainer.rows.residents import IsActive
 from trainer.rows.row_file import READS, ReadAhead, RowFile
+
+
+class Shelf(NamedTuple):
+    """Where rows are kept for the next job: the directory of their dataset, and what they are known by."""
+
+    directory: Path
+    key: kept_rows.Key
 
 
 class DiskRows:
     """`collect` what a pass brings, `seal` it, then sweep: over all rows, or those `set_aside` in the sweep before.
 
     directory   on the disk to use, or None: nothing is kept
+    shelf       where rows may have been kept by another job, and will be for the next; None: nowhere
     lent        windows that may be in use at a time
     n_rows      that were collected; is_open: the disk takes part
+    has_active  what was set aside is read instead of all, where active rows are asked for
     """
 
     def __init__(
@@ -32,16 +44,23 @@ class DiskRows:
         lent: int = 1,
         segment_bytes: int = SPILL_SEGMENT,
         make_patience: Callable[[str], Patience] = Patience,
+        shelf: Shelf | None = None,
     ) -> None:
+        self._shelf = shelf
         self._writer, self._readers = ThreadPoolExecutor(1), ThreadPoolExecutor(READS)
         self._files: list[RowFile] = []  # all rows, and the active ones
         self.n_rows = 0
-        self._is_sealed = self._has_active = False
+        self._is_sealed = self.has_active = False
         if directory is not None:
             with self._closing_on_failure():
                 patience = make_patience(directory)
-                for _ in range(2):
-                    self._files.append(RowFile(directory, segment_bytes, patience, self._writer))
+                kept = shelf and kept_rows.find(*shelf)
+                if kept:
+                    segment_bytes, (file, self.n_rows), self._is_sealed = kept[0].segment_bytes, kept, True
+                else:
+                    file = SpillFile(directory, segment_bytes)
+                for each in (file, SpillFile(directory, segment_bytes)):
+                    self._files.append(RowFile(each, patience, self._writer))
                 self._read_ahead = ReadAhead(segment_bytes, patience, self._readers, lent)
 
     @property
@@ -69,6 +88,9 @@ class DiskRows:
                 self._is_sealed = self._files[0].finish() and self.n_rows == n_rows
                 if not self._is_sealed:
                     self.close()
+                elif self._shelf:
+                    with suppress(OSError):
+                        kept_rows.keep(self._files[0].file, *self._shelf, n_rows)
 
     def windows(self, is_active: IsActive | None, rng: np.random.Generator) -> Iterator[Segment]:
         """All rows once; if some are asked for, those set aside, or all. Ends early, closed, if the disk fails.
@@ -77,7 +99,7 @@ class DiskRows:
         """
         with self._closing_on_failure():
             if self.is_sealed:
-                file = self._files[self._has_active and is_active is not None].file
+                file = self._files[self.has_active and is_active is not None].file
                 for window in self._read_ahead.windows(file, rng):
                     yield window
                     if not self.is_open:
@@ -86,7 +108,7 @@ class DiskRows:
     def forget_active(self) -> None:
         """Those set aside from now on are the active ones."""
         with self._closing_on_failure():
-            self._has_active = False
+            self.has_active = False
             if self.is_open:
                 self._files[1].clear()
 
@@ -100,7 +122,7 @@ class DiskRows:
         """The active rows have all been set aside; if the disk has not taken them, all rows are swept over."""
         with self._closing_on_failure():
             if self.is_open:
-                self._has_active = self._files[1].finish()
+                self.has_active = self._files[1].finish()
 
     def close(self) -> None:
         """Let go of the disk."""
@@ -122,3 +144,5 @@ class DiskRows:
             yield
         except OSError:
             self.close()
+            if self._shelf:
+                kept_rows.release(self._shelf.directory)

@@ -20,7 +20,7 @@ class ResidentRows:
     segments  ids of all in the cache
     """
 
-    is_open = True  # it does not fail
+    is_open = has_active = True  # it does not fail, and all are in memory
 
     def __init__(self, cursor: Cursor, lent: int = 1) -> None:
         self._cursor = cursor
@@ -64,10 +64,10 @@ class ResidentRows:
             yield mixture.rows
 
     def forget_active(self) -> None:
-        """All are in memory: those that are active need no place of their own."""
+        """Those that are active need no place of their own: nothing to do, here and below."""
 
     def set_aside(self, rows: Segment, picked: Array) -> None:
         """They stay where they are."""
 
     def narrow(self) -> None:
-        """Nothing to do."""
+        """They are where they were."""

@@ -7,12 +7,12 @@ Where the trainer has room for all rows, in the cache or decoded on its own disk
 follows is shuffled dual coordinate descent out of core, with shrinking and momentum: see trainer.sweeps.
 """
 
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from math import inf
+from pathlib import Path
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from trainer.problem import Problem
 from trainer.progress import Progress
 from trainer.rounds import Rounds
 from trainer.rows.cache import Cursor
-from trainer.rows.disk import DiskRows
+from trainer.rows.disk import DiskRows, Shelf
 from trainer.rows.residents import ResidentRows
 from trainer.selection import random_order
 from trainer.settings import TrainerSettings
@@ -34,8 +34,8 @@ from trainer.tally import Tally
 from trainer.visitor import Visitor, Visits
 
 _STREAM, _SWEEPS = 2, 1  # of random numbers, apart from those of others with the same seed, and from each other
-# Sweep for so many times as long as the pass took: with something wanted that sweeps may reach, and without.
-_PASS_TIMES, _PASS_TIMES_UNBOUND = 8.0, 1.0
+# In a pass, with something wanted that sweeps may reach, and without: a pass of the reader costs as much as ten.
+_MOST_SWEEPS, _MOST_SWEEPS_UNBOUND = 80, 10
 
 
 @dataclass(frozen=True)
@@ -78,22 +78,27 @@ class _Training:
         kept = cursor.checkpoints.kept
         self._tally = Tally(alpha, w, kept)
         self._visitor = Visitor(problem, alpha, w, self._tally, cursor.link.note)
-        # While rows stream half of the cores decode, and nobody could make w anew.
-        both = _threads(settings.threads, stack)
-        self._streaming = _threads(settings.threads // 2, stack, is_atomic=True)
+        # While rows stream half of the cores decode.
+        both, self._streaming = (_threads(count, stack) for count in (settings.threads, settings.threads // 2))
         self._residents = ResidentRows(cursor, both.lent)
-        self._disk = DiskRows(settings.spill_directory, both.lent)
+        shelf = Shelf(Path(settings.kept_rows["dataset"]), settings.kept_rows) if settings.kept_rows else None
+        self._disk = DiskRows(settings.spill_directory, both.lent, shelf=shelf)
         stack.callback(self._disk.shutdown)
         wanted = Wanted(settings.tolerance, settings.relative_gap)
         self._sweeps = Sweeps(self._visitor, cursor, self._tally, alpha, w, wanted, both, kept)
         self._rounds = Rounds(self._residents, self._visitor, self._link, self._streaming)
-        self._link.control["collects"] = self._disk.is_open
-        self._has_streamed = False  # rows that were not all at hand
+        self._link.control["collects"] = self._disk.is_open and not self._disk.is_sealed
+        # Of a pass whose rows were all at hand, or that began at another w than was published last, no bound is known.
+        self._has_bound = False
         cursor.checkpoints.keep(lambda: {**self._tally.resumable(), **self._sweeps.resumable()})
 
     def passes(self) -> Generator[Progress, None, None]:
-        section, began = None, time.monotonic()
+        section = None
         rng = self._rng(0, 0)
+        self._skipped = self._disk.is_sealed
+        if self._skipped:
+            self._cursor.next()
+            yield from self._swept_passes(self._cursor.skip_pass(), inf)
         while True:
             step = self._cursor.next()
             if (step.pass_, step.section) != section:
@@ -105,11 +110,9 @@ class _Training:
                 self._cursor.checkpoints.make_within(step, self._w)
             if step.ends_pass:
                 self._visit_unvisited()
-                yield from self._end_pass(step, time.monotonic() - began)
+                yield from self._end_pass(step)
             if step.ends_section:
                 self._cursor.end_section(self._w)
-            if step.ends_pass:
-                began = time.monotonic()
             self._use_spare_time(step, rng)
 
     def _rng(self, *place: int) -> np.random.Generator:
@@ -122,7 +125,7 @@ class _Training:
         self._tally.add_screened(step.screened)
         if not step.fresh and self._residents.has_all:
             return  # a sweep over all rows ends the pass
-        self._has_streamed = True
+        self._has_bound = not self._skipped
         due = self._settings.options.updates_per_row
         # A second visit so soon after the first brings less than a sweep over all rows.
         due = min(1.0, due) if self._disk.is_open else due
@@ -154,24 +157,27 @@ class _Training:
         while adapts and not self._cursor.is_next_ready:
             self._rounds.visit_some(rng)
 
-    def _end_pass(self, step: Step, seconds: float) -> Generator[Progress, None, None]:
+    def _end_pass(self, step: Step) -> Generator[Progress, None, None]:
         """Report the pass. If all rows are at hand, sweep over them first, and go on so without the reader."""
         self._disk.seal(step.n_rows)
         self._link.control["collects"] = 0
-        primal = self._link.primal(step) if self._has_streamed else inf
-        store = self._store()
-        if store is None:
+        primal = self._link.primal(step) if self._has_bound else inf
+        self._has_bound = self._skipped = False
+        if self._store() is None:
             yield self._tally.finish_pass(step, self._link.count_unvisited(step), primal)
-        while store is not None:
-            self._sweeps.run(store, self._is_late(seconds), self._rng(step.pass_, 0, _SWEEPS))
+        else:
+            yield from self._swept_passes(step, primal)
+
+    def _swept_passes(self, step: Step, primal: float) -> Generator[Progress, None, None]:
+        """Passes of sweeps over all rows, until the store that has them fails."""
+        while (store := self._store()) is not None:
+            self._sweeps.run(store, self._is_late, self._rng(step.pass_, 0, _SWEEPS))
             progress = self._tally.finish_pass(step, self._link.count_unvisited(step), primal)
             yield replace(progress, is_worth_a_look=True)
             primal = self._tally.meet(self._link.certified_primal)
             if store.is_open:
                 step = self._cursor.repeat(self._w)
-            else:
-                store = None
-                self._link.forget_visits()
+        self._link.forget_visits()
 
     def _store(self) -> Store | None:
         """Where all rows are."""
@@ -179,18 +185,15 @@ class _Training:
             return self._disk
         return self._residents if self._residents.take_in_all() else None
 
-    def _is_late(self, seconds: float) -> Callable[[int], bool]:
-        """Whether so many sweeps are enough: of pace "fixed" what a row is due in a pass, else by the clock."""
+    def _is_late(self, sweeps: int) -> bool:
+        """Whether so many sweeps are enough for a pass: of pace "fixed" as many as visits are due to a row."""
         settings = self._settings
         if settings.pace == "fixed":
-            return lambda sweeps: sweeps >= max(1.0, settings.options.updates_per_row)
-        times = _PASS_TIMES_UNBOUND if (settings.tolerance, settings.relative_gap) == (None, None) else _PASS_TIMES
-        left = inf if settings.max_seconds is None else settings.max_seconds - self._link.elapsed_seconds
-        until = time.monotonic() + min(times * seconds, left)
-        return lambda sweeps: time.monotonic() >= until
+            return sweeps >= max(1.0, settings.options.updates_per_row)
+        is_bound = (settings.tolerance, settings.relative_gap) != (None, None)
+        late = settings.max_seconds is not None and self._link.elapsed_seconds >= settings.max_seconds
+        return late or sweeps >= (_MOST_SWEEPS if is_bound else _MOST_SWEEPS_UNBOUND)
 
 
-def _threads(count: int, stack: ExitStack, is_atomic: bool = False) -> Threads:
-    if count <= 1:
-        return ALONE
-    return Threads(count, stack.enter_context(ThreadPoolExecutor(count)), is_atomic)
+def _threads(count: int, stack: ExitStack) -> Threads:
+    return ALONE if count <= 1 else Threads(count, stack.enter_context(ThreadPoolExecutor(count)))

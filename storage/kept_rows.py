@@ -1,0 +1,59 @@
+"""Rows of a dataset kept from job to job, decoded and ready for training: a file of segments beside the blocks.
+
+It is worth a pass of the reader, and no more: whoever needs the disk takes it away. A file that is not what was written
+is found out by the checksums of its index, and counts as none.
+"""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from storage.document import pack, unpack
+from storage.durable import write_file
+from storage.errors import StorageError
+from storage.spill_file import SpillFile
+
+FILE, INDEX = "rows.kept", "rows.index"
+VERSION = 1
+
+Key = dict[str, Any]  # of which dataset, and as which problem, they are
+
+
+def keep(file: SpillFile, directory: Path, key: Key, n_rows: int) -> None:
+    """From now on the file has a name in the directory of its dataset. Raises OSError."""
+    release(directory)
+    file.link(directory / FILE)
+    content = {"key": key, "n_rows": n_rows, "segment_bytes": file.segment_bytes, "sums": file.sums}
+    write_file(directory / INDEX, [pack(content, VERSION)])
+
+
+def find(directory: Path, key: Key) -> tuple[SpillFile, int] | None:
+    """The file that was kept under this key, and how many rows it has; None if there is none."""
+    try:
+        index = unpack((directory / INDEX).read_bytes(), VERSION, "index of kept rows", "")
+        if index["key"] != key:
+            return None
+        return SpillFile.kept(directory / FILE, index["segment_bytes"], index["sums"]), index["n_rows"]
+    except (OSError, StorageError):
+        return None
+
+
+def release(directory: Path) -> None:
+    """Nothing is kept of this dataset any more; a job that reads it goes on."""
+    for name in (INDEX, FILE):
+        (directory / name).unlink(missing_ok=True)
+
+
+def release_when_short(datasets: Path, free: int) -> bool:
+    """Give the disk back, all of it, if there is less free than is kept; whether that was so."""
+    kept = list(datasets.glob(f"*/{FILE}"))
+    taken = 0
+    for path in kept:
+        with suppress(OSError):
+            taken += path.stat().st_size
+    if taken <= free:
+        return False
+    for path in kept:
+        with suppress(OSError):
+            release(path.parent)
+    return True
