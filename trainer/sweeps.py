@@ -17,9 +17,9 @@ from storage.csr import Array
 from storage.segment import Segment
 from trainer.momentum import Momentum
 from trainer.rows.cache import Cursor
-from trainer.schedule import Next, next_sweep
+from trainer.schedule import Next, is_worth_threads, next_sweep
 from trainer.selection import random_order
-from trainer.sweep import Met, Threads, sweep
+from trainer.sweep import ALONE, Met, Threads, sweep
 from trainer.tally import Tally
 from trainer.visitor import Visitor, Visits
 
@@ -37,6 +37,10 @@ class Store(Protocol):
     @property
     def is_open(self) -> bool:
         """Whether it has not failed."""
+
+    @property
+    def n_bytes(self) -> int:
+        """Of all its rows."""
 
     def windows(self, is_active: Callable[[Array], Array] | None, rng: np.random.Generator) -> Iterator[Segment]:
         """All rows once, or those of these ids (k,) active (k,) bool, maybe others; ends early if it fails."""
@@ -106,12 +110,13 @@ class Sweeps:
         return {"caution": np.array([self._caution])}
 
     def run(self, store: Store, is_late: Callable[[int], bool], rng: Random) -> None:
-        """Until training is likely where it is wanted, slows down, is late after so many sweeps, or is interrupted."""
+        """Until training is likely where it is wanted, is late after so many sweeps, or is interrupted."""
         step, D, has_to_end = self._cursor.step, -inf, is_late(0)
         gaps: list[float] = []
         self._begin_run(step)
-        while (kind := next_sweep(gaps, has_to_end)) is not Next.STOP:
-            met = self._sweep(store, kind, gaps, rng)
+        threads = self._threads if is_worth_threads(store.n_bytes, step.n_rows) else ALONE
+        while (kind := next_sweep(len(gaps), has_to_end)) is not Next.STOP:
+            met = self._sweep(store, kind, gaps, threads, rng)
             if met is None:
                 self._momentum.undo()
                 self._visitor.before = self._momentum.before
@@ -132,7 +137,7 @@ class Sweeps:
         self._caution *= _CAUTION  # had the last look been enough, there would be no more sweeps
         self._slack = inf
 
-    def _sweep(self, store: Store, kind: Next, gaps: list[float], rng: Random) -> Met | None:
+    def _sweep(self, store: Store, kind: Next, gaps: list[float], threads: Threads, rng: Random) -> Met | None:
         """One sweep; None if it did not come to its end."""
         is_whole = kind is Next.WHOLE
         self._tally.begin_sweep()
@@ -143,7 +148,7 @@ class Sweeps:
         met, self._n_active, self._n_read, self._pays = Met(), 0, 0, not store.has_active
         windows = self._uninterrupted(store.windows(None if is_whole else self._is_active, rng))
         learn = partial(self._set_aside, store, met) if self._pays else None
-        sweep(windows, partial(self._choose, is_whole, rng), self._visitor, self._threads, learn, met)
+        sweep(windows, partial(self._choose, is_whole, rng), self._visitor, threads, learn, met)
         if self._pays:
             store.narrow()
         self._slack = met.slack

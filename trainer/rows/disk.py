@@ -72,6 +72,11 @@ class DiskRows:
         """Whether there are rows to sweep over."""
         return self.is_open and self._is_sealed
 
+    @property
+    def n_bytes(self) -> int:
+        """Of all rows there are."""
+        return self._files[0].file.bytes
+
     def collect(self, rows: Segment, picked: Array) -> None:
         """The rows at the positions `picked` (k,) are of those there are."""
         with self._closing_on_failure():

@@ -39,6 +39,11 @@ class ResidentRows:
         """Whether the cache holds all rows of the problem."""
         return sum(len(self._cursor.read(known)) for known in self.segments) == self._cursor.step.n_rows
 
+    @property
+    def n_bytes(self) -> int:
+        """Of all rows in the cache."""
+        return sum(int(self._cursor.read(known).row_bytes.sum()) for known in self.segments)
+
     def take_in_all(self) -> bool:
         """Sweep over all segments; whether they hold all rows of the problem."""
         self._sweepable = set(self.segments)

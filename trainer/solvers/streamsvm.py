@@ -35,7 +35,7 @@ from trainer.visitor import Visitor, Visits
 
 _STREAM, _SWEEPS = 2, 1  # of random numbers, apart from those of others with the same seed, and from each other
 # In a pass, with something wanted that sweeps may reach, and without: a pass of the reader costs as much as ten.
-_MOST_SWEEPS, _MOST_SWEEPS_UNBOUND = 80, 10
+_MOST_SWEEPS, _MOST_SWEEPS_UNBOUND = 200, 10
 
 
 @dataclass(frozen=True)
