@@ -61,19 +61,24 @@ class Residents:
         self.leaving = np.zeros(len(state.alpha), bool)
 
     @property
-    def segments(self) -> list[int]:
-        """Ids of the live segments."""
-        return self._slots.ids[self._slots.in_order(self._slots.live)].tolist()
+    def fresh(self) -> tuple[int, ...]:
+        """Ids of the segments that have just come."""
+        return self._slots.ids_of(self._shown & self._slots.fresh)
 
     @property
-    def fresh(self) -> set[int]:
-        """Of these, those that have just come."""
-        return set(self._slots.ids[self._slots.live & self._slots.fresh].tolist())
+    def settled(self) -> tuple[int, ...]:
+        """Ids of all others."""
+        return self._slots.ids_of(self._shown & ~self._slots.fresh)
 
     @property
     def n_segments(self) -> int:
-        """Number of live segments."""
-        return int(np.count_nonzero(self._slots.live))
+        """Number of all of them."""
+        return int(np.count_nonzero(self._shown))
+
+    @property
+    def _shown(self) -> Array:
+        """Slots (n_slots,) bool of segments that have rows the trainer is to see."""
+        return self._slots.live
 
     def hot_score(self, n_rows: int) -> float:
         """Below it are as many of the trainer's rows on disk, of the first `n_rows` rows, as half the cache holds."""
@@ -136,8 +141,10 @@ class Residents:
         In the first pass, while most of their rows are on the trainer's own disk: they will be read from there, and
         what they have to teach is not known well yet.
         """
+        if pass_ > 1:
+            return False
         oldest = self._slots.scored[:1]
-        if pass_ > 1 or not len(oldest):
+        if not len(oldest):
             return False
         return 2 * np.count_nonzero(self._state.spilled[self._rows_of(oldest)]) > self._slots.rows[oldest[0]]
 
@@ -233,6 +240,10 @@ class _Slots:
         """The chosen (n_slots,) lines in the order of their segments' ids: which they are makes no difference."""
         lines = np.flatnonzero(chosen)
         return lines[np.argsort(self.ids[lines])]
+
+    def ids_of(self, chosen: Array) -> tuple[int, ...]:
+        """Ids of the chosen (n_slots,) lines' segments, ascending."""
+        return tuple(np.sort(self.ids[chosen]).tolist())
 
     def begin_section(self) -> None:
         """All segments have scores, and none has been looked at."""
