@@ -16,8 +16,8 @@ from storage.state import State, pass_stamp
 
 # What the rows of a segment are worth is looked up again when it is new, and now and then, since scores change: to look
 # at all of them at every step would cost more than it gains.
-_LOOKED_AT = 0.5
-_FEWEST_LOOKED_AT = 64
+_LOOKED_AT = 0.25
+_FEWEST_LOOKED_AT = 32
 _MOST_ROWS_LOOKED_AT = 1 << 15
 
 _MOST_SCORES = 1 << 20  # to find a quantile of
