@@ -22,6 +22,7 @@ from storage.cache import CacheReader, CacheWriter, Step
 from storage.checkpoint import Checkpoint, open_checkpoint
 from storage.child import die_with_parent, leave
 from storage.failure import telling
+from storage.heap import keep_freed_memory
 from storage.naps import nap
 from storage.objective import make_objective
 from storage.plan import plan_cache
@@ -208,6 +209,7 @@ class Reader:
 def main(directory: str) -> None:
     """Body of the process."""
     die_with_parent()
+    keep_freed_memory()
     run = Path(directory)
     with telling(run):
         reader = Reader(run)
