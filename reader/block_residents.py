@@ -30,17 +30,9 @@ class BlockResidents(Residents):
         self._is_left = np.zeros(plan.most_live, bool)  # slots of which nothing is needed any more
         self._evicted = np.empty(0, ROW_ID)
 
-    @property
-    def segments(self) -> list[int]:
-        return self._slots.ids[self._slots.in_order(self._is_used)].tolist()
-
-    @property
-    def n_segments(self) -> int:
-        return int(np.count_nonzero(self._is_used))
-
     def begin_section(self, _place: tuple[int, int]) -> None:
         """All that is live belongs to blocks that are done with; what does not stay can be read in anew at once."""
-        slots = self._slots.in_order(self._is_used)
+        slots = self._slots.in_order(self._shown)
         if not len(slots):
             return
         self._slots.fresh[:] = False
@@ -75,11 +67,10 @@ class BlockResidents(Residents):
         came = self._slots.fresh.copy()
         super().advance(retired, repacked, fresh)
         self._slots.fresh |= came
-        self.rows = int(self._slots.rows[self._is_used].sum())
+        self.rows = int(self._slots.rows[self._shown].sum())
 
     @property
-    def _is_used(self) -> Array:
-        """Slots (n_slots,) bool of segments that have rows the trainer is to see."""
+    def _shown(self) -> Array:
         return self._slots.live & ~self._is_left
 
     def _retire(self, coming: int) -> list[int]:

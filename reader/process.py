@@ -22,6 +22,7 @@ from storage.cache import CacheReader, CacheWriter, Step
 from storage.checkpoint import Checkpoint, open_checkpoint
 from storage.child import die_with_parent, leave
 from storage.failure import telling
+from storage.heap import keep_freed_memory
 from storage.naps import nap
 from storage.objective import make_objective
 from storage.segment import SegmentBuilder
@@ -145,7 +146,6 @@ class Reader:
         self._cache.commit(self._step(arrivals), {**repacked, **fresh}, eviction.retired)
 
     def _step(self, arrivals: Arrivals) -> Step:
-        came = self._residents.fresh
         return Step(
             number=self._number,
             n_rows=self._passes.n_rows,
@@ -159,8 +159,8 @@ class Reader:
             ends_section=arrivals.ends_section,
             ends_pass=arrivals.ends_pass,
             pass_losses=arrivals.pass_losses,
-            fresh=tuple(sorted(came)),
-            resident=tuple(segment_id for segment_id in self._residents.segments if segment_id not in came),
+            fresh=self._residents.fresh,
+            resident=self._residents.settled,
         )
 
     def _with_ids(self, segments: list[bytes]) -> dict[int, bytes]:
@@ -208,6 +208,7 @@ class Reader:
 def main(directory: str) -> None:
     """Body of the process."""
     die_with_parent()
+    keep_freed_memory()
     run = Path(directory)
     with telling(run):
         reader = Reader(run)

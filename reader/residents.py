@@ -7,17 +7,18 @@ import numpy as np
 
 from reader.order import RESIDENTS
 from reader.residents_kernel import gather
+from reader.slots import Slots
 from storage.cache import CacheWriter
 from storage.csr import Array
 from storage.plan import CachePlan
 from storage.repack import Candidates, appraise, choose_segments, usable_room
-from storage.segment import ROW_ID, SegmentBuilder, most_rows, room, view
+from storage.segment import ROW_ID, SegmentBuilder, room
 from storage.state import State, pass_stamp
 
 # What the rows of a segment are worth is looked up again when it is new, and now and then, since scores change: to look
 # at all of them at every step would cost more than it gains.
-_LOOKED_AT = 0.5
-_FEWEST_LOOKED_AT = 64
+_LOOKED_AT = 0.25
+_FEWEST_LOOKED_AT = 32
 _MOST_ROWS_LOOKED_AT = 1 << 15
 
 _NO_STAMP = -1
@@ -52,26 +53,31 @@ class Residents:
         self._seed = seed
         self._rng = self._generator((1, 0))
         self._builder = SegmentBuilder(plan.segment_bytes)
-        self._slots = _Slots(plan)
+        self._slots = Slots(plan)
         self._left = np.empty(0, ROW_ID)
         self.rows = 0
         self.is_resident = np.zeros(len(state.alpha), bool)
         self.leaving = np.zeros(len(state.alpha), bool)
 
     @property
-    def segments(self) -> list[int]:
-        """Ids of the live segments."""
-        return self._slots.ids[self._slots.in_order(self._slots.live)].tolist()
+    def fresh(self) -> tuple[int, ...]:
+        """Ids of the segments that have just come."""
+        return self._slots.ids_of(self._shown & self._slots.fresh)
 
     @property
-    def fresh(self) -> set[int]:
-        """Of these, those that have just come."""
-        return set(self._slots.ids[self._slots.live & self._slots.fresh].tolist())
+    def settled(self) -> tuple[int, ...]:
+        """Ids of all others."""
+        return self._slots.ids_of(self._shown & ~self._slots.fresh)
 
     @property
     def n_segments(self) -> int:
-        """Number of live segments."""
-        return int(np.count_nonzero(self._slots.live))
+        """Number of all of them."""
+        return int(np.count_nonzero(self._shown))
+
+    @property
+    def _shown(self) -> Array:
+        """Slots (n_slots,) bool of segments that have rows the trainer is to see."""
+        return self._slots.live
 
     @property
     def most_fresh(self) -> int:
@@ -192,58 +198,6 @@ class Residents:
         if not self._builder.is_empty:
             packed.append(self._builder.take())
         return packed, np.concatenate(evicted)
-
-
-class _Slots:
-    """A table of the rows of live segments, a line for each.
-
-    ids, live, fresh (n_slots,)  id of the segment, whether there is one, whether the last step brought it
-    rows             (n_slots,)  its number of rows; row_id, bytes (n_slots, most_rows): the rows, their packed sizes
-    worth, is_new    (n_slots,)  bytes of rows worth keeping when last looked at, whether it never was
-    """
-
-    def __init__(self, plan: CachePlan) -> None:
-        # Only what is written to takes memory; few segments are full of the shortest rows.
-        shape = plan.most_live, most_rows(plan.segment_bytes)
-        self._slot_of: dict[int, int] = {}
-        self._free = list(range(plan.most_live))
-        self.ids = np.zeros(plan.most_live, np.int64)
-        self.live, self.fresh, self.is_new = (np.zeros(plan.most_live, bool) for _ in range(3))
-        self.rows = np.zeros(plan.most_live, np.int64)
-        self.row_id = np.empty(shape, np.int32)
-        self.bytes = np.empty(shape, np.int32)
-        self.worth = np.zeros(plan.most_live)
-
-    @property
-    def scored(self) -> Array:
-        """Lines of the segments that may be retired: those of the last step have no scores yet."""
-        return self.in_order(self.live & ~self.fresh)
-
-    def in_order(self, chosen: Array) -> Array:
-        """The chosen (n_slots,) lines in the order of their segments' ids: which they are makes no difference."""
-        lines = np.flatnonzero(chosen)
-        return lines[np.argsort(self.ids[lines])]
-
-    def begin_section(self) -> None:
-        """All segments have scores, and none has been looked at."""
-        self.fresh[:], self.is_new[:], self.worth[:] = False, self.live, 0.0
-
-    def advance(self, retired: list[int], repacked: dict[int, bytes], fresh: dict[int, bytes]) -> None:
-        """Note what a commit changed."""
-        for segment_id in retired:
-            slot = self._slot_of.pop(segment_id)
-            self.live[slot] = False
-            self._free.append(slot)
-        self.fresh[:] = False
-        for segment_id, data in {**repacked, **fresh}.items():
-            slot = self._slot_of[segment_id] = self._free.pop()
-            self.ids[slot] = segment_id
-            self.live[slot] = self.is_new[slot] = True
-            self.fresh[slot] = segment_id in fresh
-            segment = view(data)
-            self.rows[slot] = len(segment)
-            self.row_id[slot, : len(segment)] = segment.row_id
-            self.bytes[slot, : len(segment)] = segment.row_bytes
 
 
 def _by_score(rows: Candidates, _rng: np.random.Generator) -> Candidates:

@@ -60,8 +60,9 @@ def _divide(cache_bytes: int, size: int) -> CachePlan:
     # LMDB's own pages: two meta pages, and the tree and free list of the last few transactions.
     bookkeeping = 10 + cache_bytes // size // 12
     slots = (cache_bytes // PAGE - bookkeeping) * PAGE // size
-    fresh = max(1, min(8, slots // 96))
-    retired = 3 * fresh
+    # What a step costs beside its bytes is shared by more rows if it brings more, and is some more room kept free.
+    fresh = max(1, min(8, slots // 64))
+    retired = 2 * fresh + (fresh + 1) // 2
     # LMDB reuses the pages a step freed two steps later: what two steps write must fit beside what is live.
     reserve = 2 * retired + 1
     # Its own pages may fall into free runs of pages and spoil each for a segment; measured under churn, up to 6.

@@ -25,7 +25,7 @@ def make_step(number, fresh=(), resident=()) -> Step:
 def make_segment(segment_id: int, size: int) -> bytes:
     """A segment without rows, and other bytes in every page for every id."""
     filler = np.random.default_rng(segment_id).integers(0, 256, 61, np.uint8).tobytes()
-    return bytes(HEADER.itemsize + 4) + (filler * (size // 61 + 1))[: size - HEADER.itemsize - 4]
+    return bytes(HEADER.size + 4) + (filler * (size // 61 + 1))[: size - HEADER.size - 4]
 
 
 def content(cache: CacheReader | CacheWriter, segment_id: int, size: int) -> np.ndarray:

@@ -79,7 +79,9 @@ class Blocks:
 
     def cached(self):
         """Row ids the trainer is to see, as the cache has them."""
-        return np.concatenate([self.cache.read(segment_id).row_id for segment_id in self.residents.segments])
+        return np.concatenate(
+            [self.cache.read(segment_id).row_id for segment_id in (*self.residents.settled, *self.residents.fresh)]
+        )
 
     def close(self):
         self.snapshot.close()

@@ -47,7 +47,7 @@ class Simulated:
         added = {next(self.ids): data for data in fresh}
         self.residents.advance(eviction.retired, repacked, added)
         self.number += 1
-        live = self.residents.segments
+        live = self.live
         step = Step(
             self.number,
             N_ROWS,
@@ -67,9 +67,14 @@ class Simulated:
         self.cache.commit(step, {**repacked, **added}, eviction.retired)
         return np.arange(first, self.next_row), eviction
 
+    @property
+    def live(self):
+        """Ids of all segments, ascending."""
+        return sorted((*self.residents.fresh, *self.residents.settled))
+
     def resident_rows(self):
         """Row ids in the live segments, as the cache has them."""
-        return np.concatenate([self.cache.read(segment_id).row_id for segment_id in self.residents.segments])
+        return np.concatenate([self.cache.read(segment_id).row_id for segment_id in self.live])
 
 
 @contextmanager
@@ -101,7 +106,7 @@ def test_book_agrees_with_the_cache(tmp_path, eviction, seed):
             assert np.array_equal(np.sort(found), np.flatnonzero(simulation.residents.is_resident))
             assert Counter(brought) == Counter(gone) + Counter(found.tolist())
             assert simulation.residents.rows == len(found)
-            assert len(simulation.residents.segments) <= simulation.plan.most_live
+            assert len(simulation.live) <= simulation.plan.most_live
             # The trainer is at the step before: its rows have not been visited yet, and these not either.
             assert not set(left.evicted.tolist()) & {*previous, *rows.tolist()}
             previous = rows.tolist()
@@ -150,7 +155,7 @@ def test_what_leaves_follows_from_the_seed(tmp_path, eviction):
 def test_rows_not_visited_in_the_pass_wait(tmp_path):
     """Resident rows that streamed by unvisited stay, whatever their score, while there are others."""
     with simulated(tmp_path, "score") as simulation:
-        while len(simulation.residents.segments) < simulation.plan.most_live:
+        while len(simulation.live) < simulation.plan.most_live:
             simulation.step(pass_=1)
         waiting = simulation.resident_rows()[::3]
         simulation.state.score[waiting] = 1000.0

@@ -101,4 +101,4 @@ def test_a_row_that_fills_the_segment_fits_and_a_longer_one_does_not():
 
 
 def test_segment_has_a_fixed_part():
-    assert room(SIZE) == SIZE - HEADER.itemsize - 4
+    assert room(SIZE) == SIZE - HEADER.size - 4
