@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.bench import acceptance, comparison, disk, exploration, growth, ingest, kernel, pollers, reader_speed
+from tests.bench import acceptance, comparison, disk, exploration, growth, ingest, kernel, pollers, reader_speed, upload
 from tests.bench.command import Benches, main
 
 BENCHES: Benches = {
@@ -25,6 +25,7 @@ BENCHES: Benches = {
     "disk": disk.run,
     "growth": growth.run,
     "pollers": pollers.run,
+    "upload": upload.run,
 }
 
 if __name__ == "__main__":
