@@ -57,7 +57,8 @@ def halves(text):
 
 
 def wait_until_it_follows(service, job):
-    wait_for(lambda: service.job(job)["state"] == "running" and len(service.processes.alive(".process")) == 2)
+    wait_for(lambda: len(service.processes.alive(".process")) == 2)
+    wait_for(lambda: (shown := service.job(job))["state"] == "running" and shown["progress"])
 
 
 def test_a_job_follows_an_upload(service, text):
