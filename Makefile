@@ -19,8 +19,9 @@ demo: setup
 serve: setup
 	$(BIN)/streamsvm serve
 
+# Two at a time, each file's tests in one process, for they share services: half of the time they wait for something.
 test: setup
-	$(BIN)/python -m pytest -m 'not slow'
+	$(BIN)/python -m pytest -m 'not slow' -n $(or $(WORKERS),2) --dist loadfile
 
 # Gigabytes under a memory limit the kernel enforces; a quarter of an hour.
 test-slow: setup

@@ -1,6 +1,7 @@
 """Bodies of requests that are read in by a child process while they arrive: all of it takes effect, or nothing."""
 
 import asyncio
+import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -9,6 +10,7 @@ from reader.append import appending_path, remove_unlisted_blocks
 from reader.options import InputOptions
 from service.errors import ServiceError
 from service.ingesting import failure, ingest_command
+from service.pipe import PipeWriter
 from service.settings import Settings
 from service.store import Store
 from storage.child import child_environment
@@ -26,41 +28,47 @@ class Upload:
         self._store = store
         self._dataset_id = dataset_id
         self._child: asyncio.subprocess.Process | None = None
+        self._pipe: PipeWriter | None = None
 
     async def start(self, options: InputOptions) -> None:
         """Start the process that reads in."""
-        self._child = await asyncio.create_subprocess_exec(
-            *ingest_command(self._directory, self._settings, options), *self.arguments,
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=child_environment(),
-            start_new_session=True,
-        )  # fmt: skip
+        self._pipe = PipeWriter()
+        try:
+            self._child = await asyncio.create_subprocess_exec(
+                *ingest_command(self._directory, self._settings, options), *self.arguments,
+                stdin=self._pipe.reading, stdout=asyncio.subprocess.PIPE, env=child_environment(),
+                start_new_session=True,
+            )  # fmt: skip
+        finally:
+            os.close(self._pipe.reading)
 
     async def feed(self, chunk: bytes) -> bool:
-        """Pass a chunk on, waiting until it is taken. False: no more is wanted, `finish` says why."""
-        stdin = self._running.stdin
-        assert stdin is not None
+        """Pass a chunk on, waiting while too much is on its way. False: no more is wanted, `finish` says why."""
+        assert self._pipe is not None
         try:
-            stdin.write(chunk)
-            await stdin.drain()
-        except (BrokenPipeError, ConnectionResetError):
+            await self._pipe.feed(chunk)
+        except BrokenPipeError:
             return False
         return True
 
     async def finish(self) -> None:
         """End of input: it is recorded what was made of it, or a ServiceError says what was wrong."""
-        assert self._running.stdin is not None
-        self._running.stdin.close()
-        output, _ = await self._running.communicate()
-        if self._running.returncode == 0:
+        assert self._pipe is not None and self._child is not None
+        with suppress(BrokenPipeError):
+            await self._pipe.close()
+        output, _ = await self._child.communicate()
+        if self._child.returncode == 0:
             self._keep()
             return
-        raise ServiceError.of(failure(self._running.returncode or 0, output).problem())
+        raise ServiceError.of(failure(self._child.returncode or 0, output).problem())
 
     async def abandon(self) -> None:
         """Give up: nothing of the upload stays."""
         if self._child is not None and self._child.returncode is None:
             self._child.kill()
             await self._child.wait()
+        if self._pipe is not None:
+            self._pipe.abandon()
         self._drop()
 
     def _keep(self) -> None:
@@ -68,11 +76,6 @@ class Upload:
 
     def _drop(self) -> None:
         raise NotImplementedError
-
-    @property
-    def _running(self) -> asyncio.subprocess.Process:
-        assert self._child is not None
-        return self._child
 
     @property
     def _directory(self) -> Path:

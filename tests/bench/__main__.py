@@ -27,6 +27,7 @@ from tests.bench import (
     small_memory,
     threads,
     two_loops,
+    upload,
 )
 from tests.bench.command import Benches, main
 
@@ -43,6 +44,7 @@ BENCHES: Benches = {
     "disk": disk.run,
     "growth": growth.run,
     "pollers": pollers.run,
+    "upload": upload.run,
 }
 
 if __name__ == "__main__":

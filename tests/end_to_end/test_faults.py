@@ -36,7 +36,7 @@ def test_a_killed_process_costs_an_attempt_and_nothing_else(service, undisturbed
     assert weights(service.model(ended)).tobytes() == undisturbed
     passes = service.get(f"/v1/jobs/{job}/history")["passes"]
     assert [record["pass"] for record in passes] == list(range(1, PASSES + 1))
-    assert service.run_directories() == []
+    wait_for(lambda: service.run_directories() == [])
 
 
 def test_a_killed_worker_is_followed_by_another(service, undisturbed):
@@ -51,7 +51,7 @@ def test_a_killed_worker_is_followed_by_another(service, undisturbed):
     ended = service.wait_until_ended(job)
     assert (ended["state"], ended["attempt"]) == ("succeeded", 2)
     assert weights(service.model(ended)).tobytes() == undisturbed
-    assert service.run_directories() == []
+    wait_for(lambda: service.run_directories() == [])
 
 
 def test_a_stopped_process_counts_as_dead(new_service, text):
@@ -97,7 +97,7 @@ def test_everything_killed_at_once_goes_on_after_a_restart(new_service, text):
     ended = service.wait_until_ended(running)
     assert (ended["state"], ended["attempt"]) == ("succeeded", 2)
     assert service.wait_until_ended(waiting)["state"] == "succeeded"
-    assert service.run_directories() == []
+    wait_for(lambda: service.run_directories() == [])
     assert not (service.data_dir / "models" / "mdl_left").exists()
 
 
@@ -125,6 +125,6 @@ def test_a_service_that_is_told_to_end_hands_its_job_back(new_service, text, num
     service.signal(number)
     assert service.wait(10) == 0
     wait_for(lambda: not service.processes.alive(), 1)
-    assert service.run_directories() == []
+    wait_for(lambda: service.run_directories() == [])
     with closing(sqlite3.connect(service.data_dir / "streamsvm.sqlite")) as connection:
         assert connection.execute("SELECT state FROM jobs WHERE id = ?", (job,)).fetchone() == ("queued",)

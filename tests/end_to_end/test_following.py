@@ -57,7 +57,8 @@ def halves(text):
 
 
 def wait_until_it_follows(service, job):
-    wait_for(lambda: service.job(job)["state"] == "running" and len(service.processes.alive(".process")) == 2)
+    wait_for(lambda: len(service.processes.alive(".process")) == 2)
+    wait_for(lambda: (shown := service.job(job))["state"] == "running" and shown["progress"])
 
 
 def test_a_job_follows_an_upload(service, text):
@@ -70,7 +71,7 @@ def test_a_job_follows_an_upload(service, text):
         assert upload.send_rest().status_code == 201
     done = [service.wait_until_ended(job), service.wait_until_ended(service.submit(dataset="data", **SPEC))]
     assert [(one["state"], one["attempt"]) for one in done] == [("succeeded", 1)] * 2
-    assert service.run_directories() == []
+    wait_for(lambda: service.run_directories() == [])
     followed, ready = (one["result"]["certificate"] for one in done)
     for certificate in (followed, ready):
         assert certificate["relative_duality_gap"] <= 1.5e-3
@@ -96,7 +97,7 @@ def test_an_upload_that_turns_out_bad_fails_the_job(service, text):
     assert "upload" in failed["failure"]["hint"] and "Traceback" not in failed["failure"]["log_tail"]
     assert failed["model_id"] is None
     wait_for(lambda: not service.processes.alive(".process"))
-    assert service.run_directories() == []
+    wait_for(lambda: service.run_directories() == [])
     assert set(service.data_dir.glob("datasets/*")) == before and not set(service.data_dir.glob("datasets/.*"))
 
 
@@ -110,7 +111,7 @@ def test_classes_that_do_not_suit_fail_the_job(service, labels, code):
         assert upload.send_rest().status_code == 201
     failed = service.wait_until_ended(job)
     assert (failed["state"], failed["failure"]["code"]) == ("failed", code)
-    assert service.run_directories() == []
+    wait_for(lambda: service.run_directories() == [])
     body = {"dataset": code.replace("_", "-"), **SPEC}
     assert httpx.post(f"{service.url}/v1/jobs", json=body).json()["code"] == code
 

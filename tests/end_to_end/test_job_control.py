@@ -41,7 +41,7 @@ def test_a_stopped_job_keeps_the_model_so_far(service):
     assert ended["result"]["passes"] < ENDLESS["max_passes"] and not ended["result"]["converged"]
     model = httpx.get(f"{service.url}/v1/models/{ended['model_id']}/file?format=npz").content
     assert np.any(weights(model))
-    assert service.run_directories() == []
+    wait_for(lambda: service.run_directories() == [])
 
 
 def test_after_a_cancel_no_trainer_runs_and_nothing_is_kept(service):
@@ -55,7 +55,7 @@ def test_after_a_cancel_no_trainer_runs_and_nothing_is_kept(service):
     ended = service.wait_until_ended(job)
     assert (ended["state"], ended["model_id"], ended["result"]) == ("cancelled", None, None)
     assert service.get("/v1/models") == models
-    assert service.run_directories() == []
+    wait_for(lambda: service.run_directories() == [])
     assert service.job(waiting)["attempt"] == 0
 
 

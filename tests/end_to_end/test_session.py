@@ -90,7 +90,7 @@ def test_a_running_job_shows_what_it_does_and_its_trainer_never_waits(service):
     assert 0 < late["progress"]["resident_bytes"] <= ENDLESS["cache_bytes"]
     assert 0 < late["progress"]["resident_rows"] < 3000
     assert service.wait_until_ended(job)["state"] == "succeeded"
-    assert service.run_directories() == []
+    wait_for(lambda: service.run_directories() == [])
     passes = service.get(f"/v1/jobs/{job}/history")["passes"]
     # The adaptive pace: it waits for the first step and for no other.
     waited = passes[-1]["trainer_wait_seconds"] - passes[0]["trainer_wait_seconds"]

@@ -46,7 +46,7 @@ def test_options_survive_the_command_line():
     assert InputOptions().arguments() == []
 
 
-@pytest.mark.parametrize("text", [b"label,a,b\n1,2,0\n-1,0,4\n", gzip.compress(b"1\t2\t0\n-1\t0\t4\n")])
+@pytest.mark.parametrize("text", [b"label,a,b\n1,2,0\n-1,0,4\n", gzip.compress(b"1\t2\t0\n-1\t0\t4\n", mtime=0)])
 def test_csv_becomes_a_dataset(tmp_path, text):
     manifest = ingest([text], tmp_path / "data")
     rows, _ = stored_rows(tmp_path / "data")
