@@ -33,12 +33,20 @@ class Slots:
     number   of the last one made
     """
 
-    def __init__(self, run: Path, directory: str | None, seconds: float, number: int) -> None:
+    def __init__(
+        self,
+        run: Path,
+        directory: str | None,
+        seconds: float,
+        number: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._run = run
         self._directory = directory and Path(directory)
         self._seconds = seconds
         self._number = number
-        self._last = time.monotonic()
+        self._clock = clock
+        self._last = clock()
         self._cost = 0.0
         self.failures = 0
 
@@ -46,21 +54,21 @@ class Slots:
         """Whether to write one at the end of a section, which may be that of a pass."""
         if not self._directory:
             return False
-        passed = time.monotonic() - self._last
+        passed = self._clock() - self._last
         return passed >= self._seconds or (ends_pass and passed * _SHARE >= self._cost)
 
     def write(self, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
         """Write the next. If that fails, the last one stands and training goes on: there may be room the next time."""
         if not self._directory or not self._run.exists():
             return
-        began = time.monotonic()
+        began = self._clock()
         try:
             number = self._number + 1
             write_checkpoint(self._directory / SLOTS[number % 2], {**about, "number": number}, arrays)
             self._number = number
         except OSError:
             self.failures += 1
-        self._last = time.monotonic()
+        self._last = self._clock()
         self._cost = self._last - began
 
 

@@ -1,7 +1,6 @@
-"""In which order, and how often, a sweep visits the resident rows. A job's `selection` chooses."""
+"""In which order, and how often, a sweep visits rows."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
 
 import numpy as np
 
@@ -17,49 +16,11 @@ def random_order(count: int, rng: np.random.Generator) -> Array:
     return order
 
 
-class Selection(Protocol):
-    """Asked segment by segment; a segment is named by the ids (n,) of its rows."""
-
-    def admit(self, row_id: Array) -> None:
-        """These rows have just come into the cache."""
-
-    def begin_sweep(self, row_ids: Iterable[Array]) -> None:
-        """A sweep over segments with these rows begins."""
-
-    def order(self, row_id: Array, rng: np.random.Generator) -> Array:
-        """Positions (k,) int32 to visit, one after the other."""
-
-    def learn(self, row_id: Array, order: Array, gain: Array) -> None:
-        """The visits `order` (k,) raised the dual objective by `gain` (k,)."""
-
-    def resumable(self) -> dict[str, Array]:
-        """What has been learned; a new Selection is given it as `kept`."""
-
-
-class Uniform:
-    """Every row once a sweep."""
-
-    def __init__(self, _n_rows: int, _kept: Mapping[str, Array] = EMPTY) -> None:
-        pass
-
-    def admit(self, row_id: Array) -> None:
-        """All rows are alike."""
-
-    def begin_sweep(self, row_ids: Iterable[Array]) -> None:
-        """All sweeps are alike."""
-
-    def order(self, row_id: Array, rng: np.random.Generator) -> Array:
-        return random_order(len(row_id), rng)
-
-    def learn(self, row_id: Array, order: Array, gain: Array) -> None:
-        """Nothing to learn."""
-
-    def resumable(self) -> dict[str, Array]:
-        return {}
-
-
 class Adaptive:
-    """Rows that gain more are visited more often, a row once a sweep on average (`trainer.kernels.adaptive`)."""
+    """Rows that gain more are visited more often, a row once a sweep on average (`trainer.kernels.adaptive`).
+
+    Asked segment by segment; a segment is named by the ids (n,) of its rows.
+    """
 
     def __init__(self, n_rows: int, kept: Mapping[str, Array] = EMPTY) -> None:
         self._preference = kept.get("preference", np.ones(n_rows, np.float32))
@@ -69,11 +30,12 @@ class Adaptive:
         self._q = 1.0
 
     def admit(self, row_id: Array) -> None:
-        # What it gained before it left says little about what it gains now.
+        """Forget what these rows gained."""
         self._preference[row_id] = 1.0
         self._credit[row_id] = 0.5
 
     def begin_sweep(self, row_ids: Iterable[Array]) -> None:
+        """A sweep over segments with these rows begins."""
         rows, preferences = 0, 0.0
         for row_id in row_ids:
             rows += len(row_id)
@@ -81,15 +43,18 @@ class Adaptive:
         self._rows, self._q = rows, rows / preferences
 
     def order(self, row_id: Array, rng: np.random.Generator) -> Array:
+        """Positions (k,) int32 to visit, one after the other."""
         visits = np.empty(len(row_id), np.int32)
         self._share(row_id, visits, rng)
         turns = np.repeat(np.arange(len(row_id), dtype=np.int32), visits)
         return turns[random_order(len(turns), rng)]
 
     def learn(self, row_id: Array, order: Array, gain: Array) -> None:
+        """The visits `order` (k,) raised the dual objective by `gain` (k,)."""
         adapt(order, row_id, gain, self._rows, self._preference, self._mean)
 
     def resumable(self) -> dict[str, Array]:
+        """What has been learned; a new one is given it as `kept`."""
         return {"preference": self._preference, "credit": self._credit, "mean_gain": self._mean}
 
     def _share(self, row_id: Array, visits: Array, _rng: np.random.Generator) -> None:
@@ -108,6 +73,5 @@ class Sampled(Adaptive):
         sample_visits(row_id, int(rng.integers(1, 1 << 32)), self._preference, self._left, visits)
 
 
-SELECTIONS: dict[str, Callable[..., Selection]] = {"uniform": Uniform, "adaptive": Adaptive}
-# Of the solver `avsf`.
+# By the option `schedule` of the solver `avsf`.
 SCHEDULES: dict[str, Callable[..., Adaptive]] = {"accumulators": Adaptive, "paper": Sampled}

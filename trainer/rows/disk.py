@@ -12,7 +12,7 @@ import numpy as np
 
 from storage.csr import Array
 from storage.segment import Segment
-from storage.spill_file import SPILL_SEGMENT
+from storage.spill_file import SPILL_SEGMENT, SpillFile
 from trainer.rows.patience import Patience
 from trainer.rows.read_ahead import READS, ReadAhead
 from trainer.rows.residents import IsActive
@@ -33,6 +33,7 @@ class DiskRows:
         lent: int = 1,
         segment_bytes: int = SPILL_SEGMENT,
         make_patience: Callable[[str], Patience] = Patience,
+        make_file: Callable[[str, int], SpillFile] = SpillFile,
     ) -> None:
         self._writer, self._readers = ThreadPoolExecutor(1), ThreadPoolExecutor(READS)
         self._files: list[RowFile] = []  # all rows, and the active ones
@@ -42,7 +43,7 @@ class DiskRows:
             with self._closing_on_failure():
                 patience = make_patience(directory)
                 for _ in range(2):
-                    self._files.append(RowFile(directory, segment_bytes, patience, self._writer))
+                    self._files.append(RowFile(make_file(directory, segment_bytes), patience, self._writer))
                 self._read_ahead = ReadAhead(segment_bytes, patience, self._readers, lent)
 
     @property

@@ -19,12 +19,12 @@ class RowFile:
     is_whole  whether the disk has taken every row that was added
     """
 
-    def __init__(self, directory: str, segment_bytes: int, patience: Patience, writer: Executor) -> None:
-        self.file = SpillFile(directory, segment_bytes)
+    def __init__(self, file: SpillFile, patience: Patience, writer: Executor) -> None:
+        self.file = file
         self._patience = patience
         self._writer = writer
-        self._builder = SegmentBuilder(segment_bytes)
-        self._spare = [make_buffer(segment_bytes) for _ in range(_WRITE_BEHIND)]
+        self._builder = SegmentBuilder(file.segment_bytes)
+        self._spare = [make_buffer(file.segment_bytes) for _ in range(_WRITE_BEHIND)]
         self._writing: deque[tuple[Future[None], mmap.mmap]] = deque()
         self.is_whole = True
 

@@ -7,7 +7,6 @@ Where the trainer has room for all rows, in the cache or decoded on its own disk
 follows is shuffled dual coordinate descent out of core, with shrinking and momentum: see trainer.sweeps.
 """
 
-import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -37,6 +36,8 @@ _STREAM, _SWEEPS = 2, 1  # of random numbers, apart from those of others with th
 # Sweep for so many times as long as the pass took: with something wanted that sweeps may reach, and without.
 _PASS_TIMES, _PASS_TIMES_UNBOUND = 8.0, 1.0
 
+MakeDisk = Callable[[str | None, int], DiskRows]  # (directory, windows lent)
+
 
 @dataclass(frozen=True)
 class Options(StreamOptions):
@@ -58,18 +59,30 @@ class Options(StreamOptions):
 
 
 def streamsvm(
-    problem: Problem, settings: TrainerSettings, cursor: Cursor, alpha: Array, w: Array
+    problem: Problem,
+    settings: TrainerSettings,
+    cursor: Cursor,
+    alpha: Array,
+    w: Array,
+    make_disk: MakeDisk = DiskRows,
 ) -> Generator[Progress, None, None]:
     """Train alpha (n_rows,) and w (width,) in place; yields after every pass, for ever."""
     with ExitStack() as stack:
-        yield from _Training(problem, settings, cursor, alpha, w, stack).passes()
+        yield from _Training(problem, settings, cursor, alpha, w, make_disk, stack).passes()
 
 
 class _Training:
     """The loop over the cache's steps, and what is swept over after a pass."""
 
     def __init__(
-        self, problem: Problem, settings: TrainerSettings, cursor: Cursor, alpha: Array, w: Array, stack: ExitStack
+        self,
+        problem: Problem,
+        settings: TrainerSettings,
+        cursor: Cursor,
+        alpha: Array,
+        w: Array,
+        make_disk: MakeDisk,
+        stack: ExitStack,
     ) -> None:
         self._settings = settings
         self._cursor = cursor
@@ -82,7 +95,7 @@ class _Training:
         both = _threads(settings.threads, stack)
         self._streaming = _threads(settings.threads // 2, stack, is_atomic=True)
         self._residents = ResidentRows(cursor, both.lent)
-        self._disk = DiskRows(settings.spill_directory, both.lent)
+        self._disk = make_disk(settings.spill_directory, both.lent)
         stack.callback(self._disk.shutdown)
         wanted = Wanted(settings.tolerance, settings.relative_gap)
         self._sweeps = Sweeps(self._visitor, cursor, self._tally, alpha, w, wanted, both, kept)
@@ -92,7 +105,7 @@ class _Training:
         cursor.checkpoints.keep(lambda: {**self._tally.resumable(), **self._sweeps.resumable()})
 
     def passes(self) -> Generator[Progress, None, None]:
-        section, began = None, time.monotonic()
+        section, began = None, self._link.elapsed_seconds
         rng = self._rng(0, 0)
         while True:
             step = self._cursor.next()
@@ -103,11 +116,11 @@ class _Training:
             self._stream(step, rng)
             if step.ends_pass:
                 self._visit_unvisited()
-                yield from self._end_pass(step, time.monotonic() - began)
+                yield from self._end_pass(step, self._link.elapsed_seconds - began)
             if step.ends_section:
                 self._cursor.end_section(self._w)
             if step.ends_pass:
-                began = time.monotonic()
+                began = self._link.elapsed_seconds
             self._use_spare_time(step, rng)
 
     def _rng(self, *place: int) -> np.random.Generator:
@@ -183,9 +196,9 @@ class _Training:
         if settings.pace == "fixed":
             return lambda sweeps: sweeps >= max(1.0, settings.options.updates_per_row)
         times = _PASS_TIMES_UNBOUND if (settings.tolerance, settings.relative_gap) == (None, None) else _PASS_TIMES
-        left = inf if settings.max_seconds is None else settings.max_seconds - self._link.elapsed_seconds
-        until = time.monotonic() + min(times * seconds, left)
-        return lambda sweeps: time.monotonic() >= until
+        limit = inf if settings.max_seconds is None else settings.max_seconds
+        until = min(self._link.elapsed_seconds + times * seconds, limit)
+        return lambda sweeps: self._link.elapsed_seconds >= until
 
 
 def _threads(count: int, stack: ExitStack, is_atomic: bool = False) -> Threads:
