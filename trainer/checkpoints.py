@@ -137,9 +137,14 @@ class Checkpoints:
         self._slots.write({**about, "ended": ended}, {**arrays, **own, **self._asked.resumable()})
         self._state.control["checkpoint_failures"] = self._slots.failures
 
+    @property
+    def is_due_within(self) -> bool:
+        """Whether it is time for one though no section is over: training would go on from the start of the pass."""
+        return not self._is_exact and self._slots.is_due(ends_pass=False)
+
     def make_within(self, step: Step, w: Array) -> None:
-        """Though the pass is not over: training goes on from its start."""
-        if self.is_due(ends_pass=False):
+        """If it is time for one."""
+        if self.is_due_within:
             self.make(replace(step, ends_pass=False), w, dict)
 
     def _contents(self, step: Step, w: Array) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -109,7 +109,7 @@ class Sweeps:
         gaps: list[float] = []
         is_exact, has_to_end, D = True, is_late(0), -inf
         while True:
-            due = checkpoints.is_due(ends_pass=False)
+            due = checkpoints.is_due_within
             kind = next_sweep(Place(gaps, is_exact, due, has_to_end))
             if kind is Next.STOP:
                 break

@@ -344,3 +344,14 @@ def test_a_job_that_dies_between_sweeps_begins_the_pass_again_with_what_it_had(t
     assert found.passes[0]["pass"] == 1
     assert found.result["stop_reason"] == "relative_gap"
     check_certificate(found, problem)
+
+
+def test_a_job_that_has_to_go_on_from_the_very_place_keeps_nothing_between_sweeps(tmp_path, dataset):
+    job = Job(tmp_path, dataset, holds_all=True, updates_per_row=9, max_passes=4)
+    undisturbed = Job(tmp_path / "undisturbed", dataset, holds_all=True, updates_per_row=9, max_passes=4).attempt()
+    for sweeps in (5, 14):
+        assert job.train(partial(DoomedBetweenSweeps, sweeps)) is None
+    assert newest_checkpoint(job.checkpoints).about["pass"] == 2
+    found = job.attempt()
+    assert found.alpha.tobytes() == undisturbed.alpha.tobytes()
+    assert found.w.tobytes() == undisturbed.w.tobytes()

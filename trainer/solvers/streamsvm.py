@@ -115,7 +115,6 @@ class _Training:
                 self._rounds.begin_section()
             self._stream(step, rng)
             if step.ends_pass:
-                self._visit_unvisited()
                 yield from self._end_pass(step, self._link.elapsed_seconds - began)
             if step.ends_section:
                 self._cursor.end_section(self._w)
@@ -172,6 +171,7 @@ class _Training:
         primal = self._link.primal(step) if self._has_streamed else inf
         store = self._store()
         if store is None:
+            self._visit_unvisited()
             yield self._tally.finish_pass(step, self._link.count_unvisited(step), primal)
         while store is not None:
             self._sweeps.run(store, self._is_late(seconds), self._rng(step.pass_, 0, _SWEEPS))
