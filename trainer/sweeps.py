@@ -183,6 +183,7 @@ class Sweeps:
             self._pays = met.visits < _FEW or self._n_active < _WORTH_NARROWING * met.visits
 
     def _end_sweep(self, yields: bool) -> None:
+        self._link.hand_over()  # the next leaves out what has come to rest in this one
         self._momentum.end_sweep(yields)
         self._visitor.before = self._momentum.before
 

@@ -136,3 +136,14 @@ def test_without_all_rows_the_trainer_says_that_it_collects_no_more(tmp_path, da
     reader.shutdown()
     assert seen[0] == 1 and seen[-1] == 0 and sorted(seen, reverse=True) == seen
     assert np.count_nonzero(seen) < len(seen) - 2
+
+
+def test_what_a_sweep_finds_at_rest_the_next_leaves_out_at_any_pace(tmp_path, dataset):
+    """Of pace "fixed" the reader is told later, and has no part in this."""
+    settings = {"on_disk": True, "updates_per_row": 9, "max_passes": 3}
+    late = trained(tmp_path / "late", dataset, settings)
+    at_once = trained(
+        tmp_path / "at once", dataset, settings, link=lambda turn, state, _, *rest: Turns(turn, state, False, *rest)
+    )
+    assert late.passes[-1]["updates"] == at_once.passes[-1]["updates"]
+    assert late.alpha.tobytes() == at_once.alpha.tobytes()
