@@ -13,6 +13,7 @@ from service.jobs import JobSpec
 from service.option_table import option_table
 from service.settings import Settings
 from service.states import TRANSITIONS
+from trainer.selection import SCHEDULES
 from trainer.solvers import SOLVERS
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
@@ -28,7 +29,7 @@ def test_options_of_solvers():
     assert option_table() in README
 
 
-@pytest.mark.parametrize("name", [*SOLVERS, *MODEL_FORMATS, *TRANSITIONS, *SETTINGS, *READERS])
+@pytest.mark.parametrize("name", [*SOLVERS, *SCHEDULES, *MODEL_FORMATS, *TRANSITIONS, *SETTINGS, *READERS])
 def test_names(name):
     assert f'`"{name}"`' in README or f"`{name}`" in README
 

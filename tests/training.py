@@ -1,7 +1,9 @@
 """Reader and trainer in one process, taking turns: no threads, no sleeping, the same files as a real run."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from reader.process import Reader
@@ -13,8 +15,13 @@ from storage.csr import Array
 from storage.dataset import Dataset
 from storage.objective import REGRESSION
 from storage.plan import plan_cache
-from storage.state import State, open_state
-from trainer.process import Trainer
+from storage.state import RUN_FILE, State, open_state
+from trainer.link import Link
+from trainer.process import MakeLink, Trainer
+from trainer.rows.disk import DiskRows
+from trainer.rows.patience import Patience
+from trainer.solvers import SOLVERS, Solver
+from trainer.solvers.streamsvm import MakeDisk, streamsvm
 
 
 @dataclass
@@ -34,9 +41,41 @@ class Outcome:
         return self.state.alpha
 
 
+def small_disk(directory: str | None, lent: int) -> DiskRows:
+    """Of many segments for a few rows; how fast the real one is decides nothing."""
+    return DiskRows(directory, lent, SMALL_SEGMENT, lambda directory: Patience(directory, clock=lambda: 0.0))
+
+
+def solvers_with(make_disk: MakeDisk) -> dict[str, Solver]:
+    """SOLVERS, but streamsvm has its rows on this disk."""
+    return {**SOLVERS, "streamsvm": replace(SOLVERS["streamsvm"], train=partial(streamsvm, make_disk=make_disk))}
+
+
+SMALL_SEGMENT = 4 << 10
+SMALL = solvers_with(small_disk)
+
+
+class Turns(Link):
+    """Gives the reader a turn whenever the trainer waits for it, or looks whether it has come further."""
+
+    def __init__(self, turn: Callable[[], object], *args: object, **options: object) -> None:
+        super().__init__(*args, wait=lambda _since: turn(), **options)
+        self._turn = turn
+
+    def has_committed(self, number: int) -> bool:
+        self._turn()
+        return super().has_committed(number)
+
+
 def write_run(run: Path, dataset: Path, cache_bytes: int, positive: float | None = None, **settings: object) -> None:
-    """Lay out a run directory as the worker does; `settings` are a job's fields, C_negative, and `checkpoints`."""
+    """Lay out a run directory as the worker does.
+
+    `settings` are a job's fields, C_negative, `checkpoints`, and ways of the contracts: on_disk, rows are kept there at
+    pace "fixed", too, and a pass has as many sweeps as updates_per_row says; holds_all, which is about `cache_bytes`.
+    """
+    settings.pop("holds_all", None)
     checkpoints = settings.pop("checkpoints", None)
+    on_disk = settings.pop("on_disk", False)
     manifest = Dataset(dataset).manifest
     C_negative = settings.pop("C_negative", None)
     spec = JobSpec(**{"dataset": "test", "pace": "fixed", "cache_bytes": cache_bytes, **settings})
@@ -46,24 +85,47 @@ def write_run(run: Path, dataset: Path, cache_bytes: int, positive: float | None
         labels = (max(manifest.labels) if positive is None else positive, min(manifest.labels))
     plan = JobPlan(spec, manifest, *labels, spec.C, C_negative or spec.C, cache, usable_cores())
     prepare_run(run, plan, dataset, checkpoints)
+    if on_disk:
+        told = json.loads((run / RUN_FILE).read_text())
+        told["trainer"]["spill_directory"], told["reader"]["keeps_all"] = str(run), True
+        (run / RUN_FILE).write_text(json.dumps(told))
 
 
-def train(run: Path, dataset: Path, cache_bytes: int, positive: float | None = None, **settings: object) -> Outcome:
-    """Train to the stop rule in this process."""
+def train(
+    run: Path,
+    dataset: Path,
+    cache_bytes: int,
+    positive: float | None = None,
+    link: Callable[..., Link] = Turns,
+    **settings: object,
+) -> Outcome:
+    """Train to the stop rule in this process; see `to_the_end`."""
     write_run(run, dataset, cache_bytes, positive, **settings)
     reader = Reader(run)
-    passes, result = to_the_end(run, reader)
-    reader.shutdown()
-    settings_ = json.loads((run / "run.json").read_text())["trainer"]
-    return Outcome(passes, result, open_state(run, settings_["n_rows"], settings_["width"]))
+    try:
+        passes, result = to_the_end(run, reader, link)
+    finally:
+        reader.shutdown()
+    return Outcome(passes, result, open_state_of(run))
 
 
-def to_the_end(run: Path, reader: Reader) -> tuple[list[dict], dict]:
+def open_state_of(run: Path) -> State:
+    """The state of a run, of whatever size."""
+    shape = json.loads((run / RUN_FILE).read_text())["trainer"]
+    return open_state(run, shape["n_rows"], shape["width"])
+
+
+def make_link(reader: Reader, link: Callable[..., Link] = Turns) -> MakeLink:
+    """One that gives this reader turns: `link` takes what takes a turn before what a Link takes."""
+    return lambda *args: link(reader.step, *args)
+
+
+def to_the_end(run: Path, reader: Reader, link: Callable[..., Link] = Turns) -> tuple[list[dict], dict]:
     """Train with this reader to the stop rule; what each pass and the result came to."""
     while reader.step():
         pass
     cache = reader.cache_reader()
-    trainer = Trainer(run, cache, wait=lambda _: reader.step())
+    trainer = Trainer(run, cache, make_link(reader, link), SMALL)
     passes = []
     while trainer.stop_reason is None:
         passes.append(trainer.step())

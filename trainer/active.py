@@ -18,10 +18,10 @@ _BEHIND = np.float32(1e6)  # times its distance: the score of a row that is shru
 class ActiveRows:
     """The rows that are not shrunk. Mixtures of segments are visited in random order, their active rows permuted."""
 
-    def __init__(self, segments: list[Segment], visitor: Visitor) -> None:
+    def __init__(self, segments: list[Segment], visitor: Visitor, mixture: Mixture | None = None) -> None:
         self._segments = segments
         self._visitor = visitor
-        self._mixture = Mixture()
+        self._mixture = mixture or Mixture()
         self._n_rows = sum(map(len, segments))
         self.reactivate()
 

@@ -33,12 +33,20 @@ class Slots:
     number   of the last one made
     """
 
-    def __init__(self, run: Path, directory: str | None, seconds: float, number: int) -> None:
+    def __init__(
+        self,
+        run: Path,
+        directory: str | None,
+        seconds: float,
+        number: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._run = run
         self._directory = directory and Path(directory)
         self._seconds = seconds
         self._number = number
-        self._last = time.monotonic()
+        self._clock = clock
+        self._last = clock()
         self._cost = 0.0
         self.failures = 0
 
@@ -46,7 +54,7 @@ class Slots:
         """Whether to write one at the end of a section, which may be that of a pass."""
         if not self._directory:
             return False
-        passed = time.monotonic() - self._last
+        passed = self._clock() - self._last
         return passed >= self._seconds or (ends_pass and passed * _SHARE >= self._cost)
 
     def write(self, about: Mapping[str, Any], arrays: Mapping[str, Array], is_sure: bool) -> None:
@@ -56,7 +64,7 @@ class Slots:
         """
         if not self._directory or not self._run.exists():
             return
-        began = time.monotonic()
+        began = self._clock()
         try:
             number, unsure = self._number + 1, self._directory / UNSURE_SLOT
             write_checkpoint(older_slot(self._directory) if is_sure else unsure, {**about, "number": number}, arrays)
@@ -65,7 +73,7 @@ class Slots:
                 unsure.unlink(missing_ok=True)
         except OSError:
             self.failures += 1
-        self._last = time.monotonic()
+        self._last = self._clock()
         self._cost = self._last - began
 
 
@@ -135,9 +143,14 @@ class Checkpoints:
         self._slots.write({**about, "ended": ended}, {**arrays, **own, **self._asked.resumable()}, is_sure)
         self._state.control["checkpoint_failures"] = self._slots.failures
 
+    @property
+    def is_due_within(self) -> bool:
+        """Whether it is time for one though no section is over: training would go on from the start of the pass."""
+        return not self._is_exact and self._slots.is_due(ends_pass=False)
+
     def make_within(self, step: Step, w: Array) -> None:
-        """If it is time, though no section is over: training goes on from the start of the pass."""
-        if not self._is_exact and self.is_due(ends_pass=False):
+        """If it is time for one."""
+        if self.is_due_within:
             self.make(replace(step, ends_pass=False), w, dict)
 
     def _contents(self, step: Step, w: Array) -> tuple[dict[str, Any], dict[str, Array]]:

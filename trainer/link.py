@@ -60,6 +60,10 @@ class Link:
         """The trainer is alive."""
         self.control["trainer_heartbeat"] = time.monotonic()
 
+    def has_committed(self, number: int) -> bool:
+        """Whether the reader has brought this step."""
+        return bool(self.control["committed_step"] >= number)
+
     def wait_until(self, is_done: Callable[[], bool]) -> float:
         """Nap until then, alive all the while; for how many seconds."""
         began = time.perf_counter()

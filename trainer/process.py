@@ -30,18 +30,26 @@ from trainer.progress import Progress
 from trainer.rows.blocks import Blocks
 from trainer.rows.cache import Cursor
 from trainer.settings import TrainerSettings
-from trainer.solvers import SOLVERS, read_settings
+from trainer.solvers import SOLVERS, Solver, read_settings
 from trainer.stop import CONVERGED, has_likely_fallen, stop_reason
 from trainer.tally import warm_tally
 
 _SWITCH_SECONDS = 1e-4
 NOT_IN_HISTORY = {"is_worth_a_look"}  # of what a solver tells
 
+MakeLink = Callable[[State, bool, bool], Link]  # (state, deferred, is_blank), see Link
+
 
 class Trainer:
     """`step` is one pass. The cache must hold its first step already."""
 
-    def __init__(self, run: Path, cache: CacheReader, wait: Callable[[float], object] = nap) -> None:
+    def __init__(
+        self,
+        run: Path,
+        cache: CacheReader,
+        make_link: MakeLink = Link,
+        solvers: Mapping[str, Solver] = SOLVERS,
+    ) -> None:
         self._settings = read_settings(run)
         self._state = open_state(run, self._settings.n_rows, self._settings.width)
         # Private memory, not a mapping: the kernel jumps about in w, and huge pages make that cheaper.
@@ -51,9 +59,9 @@ class Trainer:
         self._is_certified = False
         kept, number = self._resume(settings.resume)
         slots = Slots(run, settings.checkpoints, settings.checkpoint_seconds, number)
-        self._cursor = make_cursor(cache, self._state, settings, wait, slots, kept)
+        self._cursor = make_cursor(cache, self._state, settings, make_link, slots, kept)
         self._link = self._cursor.link
-        self._solver = SOLVERS[settings.solver]
+        self._solver = solvers[settings.solver]
         source = make_source(self._cursor, settings)
         self._passes = self._solver.train(settings.problem, settings, source, self._state.alpha, self._w)
 
@@ -180,7 +188,7 @@ def make_cursor(
     cache: CacheReader,
     state: State,
     settings: TrainerSettings,
-    wait: Callable[[float], object] = nap,
+    make_link: MakeLink = Link,
     slots: Slots | None = None,
     kept: Mapping[str, Array] = EMPTY,
 ) -> Cursor:
@@ -198,7 +206,7 @@ def make_cursor(
         settings.follows,
         kept,
     )
-    return Cursor(cache, Link(state, deferred, settings.follows, wait), checkpoints)
+    return Cursor(cache, make_link(state, deferred, settings.follows), checkpoints)
 
 
 def make_source(cursor: Cursor, settings: TrainerSettings) -> Cursor | Blocks:

@@ -121,6 +121,7 @@ class Sweeps:
                 self._momentum.undo()
                 self._visitor.before = self._momentum.before
                 break
+            self._link.hand_over()  # the next leaves out what has come to rest in this one
             gaps.append(met.gap)
             figures = self._tally.so_far(step, inf)
             self._momentum.end_sweep(yields=figures["dual_objective"] < D)

@@ -20,8 +20,9 @@ from tests.bench import liblinear_speed
 from tests.bench.prepared import prepare_generated, size_limit
 from tests.bench.report import header, prose, row
 from tests.reference.data import available, load_binary
-from trainer.kernels.dual import visit_rows
+from trainer.kernels.coordinate import GAP
 from trainer.kernels.order import permutation
+from trainer.kernels.visit import Box, Dual, Notes, Weights, visit_rows
 
 C = 1.0
 REPEATS = 5
@@ -139,7 +140,6 @@ def _sweep(segments: list[Segment], rng: np.random.Generator, alpha: Array, w: A
         rows = segments[number]
         order = np.empty(len(rows), np.int32)
         permutation(int(rng.integers(1, 1 << 32)), order)
-        visit_rows(
-            order, rows.row_id, rows.y, rows.Qii, rows.indptr, rows.indices, rows.values,
-            C, 0.0, C, 0.0, alpha, alpha, w, np.empty(len(rows), np.float32), np.empty(len(rows)),
-        )  # fmt: skip
+        notes = Notes(np.empty(len(rows), np.float32), np.empty(len(rows)), np.empty(0, np.float32))
+        weights = Weights(w, np.empty(0), False)
+        visit_rows(order, rows.columns, (Box(C, 0.0, C, 0.0),), GAP, Dual(alpha, alpha), weights, notes)

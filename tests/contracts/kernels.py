@@ -8,25 +8,27 @@ import numpy as np
 from reader import arrivals_kernel, residents_kernel, shuffle_kernel
 from reader.certificate_kernel import dots_and_sums
 from storage import codec_kernel, csr, repack_kernel
+from storage.segment import Columns
 from tests.contracts.problems import random_problem
 from trainer.kernels.adaptive import adapt, sample_visits, share_visits
 from trainer.kernels.coordinate import DISTANCE, GAP, VIOLATION
-from trainer.kernels.dual import visit_rows
 from trainer.kernels.line_search import breakpoints, move_along, slope_after
 from trainer.kernels.logistic import visit_logistic
-from trainer.kernels.order import next_random, permutation, shuffle
+from trainer.kernels.momentum import move_on
+from trainer.kernels.order import next_random, permutation
 from trainer.kernels.pegasos import pegasos_visits
-from trainer.kernels.regression import visit_regression
-from trainer.kernels.resting import mark_resting
-from trainer.kernels.shrinking import visit_active
+from trainer.kernels.regression import Tube, visit_regression
+from trainer.kernels.shared import add_row_atomically
 from trainer.kernels.simplex import minimise_on_simplex
-from trainer.solvers.streamsvm_paper_kernel import paper_visits
+from trainer.kernels.visit import Box, Dual, Notes, Weights, visit_rows
+from trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
 
-BOUNDS = {"hinge": (2.0, 0.0, 0.5, 0.0), "squared_hinge": (np.inf, 0.25, np.inf, 1.0)}
+BOXES = {"hinge": Box(2.0, 0.0, 0.5, 0.0), "squared_hinge": Box(np.inf, 0.25, np.inf, 1.0)}
+NOTHING = np.empty(0)
 
 
-def columns(n_rows=40, seed=0):
-    """The columns of a segment, read-only as in the cache: row_id, y, Qii, indptr, indices, values."""
+def columns(n_rows=40, seed=0) -> Columns:
+    """The columns of a segment, read-only as in the cache."""
     X, y = random_problem(n_rows, 60, 8, seed=seed)
     X = X.sorted_indices()
     rng = np.random.default_rng(seed)
@@ -35,17 +37,31 @@ def columns(n_rows=40, seed=0):
     values = (X.data * rng.choice([1e-3, 1.0, 30.0], X.nnz)).astype(np.float32)
     squares = np.concatenate([[0.0], np.cumsum(values.astype(float) ** 2)])
     row_id = rng.permutation(2 * n_rows + 2)[: n_rows + 1].astype(np.int32)
-    arrays = (row_id, np.append(y, 1).astype(np.float32), np.diff(squares[indptr]), indptr, X.indices.copy(), values)
+    y = np.append(y, 1).astype(np.float32)
+    arrays = Columns(row_id, y, np.diff(squares[indptr]), indptr, X.indices.copy(), values)
     for array in arrays:
         array.setflags(write=False)
     return arrays
 
 
+def notes(count: int, asks_rest: bool = True) -> Notes:
+    """Of so many visits."""
+    rest = np.full(count if asks_rest else 0, np.nan, np.float32)
+    return Notes(np.full(count, np.nan, np.float32), np.full(count, np.nan), rest)
+
+
+def visit(order, rows, boxes, alpha, w, kind=GAP, before=None, anew=NOTHING, is_atomic=False, told=None):
+    """What visit_rows returns; without momentum, unless there is a `before`. `told` are the notes."""
+    told = notes(len(order)) if told is None else told
+    dual = Dual(alpha, alpha if before is None else before)
+    return visit_rows(order, rows, boxes, kind, dual, Weights(w, anew, is_atomic), told)
+
+
 def compute() -> dict[str, bytes]:
     """What every kernel makes of its input."""
     rows = columns()
-    indptr, indices, values = rows[3:]
-    n_rows = len(rows[0])
+    *_, indptr, indices, values = rows
+    n_rows = len(rows.row_id)
     rng = np.random.default_rng(1)
     w = rng.standard_normal(60)
     found = {"next_random": b"".join(int(next_random(s)).to_bytes(8, "big") for s in (1, 77, 2**32 - 1))}
@@ -54,8 +70,6 @@ def compute() -> dict[str, bytes]:
         order = np.empty(n, np.int32)
         permutation(12345, order)
         found[f"permutation {n}"] = order.tobytes()
-        shuffle(54321, order, n - n // 3)
-        found[f"shuffle {n}"] = order.tobytes()
 
     for name, function in (("squared_norms", lambda out: csr.squared_norms(indptr, values, out)),
                            ("row_dots", lambda out: csr.row_dots(indptr, indices, values, w[:50], out))):  # fmt: skip
@@ -97,76 +111,84 @@ def compute() -> dict[str, bytes]:
 
     found |= _of_other_losses(rows) | _of_a_large_w(rows) | _of_the_reader(rows, rng) | _of_cutting_planes()
 
-    for loss, bounds in BOUNDS.items():
-        alpha, weights = np.zeros(2 * n_rows), np.zeros(60)
-        score, gain = np.zeros(n_rows, np.float32), np.zeros(n_rows)
-        preference, credit = np.ones(2 * n_rows, np.float32), np.full(2 * n_rows, 0.5, np.float32)
-        visits, mean = np.zeros(n_rows, np.int32), np.zeros(2)
-        results = []
-        for sweep in range(3):
-            order = np.random.default_rng(sweep).permutation(n_rows).astype(np.int32)
-            results.append(visit_rows(order, *rows, *bounds, alpha, alpha, weights, score, gain))
-            adapt(order, rows[0], gain, n_rows, preference, mean)
-            share_visits(rows[0], 0.9, preference, credit, visits)
-        found[f"visit_rows {loss}"] = b"".join(a.tobytes() for a in (alpha, weights, score, gain, np.array(results)))
-        left = np.array([n_rows, preference[rows[0]].sum(dtype=float)])
-        sample_visits(rows[0], 9, preference, left, visits)
-        found[f"sample_visits {loss}"] = visits.tobytes() + left.tobytes()
-        share_visits(rows[0], 0.9, preference, credit, visits)
-        found[f"adapt {loss}"] = preference.tobytes() + mean.tobytes()
-        found[f"share_visits {loss}"] = visits.tobytes() + credit.tobytes()
+    for loss, box in BOXES.items():
+        found |= _of_a_loss(rows, loss, box)
 
-        resting, score, dots = np.zeros(n_rows, bool), np.zeros(n_rows, np.float32), np.empty(n_rows)
-        csr.row_dots(indptr, indices, values, weights, dots)
-        mark_resting(*rows[:2], dots, *bounds, alpha, resting, score)
-        found[f"mark_resting {loss}"] = resting.tobytes() + score.tobytes()
+    v, state = np.zeros(60), np.array([1.0, 0.0])
+    for sweep in range(3):
+        order = np.random.default_rng(sweep).permutation(n_rows).astype(np.int32)
+        pegasos_visits(order, rows, 1.0, 0.5, 0.01, sweep * n_rows, v, state)
+    found["pegasos_visits"] = v.tobytes() + state.tobytes()
 
-        for kind in (GAP, VIOLATION, DISTANCE):
-            found[f"visit_active {loss} {kind}"] = _shrunk(rows, bounds, kind)
-
-        v, state = np.zeros(60), np.array([1.0, 0.0])
-        for sweep in range(3):
-            order = np.random.default_rng(sweep).permutation(n_rows).astype(np.int32)
-            pegasos_visits(order, *rows[1:], 1.0, 0.5, 0.01, sweep * n_rows, v, state)
-        found["pegasos_visits"] = v.tobytes() + state.tobytes()
-
-        alpha, weights = np.zeros(2 * n_rows), np.zeros(60)
-        gone, rule = np.zeros(2 * n_rows, bool), np.array([np.inf, 0.0, 0.0, float(n_rows), 0.0])
-        results = []
-        for sweep in range(6):
-            order = np.random.default_rng(sweep).integers(0, n_rows, 60, dtype=np.int32)
-            ways = 30.0, 0.9, float(n_rows), sweep % 2 > 0, sweep % 3 > 0
-            results.append(paper_visits(order, *rows, *bounds, *ways, alpha, weights, gone, rule))
-        assert gone.any()
-        found[f"paper_visits {loss}"] = b"".join(
-            a.tobytes() for a in (alpha, weights, gone, rule, np.array(results))
-        )  # fmt: skip
+    sums = np.zeros(3 * 60)
+    for lane in range(3):
+        add_row_atomically(0, len(values), indices, values, 1 / (7 + lane), sums, lane, 3)
+    found["add_row_atomically"] = sums.tobytes()
     return found
 
 
-def _shrunk(rows, bounds, kind) -> bytes:
-    n_rows = len(rows[0])
-    alpha, w, score = np.zeros(2 * n_rows), np.zeros(60), np.zeros(n_rows, np.float32)
-    order, active, results = np.arange(n_rows, dtype=np.int32), n_rows, [(n_rows, np.inf, -np.inf, 0.0, 0)]
-    for seed in range(1, 5):
-        _, above, below, *_ = results[-1]
-        results.append(visit_active(order, active, seed, above, below, kind, *rows, *bounds, alpha, w, score))
-        active = results[-1][0]
-    assert active < n_rows
-    return b"".join(array.tobytes() for array in (order, alpha, w, score, np.array(results)))
+def _of_a_loss(rows, loss, box) -> dict[str, bytes]:
+    n_rows, found = len(rows.row_id), {}
+    alpha, weights = np.zeros(2 * n_rows), np.zeros(60)
+    preference, credit = np.ones(2 * n_rows, np.float32), np.full(2 * n_rows, 0.5, np.float32)
+    visits, mean = np.zeros(n_rows, np.int32), np.zeros(2)
+    results, told = [], notes(n_rows)
+    for sweep in range(3):
+        order = np.random.default_rng(sweep).permutation(n_rows).astype(np.int32)
+        results.append(visit(order, rows, (box,), alpha, weights, told=told))
+        adapt(order, rows.row_id, told.gain, n_rows, preference, mean)
+        share_visits(rows.row_id, 0.9, preference, credit, visits)
+    found[f"visit_rows {loss}"] = b"".join(a.tobytes() for a in (alpha, weights, *told, np.array(results)))
+    left = np.array([n_rows, preference[rows.row_id].sum(dtype=float)])
+    sample_visits(rows.row_id, 9, preference, left, visits)
+    found[f"sample_visits {loss}"] = visits.tobytes() + left.tobytes()
+    share_visits(rows.row_id, 0.9, preference, credit, visits)
+    found[f"adapt {loss}"] = preference.tobytes() + mean.tobytes()
+    found[f"share_visits {loss}"] = visits.tobytes() + credit.tobytes()
+    for lanes, kind in itertools.product((1, 2, 3), (GAP, VIOLATION, DISTANCE)):
+        for is_atomic in (False, True):
+            found[f"visit_rows {loss} {lanes} {kind} {is_atomic}"] = _visited(rows, box, lanes, kind, is_atomic)
+
+    alpha, weights = np.zeros(2 * n_rows), np.zeros(60)
+    gone, rule = np.zeros(2 * n_rows, bool), np.array([np.inf, 0.0, 0.0, float(n_rows), 0.0])
+    results = []
+    for sweep in range(6):
+        order = np.random.default_rng(sweep).integers(0, n_rows, 60, dtype=np.int32)
+        ways = Ways(30.0, 0.9, float(n_rows), sweep % 2 > 0, sweep % 3 > 0)
+        results.append(paper_visits(order, rows, box, ways, alpha, weights, gone, rule))
+    assert gone.any()
+    found[f"paper_visits {loss}"] = b"".join(a.tobytes() for a in (alpha, weights, gone, rule, np.array(results)))
+    return found
+
+
+def _visited(rows, box, lanes, kind, is_atomic) -> bytes:
+    """Four sweeps with momentum, w made anew in the last; lanes of ever narrower boxes."""
+    n_rows, rng = len(rows.row_id), np.random.default_rng(lanes)
+    boxes = tuple(Box(*(part / (1 + lane) for part in box)) for lane in range(lanes))
+    alpha, w, told, results = np.zeros(2 * n_rows * lanes), np.zeros(60 * lanes), notes(n_rows), []
+    before, earlier_w, anew = alpha.copy(), w.copy(), NOTHING
+    for sweep in range(4):
+        move_on(alpha, before, 0.5 if sweep else 0.0)
+        move_on(w, earlier_w, 0.5 if sweep else 0.0)
+        anew = np.zeros(len(w)) if sweep == 3 else NOTHING
+        order = rng.permutation(n_rows).astype(np.int32)
+        results.append(visit(order, rows, boxes, alpha, w, kind, before, anew, is_atomic, told))
+    assert anew.any()
+    return b"".join(array.tobytes() for array in (alpha, w, anew, *told, np.array(results)))
 
 
 def _of_other_losses(rows) -> dict[str, bytes]:
     """Logistic regression and both kinds of regression, three rounds each."""
-    n_rows, found = len(rows[0]), {}
+    n_rows, found = len(rows.row_id), {}
     for name, U, D in (("logistic", 0.0, 0.0), ("regression", 2.0, 0.0), ("squared regression", np.inf, 0.25)):
-        alpha, w, order, results = np.zeros(2 * n_rows), np.zeros(60), np.arange(n_rows, dtype=np.int32), []
+        alpha, w, rest, results = np.zeros(2 * n_rows), np.zeros(60), np.zeros(n_rows, np.float32), []
         for seed in (3, 4, 5):
+            order = np.random.default_rng(seed).permutation(n_rows).astype(np.int32)
             if name == "logistic":
-                results.append((n_rows, *visit_logistic(order, seed, *rows, 2.0, 0.5, alpha, w)))
+                results.append(visit_logistic(order, rows, 2.0, 0.5, alpha, w))
             else:
-                results.append(visit_regression(order, n_rows, seed, 0.3, *rows, U, D, 0.1, alpha, w))
-        found[f"rounds of {name}"] = b"".join(a.tobytes() for a in (alpha, w, order, np.array(results)))
+                results.append(visit_regression(order, rows, Tube(U, D, 0.1), alpha, w, rest))
+        found[f"rounds of {name}"] = b"".join(a.tobytes() for a in (alpha, w, rest, np.array(results)))
     return found
 
 
@@ -182,9 +204,8 @@ def _of_a_large_w(rows) -> dict[str, bytes]:
     csr.add_rows(np.where(np.arange(n_rows) % 4, dots, 0.0), indptr, inside, values, w)
     pairs, own = np.stack([w, np.zeros(d)], axis=1).reshape(-1), np.empty(n_rows)
     dots_and_sums(dots, indptr, inside, values, pairs, own)
-    alpha, score, gain = np.zeros(2 * n_rows), np.zeros(n_rows, np.float32), np.zeros(n_rows)
-    order = np.arange(n_rows, dtype=np.int32)[::-1].copy()
-    visit_rows(order, *rows[:4], inside, values, *BOUNDS["hinge"], alpha, alpha, w, score, gain)
+    alpha, order = np.zeros(2 * n_rows), np.arange(n_rows, dtype=np.int32)[::-1].copy()
+    visit(order, rows._replace(indices=inside), (BOXES["hinge"],), alpha, w)
     return {
         "row_dots large": dots.tobytes(),
         "dots_and_sums large": own.tobytes() + pairs.tobytes(),
@@ -199,10 +220,8 @@ def _of_the_reader(rows, rng) -> dict[str, bytes]:
     is_resident, leaving = rng.random((2, n_all)) < 0.2
     skipped, visited = rng.integers(0, 3, (2, n_all)).astype(np.uint8)
     kind, new = np.zeros(n_rows, np.uint8), np.zeros(n_rows, np.int64)
-    spilled = (rng.random(n_all) < 0.1).astype(np.uint8)
     books = is_resident, skipped, visited
-    where = is_resident, leaving, spilled, alpha.astype(np.float32), 1.0
-    counts = [arrivals_kernel.classify(row_id, y, m, 0.1, 2.0, 0.5, *where, alpha, kind, new)]
+    counts = [arrivals_kernel.classify(row_id, y, m, 0.1, 2.0, 0.5, is_resident, leaving, alpha, kind, new)]
     counts += arrivals_kernel.account(row_id, kind, indptr, 2, *books)
     assert min(counts) > 0
     entered = b"".join(array.tobytes() for array in (kind, new[: counts[0]], *books, np.array(counts)))

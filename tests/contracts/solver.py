@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,8 @@ from storage.csr import Array
 from storage.state import open_state
 from tests.contracts.problems import make_dataset, random_problem, smallest_cache, stored_problem
 from tests.reference.dcd import dcd
-from tests.training import train, write_run
-from trainer.process import make_source, make_steps
+from tests.training import SMALL, Turns, train, write_run
+from trainer.process import make_cursor, make_source
 from trainer.progress import Progress
 from trainer.selection import SCHEDULES
 from trainer.settings import TrainerSettings
@@ -24,6 +25,7 @@ from trainer.solvers.bm import SELECT
 SMALLEST_CACHE = smallest_cache(400)
 # The ways to train: what of a job chooses the code that runs.
 _WAYS: dict[str, list[dict]] = {
+    "streamsvm": [{}, {"threads": 4}, {"on_disk": True}, {"on_disk": True, "threads": 2}, {"holds_all": True}],
     "streamsvm_paper": [
         {},
         {"epsilon_start": 9.0},
@@ -49,6 +51,11 @@ def visits_all(mode: dict) -> bool:
     return is_sound(mode) and mode.get("solver", "streamsvm") in ("streamsvm", "bm", "sbm")
 
 
+def is_reproducible(mode: dict) -> bool:
+    """Whether a run of fixed pace is the same to the byte each time: threads that share w may run as they like."""
+    return mode.get("threads", 1) == 1
+
+
 def is_resident(mode: dict) -> bool:
     """Whether it needs all rows in the cache."""
     solver = SOLVERS[mode.get("solver", "streamsvm")]
@@ -56,12 +63,12 @@ def is_resident(mode: dict) -> bool:
 
 
 def cache_for(mode: dict) -> int:
-    """A cache smaller than most of the problems here, if the solver can do with it."""
-    return 10 * SMALLEST_CACHE if is_resident(mode) else SMALLEST_CACHE
+    """A cache smaller than most of the problems here, if the mode can do with it."""
+    return 10 * SMALLEST_CACHE if is_resident(mode) or mode.get("holds_all") else SMALLEST_CACHE
 
 
 def name_of(mode: dict) -> str:
-    return "-".join(map(str, mode.values()))
+    return "-".join(str(value) if isinstance(value, str) else f"{name}={value}" for name, value in mode.items())
 
 
 def is_fast(mode: dict) -> bool:
@@ -81,8 +88,11 @@ class Session:
 
 
 @contextmanager
-def solving(run: Path, dataset: Path, cache_bytes=None, positive=None, turns=1, **settings):
-    """A Session in this process. `turns` is how often the reader is asked to step when the trainer waits."""
+def solving(run: Path, dataset: Path, cache_bytes=None, positive=None, turns=1, link=Turns, **settings):
+    """A Session in this process. `turns` is how often the reader is asked to step when the trainer waits.
+
+    link   what the trainer gets, see tests.training.make_link
+    """
     write_run(run, dataset, cache_bytes or cache_for(settings), positive, **settings)
     reader = Reader(run)
     while reader.step():
@@ -92,12 +102,12 @@ def solving(run: Path, dataset: Path, cache_bytes=None, positive=None, turns=1, 
     state = open_state(run, chosen.n_rows, chosen.width)
     w = np.zeros(chosen.width)
 
-    def wait(_since):
+    def turn():
         for _ in range(turns):
             reader.step()
 
-    source = make_source(make_steps(cache, state, chosen, wait), chosen)
-    passes = SOLVERS[chosen.solver].train(chosen.problem, chosen, source, state.alpha, w)
+    source = make_source(make_cursor(cache, state, chosen, partial(link, turn)), chosen)
+    passes = SMALL[chosen.solver].train(chosen.problem, chosen, source, state.alpha, w)
     try:
         yield Session(passes, chosen, state.alpha, w, reader)
     finally:

@@ -11,7 +11,7 @@ from storage.state import open_state
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import MODES, SMALLEST_CACHE, cache_for, check_pass, exact, is_fast, is_resident
 from tests.reference.dcd import dcd
-from tests.training import train, write_run
+from tests.training import SMALL, make_link, train, write_run
 from trainer.problem import LOSSES
 from trainer.process import Trainer
 from trainer.progress import Progress
@@ -44,7 +44,7 @@ def warm(run, dataset, alpha, w, cache_bytes, **settings):
         pass
     cache = reader.cache_reader()
     try:
-        yield Trainer(run, cache, wait=lambda _: reader.step()), state
+        yield Trainer(run, cache, make_link(reader), SMALL), state
     finally:
         cache.close()
         reader.shutdown()

@@ -22,10 +22,9 @@ from tests.contracts.problems import random_problem
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.reference.dcd import dcd
 from tests.storage.staging import Staging
-from tests.training import Outcome, to_the_end, train
+from tests.training import Outcome, Turns, to_the_end, train
 from trainer.problem import LOSSES
 from trainer.process import Trainer
-from trainer.steps import Steps
 
 MOST_FEATURES = 1 << 27
 NEGATIVE, POSITIVE = 3.0, 7.0
@@ -88,9 +87,9 @@ def follow(tmp_path, monkeypatch):
         readers.pop().shutdown()
 
 
-def finish(run, reader) -> Outcome:
+def finish(run, reader, link=Turns) -> Outcome:
     """Train to the end with a reader that has begun to follow."""
-    passes, result = to_the_end(run, reader)
+    passes, result = to_the_end(run, reader, link)
     manifest = Dataset(run.parent / "data").manifest
     state = open_state(run, FollowPlan.n_rows, MOST_FEATURES)
     # Beyond what there turned out to be nothing was written.
@@ -146,15 +145,20 @@ def test_a_stop_on_tolerance_is_certified(tmp_path, follow):
     check_certificate(found, exact(feed.final, POSITIVE))
 
 
-def test_rows_and_features_come_to_be_known(tmp_path, follow, monkeypatch):
+def test_rows_and_features_come_to_be_known(tmp_path, follow):
     """Steps say how many there are so far; in the end all, counted as in the complete dataset."""
     X, y = random_problem(400, 300)
     # Features appear one after the other.
     X = X.multiply(np.arange(300) < np.arange(1, 401)[:, None]).tocsr()
-    steps, real = [], Steps.next
-    monkeypatch.setattr(Steps, "next", lambda self: steps.append(real(self)) or steps[-1])
+    steps = []
+
+    class Watching(Turns):
+        def begin_step(self, step, pass_):
+            steps.append(step)
+            super().begin_step(step, pass_)
+
     feed = Feed(tmp_path, pieces(X, y))
-    finish(tmp_path / "run", follow(feed, tolerance=None, max_passes=2))
+    finish(tmp_path / "run", follow(feed, tolerance=None, max_passes=2), Watching)
     manifest = Dataset(feed.final).manifest
     seen = [(step.n_rows, step.width) for step in steps]
     assert seen == sorted(seen) and seen[0] < seen[-1] == (manifest.n_rows, manifest.width) == (400, 300)

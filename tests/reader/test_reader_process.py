@@ -15,7 +15,7 @@ from storage.state import open_control, open_state
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.end_to_end.service import is_running
-from tests.training import Outcome, train, write_run
+from tests.training import Outcome, make_link, train, write_run
 from trainer.process import Trainer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,7 +88,7 @@ def test_stop_flag_ends_the_run_after_the_pass(tmp_path, dataset):
     while reader.step():
         pass
     cache = reader.cache_reader()
-    trainer = Trainer(run, cache, wait=lambda _: reader.step())
+    trainer = Trainer(run, cache, make_link(reader))
     trainer.step()
     assert trainer.stop_reason is None
     open_control(run)["stop"] = 1

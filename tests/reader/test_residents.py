@@ -8,13 +8,12 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-import reader.residents
 from reader.process import Reader
 from reader.residents import Residents
 from storage.cache import CacheWriter, Step
 from storage.plan import plan_cache
 from storage.segment import SegmentBuilder, packed_bytes
-from storage.state import SPILLED, SPILLING, create_state, pass_stamp
+from storage.state import create_state, pass_stamp
 from tests.contracts.problems import make_dataset, random_problem, smallest_cache
 from tests.contracts.solver import SMALLEST_CACHE, solving
 from tests.storage.rows import as_segment, random_rows
@@ -38,7 +37,7 @@ class Simulated:
     def step(self, pass_=1):
         """One commit; returns (rows brought, eviction)."""
         fresh, first = [], self.next_row
-        for _ in range(self.residents.most_fresh(pass_)):
+        for _ in range(self.residents.most_fresh):
             self.next_row += self.builder.add(self.source, np.arange(self.next_row, N_ROWS))
             fresh.append(self.builder.take())
         self.residents.is_resident[first : self.next_row] = True
@@ -249,39 +248,25 @@ def test_losses_of_a_pass_are_those_at_the_published_w(tmp_path):
     reader.shutdown()
 
 
-def test_in_the_first_pass_what_the_trainer_has_on_disk_leaves_as_it_came(tmp_path):
+def test_while_the_trainer_takes_all_rows_to_its_disk_they_leave_as_they_came(tmp_path):
     with simulated(tmp_path, "score") as simulation:
         plan = simulation.plan
+        assert simulation.residents.most_fresh == plan.fresh_per_step
+        simulation.state.control["collects"] = 1
+        assert simulation.residents.most_fresh == plan.most_retired > plan.fresh_per_step
         evicted = np.empty(0, np.int32)
         while simulation.next_row < N_ROWS // 2:
             rows, eviction = simulation.step()
             # Scores say the opposite: those that came first are to stay.
             simulation.state.score[rows] = simulation.number
-            simulation.state.spilled[rows] = SPILLING
             assert not eviction.repacked and eviction.makes_room
             assert simulation.residents.n_segments <= plan.most_live
+            assert simulation.residents.leaving[eviction.evicted].all()
             evicted = np.concatenate((evicted, eviction.evicted))
         assert len(evicted) > N_ROWS // 8
         np.testing.assert_array_equal(evicted, np.arange(len(evicted)))
-        assert simulation.residents.most_fresh(1) == plan.most_retired > simulation.residents.most_fresh(2)
         np.testing.assert_array_equal(np.sort(simulation.resident_rows()), np.arange(len(evicted), simulation.next_row))
-        # In the passes after it those with most to teach stay, on disk or not.
-        assert simulation.step(pass_=2)[1].evicted.min() > len(evicted)
-        simulation.state.spilled[:] = 0
-        assert simulation.residents.most_fresh(1) == plan.fresh_per_step
-
-
-@pytest.mark.parametrize("most", [1 << 20, 1000])
-def test_hot_are_as_many_rows_as_half_the_cache_holds(tmp_path, monkeypatch, most):
-    monkeypatch.setattr(reader.residents, "_MOST_SCORES", most)
-    with simulated(tmp_path, "score") as simulation:
-        residents, state = simulation.residents, simulation.state
-        for _ in range(20):
-            simulation.step()
-        state.score[:] = np.random.default_rng(0).permutation(N_ROWS)
-        assert residents.hot_score(N_ROWS) == np.inf
-        state.spilled[::3] = SPILLED
-        hot = np.count_nonzero(state.score[::3] < residents.hot_score(N_ROWS))
-        np.testing.assert_allclose(hot, residents.rows // 2, rtol=1e-9 if most > N_ROWS else 0.5)
-        state.spilled[residents.rows // 2 :] = 0  # all of them find room
-        assert residents.hot_score(N_ROWS) == np.inf
+        # From then on those with most to teach stay.
+        simulation.state.control["collects"] = 0
+        assert simulation.residents.most_fresh == plan.fresh_per_step
+        assert simulation.step()[1].evicted.min() > len(evicted)

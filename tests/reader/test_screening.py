@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import reader.arrivals
-from reader.arrivals_kernel import HELD, NEW, RESIDENT, SCREENED, account, classify
-from storage.state import SPILLED, SPILLING, pass_stamp
+from reader.arrivals_kernel import NEW, RESIDENT, SCREENED, account, classify
+from reader.screening import Screening
+from storage.objective import make_objective
+from storage.state import create_state, pass_stamp
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, check_pass, exact, solving
 from tests.reference.dcd import dcd
@@ -35,24 +37,19 @@ def setting(seed, n=400, n_rows=1000):
     alpha[row_id] = rng.choice([0.0, 0.5, 1.0], n) * upper
     is_resident = rng.random(n_rows) < 0.3
     leaving = ~is_resident & (rng.random(n_rows) < 0.3)
-    spilled = rng.choice([0, SPILLED, SPILLING, SPILLED | SPILLING], n_rows, p=[0.7, 0.1, 0.1, 0.1]).astype(np.uint8)
-    score = rng.normal(size=n_rows).astype(np.float32)
-    return row_id, y, m, upper, is_resident, leaving, spilled, score, alpha
+    return row_id, y, m, upper, is_resident, leaving, alpha
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("slack", [-1.0, 0.0, 0.5])
-@pytest.mark.parametrize("hot", [-np.inf, -0.5, np.inf])
-def test_rows_are_sorted_as_defined(seed, slack, hot):
-    row_id, y, m, upper, is_resident, leaving, spilled, score, alpha = setting(seed)
+def test_rows_are_sorted_as_defined(seed, slack):
+    row_id, y, m, upper, is_resident, leaving, alpha = setting(seed)
     own, G = alpha[row_id], m - 1
     at_rest = ((own == 0) & (slack < G)) | ((own == upper) & (-slack > G))
     screened = at_rest & ~is_resident[row_id] & ~leaving[row_id] & (slack >= 0)
     expected = np.where(is_resident[row_id], RESIDENT, np.where(screened, SCREENED, NEW))
-    has_it = spilled[row_id] & SPILLED > 0
-    expected[has_it] = np.where(is_resident[row_id] | (score[row_id] >= hot), HELD, NEW)[has_it]
     kind, new = np.empty(len(row_id), np.uint8), np.empty(len(row_id), np.int64)
-    count = classify(row_id, y, m, slack, 2.0, 0.25, is_resident, leaving, spilled, score, hot, alpha, kind, new)
+    count = classify(row_id, y, m, slack, 2.0, 0.25, is_resident, leaving, alpha, kind, new)
     assert np.array_equal(kind, expected)
     assert np.array_equal(new[:count], np.flatnonzero(expected == NEW))
     # The case is one: rows at rest that may not be screened, and rows that are.
@@ -64,18 +61,18 @@ def test_rows_are_sorted_as_defined(seed, slack, hot):
 def test_without_an_upper_bound_only_zero_is_one(loss):
     """U = inf: a row far on the wrong side of the margin is never at rest."""
     kind, new = np.empty(2, np.uint8), np.empty(2, np.int64)
-    alpha, no, none, score = np.array([0.0, 1e300]), np.zeros(2, bool), np.zeros(2, np.uint8), np.zeros(2, np.float32)
+    alpha, no = np.array([0.0, 1e300]), np.zeros(2, bool)
     m, y = np.array([5.0, -5.0]), np.ones(2, np.float32)
-    classify(np.arange(2, dtype=np.int32), y, m, 0.1, np.inf, np.inf, no, no, none, score, -np.inf, alpha, kind, new)
+    classify(np.arange(2, dtype=np.int32), y, m, 0.1, np.inf, np.inf, no, no, alpha, kind, new)
     assert kind.tolist() == [SCREENED, NEW]
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_rows_are_entered_in_the_books(seed):
     rng = np.random.default_rng(seed)
-    row_id, *_, is_resident, _, _, _, _ = setting(seed)
+    row_id, _, _, _, is_resident, *_ = setting(seed)
     n_rows, stamp = len(is_resident), 7
-    kind = np.where(is_resident[row_id], RESIDENT, rng.choice([NEW, SCREENED, HELD], len(row_id))).astype(np.uint8)
+    kind = np.where(is_resident[row_id], RESIDENT, rng.choice([NEW, SCREENED], len(row_id))).astype(np.uint8)
     lengths = rng.integers(0, 9, len(row_id))
     indptr = np.concatenate([[5], 5 + np.cumsum(lengths)]).astype(np.int32)
     visited = rng.choice([0, 6, 7], n_rows).astype(np.uint8)
@@ -173,3 +170,16 @@ def test_what_is_screened_costs_no_updates(tmp_path):
     screened, updates = runs[0].state.control["rows_screened"], [run.passes[-1]["updates"] for run in runs]
     assert screened > 3000
     assert updates[0] < updates[1] - screened / 2
+
+
+@pytest.mark.parametrize("spares", [True, False])
+def test_where_all_rows_are_to_be_at_hand_none_is_left_out_of_the_first_pass(tmp_path, spares):
+    """Of an attempt: it may begin with a w, under which some rest."""
+    state = create_state(tmp_path, 3, 5)
+    screening = Screening(make_objective("hinge", 1.0, 0.5, 0.0), state, 0.25, spares)
+    state.w[:] = 1.0
+    screening.begin_pass(5)
+    assert screening.limits == (-1.0 if spares else 0.25, 1.0, 0.5)
+    screening.end_pass()
+    screening.begin_pass(5)
+    assert screening.limits == (0.25, 1.0, 0.5)

@@ -7,8 +7,7 @@ import pytest
 
 from storage.objective import OBJECTIVES, make_objective, margins
 from storage.segment import Segment
-from tests.contracts.kernels import columns
-from trainer.kernels.dual import visit_rows
+from tests.contracts.kernels import columns, visit
 from trainer.problem import LOSSES, Problem
 
 C, EPSILON = {1: 2.0, -1: 0.5}, 0.7
@@ -121,16 +120,12 @@ def test_projected_gradient_is_the_kernels(loss):
     alpha, w = np.array([C[int(sign)] for sign in rows.y]) * rng.choice([0.0, 1.0, 0.5], len(rows)), rng.random(60) / 5
     objective = objective_of(loss)
     PG = objective.projected_gradient(rows.y, margins(objective, rows, w), alpha)
-    bounds = Problem(loss, C[1], C[-1]).bounds
+    box = Problem(loss, C[1], C[-1]).box
     by_id = np.zeros(rows.row_id.max() + 1)
     by_id[rows.row_id] = alpha
     visited = []
     for k in range(len(rows)):
-        columns_ = (rows.row_id, rows.y, rows.Qii, rows.indptr, rows.indices, rows.values)
-        score = np.zeros(len(rows), np.float32)
-        M_plus, M_minus, *_ = visit_rows(
-            np.array([k], np.int32), *columns_, *bounds, by_id.copy(), by_id, w.copy(), score, np.empty(1)
-        )
+        M_plus, M_minus, *_ = visit(np.array([k], np.int32), rows.columns, (box,), by_id.copy(), w.copy(), before=by_id)
         assert M_plus == M_minus
         visited.append(M_plus)
     assert visited == pytest.approx(PG.tolist(), rel=1e-9, abs=1e-12)

@@ -25,7 +25,7 @@ everywhere = pytest.mark.parametrize("name", SOLVERS)
 
 
 class InMemory:
-    """Rows as a solver has them from `trainer.blocks.Blocks`: `blocks` lists of segments a pass."""
+    """Rows as a solver has them from `trainer.rows.blocks.Blocks`: `blocks` lists of segments a pass."""
 
     kept = EMPTY
 

@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.contracts.kernels import BOUNDS, columns
-from trainer.kernels.dual import visit_rows
+from tests.contracts.kernels import BOXES, columns, notes, visit
 from trainer.kernels.order import permutation
-from trainer.solvers.streamsvm_paper_kernel import paper_visits
+from trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
 
 
 def naive_step(x, y, U, D, a, w):
@@ -29,30 +28,30 @@ def gap_term(loss, C, a, m):
 
 
 def setting(loss, seed):
-    """Columns, dense rows, bounds and C by row, and a state with rows at 0, at U and between."""
+    """Columns, dense rows, the box, U, D and C by row, and a state with rows at 0, at U and between."""
     rows = row_id, y, _, indptr, indices, values = columns(seed=seed)
     n = len(row_id)
     dense = np.zeros((n, 60))
     for i in range(n):
         dense[i, indices[indptr[i] : indptr[i + 1]]] = values[indptr[i] : indptr[i + 1]]
-    bounds = BOUNDS[loss]
-    U, D = np.where(y > 0, bounds[0], bounds[2]), np.where(y > 0, bounds[1], bounds[3])
+    box = BOXES[loss]
+    U, D = np.where(y > 0, box.U_positive, box.U_negative), np.where(y > 0, box.D_positive, box.D_negative)
     C = U if loss == "hinge" else 1 / (2 * D)
     rng = np.random.default_rng(seed)
     alpha = np.zeros(2 * n)
     free = np.where(np.isinf(U), 3.0, U) * rng.random(n)
     alpha[row_id] = np.choose(rng.integers(0, 3, n), [np.zeros(n), free, np.where(np.isinf(U), free, U)])
-    return rows, dense, bounds, U, D, C, alpha, rng.standard_normal(60) / 5
+    return rows, dense, box, U, D, C, alpha, rng.standard_normal(60) / 5
 
 
 def count_free(alpha, U):
     return np.count_nonzero((alpha > 0) & (alpha < U))
 
 
-@pytest.mark.parametrize("loss", BOUNDS)
+@pytest.mark.parametrize("loss", BOXES)
 @pytest.mark.parametrize("seed", range(5))
 def test_visit_is_one_coordinate_step_a_row(loss, seed):
-    rows, dense, bounds, U, D, _, alpha, w = setting(loss, seed)
+    rows, dense, box, U, D, _, alpha, w = setting(loss, seed)
     row_id, y = rows[:2]
     order = np.random.default_rng(seed).permutation(len(row_id)).astype(np.int32)
     a, v, gradients, duals = alpha.copy(), w.copy(), [], []
@@ -63,22 +62,21 @@ def test_visit_is_one_coordinate_step_a_row(loss, seed):
         gradients.append(PG)
     duals.append(a[row_id].sum() - v @ v / 2 - np.sum(D * a[row_id] ** 2) / 2)
     curvature = np.sum(D * (a[row_id] ** 2 - alpha[row_id] ** 2)) / 2
-    score, gain = np.full(len(row_id), np.nan, np.float32), np.full(len(row_id), np.nan)
-    free = count_free(alpha[row_id], U)
-    M_plus, M_minus, found, freed = visit_rows(order, *rows, *bounds, alpha, alpha, w, score, gain)
-    assert gain == pytest.approx(np.diff(duals), rel=1e-9, abs=1e-9 * np.abs(duals).max())
+    free, told = count_free(alpha[row_id], U), notes(len(order))
+    M_plus, M_minus, found, freed = visit(order, rows, (box,), alpha, w, told=told)
+    assert told.gain == pytest.approx(np.diff(duals), rel=1e-9, abs=1e-9 * np.abs(duals).max())
     assert freed == count_free(alpha[row_id], U) - free
     assert alpha == pytest.approx(a, rel=1e-9, abs=1e-12)
     assert w == pytest.approx(v, rel=1e-9, abs=1e-11)
     assert (M_plus, M_minus) == pytest.approx((max(gradients), min(gradients)), rel=1e-9)
     assert found == pytest.approx(curvature, rel=1e-9, abs=1e-12)
-    assert not np.isnan(score).any()
+    assert not np.isnan(told.score).any()
 
 
-@pytest.mark.parametrize("loss", BOUNDS)
+@pytest.mark.parametrize("loss", BOXES)
 @pytest.mark.parametrize("seed", range(5))
 def test_score_is_minus_the_gap_term_or_the_distance_beyond_the_margin(loss, seed):
-    rows, dense, bounds, U, D, C, alpha, w = setting(loss, seed)
+    rows, dense, box, U, D, C, alpha, w = setting(loss, seed)
     row_id, y = rows[:2]
     kinds = set()
     for k in range(len(row_id)):
@@ -86,32 +84,32 @@ def test_score_is_minus_the_gap_term_or_the_distance_beyond_the_margin(loss, see
         _, _, G, PG = naive_step(dense[k], float(y[k]), U[k], D[k], a, w)
         rests = PG == 0 and a in (0.0, U[k])
         kinds.add(rests)
-        score = np.zeros(len(row_id), np.float32)
-        visit_rows(np.array([k], np.int32), *rows, *bounds, alpha.copy(), alpha, w.copy(), score, np.empty(1))
+        told = notes(1)
+        visit(np.array([k], np.int32), rows, (box,), alpha.copy(), w.copy(), before=alpha, told=told)
+        (score,), _, (rest,) = told
         expected = abs(G) if rests else -gap_term(loss, C[k], a, m)
-        assert score[k] == pytest.approx(expected, rel=1e-6, abs=1e-6)
+        assert score == pytest.approx(expected, rel=1e-6, abs=1e-6)
         # Rows at rest leave before all others.
-        assert (score[k] >= 0) == rests or expected == pytest.approx(0, abs=1e-6)
+        assert (score >= 0) == rests or expected == pytest.approx(0, abs=1e-6)
+        assert rest == pytest.approx(abs(G) if rests else -1.0, rel=1e-6, abs=1e-6)
     assert kinds == {True, False}
 
 
 def test_no_rows_no_gradients():
-    rows, _, bounds, *_, alpha, w = setting("hinge", 0)
+    rows, _, box, *_, alpha, w = setting("hinge", 0)
     before = alpha.copy(), w.copy()
-    nothing = np.zeros(len(rows[0]), np.float32), np.empty(0)
-    found = visit_rows(np.empty(0, np.int32), *rows, *bounds, alpha, alpha, w, *nothing)
+    found = visit(np.empty(0, np.int32), rows, (box,), alpha, w)
     assert found == (-np.inf, np.inf, 0.0, 0)
     assert np.array_equal(alpha, before[0])
     assert np.array_equal(w, before[1])
 
 
-@pytest.mark.parametrize("loss", BOUNDS)
+@pytest.mark.parametrize("loss", BOXES)
 def test_clipped_alpha_is_exactly_at_its_bound(loss):
-    rows, _, bounds, U, _, _, alpha, w = setting(loss, 3)
+    rows, _, box, U, _, _, alpha, w = setting(loss, 3)
     order = np.arange(len(rows[0]), dtype=np.int32)
-    score, gain = np.zeros(len(order), np.float32), np.zeros(len(order))
     for _ in range(20):
-        visit_rows(order, *rows, *bounds, alpha, alpha, w, score, gain)
+        visit(order, rows, (box,), alpha, w)
     own = alpha[rows[0]]
     assert np.all((own >= 0) & (own <= U))
     assert np.count_nonzero(own == 0) > 2
@@ -120,11 +118,11 @@ def test_clipped_alpha_is_exactly_at_its_bound(loss):
         assert own[-1] == U[-1]  # the row without features
 
 
-@pytest.mark.parametrize("loss", BOUNDS)
+@pytest.mark.parametrize("loss", BOXES)
 @pytest.mark.parametrize("per_sweep", [False, True])
 @pytest.mark.parametrize("projected", [False, True])
 def test_printed_rule_as_printed_and_as_meant(loss, per_sweep, projected):
-    rows, dense, bounds, U, D, _, alpha, w = setting(loss, 1)
+    rows, dense, box, U, D, _, alpha, w = setting(loss, 1)
     row_id, y = rows[:2]
     order = np.random.default_rng(0).integers(0, len(row_id), 300, dtype=np.int32)
     capacity, beta, n = 38.0, 0.9, 40.0
@@ -149,8 +147,8 @@ def test_printed_rule_as_printed_and_as_meant(loss, per_sweep, projected):
             continue
         gradients.append(PG)
         a[i], v = new, new_v
-    ways = capacity, beta, n, per_sweep, projected
-    M_plus, M_minus, _, _ = paper_visits(order, *rows, *bounds, *ways, alpha, w, gone, rule)
+    ways = Ways(capacity, beta, n, per_sweep, projected)
+    M_plus, M_minus, _, _ = paper_visits(order, rows, box, ways, alpha, w, gone, rule)
     assert 0 < len(given_up) == np.count_nonzero(gone)
     assert set(np.flatnonzero(gone).tolist()) == {int(i) for i in given_up}
     assert alpha == pytest.approx(a, rel=1e-6, abs=1e-9)

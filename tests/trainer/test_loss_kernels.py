@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from storage.objective import REGRESSION, make_objective
+from storage.segment import Columns
 from tests.contracts.kernels import columns
 from trainer.kernels.logistic import logistic_gradient, logistic_step, negative_entropy, visit_logistic
-from trainer.kernels.regression import regression_gradient, regression_step, visit_regression
+from trainer.kernels.regression import Tube, regression_gradient, regression_step, visit_regression
 
 C_POSITIVE, C_NEGATIVE, EPSILON = 2.0, 0.5, 0.3
 
@@ -76,15 +77,25 @@ def state(loss, seed):
     C = np.where((y > 0) | (loss in REGRESSION), C_POSITIVE, C_NEGATIVE)
     alpha = np.zeros(2 * n)
     alpha[row_id] = C * rng.choice([0.0, 1.0, 0.4, *([-1.0, -0.2] if loss in REGRESSION else [])], n)
-    return (row_id, y, *rest), make_objective(loss, C_POSITIVE, C_NEGATIVE, EPSILON), alpha, rng.standard_normal(60) / 5
+    return (
+        Columns(row_id, y, *rest),
+        make_objective(loss, C_POSITIVE, C_NEGATIVE, EPSILON),
+        alpha,
+        rng.standard_normal(60) / 5,
+    )
 
 
-def visit(loss, order, rows, alpha, w, beyond=np.inf):
-    """(active, M+, M-, taken, freed) of one round."""
+def visit(loss, order, rows, alpha, w, rest=None):
+    """(M+, M-, taken, freed) of one round; `rest` is filled if there are bounds."""
     if loss == "logistic":
-        return len(order), *visit_logistic(order, 7, *rows, C_POSITIVE, C_NEGATIVE, alpha, w)
+        return visit_logistic(order, rows, C_POSITIVE, C_NEGATIVE, alpha, w)
+    rest = np.empty(len(order), np.float32) if rest is None else rest
+    return visit_regression(order, rows, tube(loss), alpha, w, rest)
+
+
+def tube(loss):
     U, D = (C_POSITIVE, 0.0) if loss == "epsilon_insensitive" else (np.inf, 1 / (2 * C_POSITIVE))
-    return visit_regression(order, len(order), 7, beyond, *rows, U, D, EPSILON, alpha, w)
+    return Tube(U, D, EPSILON)
 
 
 LOSSES = ("logistic", *REGRESSION)
@@ -109,8 +120,8 @@ def test_a_row_visited_alone_has_the_objectives_gradient(loss, seed):
         dot = float(rows[5][start:end].astype(float) @ w[rows[4][start:end]])
         y = rows[1][k : k + 1]
         PG = objective.projected_gradient(y, objective.m(y, np.array([dot])), alpha[rows[0][k : k + 1]])[0]
-        one = (*(column[k : k + 1] for column in rows[:3]), rows[3][k : k + 2], *rows[4:])
-        _, M_plus, M_minus, *_ = visit(loss, np.zeros(1, np.int32), one, alpha.copy(), w.copy())
+        one = Columns(*(column[k : k + 1] for column in rows[:3]), rows[3][k : k + 2], *rows[4:])
+        M_plus, M_minus, *_ = visit(loss, np.zeros(1, np.int32), one, alpha.copy(), w.copy())
         assert max(M_plus, 0) + min(M_minus, 0) == pytest.approx(PG, rel=1e-9, abs=1e-12)
 
 
@@ -122,8 +133,9 @@ def test_rounds_raise_the_dual_to_the_primal_and_count(loss, seed):
     order, taken, free = np.arange(len(rows[0]), dtype=np.int32), 0.0, 0
     upper = np.where(rows[1] > 0, *objective.upper)
     start, own = alpha.copy(), rows[0]
-    for _ in range(3000):
-        _, M_plus, M_minus, change, freed = visit(loss, order, rows, alpha, w)
+    for turn in range(3000):
+        order = np.random.default_rng(turn).permutation(order)
+        M_plus, M_minus, change, freed = visit(loss, order, rows, alpha, w)
         taken, free = taken + change, free + freed
         now, v = dual(objective, rows, alpha)
         assert now >= before - 1e-12 * abs(before)
@@ -144,14 +156,23 @@ def test_rounds_raise_the_dual_to_the_primal_and_count(loss, seed):
 
 
 @pytest.mark.parametrize("loss", REGRESSION)
-def test_shrunk_rows_are_those_that_rest_far_enough(loss):
+def test_a_row_rests_by_as_much_as_its_gradient_may_change_without_a_step(loss):
     rows, _, alpha, w = state(loss, 0)
-    own, order, beyond = alpha[rows[0]], np.arange(len(rows[0]), dtype=np.int32), 0.02
-    quiet = alpha.copy(), w * 1e-3
-    active, *_ = visit(loss, order, rows, *quiet, beyond)
-    assert 0 < active < len(order)
-    assert sorted(order.tolist()) == list(range(len(order)))
-    shrunk = order[active:]
-    # Nothing happened to them, and they are at a bound or at 0.
-    assert np.array_equal(quiet[0][rows[0][shrunk]], own[shrunk])
-    assert set(own[shrunk].tolist()) <= {0.0, C_POSITIVE, -C_POSITIVE}
+    U, D, epsilon = tube(loss)
+    kinds = set()
+    for k, i in enumerate(rows.row_id):
+        a, v, rest = alpha.copy(), w * 1e-2, np.zeros(1, np.float32)
+        places = slice(rows.indptr[k], rows.indptr[k + 1])
+        G = float(rows.values[places].astype(float) @ v[rows.indices[places]]) - float(rows.y[k]) + D * a[i]
+        M_plus, M_minus, *_ = visit(loss, np.array([k], np.int32), rows, a, v, rest)
+        rests = M_plus == M_minus == 0.0 and (a[i] == 0.0 or abs(a[i]) == U)
+        kinds.add(rests)
+        assert (rest[0] >= 0) == rests
+        if rests:
+            assert a[i] == alpha[i]
+            # At the edge of what it bears there is no slope; beyond it there is one.
+            for change in (-rest[0], rest[0]):
+                towards = [regression_gradient(a[i], G + share * float(change), U, epsilon) for share in (0.999, 1.001)]
+                assert towards[0] == 0.0
+                kinds.add(towards[1] != 0.0)
+    assert kinds == {True, False}

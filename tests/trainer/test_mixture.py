@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-import trainer.mixture
 from storage.segment import ROW_ID, TARGET, Segment
 from tests.contracts.problems import random_problem
 from trainer.active import ActiveRows
-from trainer.mixture import SEGMENTS, Mixture
 from trainer.problem import Problem
+from trainer.rows.mixture import SEGMENTS, Mixture
 from trainer.tally import Tally
+from trainer.visitor import Visitor
 
 N_ROWS, N_SEGMENTS = 1200, 12
 C = 1.0
@@ -43,10 +43,9 @@ def test_rows_lie_side_by_side():
     assert rows.indptr.tolist() == X[ids].indptr.tolist() and np.all(rows.Qii == [*third.Qii, *first.Qii])
 
 
-def test_it_is_rich_with_some_segments_of_some_bytes(monkeypatch):
-    monkeypatch.setattr(trainer.mixture, "_BYTES", 20_000)
+def test_it_is_rich_with_some_segments_of_some_bytes():
     segments = list(segments_of(*random_problem(100), 10))
-    mixture = Mixture()
+    mixture = Mixture(least_bytes=20_000)
     added = 0
     while not mixture.is_rich:
         mixture.add(segments[added % 10])
@@ -54,12 +53,11 @@ def test_it_is_rich_with_some_segments_of_some_bytes(monkeypatch):
     assert added > SEGMENTS and 1500 < len(mixture.rows.indices) < 2500
 
 
-def test_segments_may_be_of_any_size(monkeypatch):
+def test_segments_may_be_of_any_size():
     """A row of a million values makes segments larger than any other."""
-    monkeypatch.setattr(trainer.mixture, "_BYTES", 100)
     X, y = random_problem(300)
     (small,), (large,) = segments_of(X[:10], y[:10], 1), segments_of(X, y, 1)
-    mixture = Mixture()
+    mixture = Mixture(least_bytes=100)
     for _ in range(2):
         mixture.clear()
         for rows in (small, large, large, small):
@@ -104,10 +102,11 @@ def test_rows_without_values_fill_it_too():
     assert mixture.is_rich
 
 
-def distance_after(rounds, segments, n_rows, width):
+def distance_after(rounds, segments, n_rows, width, mixture):
     """How much further the dual objective rises after so many rounds."""
     alpha, w = np.zeros(n_rows), np.zeros(width)
-    rows = ActiveRows(segments, Problem("hinge", C, C), alpha, w, Tally(alpha, w), lambda row_id, score: None)
+    visitor = Visitor(Problem("hinge", C, C), alpha, w, Tally(alpha, w), lambda *_: None, asks_rest=True)
+    rows = ActiveRows(segments, visitor, mixture)
     rng = np.random.default_rng(0)
     reached = []
     for _ in range(MANY_ROUNDS):
@@ -118,12 +117,10 @@ def distance_after(rounds, segments, n_rows, width):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_same_neighbours_each_time_cost_rounds(monkeypatch, seed):
+def test_the_same_neighbours_each_time_cost_rounds(seed):
     """Where all rows have something in common: the words that are in every text, or a bias."""
     X, y = random_problem(N_ROWS, 2000, 30, 0.1, seed)
     X = sparse.hstack([np.full((N_ROWS, 1), 2.0, np.float32), X], format="csr")
     segments = list(segments_of(X, y, N_SEGMENTS))
-    mixed = distance_after(12, segments, *X.shape)
-    monkeypatch.setattr(trainer.mixture, "SEGMENTS", 1)
-    monkeypatch.setattr(trainer.mixture, "_BYTES", 0)
-    assert mixed < distance_after(12, segments, *X.shape) / 1.5
+    mixed, apart = (distance_after(12, segments, *X.shape, mixture) for mixture in (Mixture(), Mixture(1, 0)))
+    assert mixed < apart / 1.5

@@ -1,17 +1,16 @@
 """Momentum from sweep to sweep: the same optimum in fewer of them, with alpha inside its bounds at the end of each."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
-import trainer.momentum
+from tests.contracts.kernels import BOXES, visit
 from tests.contracts.problems import make_dataset, random_problem
-from tests.contracts.solver import check_certificate, exact
-from tests.trainer.test_kernels import BOUNDS, count_free, setting
-from tests.training import train
-from trainer.kernels.dual import visit_rows
-from trainer.momentum import Momentum, beta
-from trainer.solvers.resident_sweeps import ResidentSweeps
-from trainer.steps import Steps
+from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
+from tests.trainer.test_kernels import count_free, setting
+from tests.training import Turns, train
+from trainer.momentum import Momentum, beta, rate
 from trainer.tally import Tally
 
 ALL_ROWS = 8 << 20  # bytes of cache, more than the rows need
@@ -40,33 +39,45 @@ def test_beta_follows_the_rate_at_which_the_gap_falls(gaps, expected):
     assert beta(gaps) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("gaps", "expected"),
+    [
+        ([], 1.0),
+        ([9.0], 1.0),
+        ([9.0, 3.0], 1 / 3),
+        ([3.0, 9.0], 1.0),
+        ([0.0, 0.0], 0.0),
+        ([1e9, *[0.5**k for k in range(9)]], 0.5),
+    ],
+)
+def test_rate_is_the_mean_of_late(gaps, expected):
+    assert rate(gaps) == pytest.approx(expected)
+
+
+FAR = [1.0, 2.0] * 30  # gaps: beta is at its largest
+
+
 class Sweeps:
-    """Sweeps over the rows of the kernels' tests."""
+    """Sweeps over the rows of the kernels' tests, with as much momentum as there can be."""
 
     def __init__(self, loss, seed):
-        self.rows, self.dense, self.bounds, self.U, self.D, *_ = setting(loss, seed)
+        self.rows, self.dense, self.box, self.U, self.D, *_ = setting(loss, seed)
         self.row_id, self.y = self.rows[:2]
         self.alpha, self.w = np.zeros(2 * len(self.row_id)), np.zeros(self.dense.shape[1])
         self.tally = Tally(self.alpha, self.w)
         self.momentum = Momentum(self.alpha, self.w, self.tally, np.empty_like(self.w))
-        self.gaps = []
         self.rng = np.random.default_rng(seed)
 
-    def begin(self):
-        self.momentum.begin_sweep(self.gaps, len(self.alpha), len(self.w))
-
     def visit(self, order):
-        score, gain = np.empty(len(self.row_id), np.float32), np.empty(len(order))
-        found = visit_rows(order, *self.rows, *self.bounds, self.alpha, self.momentum.feasible, self.w, score, gain)
+        found = visit(order, self.rows, (self.box,), self.alpha, self.w, before=self.momentum.before)
         self.tally.add(len(order), *found)
-        return -float(np.minimum(score[order], 0).sum())
 
-    def sweep(self):
+    def sweep(self, yields=False):
         """Returns whether alpha was outside its bounds in between."""
-        self.begin()
+        self.momentum.begin_sweep(FAR)
         was_outside = not self.is_inside
-        self.gaps.append(self.visit(self.rng.permutation(len(self.row_id)).astype(np.int32)))
-        self.momentum.end_sweep()
+        self.visit(self.rng.permutation(len(self.row_id)).astype(np.int32))
+        self.momentum.end_sweep(yields)
         return was_outside
 
     @property
@@ -79,10 +90,9 @@ class Sweeps:
         return self.dense.T @ (self.alpha[self.row_id] * self.y)
 
 
-@pytest.mark.parametrize("loss", BOUNDS)
+@pytest.mark.parametrize("loss", BOXES)
 @pytest.mark.parametrize("seed", range(3))
-def test_each_sweep_ends_inside_the_bounds_with_the_w_and_the_figures_of_alpha(loss, seed, monkeypatch):
-    monkeypatch.setattr(trainer.momentum, "beta", lambda gaps: 0.9 if gaps else 0.0)
+def test_each_sweep_ends_inside_the_bounds_with_the_w_and_the_figures_of_alpha(loss, seed):
     sweeps, outside = Sweeps(loss, seed), 0
     for _ in range(12):
         outside += sweeps.sweep()
@@ -95,20 +105,20 @@ def test_each_sweep_ends_inside_the_bounds_with_the_w_and_the_figures_of_alpha(l
     assert outside > 0
 
 
-@pytest.mark.parametrize("loss", BOUNDS)
+@pytest.mark.parametrize("loss", BOXES)
 def test_a_sweep_that_is_undone_has_not_been(loss):
     sweeps = Sweeps(loss, 0)
     for _ in range(5):
         sweeps.sweep()
     before, of_alpha = (sweeps.alpha.copy(), sweeps.w.copy()), sweeps.tally.of_alpha
-    sweeps.begin()
+    sweeps.momentum.begin_sweep(FAR)
     sweeps.visit(np.arange(7, dtype=np.int32))
     assert not np.array_equal(sweeps.alpha, before[0])
     sweeps.momentum.undo()
     assert np.array_equal(sweeps.alpha, before[0])
     assert np.array_equal(sweeps.w, before[1])
     assert sweeps.tally.of_alpha == of_alpha
-    assert sweeps.momentum.feasible is sweeps.alpha
+    assert sweeps.momentum.before is sweeps.alpha
 
 
 def test_rows_that_have_moved_are_those_that_momentum_moves_next():
@@ -118,40 +128,76 @@ def test_rows_that_have_moved_are_those_that_momentum_moves_next():
     for _ in range(4):
         sweeps.sweep()
     told, before = sweeps.momentum.has_moved(every), sweeps.alpha.copy()
-    sweeps.begin()
+    sweeps.momentum.begin_sweep(FAR)
     assert np.array_equal(told, sweeps.alpha != before)
     assert 0 < np.count_nonzero(told) < len(every)
-    sweeps.momentum.forget()
-    assert not sweeps.momentum.has_moved(every).any()
+
+
+def test_a_sweep_that_brought_nothing_is_followed_by_one_without_momentum():
+    """And that one by one that has it again."""
+    sweeps = Sweeps("hinge", 1)
+    for _ in range(4):
+        sweeps.sweep()
+    moved = []
+    for yields in (False, True, False, False):
+        before = sweeps.alpha.copy(), sweeps.w.copy()
+        sweeps.momentum.begin_sweep(FAR)
+        moved.append(not (np.array_equal(sweeps.alpha, before[0]) and np.array_equal(sweeps.w, before[1])))
+        sweeps.visit(np.arange(len(sweeps.row_id), dtype=np.int32))
+        sweeps.momentum.end_sweep(yields)
+    assert moved == [True, True, False, True]
+
+
+WAYS = [{"on_disk": True}, {"cache_bytes": ALL_ROWS}]
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-def test_a_full_cache_takes_fewer_visits(tmp_path, dataset, loss, monkeypatch):
-    settings = {"loss": loss, "C": 10.0, "tolerance": None, "relative_gap": 1e-6, "updates_per_row": 20.0}
-    found = train(tmp_path / "run", dataset, ALL_ROWS, **settings)
-    check_certificate(found, exact(dataset, loss=loss, C=10.0))
-    monkeypatch.setattr(trainer.momentum, "_LARGEST", 0.0)
-    without = train(tmp_path / "without", dataset, ALL_ROWS, **settings)
+@pytest.mark.parametrize("way", WAYS, ids=["on disk", "in the cache"])
+def test_sweeps_that_follow_each_other_take_fewer_visits(tmp_path, dataset, loss, way):
+    """Momentum begins anew with each pass: where a pass has two sweeps there is none."""
+    settings = {"loss": loss, "C": 10.0, "tolerance": None, "relative_gap": 1e-6, "max_passes": 2000}
+    settings = {"cache_bytes": SMALLEST_CACHE, **settings, **way}
+    found, without = (
+        train(tmp_path / f"{sweeps}", dataset, updates_per_row=sweeps, **settings) for sweeps in (20.0, 2.0)
+    )
+    for run in (found, without):
+        check_certificate(run, exact(dataset, loss=loss, C=10.0))
+        assert run.result["stop_reason"] == "relative_gap"
     assert found.passes[-1]["updates"] < 0.7 * without.passes[-1]["updates"]
 
 
+class Stopping(Turns):
+    """The user wants an end in the middle of a sweep, or just at its end."""
+
+    def __init__(self, looks, at, *args):
+        super().__init__(*args)
+        self._looks, self._at = looks, at
+
+    @property
+    def is_interrupted(self):
+        self._looks.append(None)
+        if len(self._looks) == self._at:
+            self.control["stop"] = 1
+        return super().is_interrupted
+
+
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-def test_a_job_that_is_stopped_does_not_finish_its_sweep(tmp_path, dataset, loss, monkeypatch):
-    # Only a job with time to spare, whose sections need not be repeatable, may drop a part of one.
-    monkeypatch.setattr(ResidentSweeps, "_is_reproducible", property(lambda _: False, lambda *_: None), raising=False)
-    asked, undone, undo = [], [], Momentum.undo
-
-    def is_interrupted(steps):
-        asked.append(None)
-        if len(asked) == 6:
-            steps._state.control["stop"] = 1
-        return len(asked) >= 6
-
-    monkeypatch.setattr(Steps, "is_interrupted", property(is_interrupted))
-    monkeypatch.setattr(Momentum, "undo", lambda momentum: (undone.append(None), undo(momentum)))
-    settings = {"loss": loss, "C": 10.0, "tolerance": None, "max_passes": 50, "updates_per_row": 3.3}
-    found = train(tmp_path / "run", dataset, ALL_ROWS, **settings)
-    assert found.result["stop_reason"] == "stopped" and undone
-    assert found.result["certificate"]["w_error"] < 1e-12
-    assert found.result["certificate"]["dual_objective"] == pytest.approx(found.passes[-1]["dual_objective"], rel=1e-9)
-    assert found.alpha.min() == 0 and (loss != "hinge" or found.alpha.max() == 10.0)
+@pytest.mark.parametrize("way", WAYS, ids=["on disk", "in the cache"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_job_that_is_stopped_does_not_finish_its_sweep(tmp_path, dataset, loss, way, threads):
+    settings = {"loss": loss, "C": 10.0, "tolerance": None, "max_passes": 50, "updates_per_row": 12, **way}
+    settings = {"cache_bytes": SMALLEST_CACHE, "threads": threads, **settings}
+    after = []
+    for at in (41, 42):
+        looks = []
+        found = train(tmp_path / f"{at}", dataset, link=partial(Stopping, looks, at), **settings)
+        after.append(len(looks) - at)
+        assert found.result["stop_reason"] == "stopped"
+        certificate, upper = found.result["certificate"], 10.0 if loss == "hinge" else np.inf
+        assert certificate["w_error"] < 1e-12
+        assert certificate["dual_objective"] == pytest.approx(found.passes[-1]["dual_objective"], rel=1e-9)
+        assert found.alpha.min() == 0 and found.alpha.max() <= upper
+        # Bounds are met to the bit.
+        assert np.count_nonzero(found.alpha == 0) > 10
+    # One of the two was in the middle: nobody looked at what else there was, but whether the sweep counts.
+    assert 1 in after and max(after) <= 1

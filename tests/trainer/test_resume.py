@@ -1,8 +1,11 @@
 """A job goes on from its checkpoint: to the byte where pace is fixed, and soundly in any case."""
 
 import errno
+import itertools
 import json
 import shutil
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,10 +14,11 @@ import reader.arrivals
 import reader.shuffle
 import trainer.checkpoints
 from reader.process import Reader
+from storage.cache import Step
 from storage.checkpoint import newest_checkpoint, read_checkpoint, write_checkpoint
 from storage.dataset import Dataset
 from storage.errors import CheckpointUnsound
-from storage.state import open_state
+from storage.state import create_state
 from tests.contracts import bracketing
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import (
@@ -23,23 +27,32 @@ from tests.contracts.solver import (
     check_certificate,
     exact,
     is_fast,
+    is_reproducible,
     is_resident,
     is_sound,
     name_of,
 )  # fmt: skip
-from tests.training import Outcome, to_the_end, write_run
-from trainer.checkpoints import Checkpoints
+from tests.training import Outcome, Turns, open_state_of, to_the_end, write_run
+from trainer.checkpoints import Checkpoints, OutOfBox, Slots
+from trainer.link import HandedBack
 from trainer.solvers import SOLVERS
-from trainer.steps import HandedBack, Steps
 
 PASSES = 5
 WITHOUT_ALPHA = [
     {"solver": "cpa"}, {"solver": "cpa", "max_cuts": 3}, {"solver": "ocas"}, {"solver": "ocas", "threads": 2},
     {"solver": "pegasos"}, {"solver": "pegasos", "update": "block"},
 ]  # fmt: skip
-WAYS = [(mode, loss) for mode in [*MODES, *WITHOUT_ALPHA] for loss in SOLVERS[mode["solver"]].losses]
+# Rows on disk are not there any more after a crash: a job of pace "fixed" has none.
+REPEATABLE = [mode for mode in MODES if is_reproducible(mode) and "on_disk" not in mode]
+WAYS = [(mode, loss) for mode in [*REPEATABLE, *WITHOUT_ALPHA] for loss in SOLVERS[mode["solver"]].losses]
 CLOCKS = {"elapsed_seconds", "reader_wait_seconds", "trainer_wait_seconds"}
 READ_AGAIN = {"rows_streamed", "evicted_rows"}  # by those who read the data once
+
+
+LAST_STEP = Step(
+    number=1, n_rows=0, width=0, pass_=1, section=0, pieces=1, rows=0, screened=0, screened_unvisited=0,
+    ends_section=True, ends_pass=True, pass_losses=0.0, fresh=(), resident=(),
+)  # fmt: skip
 
 
 class Killed(BaseException):
@@ -61,11 +74,26 @@ def several_sections_a_pass(monkeypatch):
     monkeypatch.setattr(reader.arrivals, "SECTION_PIECES", 7)
 
 
-@pytest.fixture(autouse=True)
-def turns_for_the_reader(monkeypatch):
-    """It has one whenever the trainer looks whether it is ready: with adaptive pace it would else never wait for it."""
-    is_ready = Steps.is_next_ready.fget
-    monkeypatch.setattr(Steps, "is_next_ready", property(lambda steps: (steps._wait(0.0), is_ready(steps))[1]))
+class Doomed(Turns):
+    """Ends the trainer at the end of a section, from 1, before or after its checkpoint.
+
+    There it is asked whether the job is to be handed back: before the checkpoint, and after.
+    """
+
+    def __init__(self, killed_at, before, *args):
+        super().__init__(*args)
+        self._left = 2 * killed_at - before
+
+    @property
+    def hands_back(self):
+        self._left -= 1
+        if not self._left:
+            raise Killed
+        return super().hands_back
+
+    @property
+    def is_interrupted(self):
+        return False
 
 
 class Job:
@@ -83,48 +111,39 @@ class Job:
         self._cache = cache_for({"solver": "streamsvm", **settings})
         self.passes = []
 
-    def attempt(self, monkeypatch, killed_at=None, before=False):
+    def attempt(self, killed_at=None, before=False):
         """Train, killed at the end of a section (from 1) or not at all, before or after its checkpoint; the Outcome."""
-        real, ends = Steps._pause, []
+        return self.train(partial(Doomed, killed_at, before) if killed_at else Turns)
 
-        def pause(steps, step, w):
-            ends.append(1)
-            if len(ends) == killed_at and before:
-                raise Killed
-            real(steps, step, w)
-            if len(ends) == killed_at:
-                raise Killed
-
-        monkeypatch.setattr(Steps, "_pause", pause)
+    def train(self, link):
+        """The Outcome, or None if it was killed."""
         shutil.rmtree(self._run, ignore_errors=True)
         write_run(self._run, self._dataset, self._cache, **self._settings)
         reading = Reader(self._run)
         try:
-            passes, result = to_the_end(self._run, reading)
+            passes, result = to_the_end(self._run, reading, link)
         except Killed:
             return None
         finally:
             reading.shutdown()
-            monkeypatch.setattr(Steps, "_pause", real)
-        shape = json.loads((self._run / "run.json").read_text())["trainer"]
-        return Outcome(passes, result, open_state(self._run, shape["n_rows"], shape["width"]))
+        return Outcome(passes, result, open_state_of(self._run))
 
 
 def comparable(done, mode):
-    names = CLOCKS | READ_AGAIN if is_resident(mode) else CLOCKS
+    names = CLOCKS | READ_AGAIN if is_resident(mode) or "holds_all" in mode else CLOCKS
     # As text: nan is like nan.
     return json.dumps({name: value for name, value in done.items() if name not in names})
 
 
 @pytest.mark.parametrize(("mode", "loss"), WAYS, ids=lambda part: part if isinstance(part, str) else name_of(part))
-def test_fixed_pace_ends_in_the_same_bytes(tmp_path, dataset, mode, loss, monkeypatch):
+def test_fixed_pace_ends_in_the_same_bytes(tmp_path, dataset, mode, loss):
     settings = {**mode, "loss": loss, "updates_per_row": 3, "max_passes": 12 if is_resident(mode) else PASSES}
-    undisturbed = Job(tmp_path / "undisturbed", dataset, **settings).attempt(monkeypatch)
+    undisturbed = Job(tmp_path / "undisturbed", dataset, **settings).attempt()
     job = Job(tmp_path / "disturbed", dataset, **settings)
-    assert job.attempt(monkeypatch, killed_at=1, before=True) is None  # nothing kept yet
+    assert job.attempt(killed_at=1, before=True) is None  # nothing kept yet
     for killed_at, before in [(2, False), (1, True), (4, False), (1, False), (3, True), (2, True)]:
-        assert job.attempt(monkeypatch, killed_at, before) is None
-    found = job.attempt(monkeypatch)
+        assert job.attempt(killed_at, before) is None
+    found = job.attempt()
     assert found.alpha.tobytes() == undisturbed.alpha.tobytes()
     assert found.w.tobytes() == undisturbed.w.tobytes()
     assert json.dumps(found.result) == json.dumps(undisturbed.result)
@@ -133,77 +152,78 @@ def test_fixed_pace_ends_in_the_same_bytes(tmp_path, dataset, mode, loss, monkey
 
 
 @pytest.mark.parametrize("mode", MODES, ids=name_of)
-def test_adaptive_pace_reaches_the_optimum(tmp_path, dataset, mode, monkeypatch):
+def test_adaptive_pace_reaches_the_optimum(tmp_path, dataset, mode):
     relative_gap = 1e-5 if is_sound(mode) and is_fast(mode) else 1e-4 if is_resident(mode) else 2e-2
     job = Job(tmp_path, dataset, **mode, pace="adaptive", relative_gap=relative_gap, max_passes=1000, updates_per_row=8)
     for killed_at in (3, 1, 5):
-        assert job.attempt(monkeypatch, killed_at) is None
-    found = job.attempt(monkeypatch)
+        assert job.attempt(killed_at) is None
+    found = job.attempt()
     assert found.result["stop_reason"] == "relative_gap"
     check_certificate(found, exact(dataset))
 
 
 @pytest.mark.parametrize("solver", ["cpa", "ocas"])
-def test_adaptive_pace_brackets_the_optimum(tmp_path, dataset, solver, monkeypatch):
+def test_adaptive_pace_brackets_the_optimum(tmp_path, dataset, solver):
     job = Job(tmp_path, dataset, solver=solver, pace="adaptive", relative_gap=1e-2, max_passes=1000)
     for killed_at in (12, 1, 9):
-        assert job.attempt(monkeypatch, killed_at) is None
-    found = job.attempt(monkeypatch)
+        assert job.attempt(killed_at) is None
+    found = job.attempt()
     assert found.result["stop_reason"] == "relative_gap"
     bracketing.check_certificate(found, exact(dataset))
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_a_finished_job_goes_on_with_more_passes(tmp_path, dataset, solver, monkeypatch):
-    whole = Job(tmp_path / "whole", dataset, solver=solver, max_passes=7).attempt(monkeypatch)
+def test_a_finished_job_goes_on_with_more_passes(tmp_path, dataset, solver):
+    whole = Job(tmp_path / "whole", dataset, solver=solver, max_passes=7).attempt()
     job = Job(tmp_path / "parts", dataset, solver=solver, max_passes=3)
-    job.attempt(monkeypatch)
+    job.attempt()
     job._settings["max_passes"] = 7
-    found = job.attempt(monkeypatch)
+    found = job.attempt()
     assert [done["pass"] for done in found.passes] == [4, 5, 6, 7]
     assert found.w.tobytes() == whole.w.tobytes()
     assert found.alpha.tobytes() == whole.alpha.tobytes()
 
 
 @pytest.mark.parametrize("solver", sorted({mode["solver"] for mode in MODES if is_resident(mode)}))
-def test_a_solver_that_holds_all_rows_hands_back_between_passes(tmp_path, dataset, solver, monkeypatch):
-    job, repeat = Job(tmp_path, dataset, solver=solver, checkpoint_seconds=1e4), Steps.repeat
+def test_a_solver_that_holds_all_rows_hands_back_between_passes(tmp_path, dataset, solver):
+    class Asked(Turns):
+        """In the third pass."""
 
-    def asked_in_the_third(steps, w):
-        steps._state.control["hand_back"] = steps._step.pass_ == 3
-        return repeat(steps, w)
+        def begin_step(self, step, pass_):
+            super().begin_step(step, pass_)
+            self.control["hand_back"] = step.pass_ == 3
 
-    monkeypatch.setattr(Steps, "repeat", asked_in_the_third)
+    job = Job(tmp_path, dataset, solver=solver, checkpoint_seconds=1e4)
     with pytest.raises(HandedBack):
-        job.attempt(monkeypatch)
+        job.train(Asked)
     assert newest_checkpoint(job.checkpoints).about["pass"] == 4
 
 
 @pytest.mark.parametrize("tolerance", [None, 1.0])
-def test_a_job_that_dies_when_it_has_ended_trains_no_further(tmp_path, dataset, monkeypatch, tolerance):
-    undisturbed = Job(tmp_path / "undisturbed", dataset, tolerance=tolerance).attempt(monkeypatch)
+def test_a_job_that_dies_when_it_has_ended_trains_no_further(tmp_path, dataset, tolerance):
+    undisturbed = Job(tmp_path / "undisturbed", dataset, tolerance=tolerance).attempt()
     job = Job(tmp_path / "job", dataset, tolerance=tolerance)
-    job.attempt(monkeypatch)  # its checkpoints are there, its model is lost
-    found = job.attempt(monkeypatch)
+    job.attempt()  # its checkpoints are there, its model is lost
+    found = job.attempt()
     assert found.passes == []
     assert found.w.tobytes() == undisturbed.w.tobytes()
     assert found.result == undisturbed.result
     # One that was given its checkpoints goes on.
     job.checkpoints = job.checkpoints.rename(tmp_path / "another")
     job._settings["checkpoints"] = job.checkpoints
-    assert len(job.attempt(monkeypatch).passes) == 1
+    assert len(job.attempt().passes) == 1
 
 
 @pytest.mark.parametrize("pace", ["fixed", "adaptive"])
-def test_weights_that_alpha_does_not_make_are_not_trained_on(tmp_path, dataset, pace, monkeypatch):
+def test_weights_that_alpha_does_not_make_are_not_trained_on(tmp_path, dataset, pace):
     job = Job(tmp_path, dataset, pace=pace)
-    job.attempt(monkeypatch, killed_at=3)
+    job.attempt(killed_at=3)
     sound = newest_checkpoint(job.checkpoints)
     arrays = sound.arrays()
     arrays["w"] = arrays["w"] + 1e-6 * np.abs(arrays["w"]).max()
     write_checkpoint(sound.path, {**sound.about, "number": 99}, arrays)
     with pytest.raises(CheckpointUnsound):
-        job.attempt(monkeypatch)
+        job.attempt()
     assert read_checkpoint(sound.path).about["number"] == 99
 
 
@@ -211,12 +231,71 @@ def test_an_attempt_of_the_past_writes_no_checkpoint(tmp_path):
     """Its worker has taken the run directory away, and another attempt may be under way."""
     run = tmp_path / "run"
     run.mkdir()
-    checkpoints = Checkpoints(run, str(tmp_path), seconds=60, number=0, is_exact=True)
-    checkpoints.make({}, {})
+    slots = Slots(run, str(tmp_path), seconds=60, number=0)
+    slots.write({}, {})
     assert newest_checkpoint(tmp_path).about["number"] == 1
     run.rmdir()
-    checkpoints.make({}, {})
+    slots.write({}, {})
     assert newest_checkpoint(tmp_path).about["number"] == 1
+
+
+def test_a_checkpoint_is_due_when_time_has_passed_or_costs_little_at_the_end_of_a_pass(tmp_path):
+    now = [0.0]
+    slots = Slots(tmp_path, str(tmp_path), 60.0, 0, clock=lambda: now[0])
+    assert [slots.is_due(ends_pass) for ends_pass in (False, True)] == [False, True]
+    now[0] = 59.9
+    assert not slots.is_due(ends_pass=False)
+    now[0] = 60.0
+    assert slots.is_due(ends_pass=False)
+    assert not Slots(tmp_path, None, 0.0, 0, clock=lambda: now[0]).is_due(ends_pass=True)
+
+
+def test_a_checkpoint_that_takes_long_is_made_less_often(tmp_path):
+    """A twentieth of the time, at most, but for those that are due by the clock."""
+    ticks = iter([0.0, 100.0, 101.0, 119.0, 121.5])  # made; begun, ended; asked twice
+    slots = Slots(tmp_path, str(tmp_path), 60.0, 0, clock=lambda: next(ticks))
+    slots.write({}, {})
+    assert [slots.is_due(ends_pass=True) for _ in range(2)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("largest", "is_signed", "alpha", "is_sound"),
+    [
+        (2.0, False, [0.0, 1.0, 2.0], True),
+        (2.0, False, [0.0, 2.0000001], False),
+        (2.0, False, [-1e-12, 1.0], False),
+        (np.inf, False, [0.0, 1e300], True),
+        (np.inf, False, [-1e-300], False),
+        (2.0, True, [-2.0, 2.0], True),
+        (2.0, True, [-2.1], False),
+        (2.0, False, [1.0, np.nan], False),
+        (2.0, False, [], True),
+    ],
+)
+def test_alpha_out_of_its_box_is_not_kept(tmp_path, largest, is_signed, alpha, is_sound):
+    """What follows from it would not hold."""
+    state = create_state(tmp_path, len(alpha) + 1, 2)
+    state.alpha[: len(alpha)] = alpha
+    checkpoints = Checkpoints(Slots(tmp_path, str(tmp_path), 1e9, 0), state, largest, is_signed)
+    checkpoints.keep(dict)
+    step = replace(LAST_STEP, n_rows=len(alpha), width=2)
+    if is_sound:
+        checkpoints.make(step, np.zeros(2), dict)
+    else:
+        with pytest.raises(OutOfBox):
+            checkpoints.make(step, np.zeros(2), dict)
+    assert (newest_checkpoint(tmp_path) is not None) == is_sound
+
+
+def test_a_checkpoint_out_of_its_box_is_not_trained_on(tmp_path, dataset):
+    job = Job(tmp_path, dataset)
+    job.attempt(killed_at=3)
+    sound = newest_checkpoint(job.checkpoints)
+    arrays = sound.arrays()
+    arrays["alpha"][7] = -0.5
+    write_checkpoint(sound.path, {**sound.about, "number": 99}, arrays)
+    with pytest.raises(CheckpointUnsound):
+        job.attempt()
 
 
 def test_a_checkpoint_that_cannot_be_written_costs_nothing_else(tmp_path, dataset, monkeypatch):
@@ -230,28 +309,49 @@ def test_a_checkpoint_that_cannot_be_written_costs_nothing_else(tmp_path, datase
         real(path, about, arrays)
 
     monkeypatch.setattr(trainer.checkpoints, "write_checkpoint", write)
-    found = job.attempt(monkeypatch)
+    found = job.attempt()
     assert found.state.control["checkpoint_failures"] == (len(full) + 1) // 2 > 1
     assert newest_checkpoint(job.checkpoints).about["number"] == len(full) // 2
-    undisturbed = Job(tmp_path / "undisturbed", dataset).attempt(monkeypatch)
+    undisturbed = Job(tmp_path / "undisturbed", dataset).attempt()
     assert found.w.tobytes() == undisturbed.w.tobytes()
 
 
-def test_a_job_that_dies_between_sweeps_begins_the_pass_again_with_what_it_had(tmp_path, dataset, monkeypatch):
-    real, sweeps = Steps.checkpoint_within, []
+class DoomedBetweenSweeps(Turns):
+    """Ends the trainer after so many sweeps. Its clock ticks when it is looked at."""
 
-    def checkpoint_within(steps, w):
-        real(steps, w)
-        sweeps.append(steps.step.pass_)
-        if len(sweeps) == 3:
+    def __init__(self, sweeps, *args):
+        super().__init__(*args, clock=itertools.count().__next__)
+        self._left = sweeps
+
+    def show(self, **figures):
+        super().show(**figures)
+        self._left -= 1
+        if not self._left:
             raise Killed
 
-    monkeypatch.setattr(Steps, "checkpoint_within", checkpoint_within)
-    job = Job(tmp_path, dataset, pace="adaptive", relative_gap=1e-6, max_passes=1000)
-    assert job.attempt(monkeypatch) is None
+
+@pytest.mark.parametrize("way", [{"on_disk": True}, {"holds_all": True}, {"on_disk": True, "threads": 2}], ids=str)
+def test_a_job_that_dies_between_sweeps_begins_the_pass_again_with_what_it_had(tmp_path, dataset, way):
+    job = Job(tmp_path, dataset, **way, C=10.0, pace="adaptive", relative_gap=1e-7, max_passes=1000)
+    assert job.train(partial(DoomedBetweenSweeps, 7)) is None
     kept = newest_checkpoint(job.checkpoints)
-    assert (kept.about["pass"], kept.about["pieces"]) == (sweeps[-1], 0) and kept["alpha"].any()
-    found = job.attempt(monkeypatch)
-    assert found.passes[0]["pass"] == sweeps[2]
+    assert (kept.about["pass"], kept.about["pieces"], kept.about["control"]["sweeps"]) == (1, 0, 6)
+    problem = exact(dataset, C=10.0)
+    v = problem.X.T @ (kept["alpha"] * problem.y)
+    assert np.linalg.norm(kept["w"] - v) <= 1e-9 * np.linalg.norm(v)
+    assert kept["alpha"].min() >= 0 and 0 < kept["alpha"].max() <= 10.0
+    found = job.attempt()
+    assert found.passes[0]["pass"] == 1
     assert found.result["stop_reason"] == "relative_gap"
-    check_certificate(found, exact(dataset))
+    check_certificate(found, problem)
+
+
+def test_a_job_that_has_to_go_on_from_the_very_place_keeps_nothing_between_sweeps(tmp_path, dataset):
+    job = Job(tmp_path, dataset, holds_all=True, updates_per_row=9, max_passes=4)
+    undisturbed = Job(tmp_path / "undisturbed", dataset, holds_all=True, updates_per_row=9, max_passes=4).attempt()
+    for sweeps in (5, 14):
+        assert job.train(partial(DoomedBetweenSweeps, sweeps)) is None
+    assert newest_checkpoint(job.checkpoints).about["pass"] == 2
+    found = job.attempt()
+    assert found.alpha.tobytes() == undisturbed.alpha.tobytes()
+    assert found.w.tobytes() == undisturbed.w.tobytes()

@@ -13,13 +13,14 @@ from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, exact
 from tests.reference.dcd import dcd
 from tests.training import train
+from trainer.kernels.visit import Box
 from trainer.problem import Problem
 from trainer.solvers.streamsvm_paper import BETA, Options, Picks
-from trainer.solvers.streamsvm_paper_kernel import paper_visits
+from trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
 from trainer.tally import Tally
 
 AS_MEANT = {"epsilon_decay": "sweep", "epsilon_reset": True, "epsilon_gradient": "projected"}
-HINGE = (1.0, 0.0, 1.0, 0.0)
+HINGE = Box(1.0, 0.0, 1.0, 0.0)
 
 
 def epsilon_after(picks: int, epsilon: float, per_sweep: bool) -> float:
@@ -28,7 +29,8 @@ def epsilon_after(picks: int, epsilon: float, per_sweep: bool) -> float:
     n = len(rows[0])
     alpha, gone, rule = np.full(2 * n, 0.5), np.zeros(2 * n, bool), np.array([epsilon, 0.0, 0.0, float(n), 0.0])
     order = np.zeros(picks, np.int32)
-    paper_visits(order, *rows, *HINGE, float(n), BETA, np.inf, per_sweep, False, alpha, np.zeros(60), gone, rule)
+    ways = Ways(float(n), BETA, np.inf, per_sweep, False)
+    paper_visits(order, rows, HINGE, ways, alpha, np.zeros(60), gone, rule)
     assert not gone.any()
     return rule[0]
 
@@ -50,11 +52,12 @@ def test_infinity_keeps_all_rows_until_epsilon_is_set():
 
 
 class OneSegment:
-    """Steps that always hold the same rows."""
+    """A cache that always holds the same rows: a Cursor, and its Link."""
 
     def __init__(self, rows: Segment) -> None:
         self.rows = rows
-        self.kept: dict = {}
+        self.link = self
+        self.checkpoints = SimpleNamespace(kept={})
 
     def read(self, _segment_id: int) -> Segment:
         return self.rows

@@ -1,58 +1,129 @@
-"""What a sweep met is what its rows say, and a guess at how near training has come."""
+"""What a sweep met is what its rows say, and a guess at how near training has come; who visits makes no difference."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from trainer.solvers.active_set import has_slowed_down
-from trainer.sweep import Sweep, Visits
+from storage.segment import Segment
+from tests.contracts.kernels import columns
+from trainer.problem import Problem
+from trainer.sweep import ALONE, Met, Threads, sweep
+from trainer.sweeps import Wanted
+from trainer.tally import Tally
+from trainer.visitor import NO_REST, Visitor, Visits
 
 
 def visits(score, gain, M_plus=0.0, M_minus=0.0):
-    return Visits(np.array(score, np.float32), np.array(gain, float), M_plus, M_minus)
+    return Visits(np.array(score, np.float32), np.array(gain, float), NO_REST, M_plus, M_minus, 0.0, 0)
 
 
 def test_it_adds_up():
-    sweep = Sweep()
-    assert sweep.moved == 0.0
-    sweep.add(visits([-0.5, 0.25], [2.0, 0.0], 0.5, -0.25), np.array([1.0, 3.0]))
-    sweep.add(visits([-1.5], [0.5], 0.25, -2.0), np.array([4.0]))
-    sweep.add(visits([], [], -np.inf, np.inf), np.array([]))
+    met = Met()
+    assert met.moved == 0.0
+    met.add(visits([-0.5, 0.25], [2.0, 0.0], 0.5, -0.25), np.array([1.0, 3.0]))
+    met.add(visits([-1.5], [0.5], 0.25, -2.0), np.array([4.0]))
+    met.add(visits([], [], -np.inf, np.inf), np.array([]))
     # What rests has no part in P - D; the steps were 2 and 2 / 2 long, in margins 2 and 2.
-    assert (sweep.visits, sweep.gap, sweep.M_plus, sweep.M_minus) == (3, 2.0, 0.5, -2.0)
-    assert sweep.moved == pytest.approx(np.sqrt((2.0**2 + 0.0 + 2.0**2) / 3))
+    assert (met.visits, met.gap, met.M_plus, met.M_minus, met.distance) == (3, 2.0, 0.5, -2.0, 2.5)
+    assert met.moved == pytest.approx(np.sqrt((2.0**2 + 0.0 + 2.0**2) / 3))
+    assert met.slack == met.moved
+
+
+def test_a_row_that_came_back_into_its_box_at_a_loss_has_not_moved_margins():
+    met = Met()
+    met.add(visits([0.5], [-3.0]), np.ones(1))
+    assert (met.moved, met.gap) == (0.0, 0.0)
+    assert met.slack > 0.0
 
 
 @pytest.mark.parametrize(
-    ("tolerance", "relative_gap", "likely"),
+    ("tolerance", "relative_gap", "factor", "near"),
     [
-        (None, None, False),
-        (0.51, None, True),
-        (0.49, None, False),
-        (None, 0.101, True),
-        (None, 0.099, False),
-        (0.49, 0.101, True),
+        (None, None, 1.0, False),
+        (0.51, None, 1.0, True),
+        (0.49, None, 1.0, False),
+        (None, 0.101, 1.0, True),
+        (None, 0.099, 1.0, False),
+        (0.49, 0.101, 1.0, True),
+        (0.26, None, 0.5, True),
+        (None, 0.051, 0.5, True),
+        (0.99, 0.199, 2.0, False),
     ],
 )
-def test_what_is_likely(tolerance, relative_gap, likely):
-    sweep = Sweep()
-    sweep.add(visits([-1.0], [0.0], 0.25, -0.25), np.ones(1))
-    assert sweep.has_likely_converged(9.0, tolerance, relative_gap) == likely
+def test_what_is_near(tolerance, relative_gap, factor, near):
+    met = Met()
+    met.add(visits([-1.0], [0.0], 0.25, -0.25), np.ones(1))
+    assert Wanted(tolerance, relative_gap).is_near(met, 9.0, factor) == near
 
 
 def test_nothing_met_is_nothing_known():
-    assert not Sweep().has_likely_converged(9.0, 1e-3, None)
+    assert not Wanted(1e-3, None).is_near(Met(), 9.0, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("gaps", "slow"),
-    [
-        ([], False),
-        ([1.0] * 30, False),
-        ([1.0] * 31, True),
-        ([9.0, 1.0, *[0.8] * 29, 0.49], False),
-        ([9.0, 1.0, *[0.8] * 29, 0.51], True),
-        ([0.0] * 31, True),
-    ],
-)
-def test_sweeps_end_when_they_bring_little(gaps, slow):
-    assert has_slowed_down(gaps) == slow
+def parts(rows: Segment, size: int):
+    """The rows, a few at a time, each in an array of its own."""
+    for first in range(0, len(rows), size):
+        last = min(first + size, len(rows))
+        start, end = rows.indptr[first], rows.indptr[last]
+        own = (rows.row_id, rows.y, rows.Qii)
+        indptr = rows.indptr[first : last + 1] - start
+        yield Segment(*(column[first:last] for column in own), indptr, rows.indices[start:end], rows.values[start:end])
+
+
+def apart(rows: Segment) -> Segment:
+    """The same rows with features that no two of them share."""
+    return replace(rows, indices=np.arange(len(rows.indices), dtype=np.int32))
+
+
+def backwards(part):
+    return np.arange(len(part), dtype=np.int32)[::-1].copy()
+
+
+def swept(rows, threads):
+    """What a sweep comes to: alpha and w, the rows in the order they were noted and learned from, what was met."""
+    alpha, w, noted, learned = np.zeros(2 * len(rows)), np.zeros(len(rows.indices)), [], []
+
+    def note(row_id, _scores):
+        noted.extend(row_id.tolist())
+
+    def learn(part, order, _visits):
+        learned.extend(part.row_id[order].tolist())
+
+    visitor = Visitor(Problem("hinge", 1.0, 0.5), alpha, w, Tally(alpha, w), note)
+    met = sweep(parts(rows, 3), backwards, visitor, threads, learn)
+    return alpha.tobytes(), w.tobytes(), noted, learned, met
+
+
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_threads_visit_what_one_visits_and_learn_in_order(count):
+    """Of rows that have nothing in common, so that it makes no difference who is first."""
+    rows = apart(Segment(*columns()))
+    with ThreadPoolExecutor(count) as pool:
+        found = [swept(rows, way) for way in (ALONE, Threads(count, pool), Threads(count, pool, is_atomic=True))]
+    assert found[1] == found[2] == found[0]
+    *_, noted, learned, met = found[0]
+    assert noted == learned and len(set(learned)) == len(rows) == met.visits
+
+
+def test_a_window_that_cannot_be_had_leaves_no_visit_under_way():
+    """Its memory is about to be given back."""
+    rows = Segment(*columns())
+    alpha, w = np.zeros(2 * len(rows)), np.zeros(60)
+    ended = []
+
+    class Slow(Visitor):
+        def visit(self, *args):
+            ended.append(super().visit(*args))
+            return ended[-1]
+
+    def windows():
+        yield from list(parts(rows, 5))[:3]
+        raise OSError("the disk is gone")
+
+    with ThreadPoolExecutor(4) as pool:
+        visitor = Slow(Problem("hinge", 1.0, 1.0), alpha, w, Tally(alpha, w), lambda *_: None)
+        with pytest.raises(OSError, match="gone"):
+            sweep(windows(), backwards, visitor, Threads(4, pool))
+        assert len(ended) == 3

@@ -30,8 +30,7 @@ class Cursor:
     @property
     def is_next_ready(self) -> bool:
         """Whether `next` would return at once."""
-        number = self._step.number if self._step else 0
-        return bool(self.link.control["committed_step"] > number)
+        return self.link.has_committed(1 + (self._step.number if self._step else 0))
 
     def next(self) -> Step:
         """Move on to the next step, waiting for it if need be."""

@@ -42,9 +42,10 @@ class DiskRows:
         self,
         directory: str | None,
         lent: int = 1,
+        shelf: Shelf | None = None,
         segment_bytes: int = SPILL_SEGMENT,
         make_patience: Callable[[str], Patience] = Patience,
-        shelf: Shelf | None = None,
+        make_file: Callable[[str, int], SpillFile] = SpillFile,
     ) -> None:
         self._shelf = shelf
         self._writer, self._readers = ThreadPoolExecutor(1), ThreadPoolExecutor(READS)
@@ -58,8 +59,8 @@ class DiskRows:
                 if kept:
                     segment_bytes, (file, self.n_rows), self._is_sealed = kept[0].segment_bytes, kept, True
                 else:
-                    file = SpillFile(directory, segment_bytes)
-                for each in (file, SpillFile(directory, segment_bytes)):
+                    file = make_file(directory, segment_bytes)
+                for each in (file, make_file(directory, segment_bytes)):
                     self._files.append(RowFile(each, patience, self._writer))
                 self._read_ahead = ReadAhead(segment_bytes, patience, self._readers, lent)
 

@@ -19,17 +19,21 @@ _BYTES = 1 << 17  # for fewer the kernel takes no longer than what is around it
 
 
 class Mixture:
-    """`clear` it, `add` segments until it is rich, and take its `rows`. Its memory is for a few of the largest yet."""
+    """`clear` it, `add` segments until it is rich, and take its `rows`. Its memory is for a few of the largest yet.
 
-    def __init__(self) -> None:
-        self._largest = _BYTES
-        self._builder = _builder(self._largest)
+    It is rich with so many `segments` of `least_bytes` together.
+    """
+
+    def __init__(self, segments: int = SEGMENTS, least_bytes: int = _BYTES) -> None:
+        self._segments, self._least_bytes = segments, least_bytes
+        self._largest = max(least_bytes, PAGE)
+        self._builder = self._make_builder()
         self._count = 0
 
     @property
     def is_rich(self) -> bool:
         """Whether it has enough segments."""
-        return self._count >= SEGMENTS and _bytes(self.rows) >= _BYTES
+        return self._count >= self._segments and _bytes(self.rows) >= self._least_bytes
 
     @property
     def rows(self) -> Segment:
@@ -63,12 +67,11 @@ class Mixture:
 
     def _make_room(self, segment_bytes: int) -> None:
         self._largest = 1 << (segment_bytes - 1).bit_length()
-        rows, self._builder = self.rows, _builder(self._largest)
+        rows, self._builder = self.rows, self._make_builder()
         _add(self._builder, rows, np.arange(len(rows), dtype=np.int32))
 
-
-def _builder(segment_bytes: int) -> SegmentBuilder:
-    return SegmentBuilder(SEGMENTS * segment_bytes + PAGE)
+    def _make_builder(self) -> SegmentBuilder:
+        return SegmentBuilder(self._segments * self._largest + PAGE)
 
 
 def _add(builder: SegmentBuilder, rows: Segment, picked: Array) -> None:

@@ -7,7 +7,7 @@ Where the trainer has room for all rows, in the cache or decoded on its own disk
 follows is shuffled dual coordinate descent out of core, with shrinking and momentum: see trainer.sweeps.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -37,6 +37,8 @@ _STREAM, _SWEEPS = 2, 1  # of random numbers, apart from those of others with th
 # In a pass, with something wanted that sweeps may reach, and without: a pass of the reader costs as much as ten.
 _MOST_SWEEPS, _MOST_SWEEPS_UNBOUND = 200, 10
 
+MakeDisk = Callable[[str | None, int, Shelf | None], DiskRows]  # directory, windows lent, where rows are kept
+
 
 @dataclass(frozen=True)
 class Options(StreamOptions):
@@ -58,18 +60,30 @@ class Options(StreamOptions):
 
 
 def streamsvm(
-    problem: Problem, settings: TrainerSettings, cursor: Cursor, alpha: Array, w: Array
+    problem: Problem,
+    settings: TrainerSettings,
+    cursor: Cursor,
+    alpha: Array,
+    w: Array,
+    make_disk: MakeDisk = DiskRows,
 ) -> Generator[Progress, None, None]:
     """Train alpha (n_rows,) and w (width,) in place; yields after every pass, for ever."""
     with ExitStack() as stack:
-        yield from _Training(problem, settings, cursor, alpha, w, stack).passes()
+        yield from _Training(problem, settings, cursor, alpha, w, make_disk, stack).passes()
 
 
 class _Training:
     """The loop over the cache's steps, and what is swept over after a pass."""
 
     def __init__(
-        self, problem: Problem, settings: TrainerSettings, cursor: Cursor, alpha: Array, w: Array, stack: ExitStack
+        self,
+        problem: Problem,
+        settings: TrainerSettings,
+        cursor: Cursor,
+        alpha: Array,
+        w: Array,
+        make_disk: MakeDisk,
+        stack: ExitStack,
     ) -> None:
         self._settings = settings
         self._cursor = cursor
@@ -82,7 +96,7 @@ class _Training:
         both, self._streaming = (_threads(count, stack) for count in (settings.threads, settings.threads // 2))
         self._residents = ResidentRows(cursor, both.lent)
         shelf = Shelf(Path(settings.kept_rows["dataset"]), settings.kept_rows) if settings.kept_rows else None
-        self._disk = DiskRows(settings.spill_directory, both.lent, shelf=shelf)
+        self._disk = make_disk(settings.spill_directory, both.lent, shelf)
         stack.callback(self._disk.shutdown)
         wanted = Wanted(settings.tolerance, settings.relative_gap)
         self._sweeps = Sweeps(self._visitor, cursor, self._tally, alpha, w, wanted, both, kept)
@@ -109,7 +123,6 @@ class _Training:
             if not step.ends_section:
                 self._cursor.checkpoints.make_within(step, self._w)
             if step.ends_pass:
-                self._visit_unvisited()
                 yield from self._end_pass(step)
             if step.ends_section:
                 self._cursor.end_section(self._w)
@@ -164,6 +177,7 @@ class _Training:
         primal = self._link.primal(step) if self._has_bound else inf
         self._has_bound = self._skipped = False
         if self._store() is None:
+            self._visit_unvisited()
             yield self._tally.finish_pass(step, self._link.count_unvisited(step), primal)
         else:
             yield from self._swept_passes(step, primal)

@@ -24,7 +24,7 @@ from tests.bench.papers.resident import run as train
 from tests.bench.report import cell, header, prose, row
 from tests.reference.data import available, load_binary
 from trainer.problem import Problem
-from trainer.selection import SCHEDULES, Uniform
+from trainer.selection import SCHEDULES, Adaptive, random_order
 
 COSTS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 TOLERANCES = (0.01, 0.001)
@@ -45,6 +45,16 @@ SPEED_SWEEPS = 10
 SPEED_REPEATS = 3
 
 Key = tuple[str, float, float, str]  # rows, tolerance, C, way
+
+
+class Uniform(Adaptive):
+    """Every row once a sweep; nothing is learned."""
+
+    def order(self, row_id: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return random_order(len(row_id), rng)
+
+    def learn(self, row_id: np.ndarray, order: np.ndarray, gain: np.ndarray) -> None:
+        pass
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,283 @@
+"""What a pass brings comes back from the disk as it was, or not at all."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from storage.segment import ROW_ID, TARGET, Segment, row_bytes
+from tests.contracts.problems import random_problem
+from tests.trainer.disks import SMALL, Disk, refuses
+from trainer.rows.disk import DiskRows
+from trainer.rows.mixture import SEGMENTS
+
+N_ROWS = 400
+ALL = np.arange(N_ROWS, dtype=np.int32)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    X, y = random_problem(N_ROWS)
+    Qii = np.asarray(X.multiply(X).sum(axis=1)).ravel().astype(np.float64)
+    row_id = np.random.default_rng(0).permutation(N_ROWS).astype(ROW_ID)
+    return Segment(row_id, y.astype(TARGET), Qii, X.indptr.astype(np.int32), X.indices.astype(np.int32), X.data)
+
+
+@pytest.fixture
+def disk():
+    return Disk()
+
+
+@pytest.fixture
+def store(tmp_path, disk):
+    made = disk.rows(str(tmp_path))
+    yield made
+    made.shutdown()
+    assert all(file.is_closed for file in disk.files)
+
+
+@pytest.fixture
+def sealed(store, rows):
+    store.collect(rows, ALL)
+    store.seal(N_ROWS)
+    assert store.is_open and store.is_sealed
+    return store
+
+
+def content(rows):
+    """Each row by its id, to the byte."""
+    ends = itertools.pairwise(rows.indptr.tolist())
+    own = (
+        (rows.y[k], rows.Qii[k], rows.indices[a:b].tobytes(), rows.values[a:b].tobytes())
+        for k, (a, b) in enumerate(ends)
+    )
+    return dict(zip(rows.row_id.tolist(), own, strict=True))
+
+
+def swept(store, rng, is_active=None):
+    found = [content(rows) for rows in store.windows(is_active, rng)]
+    together = {row: own for part in found for row, own in part.items()}
+    assert len(together) == sum(map(len, found))
+    return together
+
+
+def some(row_id):
+    return row_id % 3 == 0
+
+
+def narrow(store, rng):
+    """Set `some` rows aside in a sweep."""
+    store.forget_active()
+    for window in store.windows(None, rng):
+        store.set_aside(window, np.flatnonzero(some(window.row_id)).astype(np.int32))
+    store.narrow()
+
+
+def test_rows_come_back_when_all_have_been_collected(store, rows, disk):
+    rng = np.random.default_rng(1)
+    picked = rng.permutation(N_ROWS).astype(np.int32)
+    for part in np.split(picked, [100, 101, 250]):
+        store.collect(rows, part)
+        assert not store.is_sealed and list(store.windows(None, rng)) == []
+    store.seal(N_ROWS)
+    assert store.is_sealed and store.n_rows == N_ROWS
+    assert disk.calls["append"] > 10
+    for _ in range(3):
+        assert swept(store, rng) == content(rows)
+
+
+def test_all_or_nothing(store, rows):
+    store.collect(rows, ALL[:-1])
+    store.seal(N_ROWS)
+    assert not store.is_open and not store.is_sealed
+    assert list(store.windows(None, np.random.default_rng(0))) == []
+    store.collect(rows, ALL)  # too late
+    store.seal(N_ROWS)
+    assert not store.is_open
+
+
+def test_what_is_sealed_takes_no_more(sealed, rows):
+    sealed.collect(rows, ALL[:9])
+    sealed.seal(N_ROWS + 9)
+    assert sealed.is_sealed and sealed.n_rows == N_ROWS
+    assert swept(sealed, np.random.default_rng(0)) == content(rows)
+
+
+def test_a_segments_rows_have_other_neighbours_in_each_sweep(sealed, disk):
+    rng = np.random.default_rng(4)
+    n_segments = disk.calls["append"]
+    assert n_segments > 2 * SEGMENTS
+    together = [{frozenset(window.row_id.tolist()) for window in sealed.windows(None, rng)} for _ in range(4)]
+    assert all(len(sweep) == -(-n_segments // SEGMENTS) for sweep in together)
+    assert not set.intersection(*together)
+
+
+@pytest.mark.parametrize("lent", [1, 2, 5])
+def test_a_window_is_valid_until_so_many_more_were_taken(tmp_path, rows, disk, lent):
+    store = disk.rows(str(tmp_path), lent)
+    store.collect(rows, ALL)
+    store.seal(N_ROWS)
+    held, found, whole = [], 0, content(rows)
+    for window in store.windows(None, np.random.default_rng(0)):
+        held = [*held, (window, content(window))][-lent:]
+        for one, was in held:
+            assert content(one) == was
+        found += len(window)
+        assert all(whole[row] == own for row, own in held[-1][1].items())
+    assert found == N_ROWS
+    store.shutdown()
+
+
+def test_those_set_aside_can_be_had_on_their_own(sealed, rows, disk):
+    rng, whole = np.random.default_rng(5), content(rows)
+    ids = {row for row in whole if row % 3 == 0}
+    for _ in range(2):
+        narrow(sealed, rng)
+        before = disk.calls["read"]
+        assert swept(sealed, rng, some) == {row: whole[row] for row in ids}
+        assert disk.calls["read"] - before < len(disk.files[0]) / 2
+        assert set(swept(sealed, rng, some)) == ids  # again and again
+        assert swept(sealed, rng) == whole
+        sealed.forget_active()
+        assert swept(sealed, rng, some) == whole  # maybe others, too
+
+
+def test_a_set_that_the_disk_did_not_take_whole_is_not_used(sealed, rows, disk):
+    """All rows are swept over instead: none that has moved is left out."""
+    rng = np.random.default_rng(6)
+    disk.free = 2 * disk.files[0].bytes
+    narrow(sealed, rng)
+    assert sealed.is_open and swept(sealed, rng, some) == content(rows)
+    # In part, too, and with room again it is.
+    for free, narrows in ((2 * disk.files[0].bytes + 4 * SMALL, False), (1 << 40, True)):
+        disk.free = free
+        narrow(sealed, rng)
+        assert (len(swept(sealed, rng, some)) < N_ROWS) == narrows
+
+
+def test_a_row_longer_than_a_segment_closes_it(store):
+    lengths = np.array([10, SMALL, 20])
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    assert row_bytes(lengths)[1] > SMALL
+    values = np.ones(indptr[-1], np.float32)
+    rows = Segment(np.arange(3, dtype=ROW_ID), np.ones(3, TARGET), np.ones(3), indptr, values.astype(np.int32), values)
+    store.collect(rows, np.arange(3, dtype=np.int32))
+    assert not store.is_open
+    store.seal(3)
+    assert not store.is_sealed
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
+def test_it_leaves_most_of_the_disk_to_others(sealed, rows, disk, tmp_path, share):
+    """Its file grows only while twice its size is free."""
+    disk.free = int(2 * share * disk.files[0].bytes)
+    store = disk.rows(str(tmp_path))
+    store.collect(rows, ALL)
+    assert not store.is_open
+    assert disk.files[-2].is_closed and disk.files[-2].bytes <= disk.free
+    store.shutdown()
+
+
+def test_the_disk_is_given_back_when_others_need_it(sealed, rows, disk):
+    """In the middle of a sweep, too, which ends early."""
+    rng, found = np.random.default_rng(0), 0
+    sealed.forget_active()
+    for window in sealed.windows(None, rng):
+        found += len(window)
+        disk.free = SMALL
+        sealed.set_aside(window, np.arange(len(window), dtype=np.int32))
+    assert found < N_ROWS and not sealed.is_open
+    assert list(sealed.windows(None, rng)) == []
+
+
+@pytest.mark.parametrize(("second", "stays"), [(1e-6, True), (10.0, False)])
+def test_a_slow_disk_is_left_to_the_reader(store, rows, disk, second, stays):
+    disk.second = second
+    store.collect(rows, ALL)
+    store.seal(N_ROWS)
+    assert store.is_sealed == stays
+
+
+@pytest.mark.parametrize(("pauses", "stays"), [(1, True), (1000, False)])
+def test_a_disk_that_pauses_once_is_not_slow(sealed, disk, pauses, stays):
+    def pause(kind, call):
+        disk.seconds += 2.0 if call <= pauses else 1e-6
+
+    disk.fails = pause
+    assert (len(swept(sealed, np.random.default_rng(0))) == N_ROWS) == stays
+    assert sealed.is_open == stays
+
+
+@pytest.mark.parametrize("at", [1, 3, 13])
+def test_a_disk_that_takes_no_more_closes_it(store, rows, disk, at):
+    disk.fails = refuses("append", at)
+    store.collect(rows, ALL)
+    store.seal(N_ROWS)
+    assert disk.calls["append"] >= at and not store.is_open
+
+
+@pytest.mark.parametrize("at", [1, 3, 13])
+def test_a_disk_that_gives_no_more_back_ends_the_sweep(sealed, disk, at):
+    disk.fails = refuses("read", at)
+    assert len(swept(sealed, np.random.default_rng(0))) < N_ROWS
+    assert not sealed.is_open
+
+
+def test_a_disk_that_gives_back_something_else_closes_it(sealed, disk):
+    disk.files[0].damage(1)
+    assert len(swept(sealed, np.random.default_rng(0))) < N_ROWS
+    assert not sealed.is_open
+
+
+def test_a_failure_in_what_is_active_closes_it(sealed, rows, disk):
+    rng = np.random.default_rng(0)
+    disk.fails = refuses("append", disk.calls["append"] + 2)
+    narrow(sealed, rng)
+    assert not sealed.is_open
+    narrow(sealed, rng)  # nothing happens
+
+
+@pytest.mark.parametrize("taken", [1, 2, 3])
+def test_closing_while_reads_are_under_way_is_safe(sealed, disk, taken):
+    windows = sealed.windows(None, np.random.default_rng(0))
+    for _ in range(taken):
+        next(windows)
+    sealed.close()
+    assert all(file.is_closed for file in disk.files)
+    assert next(windows, None) is None
+
+
+@pytest.mark.parametrize("taken", [0, 2])
+def test_a_sweep_that_is_given_up_can_be_followed_by_another(sealed, rows, taken):
+    windows = sealed.windows(None, np.random.default_rng(0))
+    for _ in range(taken):
+        next(windows)
+    windows.close()
+    assert swept(sealed, np.random.default_rng(1)) == content(rows)
+
+
+@pytest.mark.parametrize("directory", [None, "/proc/self", "nowhere"])
+def test_without_a_disk_nothing_is_kept(directory, rows):
+    store = DiskRows(directory)
+    assert not store.is_open
+    store.collect(rows, ALL)
+    store.seal(N_ROWS)
+    assert not store.is_sealed and list(store.windows(None, np.random.default_rng(0))) == []
+    store.forget_active()
+    store.set_aside(rows, ALL)
+    store.narrow()
+    store.shutdown()
+
+
+def test_without_room_for_the_buffers_of_a_second_file_the_first_is_closed(tmp_path):
+    """Nothing is left open of what could not be made as a whole."""
+    disk = Disk()
+
+    def file(directory, segment_bytes):
+        if disk.files:
+            raise OSError("no more files")
+        return disk.file(directory, segment_bytes)
+
+    store = DiskRows(str(tmp_path), make_file=file)
+    assert not store.is_open and disk.files[0].is_closed
+    store.shutdown()

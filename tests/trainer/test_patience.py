@@ -1,0 +1,99 @@
+"""When a disk is given up: tables of cases, with a clock that is told the time."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from trainer.rows.patience import Patience
+
+SEGMENT = 1 << 19  # bytes: 2.6 ms at 200 MB/s
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+    def pass_(self, seconds):
+        self.now += seconds
+
+
+def after(works, free=1 << 40):
+    """The Patience after works of so many seconds, each on a segment."""
+    clock = Clock()
+    patience = Patience("/", lambda _: free, clock)
+    for seconds in works:
+        assert patience.timed(SEGMENT, 1, lambda seconds=seconds: clock.pass_(seconds) or "done") == "done"
+    return patience
+
+
+@pytest.mark.parametrize(
+    ("works", "is_over"),
+    [
+        ([], False),
+        ([0.001] * 10_000, False),
+        ([3.0], False),  # a pause of three seconds
+        ([4.0], True),
+        ([2.0, *[0.0005] * 5000, 2.0], False),  # fast work brings it back
+        ([2.0, *[0.0026] * 5, 2.0], True),  # just fast enough work does not
+        ([0.004] * 100, False),  # somewhat slow, for half a second
+        ([0.010] * 1000, True),
+        ([0.0032] * 100_000, False),  # a fifth of the time may be lost for ever
+        ([0.0034] * 100_000, True),
+    ],
+)
+def test_slowness_is_borne_for_a_while(works, is_over):
+    assert after(works).is_over == is_over
+
+
+@pytest.mark.parametrize(("at_once", "is_over"), [(1, True), (2, False)])
+def test_works_side_by_side_share_their_time(at_once, is_over):
+    clock = Clock()
+    patience = Patience("/", clock=clock)
+    for _ in range(10_000):
+        patience.timed(SEGMENT, at_once, lambda: clock.pass_(0.005))
+    assert patience.is_over == is_over
+
+
+def test_time_in_which_nothing_is_asked_of_the_disk_is_not_lost():
+    clock = Clock()
+    patience = Patience("/", clock=clock)
+    clock.pass_(1e6)
+    assert not patience.is_over
+    patience.timed(SEGMENT, 1, lambda: clock.pass_(2e5))
+    assert not patience.is_over  # a sixth of the time so far
+
+
+@pytest.mark.parametrize(
+    ("free", "taken", "more", "allows"),
+    [
+        (100, 0, 50, True),
+        (99, 0, 50, False),
+        (200, 60, 40, True),
+        (199, 60, 40, False),
+        (60, 60, 40, False),
+        (1 << 50, 1 << 40, 1 << 20, True),
+    ],
+)
+def test_it_grows_while_free_space_is_twice_its_size(free, taken, more, allows):
+    assert after([], free).allows(taken, more) == allows
+
+
+@pytest.mark.parametrize(("free", "taken"), [(59, 60), (0, 1)])
+def test_it_raises_when_free_space_is_below_its_size(free, taken):
+    with pytest.raises(OSError, match="others need the disk"):
+        after([], free).allows(taken, 1)
+
+
+def test_no_second_is_lost_by_counting_on_several_threads():
+    """Each loses as much as it takes by a clock that nobody else moves."""
+    clock = Clock()
+    patience = Patience("/", clock=clock)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: patience.timed(-(10**6), 1, lambda: None), range(600)))
+    # Each was late by 5 ms: 3 seconds, to the last of them.
+    assert not patience.is_over
+    patience.timed(-(10**6), 1, lambda: None)
+    assert patience.is_over
