@@ -126,8 +126,8 @@ def streamsvm_paper(
     tally = Tally(alpha, w, steps.kept)
     picks = Picks(problem, settings, steps, tally, alpha, w)
     steps.keep(lambda: {**tally.resumable(), **picks.resumable()})
-    rng = np.random.default_rng()
-    section = None
+    section = 0, 0
+    rng = np.random.default_rng((settings.seed, _STREAM, *section))
     while True:
         step = steps.next()
         if (step.pass_, step.section) != section:
