@@ -18,7 +18,7 @@ from storage.plan import plan_cache
 from storage.state import RUN_FILE, State, open_state
 from trainer.link import Link
 from trainer.process import MakeLink, Trainer
-from trainer.rows.disk import DiskRows
+from trainer.rows.disk import DiskRows, Shelf
 from trainer.rows.patience import Patience
 from trainer.solvers import SOLVERS, Solver
 from trainer.solvers.streamsvm import MakeDisk, streamsvm
@@ -41,14 +41,19 @@ class Outcome:
         return self.state.alpha
 
 
-def small_disk(directory: str | None, lent: int) -> DiskRows:
+def small_disk(directory: str | None, lent: int, shelf: Shelf | None = None) -> DiskRows:
     """Of many segments for a few rows; how fast the real one is decides nothing."""
-    return DiskRows(directory, lent, SMALL_SEGMENT, lambda directory: Patience(directory, clock=lambda: 0.0))
+    return DiskRows(directory, lent, shelf, SMALL_SEGMENT, lambda directory: Patience(directory, clock=lambda: 0.0))
 
 
 def solvers_with(make_disk: MakeDisk) -> dict[str, Solver]:
-    """SOLVERS, but streamsvm has its rows on this disk."""
-    return {**SOLVERS, "streamsvm": replace(SOLVERS["streamsvm"], train=partial(streamsvm, make_disk=make_disk))}
+    """SOLVERS, but streamsvm has its rows on this disk, and its threads share sweeps over however few."""
+    return {
+        **SOLVERS,
+        "streamsvm": replace(
+            SOLVERS["streamsvm"], train=partial(streamsvm, make_disk=make_disk, shares=lambda *_: True)
+        ),
+    }
 
 
 SMALL_SEGMENT = 4 << 10

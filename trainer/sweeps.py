@@ -24,6 +24,7 @@ from trainer.tally import Tally
 from trainer.visitor import Visitor, Visits
 
 Random = np.random.Generator
+Shares = Callable[[int, int], bool]  # (bytes, rows): whether threads share sweeps over them
 
 # Fewer than this share of the rows have to be active for it to pay to have them read on their own.
 _WORTH_NARROWING = 0.75
@@ -93,6 +94,7 @@ class Sweeps:
         wanted: Wanted,
         threads: Threads,
         kept: Mapping[str, Array],
+        shares: Shares = is_worth_threads,
     ) -> None:
         self._visitor = visitor
         self._cursor = cursor
@@ -101,6 +103,7 @@ class Sweeps:
         self._alpha, self._w = alpha, w
         self._wanted = wanted
         self._threads = threads
+        self._shares = shares
         self._caution = float(kept.get("caution", [1.0 / _CAUTION])[0])
         self._slack = inf
         self._pays = True  # to have the active rows read on their own
@@ -114,7 +117,7 @@ class Sweeps:
         step, D, has_to_end = self._cursor.step, -inf, is_late(0)
         gaps: list[float] = []
         self._begin_run(step)
-        threads = self._threads if is_worth_threads(store.n_bytes, step.n_rows) else ALONE
+        threads = self._threads if self._shares(store.n_bytes, step.n_rows) else ALONE
         while (kind := next_sweep(len(gaps), has_to_end)) is not Next.STOP:
             met = self._sweep(store, kind, gaps, threads, rng)
             if met is None:

@@ -24,7 +24,7 @@ from trainer.kernels.visit import Box, Dual, Notes, Weights, visit_rows
 from trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
 
 BOXES = {"hinge": Box(2.0, 0.0, 0.5, 0.0), "squared_hinge": Box(np.inf, 0.25, np.inf, 1.0)}
-NOTHING = np.empty(0)
+NO_LOCK = np.empty(0)
 
 
 def columns(n_rows=40, seed=0) -> Columns:
@@ -50,11 +50,11 @@ def notes(count: int, asks_rest: bool = True) -> Notes:
     return Notes(np.full(count, np.nan, np.float32), np.full(count, np.nan), rest)
 
 
-def visit(order, rows, boxes, alpha, w, kind=GAP, before=None, anew=NOTHING, is_atomic=False, told=None):
+def visit(order, rows, boxes, alpha, w, kind=GAP, before=None, lock=NO_LOCK, told=None):
     """What visit_rows returns; without momentum, unless there is a `before`. `told` are the notes."""
     told = notes(len(order)) if told is None else told
     dual = Dual(alpha, alpha if before is None else before)
-    return visit_rows(order, rows, boxes, kind, dual, Weights(w, anew, is_atomic), told)
+    return visit_rows(order, rows, boxes, kind, dual, Weights(w, lock), told)
 
 
 def compute() -> dict[str, bytes]:
@@ -146,8 +146,8 @@ def _of_a_loss(rows, loss, box) -> dict[str, bytes]:
     found[f"adapt {loss}"] = preference.tobytes() + mean.tobytes()
     found[f"share_visits {loss}"] = visits.tobytes() + credit.tobytes()
     for lanes, kind in itertools.product((1, 2, 3), (GAP, VIOLATION, DISTANCE)):
-        for is_atomic in (False, True):
-            found[f"visit_rows {loss} {lanes} {kind} {is_atomic}"] = _visited(rows, box, lanes, kind, is_atomic)
+        for lock in (NO_LOCK, np.zeros(1, np.int64)):
+            found[f"visit_rows {loss} {lanes} {kind} {len(lock)}"] = _visited(rows, box, lanes, kind, lock)
 
     alpha, weights = np.zeros(2 * n_rows), np.zeros(60)
     gone, rule = np.zeros(2 * n_rows, bool), np.array([np.inf, 0.0, 0.0, float(n_rows), 0.0])
@@ -161,20 +161,19 @@ def _of_a_loss(rows, loss, box) -> dict[str, bytes]:
     return found
 
 
-def _visited(rows, box, lanes, kind, is_atomic) -> bytes:
-    """Four sweeps with momentum, w made anew in the last; lanes of ever narrower boxes."""
+def _visited(rows, box, lanes, kind, lock) -> bytes:
+    """Four sweeps with momentum; lanes of ever narrower boxes."""
     n_rows, rng = len(rows.row_id), np.random.default_rng(lanes)
     boxes = tuple(Box(*(part / (1 + lane) for part in box)) for lane in range(lanes))
     alpha, w, told, results = np.zeros(2 * n_rows * lanes), np.zeros(60 * lanes), notes(n_rows), []
-    before, earlier_w, anew = alpha.copy(), w.copy(), NOTHING
+    before, earlier_w = alpha.copy(), w.copy()
     for sweep in range(4):
         move_on(alpha, before, 0.5 if sweep else 0.0)
         move_on(w, earlier_w, 0.5 if sweep else 0.0)
-        anew = np.zeros(len(w)) if sweep == 3 else NOTHING
         order = rng.permutation(n_rows).astype(np.int32)
-        results.append(visit(order, rows, boxes, alpha, w, kind, before, anew, is_atomic, told))
-    assert anew.any()
-    return b"".join(array.tobytes() for array in (alpha, w, anew, *told, np.array(results)))
+        results.append(visit(order, rows, boxes, alpha, w, kind, before, lock, told))
+    assert not lock.any()
+    return b"".join(array.tobytes() for array in (alpha, w, *told, np.array(results)))
 
 
 def _of_other_losses(rows) -> dict[str, bytes]:

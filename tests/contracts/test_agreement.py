@@ -27,7 +27,8 @@ WAYS = {
     "bm": {"n_blocks": 2, "inner_rounds": 100},
     "sbm": {"n_blocks": 3, "inner_rounds": 100},
 }
-EXACT = [name for name, solver in SOLVERS.items() if solver.is_dual]
+# Who evicts at random may miss rows.
+EXACT = [name for name, solver in SOLVERS.items() if solver.is_dual and solver.evicts == "score"]
 COSTS = [1e-3, 1.0, 1e3]
 
 

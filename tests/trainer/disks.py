@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from storage.spill_file import SpillFile, make_buffer
-from trainer.rows.disk import DiskRows
+from trainer.rows.disk import DiskRows, Shelf
 from trainer.rows.patience import Patience
 
 SMALL = 4 << 10  # bytes: many segments for a few rows
@@ -29,10 +29,12 @@ class Disk:
         self.fails = fails
         self.files: list[File] = []
 
-    def rows(self, directory: str | None, lent: int = 1, segment_bytes: int = SMALL) -> DiskRows:
+    def rows(
+        self, directory: str | None, lent: int = 1, shelf: Shelf | None = None, segment_bytes: int = SMALL
+    ) -> DiskRows:
         """DiskRows on it."""
         patience = partial(Patience, free=lambda _: self.free, clock=lambda: self.seconds)
-        return DiskRows(directory, lent, segment_bytes, patience, self.file)
+        return DiskRows(directory, lent, shelf, segment_bytes, patience, self.file)
 
     def file(self, directory: str, segment_bytes: int) -> SpillFile:
         self.files.append(File(self, directory, segment_bytes))

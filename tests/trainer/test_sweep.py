@@ -101,8 +101,8 @@ def test_threads_visit_what_one_visits_and_learn_in_order(count):
     """Of rows that have nothing in common, so that it makes no difference who is first."""
     rows = apart(Segment(*columns()))
     with ThreadPoolExecutor(count) as pool:
-        found = [swept(rows, way) for way in (ALONE, Threads(count, pool), Threads(count, pool, is_atomic=True))]
-    assert found[1] == found[2] == found[0]
+        found = [swept(rows, way) for way in (ALONE, Threads(count, pool))]
+    assert found[1] == found[0]
     *_, noted, learned, met = found[0]
     assert noted == learned and len(set(learned)) == len(rows) == met.visits
 

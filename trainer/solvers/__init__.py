@@ -42,25 +42,24 @@ class Solver:
         return "n_blocks" in options_of(self.options)
 
 
-def _order_bytes(n_rows: int, *_: Any) -> int:
-    """The order in which the rows of a block are visited."""
-    return 4 * n_rows
+def _a_row(size: int) -> Callable[[int, int, int, Any], int]:
+    """So many bytes for each."""
+    return lambda n_rows, *_: size * n_rows
 
 
-def _two_floats_bytes(n_rows: int, *_: Any) -> int:
-    """Of streamsvm, what momentum knows of a row; of avsf, how often it is to be visited, and what it is owed."""
-    return 8 * n_rows
-
+_ORDER = _a_row(4)  # in which the rows of a block are visited
+_MOMENTUM = _a_row(8)  # alpha after the sweep before
+_PREFERENCE = _a_row(8)  # how often each row is to be visited, and what it is owed of a visit
 
 SOLVERS = {
-    "streamsvm": Solver(streamsvm.streamsvm, "steps", LOSSES, streamsvm.Options, own_bytes=_two_floats_bytes),
+    "streamsvm": Solver(streamsvm.streamsvm, "steps", LOSSES, streamsvm.Options, own_bytes=_MOMENTUM),
     "streamsvm_paper": Solver(
         streamsvm_paper.streamsvm_paper, "steps", LOSSES, streamsvm_paper.Options, evicts="random"
     ),
-    "dcd": Solver(dcd.dcd, "blocks", tuple(OBJECTIVES), own_bytes=_order_bytes),
-    "avsf": Solver(avsf.avsf, "blocks", LOSSES, avsf.Options, own_bytes=_two_floats_bytes),
-    "bm": Solver(bm.bm, "blocks", LOSSES, bm.Options, own_bytes=_order_bytes),
-    "sbm": Solver(bm.sbm, "blocks", LOSSES, bm.SelectiveOptions, own_bytes=_order_bytes),
+    "dcd": Solver(dcd.dcd, "blocks", tuple(OBJECTIVES), own_bytes=_ORDER),
+    "avsf": Solver(avsf.avsf, "blocks", LOSSES, avsf.Options, own_bytes=_PREFERENCE),
+    "bm": Solver(bm.bm, "blocks", LOSSES, bm.Options, own_bytes=_ORDER),
+    "sbm": Solver(bm.sbm, "blocks", LOSSES, bm.SelectiveOptions, own_bytes=_ORDER),
     "pegasos": Solver(pegasos.pegasos, "blocks", ("hinge",), pegasos.Options, is_dual=False),
     "cpa": Solver(
         cutting_planes.cpa, "blocks", ("hinge",), cutting_planes.Options, is_dual=False,

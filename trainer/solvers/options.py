@@ -6,7 +6,7 @@ are in the classes below, which theirs extend.
 
 from dataclasses import dataclass, field, fields
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, get_args
 
 
 def option(default: Any, meaning: str, for_reader: bool = False, **limits: float) -> Any:
@@ -39,23 +39,15 @@ class Option:
 
 
 def options_of(own: type) -> dict[str, Option]:
-    """name -> Option of a class of options."""
+    """name -> Option of a class of options, whose types are bool, int, float or a Literal, or one of them `| None`."""
     return {known.name: _describe(known) for known in fields(own)}
 
 
 def _describe(known: Any) -> Option:
-    kinds = (
-        [kind for kind in get_args(known.type) if kind is not NoneType] if _is_nullable(known.type) else [known.type]
-    )
-    (kind,) = kinds
-    choices = get_args(kind) if get_origin(kind) is Literal else ()
-    return Option(
-        known.name, str if choices else kind, choices, _is_nullable(known.type), known.default, **known.metadata
-    )
-
-
-def _is_nullable(annotation: Any) -> bool:
-    return NoneType in get_args(annotation)
+    is_nullable = NoneType in get_args(known.type)
+    kind = get_args(known.type)[0] if is_nullable else known.type
+    choices = get_args(kind)  # of a Literal
+    return Option(known.name, str if choices else kind, choices, is_nullable, known.default, **known.metadata)
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,12 @@ from trainer.rounds import Rounds
 from trainer.rows.cache import Cursor
 from trainer.rows.disk import DiskRows, Shelf
 from trainer.rows.residents import ResidentRows
+from trainer.schedule import is_worth_threads
 from trainer.selection import random_order
 from trainer.settings import TrainerSettings
 from trainer.solvers.options import StreamOptions, option
 from trainer.sweep import ALONE, Threads, sweep
-from trainer.sweeps import Store, Sweeps, Wanted
+from trainer.sweeps import Shares, Store, Sweeps, Wanted
 from trainer.tally import Tally
 from trainer.visitor import Visitor, Visits
 
@@ -66,10 +67,11 @@ def streamsvm(
     alpha: Array,
     w: Array,
     make_disk: MakeDisk = DiskRows,
+    shares: Shares = is_worth_threads,
 ) -> Generator[Progress, None, None]:
     """Train alpha (n_rows,) and w (width,) in place; yields after every pass, for ever."""
     with ExitStack() as stack:
-        yield from _Training(problem, settings, cursor, alpha, w, make_disk, stack).passes()
+        yield from _Training(problem, settings, cursor, alpha, w, make_disk, shares, stack).passes()
 
 
 class _Training:
@@ -83,6 +85,7 @@ class _Training:
         alpha: Array,
         w: Array,
         make_disk: MakeDisk,
+        shares: Shares,
         stack: ExitStack,
     ) -> None:
         self._settings = settings
@@ -99,7 +102,7 @@ class _Training:
         self._disk = make_disk(settings.spill_directory, both.lent, shelf)
         stack.callback(self._disk.shutdown)
         wanted = Wanted(settings.tolerance, settings.relative_gap)
-        self._sweeps = Sweeps(self._visitor, cursor, self._tally, alpha, w, wanted, both, kept)
+        self._sweeps = Sweeps(self._visitor, cursor, self._tally, alpha, w, wanted, both, kept, shares)
         self._rounds = Rounds(self._residents, self._visitor, self._link, self._streaming)
         self._link.control["collects"] = self._disk.is_open and not self._disk.is_sealed
         # Of a pass whose rows were all at hand, or that began at another w than was published last, no bound is known.

@@ -122,8 +122,8 @@ def streamsvm_paper(
     tally = Tally(alpha, w, cursor.checkpoints.kept)
     picks = Picks(problem, settings, cursor, tally, alpha, w)
     cursor.checkpoints.keep(lambda: {**tally.resumable(), **picks.resumable()})
-    rng = np.random.default_rng()
-    section = None
+    section = 0, 0
+    rng = np.random.default_rng((settings.seed, _STREAM, *section))
     while True:
         step = cursor.next()
         if (step.pass_, step.section) != section:
