@@ -76,11 +76,12 @@ def write_run(run: Path, dataset: Path, cache_bytes: int, positive: float | None
     """Lay out a run directory as the worker does.
 
     `settings` are a job's fields, C_negative, `checkpoints`, and ways of the contracts: on_disk, rows are kept there at
-    pace "fixed", too, and a pass has as many sweeps as updates_per_row says; holds_all, which is about `cache_bytes`.
+    pace "fixed", too, and a pass has as many sweeps as updates_per_row says; holds_all, which is about `cache_bytes`;
+    keeps_rows, also for the next job on the dataset.
     """
     settings.pop("holds_all", None)
     checkpoints = settings.pop("checkpoints", None)
-    on_disk = settings.pop("on_disk", False)
+    on_disk, keeps_rows = settings.pop("on_disk", False), settings.pop("keeps_rows", False)
     manifest = Dataset(dataset).manifest
     C_negative = settings.pop("C_negative", None)
     spec = JobSpec(**{"dataset": "test", "pace": "fixed", "cache_bytes": cache_bytes, **settings})
@@ -90,10 +91,12 @@ def write_run(run: Path, dataset: Path, cache_bytes: int, positive: float | None
         labels = (max(manifest.labels) if positive is None else positive, min(manifest.labels))
     plan = JobPlan(spec, manifest, *labels, spec.C, C_negative or spec.C, cache, usable_cores())
     prepare_run(run, plan, dataset, checkpoints)
+    told = json.loads((run / RUN_FILE).read_text())
     if on_disk:
-        told = json.loads((run / RUN_FILE).read_text())
         told["trainer"]["spill_directory"], told["reader"]["keeps_all"] = str(run), True
-        (run / RUN_FILE).write_text(json.dumps(told))
+    if not keeps_rows:
+        told["trainer"]["kept_rows"] = None
+    (run / RUN_FILE).write_text(json.dumps(told))
 
 
 def train(

@@ -14,17 +14,15 @@ from trainer.kernels.adaptive import adapt, sample_visits, share_visits
 from trainer.kernels.coordinate import DISTANCE, GAP, VIOLATION
 from trainer.kernels.line_search import breakpoints, move_along, slope_after
 from trainer.kernels.logistic import visit_logistic
-from trainer.kernels.momentum import move_on
 from trainer.kernels.order import next_random, permutation
 from trainer.kernels.pegasos import pegasos_visits
 from trainer.kernels.regression import Tube, visit_regression
-from trainer.kernels.shared import add_row_atomically
 from trainer.kernels.simplex import minimise_on_simplex
-from trainer.kernels.visit import Box, Dual, Notes, Weights, visit_rows
+from trainer.kernels.visit import Box, Dual, Notes, Weights, move_on, visit_rows
 from trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
 
 BOXES = {"hinge": Box(2.0, 0.0, 0.5, 0.0), "squared_hinge": Box(np.inf, 0.25, np.inf, 1.0)}
-NO_LOCK = np.empty(0)
+NO_LOCK = np.empty(0, np.int64)
 
 
 def columns(n_rows=40, seed=0) -> Columns:
@@ -120,10 +118,6 @@ def compute() -> dict[str, bytes]:
         pegasos_visits(order, rows, 1.0, 0.5, 0.01, sweep * n_rows, v, state)
     found["pegasos_visits"] = v.tobytes() + state.tobytes()
 
-    sums = np.zeros(3 * 60)
-    for lane in range(3):
-        add_row_atomically(0, len(values), indices, values, 1 / (7 + lane), sums, lane, 3)
-    found["add_row_atomically"] = sums.tobytes()
     return found
 
 

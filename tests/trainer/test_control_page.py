@@ -26,7 +26,7 @@ def test_sweeps_are_those_of_the_last_pass_until_the_next_begins(tmp_path, cache
 
     settings = {"on_disk": True, "tolerance": None, "updates_per_row": 7, "max_passes": 2}
     found = train(tmp_path / "run", dataset, cache_bytes, link=Looking, **settings)
-    assert set(streaming) == {0}
+    assert set(streaming) <= {0}
     assert set(certifying) == {found.state.control["sweeps"]} == {7}
 
 

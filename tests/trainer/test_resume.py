@@ -232,10 +232,10 @@ def test_an_attempt_of_the_past_writes_no_checkpoint(tmp_path):
     run = tmp_path / "run"
     run.mkdir()
     slots = Slots(run, str(tmp_path), seconds=60, number=0)
-    slots.write({}, {})
+    slots.write({}, {}, is_sure=True)
     assert newest_checkpoint(tmp_path).about["number"] == 1
     run.rmdir()
-    slots.write({}, {})
+    slots.write({}, {}, is_sure=True)
     assert newest_checkpoint(tmp_path).about["number"] == 1
 
 
@@ -254,7 +254,7 @@ def test_a_checkpoint_that_takes_long_is_made_less_often(tmp_path):
     """A twentieth of the time, at most, but for those that are due by the clock."""
     ticks = iter([0.0, 100.0, 101.0, 119.0, 121.5])  # made; begun, ended; asked twice
     slots = Slots(tmp_path, str(tmp_path), 60.0, 0, clock=lambda: next(ticks))
-    slots.write({}, {})
+    slots.write({}, {}, is_sure=True)
     assert [slots.is_due(ends_pass=True) for _ in range(2)] == [False, True]
 
 

@@ -60,8 +60,8 @@ class DiskRows:
                     segment_bytes, (file, self.n_rows), self._is_sealed = kept[0].segment_bytes, kept, True
                 else:
                     file = make_file(directory, segment_bytes)
-                for each in (file, make_file(directory, segment_bytes)):
-                    self._files.append(RowFile(each, patience, self._writer))
+                self._files.append(RowFile(file, patience, self._writer))
+                self._files.append(RowFile(make_file(directory, segment_bytes), patience, self._writer))
                 self._read_ahead = ReadAhead(segment_bytes, patience, self._readers, lent)
 
     @property
