@@ -33,12 +33,13 @@ class Refusing(Disk):
     def __init__(self, rng: np.random.Generator) -> None:
         super().__init__()
         self.kind = str(rng.choice(["read", "append", "full", "scarce", "slow", "damaged"]))
-        most = {"append": 60, "full": 60, "scarce": 60}.get(self.kind, 250)
+        most = {"append": 60, "full": 60, "scarce": 60}.get(self.kind, 350)
         self._at = int(rng.integers(1, most))
         self._until = self._at + int(rng.integers(1, 80))
         self._factor = rng.uniform(1.0, 4.0)
         self._looks = 0
         self.has_refused = False
+        self.disturbs = lambda: None  # as each segment is read
         if self.kind in ("read", "append"):
             self.fails = refuses(self.kind, self._at)
 
@@ -51,6 +52,8 @@ class Refusing(Disk):
         return PLENTY
 
     def asked(self, kind: str) -> None:
+        if kind == "read":
+            self.disturbs()
         coming = self.calls[kind] + 1
         if self.kind == "slow" and kind == "read" and coming >= self._at:
             self.second = self._refuse(9.0)
@@ -63,6 +66,23 @@ class Refusing(Disk):
     def _refuse(self, with_what):
         self.has_refused = True
         return with_what
+
+
+class Clocked(Turns):
+    """Seconds pass with the steps of the reader, one each, and with sweeps."""
+
+    def __init__(self, sweep_seconds: float, turn, *args) -> None:
+        self._now = 0.0
+        self._sweep_seconds = sweep_seconds
+        super().__init__(turn, *args, clock=lambda: self._now)
+
+    def begin_step(self, step, pass_) -> None:
+        self._now += 1.0
+        super().begin_step(step, pass_)
+
+    def show(self, **figures) -> None:
+        self._now += self._sweep_seconds
+        super().show(**figures)
 
 
 class Looking(Slots):
@@ -91,9 +111,9 @@ def dataset(tmp_path_factory):
 
 def survive(run: Path, dataset: Path, seed: int, loss: str, C: float, threads: int) -> tuple[bool, int]:
     """Train with a disk that refuses; whether it came to that, and after how many sweeps the optimum was found."""
-    rng = np.random.default_rng((seed, 1))
+    rng, losses = np.random.default_rng((seed, 1)), np.random.default_rng((seed, 2))
     disk, looking, problem = Refusing(rng), Looking(rng), exact(dataset, loss=loss, C=C)
-    link = partial(Turns, clock=itertools.count().__next__)
+    link = partial(Clocked, float(rng.choice([0.5, 2.0, 8.0])))
     settings = {"loss": loss, "C": C, "pace": "adaptive", "tolerance": None, "threads": threads, "seed": seed}
     solvers = solvers_with(disk.rows)
     with solving(run, dataset, link=link, slots=looking, solvers=solvers, updates_per_row=6, **settings) as session:
@@ -109,7 +129,13 @@ def survive(run: Path, dataset: Path, seed: int, loss: str, C: float, threads: i
             if threads == 1:
                 check(session.alpha, session.w)
 
+        def lose():
+            """Additions to w, as threads may that share it without locks; which here they hardly ever do."""
+            session.w[int(losses.integers(len(session.w)))] *= 1.001
+
         looking.look, looking.check = look, check
+        if threads > 1:
+            disk.disturbs = lose
         best = _best(dataset, loss, C)
         for progress in itertools.islice(session.passes, MOST_PASSES):
             check(session.alpha, session.w)
