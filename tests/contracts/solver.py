@@ -88,10 +88,21 @@ class Session:
 
 
 @contextmanager
-def solving(run: Path, dataset: Path, cache_bytes=None, positive=None, turns=1, link=Turns, **settings):
+def solving(
+    run: Path,
+    dataset: Path,
+    cache_bytes=None,
+    positive=None,
+    turns=1,
+    link=Turns,
+    slots=None,
+    solvers=SMALL,
+    **settings,
+):
     """A Session in this process. `turns` is how often the reader is asked to step when the trainer waits.
 
-    link   what the trainer gets, see tests.training.make_link
+    link    what the trainer gets, see tests.training.make_link
+    slots   where checkpoints go, or None: nowhere
     """
     write_run(run, dataset, cache_bytes or cache_for(settings), positive, **settings)
     reader = Reader(run)
@@ -106,8 +117,8 @@ def solving(run: Path, dataset: Path, cache_bytes=None, positive=None, turns=1, 
         for _ in range(turns):
             reader.step()
 
-    source = make_source(make_cursor(cache, state, chosen, partial(link, turn)), chosen)
-    passes = SMALL[chosen.solver].train(chosen.problem, chosen, source, state.alpha, w)
+    source = make_source(make_cursor(cache, state, chosen, partial(link, turn), slots), chosen)
+    passes = solvers[chosen.solver].train(chosen.problem, chosen, source, state.alpha, w)
     try:
         yield Session(passes, chosen, state.alpha, w, reader)
     finally:

@@ -33,8 +33,12 @@ class Disk:
         self, directory: str | None, lent: int = 1, shelf: Shelf | None = None, segment_bytes: int = SMALL
     ) -> DiskRows:
         """DiskRows on it."""
-        patience = partial(Patience, free=lambda _: self.free, clock=lambda: self.seconds)
+        patience = partial(Patience, free=lambda _: self.look(), clock=lambda: self.seconds)
         return DiskRows(directory, lent, shelf, segment_bytes, patience, self.file)
+
+    def look(self) -> int:
+        """Bytes that are free."""
+        return self.free
 
     def file(self, directory: str, segment_bytes: int) -> SpillFile:
         self.files.append(File(self, directory, segment_bytes))

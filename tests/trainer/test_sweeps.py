@@ -7,11 +7,13 @@ import pytest
 
 from reader.process import Reader
 from tests.contracts.problems import make_dataset, random_problem
-from tests.contracts.solver import SMALLEST_CACHE, cache_for, check_certificate, exact, name_of
-from tests.trainer.disks import Disk, refuses
+from tests.contracts.solver import SMALLEST_CACHE, cache_for, check_certificate, exact, name_of, solving
+from tests.trainer.disks import SMALL, Disk, refuses
 from tests.training import Turns, make_link, open_state_of, solvers_with, train, write_run
 from trainer.problem import LOSSES
 from trainer.process import Trainer
+from trainer.rows.disk import DiskRows
+from trainer.rows.patience import Patience
 
 WAYS = [{"on_disk": True}, {"on_disk": True, "threads": 2}, {"holds_all": True}, {"holds_all": True, "threads": 2}]
 everywhere = pytest.mark.parametrize("way", WAYS, ids=name_of)
@@ -147,3 +149,32 @@ def test_what_a_sweep_finds_at_rest_the_next_leaves_out_at_any_pace(tmp_path, da
     )
     assert late.passes[-1]["updates"] == at_once.passes[-1]["updates"]
     assert late.alpha.tobytes() == at_once.alpha.tobytes()
+
+
+def test_momentum_yields_for_a_sweep_when_the_dual_objective_has_fallen(tmp_path):
+    """And for that one only. It falls where there are few features."""
+    dataset = make_dataset(tmp_path / "data", *random_problem(400, 5, 4, 0.1))
+    begins, ends, D = [], [], []
+
+    class Watched(DiskRows):
+        def windows(self, *args):
+            begins.append(session.alpha.copy())
+            return super().windows(*args)
+
+    class Watching(Turns):
+        def show(self, **figures):
+            super().show(**figures)
+            ends.append(session.alpha.copy())
+            D.append(figures["dual_objective"])
+
+    def make_disk(directory, lent):
+        return Watched(directory, lent, SMALL, partial(Patience, clock=lambda: 0.0))
+
+    settings = {"on_disk": True, "updates_per_row": 60, "tolerance": None}
+    with solving(tmp_path / "run", dataset, link=Watching, solvers=solvers_with(make_disk), **settings) as session:
+        next(session.passes)
+    changes = np.diff(D, prepend=-np.inf)
+    assert changes.min() < -1e-6 * D[-1]
+    stays = [np.array_equal(end, begin) for end, begin in zip(ends, begins[1:], strict=False)]
+    # There is no momentum yet before the fourth.
+    assert [stays[k] for k in range(3, 40)] == [changes[k] < 0 for k in range(3, 40)]
