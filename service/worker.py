@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from service.continuing import count_crashes, has_checkpoint, inherit, is_stuck, keep_history, lost_seconds
+from service.continuing import has_checkpoint, inherit, keep_history
 from service.errors import ServiceError
 from service.following import FollowPlan, plan_following
 from service.fork_server import fork_server
@@ -26,7 +26,8 @@ from service.logs import JobLog, log_as_json
 from service.models import publish_model
 from service.problem import JobPlan, plan_job
 from service.progress import HISTORY, last_passes, progress
-from service.run import Run, log_tail, prepare_run
+from service.run import Run, prepare_run
+from service.setbacks import Setbacks, describe
 from service.settings import Settings
 from service.store import Store
 from service.stored_specs import read_spec
@@ -35,14 +36,14 @@ from storage.checkpoint import UNSURE_SLOT, Checkpoint, newest_checkpoint
 from storage.child import die_with_parent
 from storage.csr import load_kernels
 from storage.dataset import read_manifest
-from storage.errors import NO_ROOM, CheckpointUnsound, DatasetCorrupt, OutOfSpace, StorageError
+from storage.errors import CheckpointUnsound, DatasetCorrupt, OutOfSpace, StorageError
+from storage.kept_rows import release_when_short
 from storage.state import State, open_control
 
 _POLL_SECONDS = 0.1
 _SIGN_SECONDS = 1.0
 _SPARE_BYTES = 16 << 20
 _HAND_BACK_SECONDS = 8.0  # a section takes two or three
-_SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 60.0
 _NO_CRASHES = (DatasetCorrupt.code, OutOfSpace.code)
 REFUSED = 5  # exit code: another worker has the data directory
 _log = logging.getLogger("streamsvm.worker")
@@ -68,17 +69,18 @@ class Worker:
         self._prefix = f"streamsvm-{_installation(settings.data_dir)}-"
         self._active: _Active | None = None
         self._next_sign = 0.0
-        self._pauses: dict[str, tuple[float, float]] = {}  # of jobs that found no room on a disk: (seconds, until when)
+        self._setbacks = Setbacks(settings, self._store)
         self._recover()
 
     def step(self) -> None:
         """Start the next job if none runs, else look after the one that does."""
         if time.monotonic() >= self._next_sign:
             give_sign(self._lock)
+            datasets = self._settings.datasets
+            release_when_short(datasets, shutil.disk_usage(datasets).free)
             self._next_sign = time.monotonic() + _SIGN_SECONDS
         if self._active is None:
-            now = time.monotonic()
-            record = self._store.claim_job([job_id for job_id, (_, until) in self._pauses.items() if now < until])
+            record = self._store.claim_job(self._setbacks.pausing)
             if record is not None:
                 self._begin(record)
         else:
@@ -115,7 +117,7 @@ class Worker:
         for record in running:
             JobLog(_log, record["id"]).warning("its worker died, attempt %s", record["attempt"])
             died = ServiceError("worker_died", "the worker ended while the job ran")
-            self._retry(record, died, trained[record["id"]])
+            self._setbacks.retry(record, died, trained[record["id"]])
 
     def _begin(self, record: dict[str, Any]) -> None:
         job_id = record["id"]
@@ -139,7 +141,7 @@ class Worker:
         except (ServiceError, StorageError, OSError) as error:
             if directory is not None:
                 shutil.rmtree(directory, ignore_errors=True)
-            self._fail_or_pause(record, _describe(error))
+            self._setbacks.fail_or_pause(record, describe(error))
             return
         self._active = _Active(record, plan, run, checkpoint)
         JobLog(_log, job_id).info("attempt %s started after pass %d", record["attempt"], run.control["finished_passes"])
@@ -181,7 +183,7 @@ class Worker:
                 active.plan = self._plan(active.record)
         except (ServiceError, StorageError) as error:
             self._drop_run(active)
-            self._fail_or_pause(active.record, _describe(error))
+            self._setbacks.fail_or_pause(active.record, describe(error))
             return
         try:
             finished = active.run.poll()
@@ -194,9 +196,9 @@ class Worker:
             trained = active.run.control["elapsed_seconds"]
             self._drop_run(active)
             if error.code in _NO_CRASHES:
-                self._fail_or_pause(active.record, _describe(error))
+                self._setbacks.fail_or_pause(active.record, describe(error))
             else:
-                self._retry(active.record, error, trained)
+                self._setbacks.retry(active.record, error, trained)
             return
         if finished and isinstance(active.plan, JobPlan):
             self._finish(active, active.plan)
@@ -211,7 +213,7 @@ class Worker:
             )
         except (StorageError, OSError) as error:
             self._drop_run(active)
-            self._fail_or_pause(record, _describe(error))
+            self._setbacks.fail_or_pause(record, describe(error))
             return
         history = last_passes(self._settings.jobs / record["id"] / HISTORY)
         elapsed = run.control["elapsed_seconds"]
@@ -234,36 +236,6 @@ class Worker:
         (self._settings.jobs / active.record["id"] / "run").unlink(missing_ok=True)
         self._active = None
 
-    def _retry(self, record: dict[str, Any], error: ServiceError, trained: float | None) -> None:
-        """Queue the job again, unless it has crashed too often without getting any further."""
-        newest = newest_checkpoint(self._settings.jobs / record["id"])
-        crashes, pass_ = count_crashes(newest, record), newest.about["pass"] if newest else 1
-        if not is_stuck(crashes, pass_, record, self._settings.max_crashes):
-            lost = None if trained is None else lost_seconds(newest, trained)
-            because = {"reason": error.code, "lost_seconds": lost, "pass": pass_}
-            self._store.requeue_job(record["id"], crashes, **because)
-        else:
-            times = f"{error.message}, again and again, and the job got no further"
-            self._fail(record, {"code": "crash_loop", "message": times, "hint": error.hint})
-
-    def _fail_or_pause(self, record: dict[str, Any], failure: dict[str, Any]) -> None:
-        """End a job that cannot run; for want of room it is queued, and goes on after a while. Others go before it."""
-        if failure["code"] != OutOfSpace.code:
-            self._fail(record, failure)
-            return
-        JobLog(_log, record["id"]).warning("paused: %s", failure["message"])
-        self._store.requeue_job(record["id"], reason=failure["code"])
-        before, _ = self._pauses.get(record["id"], (_SHORTEST_PAUSE_SECONDS, 0.0))
-        pause, now = min(2 * before, _LONGEST_PAUSE_SECONDS), time.monotonic()
-        # Those that were over long ago are of jobs that found room, or were cancelled.
-        still = {job_id: each for job_id, each in self._pauses.items() if now < each[1] + _LONGEST_PAUSE_SECONDS}
-        self._pauses = {**still, record["id"]: (pause, now + pause)}
-
-    def _fail(self, record: dict[str, Any], failure: dict[str, Any]) -> None:
-        tail = log_tail(self._settings.jobs / record["id"] / "log")
-        self._store.finish_job(record["id"], "failed", failure={**failure, "log_tail": tail})
-        JobLog(_log, record["id"]).error("failed: %s", failure["message"])
-
 
 def _trained_seconds(job_dir: Path) -> float | None:
     """How long a job had been trained whose run is still there."""
@@ -271,14 +243,6 @@ def _trained_seconds(job_dir: Path) -> float | None:
         return open_control(job_dir / "run")["elapsed_seconds"]
     except (FileNotFoundError, ValueError):
         return None
-
-
-def _describe(error: Exception) -> dict[str, Any]:
-    if isinstance(error, ServiceError | StorageError):
-        return {"code": error.code, "message": error.message, "hint": error.hint}
-    code = "out_of_space" if isinstance(error, OSError) and error.errno in NO_ROOM else "io_error"
-    # Not the whole text: it names files of this machine.
-    return {"code": code, "message": getattr(error, "strerror", None) or type(error).__name__, "hint": ""}
 
 
 def _installation(data_dir: Path) -> str:

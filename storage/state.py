@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ class Control:
     """The control page: `control["pass"]` reads, `control["pass"] = 3` writes."""
 
     def __init__(self, path: Path, mode: str = "r+") -> None:
-        page: Any = memoryview(_map(path, np.dtype("u1"), mode, _CONTROL_DTYPE.itemsize))  # type: ignore[arg-type]
+        page: Any = memoryview(_map(path, np.dtype("u1"), mode, (_CONTROL_DTYPE.itemsize,)))  # type: ignore[arg-type]
         # Looked at many times a step: a view of each field is much faster than a record's fields.
         self._fields = {
             name: page[8 * place : 8 * place + 8].cast("q" if dtype == INTEGER else "d")
@@ -99,47 +100,59 @@ class Control:
 
 @dataclass(frozen=True)
 class State:
-    """The mapped arrays of a job.
+    """The mapped arrays of a job. A lane is one problem over the same rows; so far a job has one.
 
-    alpha   (n_rows,)  float64  dual variables; written by the trainer
-    w       (width,)   float64  the weights as last published by the trainer: constant while a pass streams
+    alphas  (n_rows, lanes)  float64  dual variables; written by the trainer
+    ws      (width, lanes)   float64  the weights as last published by the trainer: constant while a pass streams
     score   (n_rows,)  float32  how little a row has left to teach, as of its last visit: highest leaves first
     visited (n_rows,)  uint8    stamp of the last pass in which the row was visited; written by the trainer
     skipped (n_rows,)  uint8    stamp of the last pass in which it streamed by while resident; written by the reader
     """
 
-    alpha: Array
-    w: Array
+    alphas: Array
+    ws: Array
     score: Array
     visited: Array
     skipped: Array
     control: Control
 
+    @property
+    def alpha(self) -> Array:
+        """Of the one lane, (n_rows,)."""
+        return self.alphas[:, 0]
 
+    @property
+    def w(self) -> Array:
+        """Of the one lane, (width,)."""
+        return self.ws[:, 0]
+
+
+# Name of the file, type; the fields of State of those with a lane axis.
 _ARRAYS = (("alpha", "<f8"), ("w", "<f8"), ("score", "<f4"), ("visited", "u1"), ("skipped", "u1"))
+_OF_LANES = {"alpha": "alphas", "w": "ws"}
 
 
-def state_bytes(n_rows: int, width: int) -> int:
+def state_bytes(n_rows: int, width: int, lanes: int = 1) -> int:
     """Size of all state files together."""
-    sizes = _lengths(n_rows, width)
-    return sum(np.dtype(dtype).itemsize * sizes[name] for name, dtype in _ARRAYS) + _CONTROL_DTYPE.itemsize
+    shapes = _shapes(n_rows, width, lanes)
+    return sum(np.dtype(dtype).itemsize * prod(shapes[name]) for name, dtype in _ARRAYS) + _CONTROL_DTYPE.itemsize
 
 
-def create_state(directory: Path, n_rows: int, width: int, is_sparse: bool = False) -> State:
+def create_state(directory: Path, n_rows: int, width: int, is_sparse: bool = False, lanes: int = 1) -> State:
     """New state files, all zero; OSError if there is no room. Sparse ones take it as they are used.
 
     A process that uses a page of a sparse file when the disk is full dies of signal 7.
     """
-    state = _map_state(directory, n_rows, width, "w+")
+    state = _map_state(directory, n_rows, width, lanes, "w+")
     if not is_sparse:
         for name in ("control", *(name for name, _ in _ARRAYS)):
             _reserve(directory / name)
     return state
 
 
-def open_state(directory: Path, n_rows: int, width: int) -> State:
+def open_state(directory: Path, n_rows: int, width: int, lanes: int = 1) -> State:
     """The state files of a running job, read and write."""
-    return _map_state(directory, n_rows, width, "r+")
+    return _map_state(directory, n_rows, width, lanes, "r+")
 
 
 def open_control(directory: Path) -> Control:
@@ -157,9 +170,12 @@ def pass_stamp(number: int) -> int:
     return (number - 1) % 255 + 1
 
 
-def _map_state(directory: Path, n_rows: int, width: int, mode: str) -> State:
-    lengths = _lengths(n_rows, width)
-    arrays = {name: _map(directory / name, np.dtype(dtype), mode, lengths[name]) for name, dtype in _ARRAYS}
+def _map_state(directory: Path, n_rows: int, width: int, lanes: int, mode: str) -> State:
+    shapes = _shapes(n_rows, width, lanes)
+    arrays = {
+        _OF_LANES.get(name, name): _map(directory / name, np.dtype(dtype), mode, shapes[name])
+        for name, dtype in _ARRAYS
+    }
     return State(**arrays, control=Control(directory / "control", mode))
 
 
@@ -169,10 +185,10 @@ def _reserve(path: Path) -> None:
         os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
-def _lengths(n_rows: int, width: int) -> dict[str, int]:
-    return {name: width if name == "w" else n_rows for name, _ in _ARRAYS}
+def _shapes(n_rows: int, width: int, lanes: int) -> dict[str, tuple[int, ...]]:
+    return {"alpha": (n_rows, lanes), "w": (width, lanes)} | dict.fromkeys(("score", "visited", "skipped"), (n_rows,))
 
 
-def _map(path: Path, dtype: np.dtype, mode: Any, length: int) -> Array:
+def _map(path: Path, dtype: np.dtype, mode: Any, shape: tuple[int, ...]) -> Array:
     # A plain array over the mapping: np.memmap's own class slows every access down.
-    return np.asarray(np.memmap(path, dtype, mode, shape=(length,)))
+    return np.asarray(np.memmap(path, dtype, mode, shape=shape))

@@ -17,9 +17,10 @@ from storage.objective import REGRESSION
 from storage.plan import plan_cache
 from storage.state import RUN_FILE, State, open_state
 from trainer.link import Link
-from trainer.process import MakeLink, Trainer
+from trainer.process import Trainer
 from trainer.rows.disk import DiskRows, Shelf
 from trainer.rows.patience import Patience
+from trainer.rows.source import MakeLink
 from trainer.solvers import SOLVERS, Solver
 from trainer.solvers.streamsvm import MakeDisk, streamsvm
 

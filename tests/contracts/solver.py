@@ -15,8 +15,8 @@ from storage.state import open_state
 from tests.contracts.problems import make_dataset, random_problem, smallest_cache, stored_problem
 from tests.reference.dcd import dcd
 from tests.training import SMALL, Turns, train, write_run
-from trainer.process import make_cursor, make_source
 from trainer.progress import Progress
+from trainer.rows.source import make_cursor, make_source
 from trainer.selection import SCHEDULES
 from trainer.settings import TrainerSettings
 from trainer.solvers import SOLVERS, read_settings

@@ -53,10 +53,9 @@ class Options(StreamOptions):
     )
     spill: bool = option(
         True,
-        "keep all rows, decoded, in a file without a name on the dataset's disk, and sweep over them: up to twice the "
-        "decoded size; the file grows only while free space is twice its size, and all is released when it falls below "
-        "its size or the disk is slow (below 200 MB/s for seconds); not with `pace` fixed, nor when the cache has room "
-        "for all rows",
+        "keep all rows, decoded, in a file on the dataset's disk, and sweep over them: up to twice the decoded size. "
+        "It grows only while free space is twice its size; all is released when free space falls below its size, or "
+        "when the disk is slow (below 200 MB/s for seconds). Not with `pace` fixed, nor if the cache has room for all",
     )
 
 

@@ -1,0 +1,73 @@
+"""Rows kept from job to job: found under their key, as they were, and given back when the disk is short."""
+
+import numpy as np
+import pytest
+
+from storage import kept_rows
+from storage.spill_file import SpillFile, make_buffer
+
+SIZE = 4096
+KEY = {"uid": "a", "positive": 1.0, "bias": None}
+
+
+@pytest.fixture
+def dataset(tmp_path):
+    """A directory in which a file of two segments is kept."""
+    file = SpillFile(tmp_path, SIZE)
+    for number in range(2):
+        buffer = make_buffer(SIZE)
+        buffer[:] = bytes([number + 1]) * SIZE
+        file.append(buffer)
+    directory = tmp_path / "dataset"
+    directory.mkdir()
+    kept_rows.keep(file, directory, KEY, n_rows=7)
+    file.close()
+    return directory
+
+
+def test_they_are_found_under_their_key(dataset):
+    file, n_rows = kept_rows.find(dataset, KEY)
+    assert n_rows == 7 and len(file) == 2 and file.bytes == 2 * SIZE
+    for number in range(2):
+        assert bytes(file.read(number, make_buffer(SIZE))) == bytes([number + 1]) * SIZE
+    file.close()
+
+
+@pytest.mark.parametrize("other", [{"uid": "b"}, {"positive": 2.0}, {"bias": 1.0}])
+def test_those_of_another_problem_are_not(dataset, other):
+    assert kept_rows.find(dataset, {**KEY, **other}) is None
+
+
+def test_what_is_damaged_is_found_out(dataset):
+    path = dataset / kept_rows.FILE
+    data = bytearray(path.read_bytes())
+    data[SIZE + 9] ^= 4
+    path.chmod(0o600)
+    path.write_bytes(data)
+    file, _ = kept_rows.find(dataset, KEY)
+    file.read(0, make_buffer(SIZE))
+    with pytest.raises(OSError, match="did not come back"):
+        file.read(1, make_buffer(SIZE))
+    file.close()
+
+
+@pytest.mark.parametrize("name", [kept_rows.FILE, kept_rows.INDEX])
+def test_half_of_it_is_nothing(dataset, name):
+    (dataset / name).unlink()
+    assert kept_rows.find(dataset, KEY) is None
+
+
+def test_a_damaged_index_is_nothing(dataset):
+    index = dataset / kept_rows.INDEX
+    index.write_bytes(index.read_bytes().replace(b'"n_rows": 7', b'"n_rows": 8'))
+    assert kept_rows.find(dataset, KEY) is None
+
+
+@pytest.mark.parametrize(("free", "is_short"), [(2 * SIZE - 1, True), (2 * SIZE, False)])
+def test_they_go_when_less_is_free_than_is_kept(dataset, free, is_short):
+    reading, _ = kept_rows.find(dataset, KEY)
+    assert kept_rows.release_when_short(dataset.parent, free) == is_short
+    assert (dataset / kept_rows.FILE).exists() != is_short
+    # Who reads them goes on.
+    assert np.frombuffer(reading.read(1, make_buffer(SIZE)), np.uint8).max() == 2
+    reading.close()

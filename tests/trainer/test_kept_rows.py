@@ -1,0 +1,48 @@
+"""The next job on a dataset begins with the rows that the one before has left on disk."""
+
+import pytest
+
+from storage import kept_rows
+from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
+from tests.training import train
+
+SETTINGS = {"on_disk": True, "keeps_rows": True, "pace": "adaptive", "tolerance": None, "relative_gap": 1e-6}
+
+
+@pytest.fixture
+def dataset(tmp_path):
+    return make_dataset(tmp_path / "data", *random_problem(1500, noise=0.1))
+
+
+def trained(run, dataset, **settings):
+    return train(run, dataset, SMALLEST_CACHE, **{**SETTINGS, **settings})
+
+
+def test_it_needs_no_pass_of_the_reader(tmp_path, dataset):
+    first = trained(tmp_path / "first", dataset)
+    second = trained(tmp_path / "second", dataset, C=2.0)
+    n_rows = len(first.alpha)
+    assert first.state.control["rows_streamed"] == n_rows > second.state.control["rows_streamed"]
+    for found, C in ((first, 1.0), (second, 2.0)):
+        assert found.result["converged"]
+        check_certificate(found, exact(dataset, C=C))
+
+
+def test_rows_of_another_problem_are_read_anew(tmp_path, dataset):
+    trained(tmp_path / "first", dataset)
+    found = trained(tmp_path / "second", dataset, bias=1.0)
+    assert found.state.control["rows_streamed"] == len(found.alpha)
+    check_certificate(found, exact(dataset, bias=1.0))
+
+
+def test_damaged_ones_cost_time_only(tmp_path, dataset):
+    trained(tmp_path / "first", dataset)
+    path = dataset / kept_rows.FILE
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    found = trained(tmp_path / "second", dataset, relative_gap=1e-4)
+    assert found.result["converged"] and found.state.control["rows_streamed"] >= len(found.alpha)
+    check_certificate(found, exact(dataset))
+    assert not path.exists()
