@@ -4,7 +4,7 @@ So many refusals as FAULTS says, see tests.faults.scale.
 """
 
 import itertools
-from functools import partial
+from functools import cache, partial
 from math import inf
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import pytest
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import exact, solving
 from tests.faults.scale import count
-from tests.reference.dcd import dcd
+from tests.reference.dcd import Solution, dcd
 from tests.trainer.disks import PLENTY, Disk, refuses
 from tests.training import Turns, solvers_with
 from trainer.checkpoints import Slots
@@ -22,7 +22,7 @@ from trainer.problem import LOSSES
 
 CASES = list(itertools.product(LOSSES, [1.0, 10.0], [1, 2]))
 REFUSALS = max(len(CASES), count(300, 3000))
-GOAL = 1e-4  # of (P - D) / P
+GOAL = 1e-6  # of the optimum, how far D may be from it in the end
 MOST_PASSES = 400
 N_ROWS = 500
 
@@ -110,7 +110,7 @@ def survive(run: Path, dataset: Path, seed: int, loss: str, C: float, threads: i
     """Train with a disk that refuses; whether it came to that, and after how many sweeps the optimum was found."""
     rng = np.random.default_rng((seed, 1))
     disk, looking, problem = Refusing(rng), Looking(rng), exact(dataset, loss=loss, C=C)
-    link = partial(Clocked, float(rng.choice([0.5, 2.0, 8.0])))
+    link = partial(Clocked, float(rng.choice([0.25, 0.5, 1.0])))
     settings = {"loss": loss, "C": C, "pace": "adaptive", "tolerance": None, "threads": threads, "seed": seed}
     solvers = solvers_with(disk.rows)
     with solving(run, dataset, link=link, slots=looking, solvers=solvers, updates_per_row=6, **settings) as session:
@@ -130,25 +130,19 @@ def survive(run: Path, dataset: Path, seed: int, loss: str, C: float, threads: i
             check(session.alpha, session.w)
             D = problem.dual(session.alpha)
             assert progress.dual_objective == pytest.approx(D, rel=1e-9)
-            assert best * (1 + 1e-9) >= D
-            assert progress.primal_bound >= best * (1 - 1e-9)
-            P = problem.primal(session.w)
-            if P - D <= GOAL * P:
+            assert best.primal * (1 + 1e-12) >= D
+            assert progress.primal_bound >= best.dual * (1 - 1e-12)
+            if best.dual * (1 - GOAL) <= D:
                 break
-        assert P - D <= GOAL * P
-        assert best * (1 - GOAL) <= D
+        assert best.dual * (1 - GOAL) <= D
     assert all(file.is_closed for file in disk.files)
     return disk.has_refused, looking.sweeps
 
 
-_OPTIMA: dict[tuple[str, float], float] = {}
-
-
-def _best(dataset: Path, loss: str, C: float) -> float:
-    if (loss, C) not in _OPTIMA:
-        problem = exact(dataset, loss=loss, C=C)
-        _OPTIMA[loss, C] = dcd(problem.X, problem.y, C, loss, tol=1e-8).dual
-    return _OPTIMA[loss, C]
+@cache
+def _best(dataset: Path, loss: str, C: float) -> Solution:
+    problem = exact(dataset, loss=loss, C=C)
+    return dcd(problem.X, problem.y, C, loss, tol=1e-8)
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: "-".join(map(str, CASES[number])))

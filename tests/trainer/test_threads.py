@@ -1,0 +1,201 @@
+"""Threads that share w: the optimum, w of alpha and alpha in its box, with more of them than there are cores."""
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from math import inf
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba import njit
+
+from tests.contracts.kernels import BOXES, columns, notes, visit
+from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.solver import cache_for, check_certificate, exact, name_of, solving
+from tests.reference.dcd import dcd
+from tests.training import Turns, train
+from trainer.checkpoints import Slots
+from trainer.kernels.coordinate import DISTANCE, GAP, VIOLATION
+from trainer.kernels.shared import add_row_atomically, atomic_add
+from trainer.kernels.visit import Box
+from trainer.problem import LOSSES
+
+WAYS = [{"on_disk": True}, {"holds_all": True}, {"spill": False}]
+THREADS = [2, 4, 8, 16]
+everywhere = pytest.mark.parametrize("way", WAYS, ids=name_of)
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    """Rows with much in common: a bias, and few features. What threads add to w meets."""
+    return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(1500, 60, 15, noise=0.1))
+
+
+@pytest.fixture(scope="module")
+def best(dataset):
+    problem = exact(dataset, bias=1.0)
+    return dcd(problem.X, problem.y, 1.0, tol=1e-9)
+
+
+@everywhere
+@pytest.mark.parametrize("threads", THREADS)
+def test_the_optimum_is_the_same(tmp_path, dataset, best, way, threads):
+    settings = {"bias": 1.0, "tolerance": None, "relative_gap": 1e-6, "max_passes": 2000, "updates_per_row": 12}
+    found = train(tmp_path / "run", dataset, cache_for(way), threads=threads, **settings, **way)
+    assert found.result["stop_reason"] == "relative_gap"
+    certificate = found.result["certificate"]
+    assert certificate["dual_objective"] == pytest.approx(best.dual, rel=1e-6)
+    assert certificate["w_error"] <= 1e-9
+    check_certificate(found, exact(dataset, bias=1.0))
+
+
+class Checking(Slots):
+    """Wants a checkpoint whenever there may be one, and has it checked."""
+
+    def __init__(self, check) -> None:
+        super().__init__(Path(), None, inf, 0)
+        self._check = check
+        self.made = 0
+
+    def is_due(self, ends_pass: bool) -> bool:
+        return True
+
+    def write(self, about, arrays) -> None:
+        self.made += 1
+        self._check(arrays["alpha"], arrays["w"])
+
+
+@everywhere
+@pytest.mark.parametrize("threads", [2, 16])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("pace", ["fixed", "adaptive"])
+def test_every_checkpoint_is_sound(tmp_path, dataset, way, threads, loss, pace):
+    """No read of half an addition lasts, and none is lost for good."""
+    problem = exact(dataset, loss=loss, bias=1.0)
+
+    def check(alpha, w):
+        assert np.all((alpha >= 0) & (alpha <= problem.upper))
+        v = problem.X.T @ (alpha * problem.y)
+        assert np.linalg.norm(w - v) <= 1e-9 * np.linalg.norm(v)
+
+    slots, link = Checking(check), partial(Turns, clock=itertools.count().__next__)
+    settings = {"loss": loss, "bias": 1.0, "pace": pace, "tolerance": None, "threads": threads, "updates_per_row": 7}
+    with solving(tmp_path / "run", dataset, slots=slots, link=link, **settings, **way) as session:
+        for progress in itertools.islice(session.passes, 5):
+            check(session.alpha, session.w)
+            assert progress.dual_objective == pytest.approx(problem.dual(session.alpha), rel=1e-9)
+            assert progress.dual_objective <= problem.primal(session.w) * (1 + 1e-12)
+            assert progress.rows_unvisited == 0
+    assert slots.made >= 4
+
+
+@pytest.mark.parametrize("way", [{"on_disk": True}, {"holds_all": True}], ids=name_of)
+def test_w_is_made_anew_in_whole_sweeps(tmp_path, dataset, way):
+    """What threads may lose is gone after one, however much it is."""
+    problem, off = exact(dataset, bias=1.0), []
+
+    class Losing(Turns):
+        """Has w change on its own after each sweep that does not make it anew, as if additions had been lost."""
+
+        def show(self, **figures):
+            super().show(**figures)
+            v = problem.X.T @ (session.alpha * problem.y)
+            off.append(float(np.linalg.norm(session.w - v) / np.linalg.norm(v)))
+            session.w *= 1.01
+
+    settings = {"bias": 1.0, "tolerance": None, "threads": 2, "updates_per_row": 11, **way}
+    with solving(tmp_path / "run", dataset, link=Losing, **settings) as session:
+        next(session.passes)
+    # Of eleven sweeps the first, sixth and eleventh are whole; the first makes nothing anew. A last one has to.
+    assert [error <= 1e-9 for error in off] == [k in (5, 10, 11) or k == 0 for k in range(len(off))]
+
+
+@njit(nogil=True)
+def _add_many(array, places, value, count):
+    for k in range(count):
+        atomic_add(array, places[k % len(places)], value)
+
+
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("n_places", [1, 2, 7])
+def test_atomic_additions_are_all_there(threads, n_places):
+    sums, places, count = np.zeros(8), np.arange(n_places, dtype=np.int32), 70_000
+    _add_many(np.zeros(8), places, 1.0, 1)  # compiled
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(lambda _: _add_many(sums, places, 1.0, count), range(threads)))
+    assert sums[:n_places].tolist() == [threads * count / n_places] * n_places
+    assert not sums[n_places:].any()
+
+
+@njit(nogil=True)
+def _add_rows(indices, values, w, lane, lanes, count):
+    for _ in range(count):
+        add_row_atomically(0, len(indices), indices, values, 0.5, w, lane, lanes)
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_rows_added_by_several_threads_are_all_there(lanes):
+    indices, values = np.array([0, 3, 4], np.int32), np.array([2.0, 4.0, -6.0], np.float32)
+    w, count, threads = np.zeros(5 * lanes), 20_000, 8
+    _add_rows(indices, values, w.copy(), 0, lanes, 1)
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(lambda thread: _add_rows(indices, values, w, thread % lanes, lanes, count), range(threads)))
+    of_lane = np.bincount(np.arange(threads) % lanes, minlength=lanes) * count
+    expected = np.zeros((5, lanes))
+    expected[indices] = np.outer(0.5 * values, of_lane)
+    assert np.array_equal(w.reshape(5, lanes), expected)
+
+
+@pytest.mark.parametrize("kind", [GAP, VIOLATION, DISTANCE])
+@pytest.mark.parametrize("is_atomic", [False, True])
+@pytest.mark.parametrize("makes_anew", [False, True])
+@pytest.mark.parametrize("loss", BOXES)
+@pytest.mark.parametrize("lanes", [2, 3])
+def test_each_of_several_lanes_is_what_it_is_alone(lanes, loss, makes_anew, is_atomic, kind):
+    """To the byte, in the same order of rows; what is said of a row is the least of its lanes."""
+    rows, n_rows = columns(), len(columns().row_id)
+    boxes = tuple(Box(*(part / (1 + 2 * lane) for part in BOXES[loss])) for lane in range(lanes))
+    alone = [_three_sweeps(rows, (box,), makes_anew, is_atomic, kind) for box in boxes]
+    alpha, w, anew, told, found = _three_sweeps(rows, boxes, makes_anew, is_atomic, kind)
+    for lane, (own_alpha, own_w, own_anew, _, _) in enumerate(alone):
+        assert alpha.reshape(-1, lanes)[:, lane].tobytes() == own_alpha.tobytes()
+        assert w.reshape(-1, lanes)[:, lane].tobytes() == own_w.tobytes()
+        assert anew.reshape(-1, lanes)[:, lane].tobytes() == own_anew.tobytes()
+    assert len(alpha) == 2 * n_rows * lanes and (anew.any() == makes_anew)
+    assert np.array_equal(told.score, np.min([own.score for *_, own, _ in alone], axis=0))
+    assert np.array_equal(told.rest, np.min([own.rest for *_, own, _ in alone], axis=0))
+    assert told.gain == pytest.approx(np.sum([own.gain for *_, own, _ in alone], axis=0), rel=1e-9, abs=1e-12)
+    M_plus, M_minus, curvature, freed = zip(*(own for *_, own in alone), strict=True)
+    assert found[:2] == (max(M_plus), min(M_minus))
+    assert found[2] == pytest.approx(sum(curvature), rel=1e-9, abs=1e-12)
+    assert found[3] == sum(freed)
+
+
+def _three_sweeps(rows, boxes, makes_anew, is_atomic, kind):
+    n_rows, rng = len(rows.row_id), np.random.default_rng(5)
+    alpha, w, told = np.zeros(2 * n_rows * len(boxes)), np.zeros(60 * len(boxes)), notes(n_rows)
+    for _ in range(3):
+        anew = np.zeros(len(w)) if makes_anew else np.empty(0)
+        order = rng.permutation(n_rows).astype(np.int32)
+        found = visit(order, rows, boxes, alpha, w, kind, anew=anew, is_atomic=is_atomic, told=told)
+    if makes_anew:
+        assert anew == pytest.approx(w, rel=1e-9, abs=1e-11)
+    return alpha, w, anew, told, found
+
+
+def test_many_threads_on_one_w_lose_nothing_when_additions_are_atomic():
+    """The same few rows again and again: w is alpha's to rounding, whoever was first."""
+    rows, n_rows = columns(), len(columns().row_id)
+    parts = np.array_split(np.arange(n_rows, dtype=np.int32), 8)
+    alpha, w = np.zeros(2 * n_rows), np.zeros(60)
+    for _ in range(200):
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda part: visit(part, rows, (BOXES["hinge"],), alpha, w, is_atomic=True), parts))
+    v, (row_id, y, _, indptr, indices, values) = np.zeros(60), rows
+    for k in range(n_rows):
+        places = slice(indptr[k], indptr[k + 1])
+        np.add.at(v, indices[places], alpha[row_id[k]] * y[k] * values[places].astype(float))
+    assert np.linalg.norm(w - v) <= 1e-9 * np.linalg.norm(v)
+    own, upper = alpha[row_id], np.where(y > 0, *BOXES["hinge"][::2])
+    assert np.all((own >= 0) & (own <= upper))
