@@ -15,7 +15,7 @@ from reader.block_residents import BlockResidents
 from reader.certificate import CertificatePass
 from reader.passes import Passes
 from reader.residents import Eviction, Residents
-from reader.resume import ResidentRows, WeightCheck
+from reader.resume import ResidentRows, WeightCheck, check_w_error
 from reader.screening import Screening
 from reader.settings import ReaderSettings
 from storage.cache import CacheReader, CacheWriter, Step
@@ -186,8 +186,13 @@ class Reader:
             for streamed in stream:
                 certificate.add(streamed.rows)
                 state.control["reader_heartbeat"] = time.monotonic()
-        for name, value in vars(certificate.result()).items():
+        found = certificate.result()
+        for name, value in vars(found).items():
             state.control[f"final_{name}"] = value
+        if state.control["w_unverified"]:
+            # The trainer may have had all rows at hand, so that no pass has streamed since.
+            check_w_error(found.w_error)
+            state.control["w_unverified"] = 0
         state.control["certificates_made"] += 1
 
     def _wait(self) -> None:

@@ -16,6 +16,12 @@ from storage.segment import NORM, OFFSET, TARGET, Segment
 _TOLERANCE = 1e-9
 
 
+def check_w_error(error: float) -> None:
+    """|w - sum_i alpha_i y_i x_i| / |w| of a run that began with a checkpoint; raises CheckpointUnsound."""
+    if not error <= _TOLERANCE:
+        raise CheckpointUnsound(f"the weights of the checkpoint differ by {error:g} of them from those alpha makes")
+
+
 class WeightCheck:
     """`add` all rows of a problem, then `finish`.
 
@@ -41,9 +47,7 @@ class WeightCheck:
 
     def finish(self) -> None:
         """All rows have been added."""
-        error = float(np.linalg.norm(self._w - self._v))
-        if not error <= _TOLERANCE * float(np.linalg.norm(self._w)):
-            raise CheckpointUnsound(f"the weights of the checkpoint differ by {error:g} from those alpha makes")
+        check_w_error(float(np.linalg.norm(self._w - self._v)) / max(float(np.linalg.norm(self._w)), 1e-300))
 
 
 class ResidentRows:
