@@ -17,11 +17,12 @@ from storage.objective import REGRESSION
 from storage.plan import plan_cache
 from storage.state import RUN_FILE, State, open_state
 from trainer.link import Link
-from trainer.process import MakeLink, Trainer
+from trainer.process import Trainer
 from trainer.rows.disk import DiskRows
 from trainer.rows.patience import Patience
 from trainer.solvers import SOLVERS, Solver
 from trainer.solvers.streamsvm import MakeDisk, streamsvm
+from trainer.source import MakeLink
 
 
 @dataclass

@@ -8,9 +8,9 @@ Prints a JSON object a line: one for each pass, then one with the key `result`.
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
-from math import inf, nan
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +19,19 @@ import numpy as np
 from storage.cache import CacheReader
 from storage.checkpoint import open_checkpoint
 from storage.child import die_with_parent, leave
-from storage.csr import EMPTY, Array
+from storage.csr import Array
 from storage.failure import telling
 from storage.naps import nap
-from storage.objective import REGRESSION
 from storage.state import CACHE_FILE, KEPT_ARRAYS, State, open_state
-from trainer.checkpoints import RESIDENTS, Checkpoints, Slots
+from trainer.checkpoints import RESIDENTS, Slots
 from trainer.link import HandedBack, Link
 from trainer.progress import Progress
-from trainer.rows.blocks import Blocks
-from trainer.rows.cache import Cursor
-from trainer.settings import TrainerSettings
 from trainer.solvers import SOLVERS, Solver, read_settings
+from trainer.source import MakeLink, make_cursor, make_source
 from trainer.stop import CONVERGED, has_likely_fallen, stop_reason
 from trainer.tally import warm_tally
 
 NOT_IN_HISTORY = {"is_worth_a_look"}  # of what a solver tells
-
-MakeLink = Callable[[State, bool, bool], Link]  # (state, deferred, is_blank), see Link
 
 
 class Trainer:
@@ -181,38 +176,6 @@ class Trainer:
         for name in ("updates", "M_plus", "M_minus", "rows_unvisited", "dual_objective", "primal_bound", "free_rows"):
             control[name] = getattr(progress, name)
         control["finished_passes"] = progress.pass_
-
-
-def make_cursor(
-    cache: CacheReader,
-    state: State,
-    settings: TrainerSettings,
-    make_link: MakeLink = Link,
-    slots: Slots | None = None,
-    kept: Mapping[str, Array] = EMPTY,
-) -> Cursor:
-    """The cache, a step at a time; without `slots` no checkpoints are made."""
-    # By block the reader waits while the trainer works: what is noted cannot reach it too early.
-    is_exact = settings.pace == "fixed"
-    deferred = is_exact and SOLVERS[settings.solver].feed == "steps"
-    problem = settings.problem
-    checkpoints = Checkpoints(
-        slots or Slots(Path(), None, inf, 0),
-        state,
-        max(problem.box.U_positive, problem.box.U_negative),
-        problem.loss in REGRESSION,
-        is_exact,
-        settings.follows,
-        kept,
-    )
-    return Cursor(cache, make_link(state, deferred, settings.follows), checkpoints)
-
-
-def make_source(cursor: Cursor, settings: TrainerSettings) -> Cursor | Blocks:
-    """Where the solver has its rows from."""
-    if SOLVERS[settings.solver].feed == "blocks":
-        return Blocks(cursor, settings.problem, settings.relative_gap is not None)
-    return cursor
 
 
 def _report(progress: Progress, state: State, elapsed: float) -> dict:

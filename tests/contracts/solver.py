@@ -15,12 +15,12 @@ from storage.state import open_state
 from tests.contracts.problems import make_dataset, random_problem, smallest_cache, stored_problem
 from tests.reference.dcd import dcd
 from tests.training import SMALL, Turns, train, write_run
-from trainer.process import make_cursor, make_source
 from trainer.progress import Progress
 from trainer.selection import SCHEDULES
 from trainer.settings import TrainerSettings
 from trainer.solvers import SOLVERS, read_settings
 from trainer.solvers.bm import SELECT
+from trainer.source import make_cursor, make_source
 
 SMALLEST_CACHE = smallest_cache(400)
 # The ways to train: what of a job chooses the code that runs.

@@ -12,8 +12,8 @@ from trainer.tally import Tally
 
 
 def test_losses_are_pairs():
-    assert Problem("hinge", 2.0, 0.5).bounds == (2.0, 0.0, 0.5, 0.0)
-    assert Problem("squared_hinge", 2.0, 0.5).bounds == (math.inf, 0.25, math.inf, 1.0)
+    assert Problem("hinge", 2.0, 0.5).box == (2.0, 0.0, 0.5, 0.0)
+    assert Problem("squared_hinge", 2.0, 0.5).box == (math.inf, 0.25, math.inf, 1.0)
 
 
 @pytest.mark.parametrize("C", [0.0, -1.0, math.inf, math.nan])
