@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numba import njit
+from scipy import sparse
 
 from tests.contracts.kernels import BOXES, NO_LOCK, columns, notes, visit
 from tests.contracts.problems import make_dataset, random_problem
@@ -88,6 +89,20 @@ def test_every_checkpoint_is_sound(tmp_path, dataset, way, threads, loss, pace):
             assert progress.dual_objective <= problem.primal(session.w) * (1 + 1e-12)
             assert progress.rows_unvisited == 0
     assert slots.made >= 4
+
+
+def test_the_two_loops_alone_lose_no_addition(tmp_path):
+    """Long rows that have all features in common: without the lock w is off by a hundredth before long."""
+    rng = np.random.default_rng(0)
+    X = sparse.csr_matrix(rng.standard_normal((12_000, 100)).astype(np.float32))
+    y = np.where(X @ rng.standard_normal(100) + rng.standard_normal(12_000) > 0, 1.0, -1.0)
+    dataset = make_dataset(tmp_path / "data", X, y)
+    problem = exact(dataset)
+    settings = {"spill": False, "threads": 16, "tolerance": None, "updates_per_row": 4}
+    with solving(tmp_path / "run", dataset, 4 << 20, **settings) as session:
+        for _ in itertools.islice(session.passes, 10):
+            v = problem.X.T @ (session.alpha * problem.y)
+            assert np.linalg.norm(session.w - v) <= 1e-9 * np.linalg.norm(v)
 
 
 @njit(nogil=True)
