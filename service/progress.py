@@ -24,7 +24,8 @@ def progress(
     """
     page = control.values()
     figures = {
-        "pass": page["pass"],
+        # Passes of sweeps over all rows are the trainer's alone.
+        "pass": max(page["pass"], page["finished_passes"]),
         "block": page["block"],
         "blocks": blocks,
         "sweep": page["sweeps"],

@@ -13,6 +13,7 @@ from tests.bench.peers.apart import installed
 from tests.bench.peers.arranged import arrange
 from tests.bench.peers.measure import collect, measure
 from tests.bench.peers.ocas import read_trials
+from tests.bench.peers.vowpal import read_weights
 from tests.bench.prepared import prepare_generated
 from tests.bench.real_data import is_there, rows_of
 from tests.bench.usage import Spent
@@ -47,8 +48,7 @@ def data(tmp_path_factory):
 
 
 def test_vowpal_wabbits_weights_are_scaled():
-    vowpal = pytest.importorskip("tests.bench.peers.vowpal")
-    assert vowpal.read_weights(VOWPAL_MODEL.splitlines(), 5).tolist() == [-1.0, 0.0, 0.0, 0.125, 0.0]
+    assert read_weights(VOWPAL_MODEL.splitlines(), 5).tolist() == [-1.0, 0.0, 0.0, 0.125, 0.0]
 
 
 def test_ocas_prints_its_curve():

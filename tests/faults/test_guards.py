@@ -83,12 +83,12 @@ def _without_sum(loads):
 def test_the_weights_of_checkpoints_are_compared(tmp_path, dataset, monkeypatch):  # noqa: F811
     def resumed():
         job = Job(tmp_path / str(len(list(tmp_path.iterdir()))), dataset)
-        job.attempt(monkeypatch, killed_at=2)
+        job.attempt(killed_at=2)
         sound = newest_checkpoint(job.checkpoints)
         arrays = sound.arrays()
         arrays["w"] = arrays["w"] + 1e-3
         write_checkpoint(sound.path, {**sound.about, "number": 99}, arrays)
-        return job.attempt(monkeypatch)
+        return job.attempt()
 
     with pytest.raises(CheckpointUnsound):
         resumed()

@@ -167,8 +167,8 @@ def test_momentum_yields_for_a_sweep_when_the_dual_objective_has_fallen(tmp_path
             ends.append(session.alpha.copy())
             D.append(figures["dual_objective"])
 
-    def make_disk(directory, lent):
-        return Watched(directory, lent, SMALL, partial(Patience, clock=lambda: 0.0))
+    def make_disk(directory, lent, shelf):
+        return Watched(directory, lent, shelf, SMALL, partial(Patience, clock=lambda: 0.0))
 
     settings = {"on_disk": True, "updates_per_row": 60, "tolerance": None}
     with solving(tmp_path / "run", dataset, link=Watching, solvers=solvers_with(make_disk), **settings) as session:
