@@ -9,7 +9,8 @@ from tests.end_to_end.conftest import new_service, problem, service, text  # noq
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
-@pytest.fixture(scope="session")
+# Of a file and no longer: while Playwright runs, no other test of this process can run an event loop of its own.
+@pytest.fixture(scope="module")
 def browser():
     """Skips the test, with the reason, where there is no browser."""
     sync_api = pytest.importorskip("playwright.sync_api")
