@@ -30,6 +30,7 @@ Shares = Callable[[int, int], bool]  # (bytes, rows): whether threads share swee
 _WORTH_NARROWING = 0.75
 _FEW = 10_000  # rows, to know that share
 _CAUTION = 0.7  # each time that a look was in vain, the next is taken so much later
+_AT_END = 0.75  # what a sweep meets is of its middle; measured, the gap at its end is 0.6 to 0.75 times that
 
 
 class Store(Protocol):
@@ -72,11 +73,9 @@ class Wanted:
     relative_gap: float | None
 
     def is_near(self, met: Met, dual_objective: float, factor: float) -> bool:
-        """Whether what a sweep met, times `factor`, is what is wanted.
-
-        What is met is of the middle of a sweep. At its end the gap is 0.6 to 0.75 times that.
-        """
-        relative = met.gap / (dual_objective + met.gap)
+        """Whether what there is after a sweep that met this, times `factor`, is likely what is wanted."""
+        gap = _AT_END * met.gap
+        relative = gap / (dual_objective + gap)
         found = ((met.distance, self.tolerance), (relative, self.relative_gap))
         return met.visits > 0 and any(limit is not None and factor * each <= limit for each, limit in found)
 
