@@ -51,11 +51,15 @@ class Store(Protocol):
     def has_active(self) -> bool:
         """Whether it has the active rows in a place of their own, or needs none."""
 
+    @property
+    def n_aside(self) -> int:
+        """Rows in that place: those set aside since it was emptied. 0 where none is needed."""
+
     def forget_active(self) -> None:
-        """Those set aside from now on are the active ones."""
+        """Empty it."""
 
     def set_aside(self, rows: Segment, picked: Array) -> None:
-        """The rows at the positions `picked` (k,) are active."""
+        """The rows at the positions `picked` (k,) are active; those that are there already stay."""
 
     def narrow(self) -> None:
         """The active ones have all been set aside."""
@@ -106,6 +110,7 @@ class Sweeps:
         self._caution = float(kept.get("caution", [1.0 / _CAUTION])[0])
         self._slack = inf
         self._pays = True  # to have the active rows read on their own
+        self._n_visited = 0  # in the last sweep
 
     def resumable(self) -> dict[str, Array]:
         """What new ones have to be given as `kept` to go on."""
@@ -146,15 +151,19 @@ class Sweeps:
         self._tally.begin_sweep()
         self._momentum.begin_sweep(gaps)
         self._visitor.before = self._momentum.before
-        if is_whole or not store.has_active:
+        # A whole sweep adds what has become active to those set aside, until many of these have come to rest.
+        if not store.has_active or (is_whole and self._n_visited < _WORTH_NARROWING * store.n_aside):
             store.forget_active()
-        met, self._n_active, self._n_read, self._pays = Met(), 0, 0, not store.has_active
+        sets_aside = not store.has_active or (is_whole and store.n_aside > 0)
+        met, self._n_active, self._n_read, self._pays = Met(), 0, 0, sets_aside
         windows = self._uninterrupted(store.windows(None if is_whole else self._is_active, rng))
-        learn = partial(self._set_aside, store, met) if self._pays else None
+        learn = partial(self._set_aside, store, met) if sets_aside else None
         sweep(windows, partial(self._choose, is_whole, rng), self._visitor, threads, learn, met)
         if self._pays:
             store.narrow()
-        self._slack = met.slack
+        elif sets_aside:
+            store.forget_active()
+        self._slack, self._n_visited = met.slack, met.visits
         has_ended = store.is_open and not self._link.is_interrupted
         return met if has_ended and (met.visits == self._cursor.step.n_rows or not is_whole) else None
 

@@ -142,6 +142,20 @@ def test_those_set_aside_can_be_had_on_their_own(sealed, rows, disk):
         assert swept(sealed, rng, some) == whole  # maybe others, too
 
 
+def test_what_becomes_active_later_is_added_to_those_set_aside(sealed, rows, disk):
+    rng, whole = np.random.default_rng(5), content(rows)
+    narrow(sealed, rng)
+    segments, known = len(disk.files[1]), sealed.n_aside
+    assert known == len([row for row in whole if some(row)])
+    more = np.array([row for row in whole if some(row) or row < 20], np.int32)
+    sealed.set_aside(rows, np.flatnonzero(np.isin(rows.row_id, more)).astype(np.int32))
+    sealed.narrow()
+    assert swept(sealed, rng, some) == {row: whole[row] for row in more.tolist()}
+    assert sealed.n_aside == len(more) and len(disk.files[1]) - segments < segments / 2
+    sealed.forget_active()
+    assert sealed.n_aside == 0
+
+
 def test_a_set_that_the_disk_did_not_take_whole_is_not_used(sealed, rows, disk):
     """All rows are swept over instead: none that has moved is left out."""
     rng = np.random.default_rng(6)

@@ -174,7 +174,7 @@ def test_momentum_yields_for_a_sweep_when_the_dual_objective_has_fallen(tmp_path
     with solving(tmp_path / "run", dataset, link=Watching, solvers=solvers_with(make_disk), **settings) as session:
         next(session.passes)
     changes = np.diff(D, prepend=-np.inf)
-    assert changes.min() < -1e-6 * D[-1]
+    assert changes.min() < -1e-9 * D[-1]
     stays = [np.array_equal(end, begin) for end, begin in zip(ends, begins[1:], strict=False)]
     # There is no momentum yet before the fourth.
     assert [stays[k] for k in range(3, 40)] == [changes[k] < 0 for k in range(3, 40)]

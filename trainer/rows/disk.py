@@ -35,7 +35,7 @@ class DiskRows:
     shelf       where rows may have been kept by another job, and will be for the next; None: nowhere
     lent        windows that may be in use at a time
     n_rows      that were collected; is_open: the disk takes part
-    has_active  what was set aside is read instead of all, where active rows are asked for
+    has_active  what was set aside, n_aside rows, is read instead of all, where active rows are asked for
     """
 
     def __init__(
@@ -50,7 +50,8 @@ class DiskRows:
         self._shelf = shelf
         self._writer, self._readers = ThreadPoolExecutor(1), ThreadPoolExecutor(READS)
         self._files: list[RowFile] = []  # all rows, and the active ones
-        self.n_rows = 0
+        self.n_rows = self.n_aside = 0
+        self._is_aside = np.zeros(0, bool)  # by row id
         self._is_sealed = self.has_active = False
         if directory is not None:
             with self._closing_on_failure():
@@ -114,14 +115,18 @@ class DiskRows:
     def forget_active(self) -> None:
         """Those set aside from now on are the active ones."""
         with self._closing_on_failure():
-            self.has_active = False
+            self.has_active, self.n_aside = False, 0
+            self._is_aside = np.zeros(self.n_rows, bool)
             if self.is_open:
                 self._files[1].clear()
 
     def set_aside(self, rows: Segment, picked: Array) -> None:
-        """The rows at the positions `picked` (k,) are active."""
+        """The rows at the positions `picked` (k,) are active. What was set aside before is not written again."""
         with self._closing_on_failure():
             if self.is_open:
+                picked = picked[~self._is_aside[rows.row_id[picked]]]
+                self._is_aside[rows.row_id[picked]] = True
+                self.n_aside += len(picked)
                 self._files[1].add(rows, picked, others=self._files[0].taken)
 
     def narrow(self) -> None:

@@ -21,6 +21,7 @@ class ResidentRows:
     """
 
     is_open = has_active = True  # it does not fail, and all are in memory
+    n_aside = 0
 
     def __init__(self, cursor: Cursor, lent: int = 1) -> None:
         self._cursor = cursor
