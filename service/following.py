@@ -10,6 +10,7 @@ from typing import Any
 
 from service.errors import ServiceError
 from service.jobs import JobSpec
+from service.lanes import Cs_of
 from service.memory import cache_of
 from service.problem import run_file, spills
 from storage.cores import usable_cores
@@ -49,7 +50,7 @@ class FollowPlan:
             self.cores,
             n_rows=self.n_rows,
             width=self.width,
-            C=(self.spec.C, self.spec.C),
+            C=(Cs_of(self.spec)[0],) * 2,
             reader={
                 "dataset": str(dataset),
                 "staged": str(staged_path(dataset)),
@@ -59,6 +60,8 @@ class FollowPlan:
                 "keeps_all": spills(self.spec),
             },
             trainer={
+                "lane": 0,
+                "passes_before": 0,
                 "cache_rows": 0.0,
                 "follows": True,
                 "spill_directory": str(dataset.parent) if spills(self.spec) else None,
@@ -71,7 +74,7 @@ def can_follow(spec: JobSpec) -> bool:
     """Whether the job needs to know nothing of the dataset that only shows at its end."""
     solver = SOLVERS[spec.solver]
     # A run of pace "fixed" is a function of the data, not of when it came.
-    sized = spec.memory_bytes is None and spec.bias is None and not spec.class_weight
+    sized = spec.memory_bytes is None and spec.bias is None and not spec.class_weight and len(Cs_of(spec)) == 1
     return solver.feed == "steps" and solver.evicts == "score" and sized and spec.pace == "adaptive"
 
 
@@ -82,7 +85,7 @@ def plan_following(spec: JobSpec, max_features: int) -> FollowPlan:
             "not_ready",
             "the dataset is still being read in, and this job needs to know it as a whole",
             "Submit it when the dataset is ready, "
-            "or leave out bias, class_weight, memory_bytes, pace fixed and solver.",
+            "or leave out bias, class_weight, memory_bytes, pace fixed, solver and all but one C.",
         )
     # Nor are the lengths of rows known: one that is too long ends the run.
     cache = cache_of(spec.cache_bytes, _LONGEST_ROW_GUESSED)

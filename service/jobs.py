@@ -4,7 +4,7 @@ from dataclasses import fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, create_model
 
 from service.errors import ServiceError
 from service.migrate import GONE
@@ -15,13 +15,20 @@ from trainer.solvers.options import Option, options_of
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[Finite, Field(gt=0)]
 Weight = Annotated[Positive, Field(le=1e12)]
+# One, or several; which of the two is told by what is given, so that errors are of that one.
+Weights = Annotated[
+    Annotated[Weight, Tag("one")] | Annotated[list[Weight], Field(min_length=1), Tag("several")],
+    Discriminator(lambda given: "several" if isinstance(given, list) else "one"),
+]
 
 
 class JobFields(BaseModel):
     """A job as submitted. Every field but `dataset` has a default; unknown fields are refused.
 
     epsilon           of the losses of regression: residuals up to it cost nothing
-    C                 weight of the losses, in the sum form 1/2 |w|^2 + C sum loss
+    C                 weight of the losses, in the sum form 1/2 |w|^2 + C sum loss; several: a model for each, in
+                      ascending order, each begun where the last one ended
+    multiclass        with more than two labels: a problem for each label against the rest
     bias              value of a constant feature, regularised as in LIBLINEAR; null: none
     class_weight      label -> factor of C
     tolerance         stop at M+ - M- <= tolerance; of cpa and ocas: at bounds so near, relative to P(0); null: never
@@ -40,7 +47,8 @@ class JobFields(BaseModel):
     solver: Literal[tuple(SOLVERS)] = "streamsvm"  # type: ignore[valid-type]
     loss: Literal[tuple(OBJECTIVES)] = "hinge"  # type: ignore[valid-type]
     epsilon: Annotated[Finite, Field(ge=0)] = 0.1
-    C: Weight = 1.0
+    C: Weights = 1.0
+    multiclass: Literal["one_vs_rest"] = "one_vs_rest"
     bias: Annotated[Finite, Field(ge=-1e9, le=1e9)] | None = None
     class_weight: dict[str, Weight] | None = None
     tolerance: Positive | None = 1e-3
@@ -121,7 +129,7 @@ def _explain(fault: Any) -> ServiceError:
         return ServiceError("missing_field", f"{field} is missing")
     if kind == "finite_number":
         return ServiceError("not_finite", f"{field} is not a finite number")
-    if kind.startswith(("greater_than", "less_than", "too_long", "literal_error")):
+    if kind.startswith(("greater_than", "less_than", "too_long", "too_short", "literal_error")):
         return ServiceError(f"{path[0]}_range", f"{field}: {fault['msg']}")
     return ServiceError("wrong_type", f"{field}: {fault['msg']}")
 

@@ -9,6 +9,7 @@ import numpy as np
 from service.blocks import count_blocks, kept_bytes, uses_blocks
 from service.errors import ServiceError
 from service.jobs import JobSpec
+from service.lanes import Lane, labels_of, lanes_of
 from service.memory import plan_memory, threads_of
 from storage.cores import usable_cores
 from storage.dataset import Manifest
@@ -22,21 +23,32 @@ from trainer.solvers.options import options_of
 
 @dataclass(frozen=True)
 class JobPlan:
-    """A job that can run on a dataset. positive, negative: its labels, None in regression. cores: it may use."""
+    """A job that can run on a dataset, a lane at a time.
+
+    labels        those a model is to have
+    lanes         its problems; number: of the one to be run
+    cores         it may use
+    passes_before of the lanes before this one
+    """
 
     spec: JobSpec
     manifest: Manifest
-    positive: float | None
-    negative: float | None
-    C_positive: float
-    C_negative: float
+    labels: tuple[float, ...]
+    lanes: tuple[Lane, ...]
     cache: CachePlan
     cores: int
+    number: int = 0
+    passes_before: int = 0
 
     @property
-    def labels(self) -> tuple[float, ...]:
-        """Those a model is to have."""
-        return () if self.positive is None or self.negative is None else (self.positive, self.negative)
+    def lane(self) -> Lane:
+        """The one to be run."""
+        return self.lanes[self.number]
+
+    @property
+    def lane_spec(self) -> JobSpec:
+        """The job as if it had this lane's C alone."""
+        return self.spec.model_copy(update={"C": self.lane.C})
 
     @property
     def n_rows(self) -> int:
@@ -74,7 +86,7 @@ class JobPlan:
 
     def _kept_rows(self, dataset: Path) -> dict[str, Any]:
         """What tells the rows of this job from those of others, as they are trained on."""
-        own = {"uid": self.manifest.uid, "positive": self.positive, "bias": self.spec.bias}
+        own = {"uid": self.manifest.uid, "positive": self.lane.positive, "bias": self.spec.bias}
         return {"dataset": str(dataset), **own}
 
     def run_file(self, dataset: Path) -> dict[str, Any]:
@@ -85,16 +97,18 @@ class JobPlan:
             self.cores,
             n_rows=self.n_rows,
             width=self.width,
-            C=(self.C_positive, self.C_negative),
+            C=(self.lane.C_positive, self.lane.C_negative),
             reader={
                 "dataset": str(dataset),
                 "staged": None,
-                "positive": self.positive,
+                "positive": self.lane.positive,
                 "blocks": self._partition,
                 "kept_bytes": kept_bytes(self.spec, self.cache, self.manifest.longest_row),
                 "keeps_all": self.spills or self.cache.row_bytes >= self.manifest.decoded_bytes,
             },
             trainer={
+                "lane": self.number,
+                "passes_before": self.passes_before,
                 "cache_rows": self.cache.row_bytes / self.manifest.decoded_bytes * self.n_rows,
                 "follows": False,
                 "spill_directory": str(dataset.parent) if self.spills else None,
@@ -154,8 +168,8 @@ def run_file(
 def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None) -> JobPlan:
     """The job with the size of its cache settled; cores: as many as there are to use.
 
-    Raises ServiceError: single_class, too_many_classes, unknown_label, label_too_large,
-    cache_too_small, memory_too_small, n_blocks_range, data_too_large.
+    Raises ServiceError: single_class, too_many_classes, lanes_range, unknown_label, label_too_large, cache_too_small,
+    memory_too_small, n_blocks_range, data_too_large.
     """
     cores = cores or usable_cores()
     cache = plan_memory(spec, manifest, threads_of(spec, cores))
@@ -164,20 +178,8 @@ def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None) -> Job
         count_blocks(spec, manifest, cache)
     if spec.loss in REGRESSION:
         _check_targets(spec, manifest)
-        return JobPlan(spec, manifest, None, None, spec.C, spec.C, cache, cores)
-    values = sorted(manifest.labels)
-    if len(values) == 1:
-        raise ServiceError("single_class", f"all rows have the label {values[0]:g}", "Training needs two classes.")
-    if len(values) != 2:
-        raise ServiceError(
-            "too_many_classes",
-            f"the dataset has {len(values) or 'too many'} classes, {spec.loss} loss separates two",
-            "Upload the data with one class against the rest, or choose a loss of regression.",
-        )
-    negative, positive = values
-    weights = _class_weights(spec, values)
-    C = spec.C * weights[positive], spec.C * weights[negative]
-    return JobPlan(spec, manifest, positive, negative, *C, cache, cores)
+    labels = labels_of(spec, manifest)
+    return JobPlan(spec, manifest, labels, lanes_of(spec, labels), cache, cores)
 
 
 def _check_targets(spec: JobSpec, manifest: Manifest) -> None:
@@ -187,17 +189,3 @@ def _check_targets(spec: JobSpec, manifest: Manifest) -> None:
     largest = max(map(abs, manifest.label_range))
     if largest > np.finfo(TARGET).max:
         raise ServiceError("label_too_large", f"a label of {largest:g} is beyond float32", "Scale the labels.")
-
-
-def _class_weights(spec: JobSpec, values: list[float]) -> dict[float, float]:
-    weights = dict.fromkeys(values, 1.0)
-    for label, weight in (spec.class_weight or {}).items():
-        try:
-            value = float(label)
-        except ValueError:
-            value = None
-        if value not in weights:
-            known = ", ".join(f"{known:g}" for known in values)
-            raise ServiceError("unknown_label", "class_weight names a label the data does not have", f"Labels: {known}")
-        weights[value] = weight
-    return weights

@@ -27,6 +27,7 @@ from trainer.checkpoints import RESIDENTS, Slots
 from trainer.link import HandedBack, Link
 from trainer.progress import Progress
 from trainer.rows.source import MakeLink, make_cursor, make_source
+from trainer.settings import TrainerSettings
 from trainer.solvers import SOLVERS, Solver, read_settings
 from trainer.stop import CONVERGED, has_likely_fallen, stop_reason
 from trainer.tally import warm_tally
@@ -95,7 +96,7 @@ class Trainer:
             self.stop_reason = self._certified(self.stop_reason) or stop_reason(progress, None, None, *limits)
         if self.stop_reason is None and self._state.control["stop"]:
             self.stop_reason = "stopped"
-        return _report(progress, self._state, elapsed)
+        return _report(progress, self._settings, self._state, elapsed)
 
     def shutdown(self) -> None:
         """Keep what there is, so that the job can be continued, and have the final w certified."""
@@ -179,12 +180,14 @@ class Trainer:
         control["finished_passes"] = progress.pass_
 
 
-def _report(progress: Progress, state: State, elapsed: float) -> dict:
+def _report(progress: Progress, settings: TrainerSettings, state: State, elapsed: float) -> dict:
     fields = {name.rstrip("_").lower(): value for name, value in asdict(progress).items() if name not in NOT_IN_HISTORY}
     reader = ("rows_streamed", "rows_screened", "resident_rows", "resident_bytes", "evicted_rows")
     waits = ("reader_wait_seconds", "trainer_wait_seconds")
     return {
         **fields,
+        "pass": settings.passes_before + progress.pass_,
+        "lane": settings.lane,
         "gap": progress.gap,
         "relative_gap_bound": progress.relative_gap_bound,
         **{name: state.control[name] for name in (*reader, *waits)},

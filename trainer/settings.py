@@ -11,6 +11,7 @@ from trainer.problem import Problem
 class TrainerSettings:
     """
     n_rows, width     lengths of alpha and w, or bounds on them while the dataset is being read in
+    lane              number of the problem among those of the job; passes_before: of the lanes before it
     follows           the first pass is over a dataset that is being read in
     cache             how it is divided
     cache_rows        rows the cache holds when full, on average: Omega in the paper
@@ -33,6 +34,8 @@ class TrainerSettings:
     width: int
     cache: CachePlan
     cache_rows: float
+    lane: int
+    passes_before: int
     follows: bool
     solver: str
     options: Any

@@ -1,0 +1,97 @@
+"""The problems of a job, all over the same rows: a lane for each class and value of C."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from service.errors import ServiceError
+from service.jobs import JobSpec
+from storage.dataset import Manifest
+from storage.objective import REGRESSION
+
+MOST_LANES = 1000
+_REGRESSION_HINT = "If the labels are numbers to be predicted, choose a loss of regression."
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One problem.
+
+    positive                label of the rows with y = +1, all others have -1; None in regression: y is the label
+    C                       weight of the losses, one of the job's
+    C_positive, C_negative  the same of the rows with y = +1 and y = -1
+    """
+
+    positive: float | None
+    C: float
+    C_positive: float
+    C_negative: float
+
+
+def labels_of(spec: JobSpec, manifest: Manifest) -> tuple[float, ...]:
+    """Those a model is to have: of two the positive one first, more in their order, none in regression.
+
+    Raises ServiceError: single_class, too_many_classes.
+    """
+    if spec.loss in REGRESSION:
+        return ()
+    values = sorted(manifest.labels)
+    if len(values) == 1:
+        raise ServiceError("single_class", f"all rows have the label {values[0]:g}", "Training needs two classes.")
+    if not values:
+        raise ServiceError("too_many_classes", "the dataset has too many labels for classes", _REGRESSION_HINT)
+    if len(values) > 2 and 2 * len(values) > manifest.n_rows:
+        raise ServiceError(
+            "too_many_classes",
+            f"{len(values)} labels in {manifest.n_rows} rows: nearly every row has its own",
+            _REGRESSION_HINT,
+        )
+    return (values[1], values[0]) if len(values) == 2 else tuple(values)
+
+
+def lanes_of(spec: JobSpec, labels: tuple[float, ...]) -> tuple[Lane, ...]:
+    """In the order in which they run: class by class, from the smallest C to the largest.
+
+    Raises ServiceError: unknown_label, lanes_range.
+    """
+    classes: tuple[float | None, ...] = labels if len(labels) > 2 else (labels[0] if labels else None,)
+    values = Cs_of(spec)
+    if len(classes) * len(values) > MOST_LANES:
+        raise ServiceError(
+            "lanes_range",
+            f"{len(classes)} classes x {len(values)} values of C are {len(classes) * len(values)} problems",
+            f"A job may have {MOST_LANES}.",
+        )
+    weights = _class_weights(spec, labels)
+    return tuple(_lane(label, C, labels, weights) for label in classes for C in values)
+
+
+def Cs_of(spec: JobSpec) -> tuple[float, ...]:  # noqa: N802 - C is what everybody calls it
+    """The values of C of a job, ascending, each once."""
+    return tuple(sorted(set(spec.C))) if isinstance(spec.C, list) else (spec.C,)
+
+
+def _lane(positive: float | None, C: float, labels: tuple[float, ...], weights: Mapping[float, float]) -> Lane:
+    if positive is None:
+        return Lane(None, C, C, C)
+    # Against several others their weights do not count, as in LIBLINEAR.
+    rest = weights[labels[1]] if len(labels) == 2 else 1.0
+    return Lane(positive, C, C * weights[positive], C * rest)
+
+
+def _class_weights(spec: JobSpec, labels: tuple[float, ...]) -> dict[float, float]:
+    weights = dict.fromkeys(labels, 1.0)
+    for label, weight in (spec.class_weight or {}).items():
+        value = _number(label)
+        if value not in weights:
+            known = ", ".join(f"{known:g}" for known in sorted(labels))
+            raise ServiceError("unknown_label", "class_weight names a label the data does not have", f"Labels: {known}")
+        weights[value] = weight
+    return weights
+
+
+def _number(label: str) -> Any:
+    try:
+        return float(label)
+    except ValueError:
+        return None
