@@ -1,29 +1,45 @@
 """The evaluation pass: once over all blocks at a fixed w, for what a model is worth on them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from reader.auc import area_under_curve
-from storage.csr import Array, row_dots
-from storage.objective import Objective
-from storage.segment import Segment
+from reader.calibration import Calibration
+from reader.class_counts import ClassCounts
+from reader.stream import Examples
+from storage.csr import Array
+from storage.decision import decision_values, predicted_classes
+from storage.probability import Sigmoid, probabilities
+from storage.segment import TARGET, Segment
 
 
 @dataclass(frozen=True)
 class Applied:
     """What is evaluated.
 
-    w (width,)         weights, numbered as the rows' features
-    intercept          is added to every <w, x_i>
+    w (width,)         weights, numbered as the rows' features; of several classes (n_classes, width)
+    intercept          is added to every <w, x_i>; of several classes (n_classes,)
     unknown (width,)   bool, features without a weight; None: there are none
-    objective          whose losses are summed; None: nothing is
+    losses             sum of C_i loss_i for y (n_rows,) and decision values; None: nothing is summed
     """
 
     w: Array
-    intercept: float
+    intercept: float | Array
     unknown: Array | None
-    objective: Objective | None
+    losses: Callable[[Array, Array], float] | None
+
+
+@dataclass
+class Classes(Examples):
+    """Rows whose y is the place of their label among `labels` (n_classes,); every label is there."""
+
+    labels: Array
+
+    def _targets(self, label: Array) -> Array:
+        order = np.argsort(self.labels)
+        return order[np.searchsorted(self.labels, label, sorter=order)].astype(TARGET)
 
 
 class EvaluationPass:
@@ -39,48 +55,57 @@ class EvaluationPass:
         self.unknown_features = 0
 
     def look(self, rows: Segment) -> Array:
-        """Decision values (n,) of the rows; on any thread."""
-        decision = np.empty(len(rows))
-        row_dots(rows.indptr, rows.indices, rows.values, self._applied.w, decision)
-        return decision + self._applied.intercept
+        """Decision values of the rows, (n,) or (n, n_classes); on any thread."""
+        return decision_values(rows, self._applied.w, self._applied.intercept)
 
     def add(self, rows: Segment, decision: Array) -> None:
         """Take these rows in, with what `look` found."""
-        objective, unknown = self._applied.objective, self._applied.unknown
-        if objective is not None:
-            self.losses += objective.losses(rows.y, objective.m(rows.y, decision))
+        losses, unknown = self._applied.losses, self._applied.unknown
+        if losses is not None:
+            self.losses += losses(rows.y, decision)
         if unknown is not None:
             self.unknown_features += int(np.count_nonzero(unknown[rows.indices]))
 
 
 class ClassificationPass(EvaluationPass):
-    """Of two classes.
+    """Of `n_classes`; the rows are those of Classes.
 
-    scores (n_rows,)   float64, room for the decision values of `n_positive` positive rows and then all others
-    confusion          rows that are positive, then negative; predicted to be positive, then negative
+    counts        what the rows are, and what they are taken for
+    calibration   of the probabilities that the `sigmoid` makes; None without
     """
 
-    def __init__(self, applied: Applied, scores: Array, n_positive: int) -> None:
+    def __init__(self, applied: Applied, n_classes: int, sigmoid: Sigmoid | None) -> None:
         super().__init__(applied)
-        self._scores = scores[:n_positive], scores[n_positive:]
-        self._filled = [0, 0]
-        self.confusion = [[0, 0], [0, 0]]
+        self._sigmoid = sigmoid
+        self.counts = ClassCounts(n_classes)
+        self.calibration = None if sigmoid is None else Calibration()
 
     def add(self, rows: Segment, decision: Array) -> None:
         super().add(rows, decision)
-        for kind, own in enumerate((rows.y > 0, rows.y < 0)):
-            found = decision[own]
+        y, predicted = rows.y.astype(np.int64), predicted_classes(decision)
+        self.counts.add(y, predicted)
+        if self.calibration is not None and self._sigmoid is not None:
+            self.calibration.add(y, predicted, probabilities(decision, self._sigmoid))
+
+
+class BinaryPass(ClassificationPass):
+    """Of two classes, the first of which is the positive one.
+
+    scores (n_rows,)   float64, room for the decision values of `n_positive` positive rows and then all others
+    """
+
+    def __init__(self, applied: Applied, sigmoid: Sigmoid | None, scores: Array, n_positive: int) -> None:
+        super().__init__(applied, 2, sigmoid)
+        self._scores = scores[:n_positive], scores[n_positive:]
+        self._filled = [0, 0]
+
+    def add(self, rows: Segment, decision: Array) -> None:
+        super().add(rows, decision)
+        for kind in (0, 1):
+            found = decision[rows.y == kind]
             begin, end = self._filled[kind], self._filled[kind] + len(found)
             self._scores[kind][begin:end] = found
             self._filled[kind] = end
-            positive = int(np.count_nonzero(found > 0))
-            self.confusion[kind][0] += positive
-            self.confusion[kind][1] += len(found) - positive
-
-    @property
-    def accuracy(self) -> float:
-        """Share of the rows that are predicted as what they are."""
-        return (self.confusion[0][0] + self.confusion[1][1]) / sum(map(sum, self.confusion))
 
     def auc(self) -> float | None:
         """Area under the ROC curve of all rows added; None if they are of one class."""

@@ -18,19 +18,21 @@ from typing import Any
 
 import numpy as np
 
-from reader.evaluation import Applied, ClassificationPass, EvaluationPass, RegressionPass
+from reader.evaluation import Applied, BinaryPass, Classes, ClassificationPass, EvaluationPass, RegressionPass
 from reader.stream import Examples, Shuffled, Streamer
 from service.errors import ServiceError, needing_space
+from service.labels import shown_label
+from service.model_losses import model_losses
 from storage.child import die_with_parent
 from storage.cores import usable_cores
 from storage.csr import Array
 from storage.dataset import Dataset, Manifest
 from storage.errors import StorageError
 from storage.model_file import Model, read_model
-from storage.objective import Objective, make_objective
 
 _NICE = 10
 _NAP_SECONDS = 2e-3
+_LABELS_SHOWN = 10
 
 
 def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
@@ -43,20 +45,37 @@ def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
     applied = _applied(model, dataset)
     if model.is_regression:
         regression = RegressionPass(applied)
-        _stream(dataset, regression, None)
+        _stream(dataset, regression, Examples(None, None, manifest.width))
         errors = {"mean_squared_error": regression.mean_squared_error, "r_squared": regression.r_squared}
         return _view(model, manifest, regression, errors)
+    examples = Classes(None, None, manifest.width, np.array(model.labels, float))
+    if model.is_multiclass:
+        several = ClassificationPass(applied, len(model.labels), model.probability)
+        _stream(dataset, several, examples)
+        return _view(model, manifest, several, _class_figures(model, several))
     with _scores(manifest.n_rows, dataset.directory.parent) as scores:
-        classes = ClassificationPass(applied, scores, manifest.labels.get(model.labels[0], 0))
-        _stream(dataset, classes, model.labels[0])
-        confusion = {"labels": model.labels, "rows": classes.confusion}
-        figures = {"accuracy": classes.accuracy, "auc": classes.auc(), "confusion": confusion}
-        return _view(model, manifest, classes, figures)
+        n_positive = manifest.labels.get(examples.labels[0], 0)
+        two = BinaryPass(applied, model.probability, scores, n_positive)
+        _stream(dataset, two, examples)
+        return _view(model, manifest, two, {**_class_figures(model, two), "auc": two.auc()})
 
 
-def _stream(dataset: Dataset, evaluation: EvaluationPass, positive: float | None) -> None:
+def _class_figures(model: Model, found: ClassificationPass) -> dict[str, Any]:
+    counts = found.counts
+    by_class = zip(model.labels, counts.by_class(), strict=True)
+    confusion = None if counts.confusion is None else counts.confusion.tolist()
+    return {
+        "accuracy": counts.accuracy,
+        "balanced_accuracy": counts.balanced_accuracy,
+        "confusion": {"labels": model.labels, "rows": confusion},
+        "classes": [{"label": label, **figures} for label, figures in by_class],
+        **({} if found.calibration is None else found.calibration.figures()),
+    }
+
+
+def _stream(dataset: Dataset, evaluation: EvaluationPass, examples: Examples) -> None:
     """Show the pass all rows."""
-    streamer = Streamer(Examples(positive, None, dataset.manifest.width), lambda: time.sleep(_NAP_SECONDS))
+    streamer = Streamer(examples, lambda: time.sleep(_NAP_SECONDS))
     threads = usable_cores() - 1
     for streamed in streamer.stream(Shuffled(dataset), 0, 0, evaluation.look, threads):
         evaluation.add(streamed.rows, streamed.found)
@@ -67,10 +86,11 @@ def _check(model: Model, manifest: Manifest) -> None:
     labels = manifest.labels or manifest.label_range
     strange = [label for label in labels if label not in model.labels]
     if strange and not model.is_regression:
-        known = " and ".join(f"{label:g}" for label in model.labels)
+        known = ", ".join(map(shown_label, model.labels[:_LABELS_SHOWN]))
+        more = ", ..." if len(model.labels) > _LABELS_SHOWN else ""
         raise ServiceError(
             "label_mismatch",
-            f"the dataset has rows labelled {strange[0]:g}, the model's labels are {known}",
+            f"the dataset has rows labelled {strange[0]:g}, the model's labels are {known}{more}",
             "Give the dataset the labels that the model was trained with.",
         )
     if manifest.index_base < model.index_base:
@@ -81,25 +101,18 @@ def _check(model: Model, manifest: Manifest) -> None:
         )
 
 
-def _objective(model: Model) -> Objective | None:
-    """That of the model's job; None if the model does not say it."""
-    if "C" not in model.about:
-        return None
-    spec = model.about.get("spec", {})
-    factors = {float(label): weight for label, weight in (spec.get("class_weight") or {}).items()}
-    # Regression has neither labels nor weights of them.
-    C_positive, C_negative = (model.about["C"] * factors.get(label, 1.0) for label in model.labels or (0.0, 0.0))
-    return make_objective(model.about["loss"], C_positive, C_negative, spec.get("epsilon", 0.0))
-
-
 def _applied(model: Model, dataset: Dataset) -> Applied:
     """The model with its features numbered as in the dataset."""
     width, begin = dataset.manifest.width, model.index_base
-    end = min(begin + len(model.w), width)
-    w, known = np.zeros(width), np.zeros(width, bool)
-    w[begin:end], known[begin:end] = model.w[: end - begin], True
+    end = min(begin + model.n_features, width)
+    known = np.zeros(width, bool)
+    known[begin:end] = True
     unknown = None if known[dataset.manifest.index_base :].all() else dataset.in_own_order(~known)
-    return Applied(dataset.in_own_order(w), model.intercept, unknown, _objective(model))
+    w = np.zeros((len(np.atleast_2d(model.w)), width))
+    for own, weights in zip(w, np.atleast_2d(model.w), strict=True):
+        own[begin:end] = weights[: end - begin]
+        own[:] = dataset.in_own_order(own)
+    return Applied(w if model.is_multiclass else w[0], model.intercept, unknown, model_losses(model))
 
 
 @contextmanager
@@ -112,7 +125,7 @@ def _scores(n_rows: int, directory: Path) -> Iterator[Array]:
 
 
 def _view(model: Model, manifest: Manifest, found: EvaluationPass, figures: dict[str, Any]) -> dict[str, Any]:
-    norm = float(model.w @ model.w) + model.w_bias**2
+    norm = float(np.vdot(model.w, model.w) + np.sum(np.square(model.w_bias)))
     return {
         "rows": manifest.n_rows,
         **figures,

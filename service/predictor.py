@@ -14,8 +14,10 @@ from reader.options import InputOptions
 from reader.parsers import Parser
 from reader.parsers.csv import CsvParser
 from reader.parsers.libsvm import LibsvmParser
-from storage.csr import Array, Rows, row_dots
-from storage.model_file import Model
+from storage.csr import Array, Rows
+from storage.decision import decision_values, predicted_classes
+from storage.model_file import Label, Model
+from storage.probability import probabilities
 
 # A large feature number costs no memory here: it is passed over.
 MOST_FEATURES = 2**31
@@ -31,8 +33,8 @@ FORMATS: dict[str, Callable[[InputOptions, Limits], Parser]] = {
 class Prediction:
     """What a model says of a batch of rows.
 
-    labels            (n_rows,) float64, of the model's two; in regression the decision values
-    decision_values   (n_rows,) float64, positive for the model's first label; a margin, not a probability
+    labels            (n_rows,) float64 or texts, of the model's; in regression the decision values
+    decision_values   (n_rows,) float64, positive for the model's first label; of several classes (n_rows, n_classes)
     expected          (n_rows,) float64, the labels that stood in the input, nan for a table without
     unknown_features  stored values passed over, because the model has no weight for their feature
     """
@@ -54,7 +56,7 @@ class Predictor:
         self._strict = strict
         self._w = _by_number(model)
         # The same weights, not two copies of them.
-        self._model = replace(model, w=self._w[model.index_base :])
+        self._model = replace(model, w=self._w[..., model.index_base :])
 
     @property
     def is_regression(self) -> bool:
@@ -69,7 +71,22 @@ class Predictor:
     @property
     def n_features(self) -> int:
         """Features from that one on."""
-        return len(self._model.w)
+        return self._model.n_features
+
+    @property
+    def classes(self) -> tuple[Label, ...]:
+        """The model's labels, in the order of what belongs to each of them; () in regression."""
+        return self._model.labels
+
+    @property
+    def n_values(self) -> int | None:
+        """Decision values of a row, if it has several: one for each class."""
+        return len(self.classes) if self._model.is_multiclass else None
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether `probabilities` says anything."""
+        return self._model.probability is not None
 
     def with_strict(self, strict: bool) -> "Predictor":
         """The same model, strict or not."""
@@ -78,23 +95,28 @@ class Predictor:
         return other
 
     def predict(self, rows: Rows) -> Prediction:
-        """Labels and decision values <w, x> + intercept; only above 0 it is the first label, as in LIBLINEAR."""
+        """Labels and decision values <w, x> + intercept; which label they say is LIBLINEAR's rule."""
         unknown = self._count_unknown(rows)
-        decision = np.empty(len(rows))
-        row_dots(rows.indptr, rows.indices, rows.values, self._w, decision)
-        decision += self._model.intercept
+        decision = decision_values(rows, self._w, self._model.intercept)
         return Prediction(self.labels(decision), decision, rows.label, unknown)
 
     def decision_values(self, X: Any) -> Array:
-        """(n_rows,) float64 for X (n_rows, n_features), dense or of scipy.sparse, the first feature in column 0."""
-        return np.asarray(X @ self._model.w) + self._model.intercept
+        """(n_rows,) float64, or (n_rows, n_classes), for X (n_rows, n_features), dense or of scipy.sparse.
+
+        Column 0 is the first feature.
+        """
+        return np.asarray(X @ self._model.w.T) + self._model.intercept
 
     def labels(self, decision_values: Array) -> Array:
-        """What decision values (n,) say."""
+        """(n,): what decision values (n,) or (n, n_classes) say."""
         if self.is_regression:
             return decision_values
-        positive, negative = self._model.labels
-        return np.where(decision_values > 0, positive, negative)
+        return np.array(self.classes)[predicted_classes(decision_values)]
+
+    def probabilities(self, decision_values: Array) -> Array | None:
+        """(n, n_classes) float64 in the order of `classes`; None if the model has none."""
+        sigmoid = self._model.probability
+        return None if sigmoid is None else probabilities(decision_values, sigmoid)
 
     def predict_text(
         self, chunks: Iterable[bytes], limits: Limits | None = None, options: InputOptions | None = None
@@ -112,7 +134,7 @@ class Predictor:
             yield self.predict(rows)
 
     def _count_unknown(self, rows: Rows) -> int:
-        lowest, beyond = self._model.index_base, len(self._w)
+        lowest, beyond = self._model.index_base, self._w.shape[-1]
         unknown = (rows.indices < lowest) | (rows.indices >= beyond)
         count = int(np.count_nonzero(unknown))
         if count and self._strict:
@@ -131,9 +153,12 @@ def predict(model: Model, rows: Rows, *, strict: bool = False) -> Prediction:
 
 
 def _by_number(model: Model) -> Array:
-    """(index_base + n_features,) float64: the weight of feature f at place f; no copy for base 0."""
+    """(index_base + n_features,) float64, or one such row a class: the weight of feature f at place f.
+
+    No copy for base 0.
+    """
     if model.index_base == 0:
         return np.ascontiguousarray(model.w, np.float64)
-    w = np.zeros(len(model.w) + model.index_base)
-    w[model.index_base :] = model.w
+    w = np.zeros((*model.w.shape[:-1], model.n_features + model.index_base))
+    w[..., model.index_base :] = model.w
     return w

@@ -117,7 +117,7 @@ def model_view(record: dict[str, Any], model: Model) -> dict[str, Any]:
     """A model and where it comes from."""
     return {
         **record,
-        "features": len(model.w),
+        "features": model.n_features,
         "labels": model.labels,
         "index_base": model.index_base,
         "bias": model.bias,

@@ -14,28 +14,37 @@ from storage.csr import Array
 from storage.document import pack, unpack
 from storage.durable import publish
 from storage.errors import CorruptData
+from storage.probability import LOGISTIC, Sigmoid
 
-VERSION = 1
+# 2 has several classes, labels that are texts, and sigmoids. What 1 can say is written as 1.
+VERSION, OLDER = 2, 1
 _RECORD, _WEIGHTS = "model.json", "w.npy"
 _TRAIN_AGAIN = "The model was damaged on disk: train it again."
+
+
+Label = float | str
 
 
 @dataclass(frozen=True)
 class Model:
     """A linear model: the decision value of a row x is <w, x> + bias * w_bias; in regression it is the prediction.
 
-    w           (n_features,) float64; w[0] belongs to the feature numbered `index_base` in the input
-    labels      (positive, negative): a decision value > 0 means the first; () in regression
-    bias        value of the constant feature, None if trained without; w_bias is its weight
+    w           (n_features,) float64, or of three classes or more (n_classes, n_features), each with a decision value;
+                w[..., 0] belongs to the feature numbered `index_base` in the input
+    labels      (positive, negative): a decision value > 0 means the first; of several classes in the order of w's rows:
+                the largest decision value says which, of equal ones the first; () in regression
+    bias        value of the constant feature, None if trained without; w_bias is its weight, or one a class
+    sigmoid     (A, B) of each decision value, see storage.probability; None: nobody has fitted any
     about       where it comes from: solver, C, loss, dataset, job, certificate ...
     """
 
     w: Array
-    labels: tuple[float, ...]
+    labels: tuple[Label, ...]
     index_base: int
     bias: float | None = None
-    w_bias: float = 0.0
+    w_bias: float | tuple[float, ...] = 0.0
     about: Mapping[str, Any] = field(default_factory=dict)
+    sigmoid: Sigmoid | None = None
 
     @property
     def is_regression(self) -> bool:
@@ -43,9 +52,38 @@ class Model:
         return not self.labels
 
     @property
-    def intercept(self) -> float:
-        """What the constant feature adds to every decision value."""
-        return self.w_bias * self.bias if self.bias is not None else 0.0
+    def is_multiclass(self) -> bool:
+        """Each class has a decision value."""
+        return self.w.ndim == 2
+
+    @property
+    def is_crammer_singer(self) -> bool:
+        """All classes were trained as one problem, not each against the rest."""
+        named = self.about.get("multiclass") or self.about.get("spec", {}).get("multiclass")
+        return self.is_multiclass and named == "crammer_singer"
+
+    @property
+    def n_features(self) -> int:
+        """Weights of a decision value, that of the constant feature not among them."""
+        return self.w.shape[-1]
+
+    @property
+    def intercept(self) -> Any:
+        """What the constant feature adds to every decision value; of several classes (n_classes,) float64."""
+        product = np.multiply(self.w_bias, 0.0 if self.bias is None else self.bias)
+        return np.broadcast_to(product, len(self.w)) if self.is_multiclass else float(product)
+
+    @property
+    def probability(self) -> Sigmoid | None:
+        """What makes probabilities of the decision values: those fitted, or the loss's own; None: nothing does."""
+        if self.sigmoid is None and self.labels and self.about.get("loss") == "logistic":
+            return (LOGISTIC,) * len(np.atleast_2d(self.w))
+        return self.sigmoid
+
+    @property
+    def is_plain(self) -> bool:
+        """Of two numbers as labels, or of regression, and without a sigmoid: what the first formats can say."""
+        return not self.is_multiclass and self.sigmoid is None and not any(isinstance(x, str) for x in self.labels)
 
 
 def write_model(final: Path, model: Model) -> None:
@@ -67,7 +105,9 @@ def write_model(final: Path, model: Model) -> None:
             "about": dict(model.about),
             "w_checksum": zlib.crc32(weights.getbuffer()),
         }
-        (staged / _RECORD).write_bytes(pack(content, VERSION))
+        if not model.is_plain:
+            content["sigmoid"] = model.sigmoid
+        (staged / _RECORD).write_bytes(pack(content, OLDER if model.is_plain else VERSION))
         publish(staged, final)
     except BaseException:
         shutil.rmtree(staged, ignore_errors=True)
@@ -77,7 +117,7 @@ def write_model(final: Path, model: Model) -> None:
 def read_model(directory: Path) -> Model:
     """The model, checked; raises CorruptData or UnknownVersion."""
     try:
-        content = unpack((directory / _RECORD).read_bytes(), VERSION, "model", _TRAIN_AGAIN)
+        content = unpack((directory / _RECORD).read_bytes(), VERSION, "model", _TRAIN_AGAIN, OLDER)
         weights = (directory / _WEIGHTS).read_bytes()
     except FileNotFoundError as error:
         raise CorruptData("a file of the model is missing", _TRAIN_AGAIN) from error
@@ -89,6 +129,12 @@ def read_model(directory: Path) -> Model:
         labels=tuple(content["labels"]),
         index_base=content["index_base"],
         bias=content["bias"],
-        w_bias=content["w_bias"],
+        w_bias=_tuples(content["w_bias"]),
         about=content["about"],
+        sigmoid=_tuples(content.get("sigmoid")),
     )
+
+
+def _tuples(value: Any) -> Any:
+    """JSON has lists where a model has tuples."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value

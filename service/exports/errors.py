@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from pydantic_core import to_json
@@ -14,9 +15,10 @@ WEIGHTS_A_PIECE = 1 << 15  # as text less than 1 MiB
 
 
 def pieces(w: Array) -> Iterator[Array]:
-    """The weights in order, in views of at most WEIGHTS_A_PIECE."""
-    for begin in range(0, len(w), WEIGHTS_A_PIECE):
-        yield w[begin : begin + WEIGHTS_A_PIECE]
+    """The weights in order, those of several classes one after the other, in views of at most WEIGHTS_A_PIECE."""
+    flat = w.reshape(-1)
+    for begin in range(0, len(flat), WEIGHTS_A_PIECE):
+        yield flat[begin : begin + WEIGHTS_A_PIECE]
 
 
 def numbers(piece: Array) -> bytes:
@@ -26,20 +28,44 @@ def numbers(piece: Array) -> bytes:
 
 def checked(model: Model) -> Model:
     """The model itself; ModelFormatError if no training can have made it."""
-    if model.w.ndim != 1 or model.w.dtype != np.float64:
-        raise ModelFormatError(f"the weights are {model.w.ndim}-dimensional {model.w.dtype}, not a float64 vector")
-    if not all(np.isfinite(piece).all() for piece in pieces(model.w)) or not math.isfinite(model.intercept):
+    if model.w.ndim not in (1, 2) or model.w.dtype != np.float64:
+        raise ModelFormatError(f"the weights are {model.w.ndim}-dimensional {model.w.dtype}, not float64 vectors")
+    _check_labels(model)
+    _check_sizes(model)
+    if not all(np.isfinite(piece).all() for piece in pieces(model.w)) or not np.isfinite(model.intercept).all():
         raise ModelFormatError("a weight is not finite", "train the model again, with scaled features or a smaller C")
-    if not all(map(math.isfinite, model.labels)) or len(set(model.labels)) != len(model.labels):
-        raise ModelFormatError(f"the labels {model.labels} are not two different numbers")
-    if len(model.labels) not in (0, 2):
-        raise ModelFormatError(f"there are {len(model.labels)} labels, not two, or none as in regression")
+    if not np.isfinite(model.sigmoid or ()).all():
+        raise ModelFormatError("a sigmoid is not finite")
     if model.index_base not in (0, 1):
         raise ModelFormatError(f"index_base is 0 or 1, not {model.index_base}")
     return model
 
 
-def check_intercept(model: Model, intercept: float) -> None:
+def _check_labels(model: Model) -> None:
+    """All numbers or all texts, no two the same, as many as the weights speak of."""
+    labels = model.labels
+    are_texts = all(isinstance(label, str) for label in labels)
+    if not are_texts and not all(isinstance(label, int | float) and math.isfinite(label) for label in labels):
+        raise ModelFormatError("the labels are neither finite numbers nor texts")
+    if len(set(labels)) != len(labels):
+        raise ModelFormatError("two labels are the same")
+    if model.is_multiclass and (len(labels) < 3 or len(labels) != len(model.w)):
+        raise ModelFormatError(f"there are {len(labels)} labels for {len(model.w)} classes")
+    if not model.is_multiclass and len(labels) not in (0, 2):
+        raise ModelFormatError(f"there are {len(labels)} labels, not two, or none as in regression")
+
+
+def _check_sizes(model: Model) -> None:
+    """A sigmoid for each decision value, and a weight of the bias."""
+    n_values = len(model.w) if model.is_multiclass else 1
+    if model.sigmoid is not None and (not model.labels or np.shape(model.sigmoid) != (n_values, 2)):
+        raise ModelFormatError(f"there is not one sigmoid of two numbers for each of {n_values} decision values")
+    shape = (n_values,) if model.is_multiclass and model.bias is not None else ()
+    if np.shape(model.w_bias) != shape:
+        raise ModelFormatError("the weights of the bias are not as many as the decision values")
+
+
+def check_intercept(model: Model, intercept: Any) -> None:
     """ModelFormatError if the intercept stored beside its two factors is not their product."""
-    if intercept != model.intercept:
-        raise ModelFormatError(f"the intercept is {intercept!r}, bias times its weight is {model.intercept!r}")
+    if not np.array_equal(intercept, model.intercept):
+        raise ModelFormatError("the intercept is not bias times its weight")

@@ -6,6 +6,10 @@
 The decision value of a row x is the sum of w[f - index_base] x_f over its features f, plus `intercept`, which is
 `bias` times `w_bias`; above 0 it means the first label. `bias` is null for a model without. A model of regression has
 no labels: its decision value is what it predicts.
+
+Version 2 says more: labels may be texts; of several classes, `w`, `intercept` and `w_bias` are lists of what each has,
+and the largest decision value says which; `sigmoid` is null or has a pair [A, B] a decision value f, for the
+probability 1 / (1 + exp(A f + B)). A model that needs none of this is written as version 1.
 """
 
 import json
@@ -17,40 +21,46 @@ import numpy as np
 
 from service.exports.errors import ModelFormatError, check_intercept, checked, numbers, pieces
 from storage.csr import Array
-from storage.model_file import Model
+from storage.model_file import Label, Model
 
 FORMAT = "streamsvm-linear"
-VERSION = 1
+VERSION, PLAIN = 2, 1
 
 
 def write(model: Model) -> Iterator[bytes]:
     """The document in pieces under 1 MiB; ModelFormatError, before the first, if a weight is not finite."""
-    return _stream(head_of(checked(model)), model.w)
+    return _stream(head_of(checked(model)), np.atleast_2d(model.w), model.is_multiclass)
 
 
 def head_of(model: Model) -> str:
     """A model without its weights, as a JSON object."""
     head = {
         "format": FORMAT,
-        "version": VERSION,
-        "labels": [float(label) for label in model.labels],
+        "version": PLAIN if model.is_plain else VERSION,
+        "labels": [label if isinstance(label, str) else float(label) for label in model.labels],
         "index_base": model.index_base,
-        "n_features": len(model.w),
+        "n_features": model.n_features,
         "bias": model.bias,
         "w_bias": model.w_bias,
-        "intercept": model.intercept,
+        "intercept": np.asarray(model.intercept).tolist(),
+        **({} if model.is_plain else {"sigmoid": model.sigmoid}),
         "about": plain(model.about),
     }
     return json.dumps(head, allow_nan=False)
 
 
-def _stream(head: str, w: Array) -> Iterator[bytes]:
-    yield head.removesuffix("}").encode() + b', "w": ['
-    comma = b""
-    for piece in pieces(w):
-        yield comma + numbers(piece)
-        comma = b","
-    yield b"]}\n"
+def _stream(head: str, rows: Array, nested: bool) -> Iterator[bytes]:
+    yield head.removesuffix("}").encode() + b', "w": ' + b"[" * nested
+    row_comma = b""
+    for row in rows:
+        yield row_comma + b"["
+        comma = b""
+        for piece in pieces(row):
+            yield comma + numbers(piece)
+            comma = b","
+        yield b"]"
+        row_comma = b","
+    yield b"]" * nested + b"}\n"
 
 
 def plain(value: Any) -> Any:
@@ -71,21 +81,35 @@ def read(file: BinaryIO) -> Model:
 
 
 def with_weights(document: dict[str, Any], w: Array) -> Model:
-    """The model of a head and its weights (n_features,); ModelFormatError unless they are of this program."""
+    """The model of a head and its weights, shaped as Model.w; ModelFormatError unless they are of this program."""
     if document.get("format") != FORMAT:
         raise ModelFormatError(f'this is no model: "format" is not "{FORMAT}"')
-    if document.get("version") != VERSION:
-        raise ModelFormatError("the model has an unknown version", f"this program reads version {VERSION}")
-    labels = _numbers(document, "labels")
-    if len(w) != document.get("n_features"):
+    if document.get("version") not in (PLAIN, VERSION):
+        raise ModelFormatError("the model has an unknown version", f"this program reads versions {PLAIN} and {VERSION}")
+    if w.shape[-1:] != (document.get("n_features"),):
         raise ModelFormatError('"w" has not "n_features" weights')
-    bias = None if document.get("bias") is None else _number(document, "bias")
+    bias = None if document.get("bias") is None else float(_vector([document["bias"]], "bias")[0])
     base, about = document.get("index_base"), document.get("about")
     if type(base) is not int or not isinstance(about, dict):
         raise ModelFormatError('"index_base" is not an integer, or "about" not an object')
-    model = checked(Model(w, tuple(labels.tolist()), base, bias, _number(document, "w_bias"), about))
-    check_intercept(model, _number(document, "intercept"))
+    w_bias, sigmoid = _tuples(_values(document, "w_bias")), document.get("sigmoid")
+    pairs = None if sigmoid is None else _tuples(_numbers(document, "sigmoid"))
+    model = checked(Model(w, _labels(document), base, bias, w_bias, about, pairs))
+    check_intercept(model, _values(document, "intercept"))
+    if document["version"] == PLAIN and not model.is_plain:
+        raise ModelFormatError(f"version {PLAIN} has two classes, with numbers as labels")
     return model
+
+
+def _labels(document: dict[str, Any]) -> tuple[Label, ...]:
+    labels = document.get("labels")
+    if isinstance(labels, list) and labels and all(isinstance(label, str) for label in labels):
+        return tuple(labels)
+    return tuple(_numbers(document, "labels").tolist())
+
+
+def _tuples(array: Array) -> Any:
+    return tuple(map(_tuples, array)) if array.ndim else float(array)
 
 
 def parse_object(text: bytes | str) -> dict[str, Any]:
@@ -103,13 +127,24 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-def _number(document: dict[str, Any], name: str) -> float:
-    return float(_numbers({name: [document.get(name)]}, name)[0])
+def _values(document: dict[str, Any], name: str) -> Array:
+    """A number (), or those of a list."""
+    value = document.get(name)
+    return _vector(value, name) if isinstance(value, list) else _vector([value], name)[0]
 
 
 def _numbers(document: dict[str, Any], name: str) -> Array:
-    """(n,) float64: the numbers of a list in the document."""
+    """(n,) or (m, n) float64: the numbers of a list in the document, or of the lists in it."""
     values = document.get(name)
+    if not isinstance(values, list) or not values or not all(isinstance(row, list) for row in values):
+        return _vector(values, name)
+    rows = [_vector(row, name) for row in values]
+    if len({len(row) for row in rows}) > 1:
+        raise ModelFormatError(f'the lists of "{name}" are not equally long')
+    return np.stack(rows)
+
+
+def _vector(values: Any, name: str) -> Array:
     if not isinstance(values, list) or not set(map(type, values)) <= {float, int}:
         raise ModelFormatError(f'"{name}" is missing or not made of numbers')
     try:

@@ -5,10 +5,17 @@
     label = np.where(decision > 0, *model["labels"])
 
 w           (n_features,) float64; w[0] belongs to the feature numbered index_base in the input
-labels      (2,) float64: that of positive decision values, then the other; (0,) in regression
+labels      (2,) float64 or text: that of positive decision values, then the other; (0,) in regression
 intercept   () float64, bias * w_bias; bias is nan for a model without
 index_base  () int64
 about       () text, a JSON object: where the model comes from
+sigmoid     only of a model that has one: (1, 2) float64, A and B of the probability 1 / (1 + exp(A decision + B))
+
+Of several classes there is one of each for every class, in the order of the labels: w (n_classes, n_features), labels,
+intercept and w_bias (n_classes,), sigmoid (n_classes, 2), and the largest decision value says which:
+
+    decision = X @ model["w"].T + model["intercept"]
+    label = model["labels"][decision.argmax(axis=1)]
 """
 
 import io
@@ -26,16 +33,18 @@ from storage.csr import Array
 from storage.model_file import Model
 
 READ_BYTES = 1 << 20
-# Of each array the kind of numbers and the shape, None where any length will do.
-LAYOUT: dict[str, tuple[str, tuple[int | None, ...]]] = {
-    "w": ("<f8", (None,)),
-    "labels": ("<f8", (None,)),
-    "intercept": ("<f8", ()),
-    "bias": ("<f8", ()),
-    "w_bias": ("<f8", ()),
-    "index_base": ("<i8", ()),
-    "about": ("<U", ()),
+# Of each array the kinds of values and the numbers of dimensions that it may have.
+LAYOUT: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
+    "w": (("<f8",), (1, 2)),
+    "labels": (("<f8", "<U"), (1,)),
+    "intercept": (("<f8",), (0, 1)),
+    "bias": (("<f8",), (0,)),
+    "w_bias": (("<f8",), (0, 1)),
+    "index_base": (("<i8",), (0,)),
+    "about": (("<U",), (0,)),
+    "sigmoid": (("<f8",), (2,)),
 }
+OPTIONAL = {"sigmoid"}
 
 
 class _Sink(io.RawIOBase):
@@ -64,13 +73,14 @@ def write(model: Model) -> Iterator[bytes]:
     checked(model)
     return _stream(
         {
-            "w": np.asarray(model.w, "<f8"),
-            "labels": np.array(model.labels, "<f8"),
+            "w": np.ascontiguousarray(model.w, "<f8"),
+            "labels": np.array(model.labels, "<U" if isinstance(next(iter(model.labels), None), str) else "<f8"),
             "intercept": np.array(model.intercept, "<f8"),
             "bias": np.array(math.nan if model.bias is None else model.bias, "<f8"),
             "w_bias": np.array(model.w_bias, "<f8"),
             "index_base": np.array(model.index_base, "<i8"),
             "about": np.array(json.dumps(plain(model.about))),
+            **({} if model.sigmoid is None else {"sigmoid": np.array(model.sigmoid, "<f8")}),
         }
     )
 
@@ -92,7 +102,9 @@ def read(file: BinaryIO) -> Model:
     """The model of an archive in a file that can seek; ModelFormatError unless it is whole and every array is right."""
     try:
         with zipfile.ZipFile(file) as archive:
-            arrays = {name: _read_array(archive, name) for name in LAYOUT}
+            there = set(archive.namelist())
+            names = [name for name in LAYOUT if name not in OPTIONAL or f"{name}.npy" in there]
+            arrays = {name: _read_array(archive, name) for name in names}
         about = arrays["about"].item()
     except (ModelFormatError, MemoryError):
         raise
@@ -104,11 +116,16 @@ def read(file: BinaryIO) -> Model:
         tuple(arrays["labels"].tolist()),
         int(arrays["index_base"]),
         None if math.isnan(bias) else bias,
-        float(arrays["w_bias"]),
+        _tuples(arrays["w_bias"].tolist()),
         parse_object(about),
+        _tuples(arrays["sigmoid"].tolist()) if "sigmoid" in arrays else None,
     )
-    check_intercept(checked(model), float(arrays["intercept"]))
+    check_intercept(checked(model), arrays["intercept"])
     return model
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def _read_array(archive: zipfile.ZipFile, name: str) -> Array:
@@ -126,9 +143,8 @@ def _read_array(archive: zipfile.ZipFile, name: str) -> Array:
 
 
 def _check_layout(name: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
-    kind, sizes = LAYOUT[name]
-    fits = len(shape) == len(sizes) and all(size in (None, n) for n, size in zip(shape, sizes, strict=True))
-    if not dtype.str.startswith(kind) or not fits:
+    kinds, dimensions = LAYOUT[name]
+    if not dtype.str.startswith(kinds) or len(shape) not in dimensions:
         raise ModelFormatError(f"the array {name} is {dtype} of shape {shape}")
 
 

@@ -14,7 +14,7 @@ import onnxruntime
 import pytest
 from liblinear import liblinearutil
 
-from service.exports import MODEL_FORMATS, ModelFormatError
+from service.exports import MODEL_FORMATS, ModelFormatError, onnx_graph
 from service.exports.errors import WEIGHTS_A_PIECE
 from service.model_names import format_of
 from service.predictor import predict
@@ -145,7 +145,7 @@ def test_refuses_what_no_training_makes(name, changes):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_refuses_weights_of_another_kind(name):
-    for w in (np.zeros((2, 2)), np.zeros(2, np.float32)):
+    for w in (np.zeros((2, 2, 2)), np.zeros(2, np.float32)):
         with pytest.raises(ModelFormatError):
             MODEL_FORMATS[name].write(Model(w, (1.0, -1.0), 1))
 
@@ -246,7 +246,7 @@ def test_reads_an_archive_that_numpy_wrote(tmp_path):
     "changes",
     [
         {"w": np.zeros(2, np.float32)},
-        {"w": np.zeros((2, 2))},
+        {"w": np.zeros((3, 2))},
         {"w": np.array([{}], object)},
         {"labels": np.array([1.0, 2.0, 3.0])},
         {"intercept": np.array(5.0)},
@@ -286,7 +286,7 @@ def test_json_is_plain_json():
     "changes",
     [
         {"format": "other"},
-        {"version": 2},
+        {"version": 3},
         {"w": None},
         {"w": [1.0, "2"]},
         {"w": [1.0, True]},
@@ -315,10 +315,17 @@ def test_onnxruntime_agrees_on_a_thousand_rows(bias):
     data = export("onnx", model)
     onnx.checker.check_model(onnx.load_model_from_string(data), full_check=True)
     X = rng.standard_normal((1000, 300)) * rng.integers(0, 2, (1000, 300))
-    (found,) = onnxruntime.InferenceSession(data).run(None, {"X": X})
+    found, labels = onnxruntime.InferenceSession(data).run(["decision_values", "labels"], {"X": X})
     assert found.dtype == np.float64
     rows = Rows(np.zeros(1000), np.arange(1001) * 300, np.tile(np.arange(1, 301), 1000), X.ravel())
     np.testing.assert_allclose(found[:, 0], predict(model, rows).decision_values, rtol=1e-9, atol=1e-9)
+    assert labels.tolist() == np.where(found[:, 0] > 0, *model.labels).tolist()
+
+
+def test_an_onnx_file_of_before_there_were_labels_is_read():
+    """Its graph gave decision values alone."""
+    model = make([0.5, 2.0])
+    assert same(read("onnx", onnx_graph._graph(model, []).SerializeToString()), model)
 
 
 def test_another_onnx_graph_is_refused():

@@ -14,22 +14,49 @@ from tests.storage.damage import bit_flips, truncations
 MODELS = [
     Model(np.array([0.1, -1e300, 5e-324]), (1.0, -1.0), 1, None, 0.0, {"solver": "streamsvm", "C": 0.1}),
     Model(np.zeros(0), (2.0, 1.5), 0, 1.0, -0.25),
+    Model(np.array([[0.1, -1e300], [5e-324, 0.0], [1.0, 2.0]]), (3.0, -1.5, 2.0), 1, 2.0, (0.1, 0.0, -1e9)),
+    Model(np.ones((3, 1)), ("a", "b", "ü\n"), 1, sigmoid=((-1.0, 0.1), (-2.0, 1e-300), (0.0, 0.0))),
+    Model(np.ones(1), ("ham", "spam"), 1, 1.0, 0.5, {"loss": "hinge"}, ((-1.5, 0.25),)),
 ]
+VERSIONS = [1, 1, 2, 2, 2]
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_round_trip_is_exact(tmp_path, model):
     write_model(tmp_path / "m", model)
     found = read_model(tmp_path / "m")
-    assert found.w.tobytes() == model.w.tobytes()
-    for name in ("labels", "index_base", "bias", "w_bias", "about", "intercept"):
+    assert found.w.tobytes() == model.w.tobytes() and found.w.shape == model.w.shape
+    for name in ("labels", "index_base", "bias", "w_bias", "about", "sigmoid"):
         assert getattr(found, name) == getattr(model, name), name
+    np.testing.assert_array_equal(found.intercept, model.intercept)
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
 def test_intercept_is_the_weight_of_the_constant_times_its_value():
     assert Model(np.zeros(1), (1.0, -1.0), 1, bias=2.0, w_bias=-0.25).intercept == -0.5
     assert Model(np.zeros(1), (1.0, -1.0), 1).intercept == 0.0
+
+
+def test_of_several_classes_each_has_an_intercept():
+    w = np.zeros((3, 2))
+    assert Model(w, (1.0, 2.0, 3.0), 1, 2.0, (0.5, 0.0, -1.0)).intercept.tolist() == [1.0, 0.0, -2.0]
+    assert Model(w, (1.0, 2.0, 3.0), 1).intercept.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(("model", "version"), list(zip(MODELS, VERSIONS, strict=True)))
+def test_an_older_program_reads_what_it_can_understand(tmp_path, model, version):
+    write_model(tmp_path / "m", model)
+    document = json.loads((tmp_path / "m" / "model.json").read_bytes())
+    assert document["version"] == version
+    assert ("sigmoid" in document["content"]) == (version == 2)
+
+
+def test_logistic_regression_has_probabilities_by_itself_and_others_those_fitted():
+    logistic, w = {"loss": "logistic"}, np.zeros((3, 2))
+    assert Model(w, (1.0, 2.0, 3.0), 1, about=logistic).probability == ((-1.0, 0.0),) * 3
+    assert Model(w[0], (1.0, 2.0), 1, about=logistic).probability == ((-1.0, 0.0),)
+    assert Model(w[0], (1.0, 2.0), 1, about=logistic, sigmoid=((-3.0, 1.0),)).probability == ((-3.0, 1.0),)
+    assert Model(w[0], (1.0, 2.0), 1, about={"loss": "hinge"}).probability is None
 
 
 @pytest.fixture
@@ -89,8 +116,8 @@ def test_weights_of_another_model_are_noticed(written, tmp_path):
 def test_unknown_version_says_so(written):
     directory, _ = written
     document = json.loads((directory / "model.json").read_bytes())
-    (directory / "model.json").write_text(json.dumps({**document, "version": 2}))
-    with pytest.raises(UnknownVersion, match="2"):
+    (directory / "model.json").write_text(json.dumps({**document, "version": 3}))
+    with pytest.raises(UnknownVersion, match="3"):
         read_model(directory)
 
 
