@@ -13,6 +13,7 @@ from storage.checkpoint import SLOTS, Checkpoint
 from storage.durable import write_file
 
 _IN_ONE_PASS = 10
+_CHECKPOINTS_OF_A_LANE = 1 << 32  # more than there ever are
 # What may be another in the job that continues one: when it ends.
 CHANGEABLE = ("max_passes", "max_seconds", "tolerance", "relative_gap")
 
@@ -25,15 +26,15 @@ def continued_spec(jobs: Path, record: dict[str, Any], changes: dict[str, Any]) 
             raise ServiceError("unknown_field", f"{name} cannot be changed", f"Known are {', '.join(CHANGEABLE)}.")
     if TRANSITIONS[record["state"]]:
         raise ServiceError("not_possible", f"a job that is {record['state']} has not ended", "Stop it first.")
-    if not has_checkpoint(jobs, record["id"]):
+    if not has_checkpoint(jobs / record["id"]):
         raise ServiceError("not_possible", "the job left no checkpoint to go on from", "Submit it anew.")
     # Of the two, memory_bytes has become cache_bytes.
     return parse_spec({**read_spec(record["spec"]).model_dump(), "memory_bytes": None, **changes})
 
 
-def has_checkpoint(jobs: Path, job_id: str) -> bool:
-    """Whether there is one to go on from."""
-    return any((jobs / job_id / slot).exists() for slot in SLOTS)
+def has_checkpoint(directory: Path) -> bool:
+    """Whether there is one to go on from, sound or not."""
+    return any((directory / slot).exists() for slot in SLOTS)
 
 
 def inherit(jobs: Path, record: dict[str, Any]) -> None:
@@ -42,7 +43,7 @@ def inherit(jobs: Path, record: dict[str, Any]) -> None:
     Raises ServiceError `checkpoint_lost`.
     """
     own, other = jobs / record["id"], record["continues"] and jobs / record["continues"]
-    if other is None or has_checkpoint(jobs, record["id"]):
+    if other is None or has_checkpoint(jobs / record["id"]):
         return
     found = [slot for slot in SLOTS if (other / slot).exists()]
     if not found:
@@ -65,9 +66,9 @@ def keep_history(job_dir: Path, passes: int) -> None:
         path.unlink(missing_ok=True)
 
 
-def count_crashes(newest: Checkpoint | None, record: dict[str, Any]) -> dict[str, int]:
-    """The columns of a job that has just crashed: how often without a newer checkpoint, and the number of that."""
-    number = newest.about["number"] if newest else 0
+def count_crashes(lane: int, newest: Checkpoint | None, record: dict[str, Any]) -> dict[str, int]:
+    """The columns of a job that has just crashed in a lane: how often without a newer checkpoint, and its number."""
+    number = lane * _CHECKPOINTS_OF_A_LANE + (newest.about["number"] if newest else 0)
     crashes = 1 if number > record["crash_checkpoint"] else record["crashes"] + 1
     return {"crashes": crashes, "crash_checkpoint": number}
 

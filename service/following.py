@@ -51,6 +51,7 @@ class FollowPlan:
             n_rows=self.n_rows,
             width=self.width,
             C=(Cs_of(self.spec)[0],) * 2,
+            lane={"number": 0, "of": 1, "class": None, "C": Cs_of(self.spec)[0]},
             reader={
                 "dataset": str(dataset),
                 "staged": str(staged_path(dataset)),
@@ -60,7 +61,6 @@ class FollowPlan:
                 "keeps_all": spills(self.spec),
             },
             trainer={
-                "lane": 0,
                 "passes_before": 0,
                 "cache_rows": 0.0,
                 "follows": True,

@@ -107,24 +107,31 @@ class JobRecords(Records):
         """Queue a running job whose worker has to end: the attempt does not count."""
         self._finish(job_id, "queued", {"attempt": self.job(job_id)["attempt"] - 1})
 
-    def finish_job(self, job_id: str, state: str, **columns: Any) -> str:
-        """End a job, with any of progress, result, failure, model_id. Its model is on record from now on.
+    def finish_job(self, job_id: str, state: str, models: Sequence[str] = (), **columns: Any) -> str:
+        """End a job, with any of progress, result, failure, model_id. Its models are on record from now on.
 
         Returns the state it is in: `cancelled` if someone asked for that, whatever came out.
         """
-        return self._finish(job_id, state, {**columns, "finished_at": now()})
+        return self._finish(job_id, state, {**columns, "finished_at": now()}, models=models)
 
-    def _finish(self, job_id: str, state: str, columns: dict[str, Any], because: Mapping[str, Any] = NOTHING) -> str:
+    def _finish(
+        self,
+        job_id: str,
+        state: str,
+        columns: dict[str, Any],
+        because: Mapping[str, Any] = NOTHING,
+        models: Sequence[str] = (),
+    ) -> str:
         with self._database.write() as connection:
             row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job_id,)).fetchone()
             if row["requested"] == "cancel" and row["state"] == "running":
-                state, columns = "cancelled", {"finished_at": now()}
+                state, columns, models = "cancelled", {"finished_at": now()}, ()
             _move(connection, row, state, because)
             for name, value in columns.items():
                 packed = json.dumps(value) if name in JSON_COLUMNS else value
                 connection.execute(f"UPDATE jobs SET {name} = ? WHERE id = ?", (packed, job_id))
-            if columns.get("model_id"):
-                connection.execute("INSERT INTO models VALUES (?, ?, ?)", (columns["model_id"], job_id, now()))
+            made = [(model_id, job_id, now()) for model_id in models]
+            connection.executemany("INSERT INTO models VALUES (?, ?, ?)", made)
         return state
 
 

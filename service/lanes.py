@@ -66,7 +66,7 @@ def lanes_of(spec: JobSpec, labels: tuple[float, ...]) -> tuple[Lane, ...]:
     return tuple(_lane(label, C, labels, weights) for label in classes for C in values)
 
 
-def Cs_of(spec: JobSpec) -> tuple[float, ...]:  # noqa: N802 - C is what everybody calls it
+def Cs_of(spec: JobSpec) -> tuple[float, ...]:
     """The values of C of a job, ascending, each once."""
     return tuple(sorted(set(spec.C))) if isinstance(spec.C, list) else (spec.C,)
 

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,14 @@ from service.errors import ServiceError
 from service.following import FollowPlan, can_follow, plan_following
 from service.ingesting import Ingesting
 from service.jobs import JobSpec
-from service.models import final_model
+from service.lane_files import drop_older_checkpoints, lane_directory
+from service.models import lane_outcome
 from service.problem import JobPlan, plan_job
 from service.progress import HISTORY, progress, read_history
+from service.results import models_of
 from service.run import Run, prepare_run
 from service.settings import Settings
+from service.warm_start import begin_lane
 from storage.csr import load_kernels
 from storage.dataset import read_manifest
 from storage.errors import DatasetLost, RowTooLong
@@ -31,8 +35,10 @@ _POLL_SECONDS = 0.1
 Report = Callable[[dict[str, Any], list[dict[str, Any]]], None]
 
 
-def train_file(file: Path, spec: JobSpec, settings: Settings, options: InputOptions, report: Report) -> Model:
-    """Train on a file, if possible while it is being read in.
+def train_file(
+    file: Path, spec: JobSpec, settings: Settings, options: InputOptions, report: Report
+) -> list[tuple[float, Model]]:
+    """Train on a file, if possible while it is being read in: a model for each C, ascending.
 
     `report` receives progress and history about ten times a second. Raises InputError for a bad file, ServiceError for
     a job that cannot run or that died.
@@ -42,41 +48,83 @@ def train_file(file: Path, spec: JobSpec, settings: Settings, options: InputOpti
         _open(file) as source,
         Ingesting(source, work / "dataset", settings, options, forks=True) as ingesting,
     ):
+        training = _Training(work, settings, ingesting, report)
         if can_follow(spec):
             try:
-                return _train(work, plan_following(spec, settings.max_features), settings, ingesting, report)
+                return training.all_lanes(plan_following(spec, settings.max_features))
             except ServiceError as error:
                 if error.code not in (RowTooLong.code, DatasetLost.code):
                     raise
         # What cannot be followed, or turned out so: for rows of unknown length the cache was divided too finely. If the
         # dataset is lost, `wait` says why.
         ingesting.wait()
-        return _train(work, plan_job(spec, read_manifest(work / "dataset")), settings, ingesting, report)
+        return training.all_lanes(plan_job(spec, read_manifest(work / "dataset")))
 
 
-def _train(work: Path, plan: JobPlan | FollowPlan, settings: Settings, ingesting: Ingesting, report: Report) -> Model:
-    dataset = work / "dataset"
-    # The cache belongs into memory, the blocks do not.
-    in_memory = settings.cache_dir.is_dir() and shutil.disk_usage(settings.cache_dir).free > plan.run_bytes
-    with _temporary_directory(settings.cache_dir if in_memory else work, "streamsvm-run-") as scratch:
-        prepare_run(scratch / "run", plan, dataset)
-        keep_history(work, 0)
-        run = Run(scratch / "run", work, settings.stall_seconds)
-        try:
-            run.start()
-            finished = False
-            while not (finished and isinstance(plan, JobPlan)):
-                time.sleep(_POLL_SECONDS)
-                if isinstance(plan, FollowPlan) and ingesting.is_done():
-                    plan = plan_job(plan.spec, read_manifest(dataset))
-                    load_kernels()  # the model will need one; ingest has left a core free
-                finished = run.poll()
-                history = read_history(work / HISTORY)
-                elapsed = run.control["elapsed_seconds"]
-                report(progress(run.control, plan.spec, plan.blocks, elapsed, history), history)
-        finally:
-            run.kill()
-        return final_model(plan, dataset, run.directory, {"spec": plan.spec.model_dump(), **run.result()})
+class _Training:
+    """Lane after lane, in a directory of its own beside the dataset."""
+
+    def __init__(self, work: Path, settings: Settings, ingesting: Ingesting, report: Report) -> None:
+        self._work = work
+        self._dataset = work / "dataset"
+        self._settings = settings
+        self._ingesting = ingesting
+        self._report = report
+
+    def all_lanes(self, plan: JobPlan | FollowPlan) -> list[tuple[float, Model]]:
+        keep_history(self._work, 0)
+        known, outcome = self._lane(plan)
+        done = [outcome] if outcome else []
+        while len(done) < len(known.lanes):
+            known = known.next_lane([each.about for each in done])
+            _, outcome = self._lane(known)
+            done += [outcome] if outcome else []
+        return list(models_of(known, done, {}))
+
+    def _lane(self, plan: JobPlan | FollowPlan) -> tuple[JobPlan, Model | None]:
+        """Run it; what is known then, and what it came to: nothing if it took the first two labels for all."""
+        # The cache belongs into memory, the blocks do not.
+        cache_dir = self._settings.cache_dir
+        in_memory = cache_dir.is_dir() and shutil.disk_usage(cache_dir).free > plan.run_bytes
+        with _temporary_directory(cache_dir if in_memory else self._work, "streamsvm-run-") as scratch:
+            self._prepare(plan, scratch / "run")
+            run = Run(scratch / "run", self._work, self._settings.stall_seconds)
+            try:
+                run.start()
+                known = self._watch(run, plan)
+            finally:
+                run.kill()
+            if isinstance(plan, FollowPlan) and len(known.lanes) > 1:
+                keep_history(self._work, 0)
+                return known, None
+            return known, lane_outcome(known, self._dataset, run.directory, run.result())
+
+    def _prepare(self, plan: JobPlan | FollowPlan, directory: Path) -> None:
+        """Checkpoints are for the next lane alone, if there is one."""
+        if isinstance(plan, FollowPlan) or len(plan.lanes) == 1:
+            prepare_run(directory, plan, self._dataset)
+            return
+        drop_older_checkpoints(self._work, plan)
+        lane_dir = lane_directory(self._work, plan)
+        lane_dir.mkdir(parents=True)
+        begins = partial(begin_lane, plan=plan, job_dir=self._work) if plan.number else None
+        prepare_run(directory, plan, self._dataset, lane_dir, begins)
+
+    def _watch(self, run: Run, plan: JobPlan | FollowPlan) -> JobPlan:
+        """Until the run has ended, or is known to be of more than one lane without having been planned so."""
+        follows = isinstance(plan, FollowPlan)
+        finished = False
+        while not (finished and isinstance(plan, JobPlan)):
+            time.sleep(_POLL_SECONDS)
+            if isinstance(plan, FollowPlan) and self._ingesting.is_done():
+                plan = plan_job(plan.spec, read_manifest(self._dataset))
+                load_kernels()  # the model will need one; ingest has left a core free
+            if follows and isinstance(plan, JobPlan) and len(plan.lanes) > 1:
+                break
+            finished = run.poll()
+            history = read_history(self._work / HISTORY)
+            self._report(progress(run.control, run.lane, plan.spec, plan.blocks, history), history)
+        return plan
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import functools
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -15,6 +16,7 @@ from service.exports import MODEL_FORMATS
 from service.ids import new_id
 from service.predictor import Predictor
 from service.problem import JobPlan
+from service.results import models_of
 from service.settings import Settings
 from service.store import Store
 from storage.csr import Array
@@ -23,35 +25,47 @@ from storage.model_file import Model, read_model, write_model
 from storage.state import open_state
 
 
-def final_model(plan: JobPlan, dataset: Path, run: Path, about: dict[str, Any]) -> Model:
-    """The model in the state files of a finished run on the dataset in this directory."""
+def lane_outcome(plan: JobPlan, dataset: Path, run: Path, result: dict[str, Any]) -> Model:
+    """What the finished run of a lane on the dataset in this directory came to: w of its state files, and the result.
+
+    Its labels are the signs: which rows are meant by them says the lane.
+    """
     state = open_state(run, plan.manifest.n_rows, plan.width)
+    seconds = state.control["elapsed_seconds"]
     w = Dataset(dataset).in_input_order(state.w[: plan.manifest.width])
     features: Array = w[plan.manifest.index_base :]
     return Model(
         w=np.array(features),
-        labels=plan.labels,
+        labels=(1.0, -1.0) if plan.labels else (),
         index_base=plan.manifest.index_base,
         bias=plan.spec.bias,
         w_bias=float(state.w[plan.width - 1]) if plan.spec.bias is not None else 0.0,
-        about={**about, "loss": plan.spec.loss, "C": plan.spec.C, "solver": plan.spec.solver},
+        about={"result": result, "elapsed_seconds": seconds},
     )
 
 
-def publish_model(settings: Settings, plan: JobPlan, dataset: Path, run: Path, result: dict[str, Any]) -> str:
-    """Make the model of a finished run on the dataset in this directory durable.
+def publish_models(settings: Settings, plan: JobPlan, outcomes: Iterable[Model]) -> list[dict[str, Any]]:
+    """Make the models of a job durable, one for each C all of whose lanes are done.
 
-    Returns the id under which it is to be recorded.
-    The files name no job and no time: the same run makes the same bytes.
+    Returns their values of C and the ids under which they are to be recorded.
+    The files name no job and no time: the same runs make the same bytes.
     """
-    model_id = new_id("mdl")
-    about = {
-        "dataset": {"name": plan.spec.dataset, "uid": plan.manifest.uid},
-        "spec": plan.spec.model_dump(),
-        **result,
-    }
-    write_model(settings.models / model_id, final_model(plan, dataset, run, about))
-    return model_id
+    about = {"dataset": {"name": plan.spec.dataset, "uid": plan.manifest.uid}}
+    published: list[dict[str, Any]] = []
+    try:
+        for C, model in models_of(plan, outcomes, about):
+            published.append({"C": C, "model_id": new_id("mdl")})
+            write_model(settings.models / published[-1]["model_id"], model)
+    except BaseException:
+        unpublish_models(settings, published)
+        raise
+    return published
+
+
+def unpublish_models(settings: Settings, published: Iterable[dict[str, Any]]) -> None:
+    """Remove models that are on no record."""
+    for each in published:
+        shutil.rmtree(settings.models / each["model_id"], ignore_errors=True)
 
 
 def load_model(settings: Settings, model_id: str) -> Model:

@@ -1,6 +1,7 @@
 """From a job and a dataset to what reader and trainer are told. Everything that can be refused is refused here."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ class JobPlan:
     labels        those a model is to have
     lanes         its problems; number: of the one to be run
     cores         it may use
-    passes_before of the lanes before this one
+    passes_before, seconds_before: of the lanes before this one
     """
 
     spec: JobSpec
@@ -39,11 +40,18 @@ class JobPlan:
     cores: int
     number: int = 0
     passes_before: int = 0
+    seconds_before: float = 0.0
 
     @property
     def lane(self) -> Lane:
         """The one to be run."""
         return self.lanes[self.number]
+
+    def next_lane(self, done: Sequence[Mapping[str, Any]]) -> "JobPlan":
+        """The same with the first lane to be run that is not done; of those that are, what is kept of each."""
+        passes = sum(each["result"]["passes"] for each in done)
+        seconds = done[-1]["elapsed_seconds"] if done else 0.0
+        return replace(self, number=len(done), passes_before=passes, seconds_before=seconds)
 
     @property
     def lane_spec(self) -> JobSpec:
@@ -92,12 +100,13 @@ class JobPlan:
     def run_file(self, dataset: Path) -> dict[str, Any]:
         """Contents of `run.json` for the dataset in this directory."""
         return run_file(
-            self.spec,
+            self.lane_spec,
             self.cache,
             self.cores,
             n_rows=self.n_rows,
             width=self.width,
             C=(self.lane.C_positive, self.lane.C_negative),
+            lane={"number": self.number, "of": len(self.lanes), "class": self.lane.positive, "C": self.lane.C},
             reader={
                 "dataset": str(dataset),
                 "staged": None,
@@ -107,7 +116,6 @@ class JobPlan:
                 "keeps_all": self.spills or self.cache.row_bytes >= self.manifest.decoded_bytes,
             },
             trainer={
-                "lane": self.number,
                 "passes_before": self.passes_before,
                 "cache_rows": self.cache.row_bytes / self.manifest.decoded_bytes * self.n_rows,
                 "follows": False,
@@ -135,10 +143,11 @@ def run_file(
     n_rows: int,
     width: int,
     C: tuple[float, float],
+    lane: dict[str, Any],
     reader: dict[str, Any],
     trainer: dict[str, Any],
 ) -> dict[str, Any]:
-    """Contents of `run.json`: what a job tells both processes, and what only one of them is told."""
+    """Contents of `run.json`: which lane is run, what a job tells both processes, and what only one of them is told."""
     shared = {
         "cache": asdict(cache),
         "n_rows": n_rows,
@@ -160,8 +169,16 @@ def run_file(
     }
     rest = spec.model_dump(include=_TRAINER_ALONE)
     return {
+        "lane": lane,
         "reader": {**shared, **reader, **own},
-        "trainer": {**shared, **trainer, **rest, "options": options, "threads": threads_of(spec, cores)},
+        "trainer": {
+            **shared,
+            **trainer,
+            **rest,
+            "lane": lane["number"],
+            "options": options,
+            "threads": threads_of(spec, cores),
+        },
     }
 
 

@@ -16,13 +16,14 @@ _TAIL_BYTES = 1 << 14  # holds more than so many passes
 
 
 def progress(
-    control: Control, spec: JobSpec, blocks: int | None, elapsed: float, history: list[dict]
+    control: Control, lane: dict[str, Any], spec: JobSpec, blocks: int | None, history: list[dict]
 ) -> dict[str, Any]:
-    """The `progress` of a job on a dataset of so many blocks, None: not known yet.
+    """The `progress` of a job on a dataset of so many blocks, None: not known yet; lane: the one that is run.
 
     Figures of a pass are null until there are some: of the last one finished, or of the last sweep at its end.
     """
     page = control.values()
+    elapsed = page["elapsed_seconds"]
     figures = {
         # Passes of sweeps over all rows are the trainer's alone.
         "pass": max(page["pass"], page["finished_passes"]),
@@ -51,13 +52,15 @@ def progress(
         "updates",
     )
     return {
+        "lane": lane,
         **figures,
         **{name: page[name] for name in counted},
         "updates_per_second": _ratio(page["updates"], elapsed),
         "reader_wait_ratio": _ratio(page["reader_wait_seconds"], elapsed),
         "trainer_wait_ratio": _ratio(page["trainer_wait_seconds"], elapsed),
         "elapsed_seconds": elapsed,
-        "eta_seconds": eta_seconds(history, spec),
+        # Of the lanes to come nothing is known.
+        "eta_seconds": eta_seconds(history, spec) if lane["of"] == 1 else None,
     }
 
 

@@ -43,9 +43,8 @@ def prepare_run(
     elif warm_up:
         warm_up(state)
     run_file = plan.run_file(dataset)
-    resume = str(checkpoint.path) if checkpoint else None
-    for part in run_file.values():
-        part["resume"] = resume
+    for part in ("reader", "trainer"):
+        run_file[part]["resume"] = str(checkpoint.path) if checkpoint else None
     run_file["trainer"]["checkpoints"] = checkpoints and str(checkpoints)
     (directory / RUN_FILE).write_text(json.dumps(run_file))
     return checkpoint
@@ -61,6 +60,11 @@ def _restore(state: State, checkpoint: Checkpoint) -> None:
         array[:] = kept
     for name, value in checkpoint.about["control"].items():
         state.control[name] = value
+
+
+def read_lane(directory: Path) -> dict[str, Any]:
+    """Which lane the run in this directory is of: number, of how many, class, C."""
+    return json.loads((directory / RUN_FILE).read_bytes())["lane"]
 
 
 class Run:
@@ -79,6 +83,7 @@ class Run:
         self._started = time.monotonic()
         self.has_handed_back = False
         self.control: Control = open_control(directory)
+        self.lane = read_lane(directory)
 
     def start(self) -> None:
         """Start both processes. What they report is added to the history."""

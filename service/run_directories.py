@@ -19,12 +19,12 @@ class RunDirectories:
         found = settings.data_dir.stat()
         self._prefix = f"streamsvm-{found.st_dev:x}-{found.st_ino:x}-"
 
-    def place(self, record: dict[str, Any], run_bytes: int) -> Path:
-        """For the next attempt, which takes so many bytes. No two attempts have the same."""
+    def place(self, record: dict[str, Any], lane: int, run_bytes: int) -> Path:
+        """For the next attempt at a lane, which takes so many bytes. No two attempts have the same."""
         base = self._settings.cache_dir
         if not base.is_dir() or shutil.disk_usage(base).free < run_bytes + _SPARE_BYTES:
             base = self._settings.jobs
-        return base / f"{self._prefix}{record['id']}-{len(record['transitions'])}"
+        return base / f"{self._prefix}{record['id']}-{len(record['transitions'])}-{lane}"
 
     def show(self, job_id: str, directory: Path) -> None:
         """Have it found by whoever looks at the job."""

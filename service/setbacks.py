@@ -6,6 +6,7 @@ from typing import Any
 
 from service.continuing import count_crashes, is_stuck, lost_seconds
 from service.errors import ServiceError
+from service.lane_files import newest_lane
 from service.logs import JobLog
 from service.run import log_tail
 from service.settings import Settings
@@ -33,8 +34,9 @@ class Setbacks:
 
     def retry(self, record: dict[str, Any], error: ServiceError, trained: float | None) -> None:
         """Queue the job again, unless it has crashed too often without getting any further."""
-        newest = newest_checkpoint(self._settings.jobs / record["id"])
-        crashes, pass_ = count_crashes(newest, record), newest.about["pass"] if newest else 1
+        lane, directory = newest_lane(self._settings.jobs / record["id"])
+        newest = newest_checkpoint(directory)
+        crashes, pass_ = count_crashes(lane, newest, record), newest.about["pass"] if newest else 1
         if not is_stuck(crashes, pass_, record, self._settings.max_crashes):
             lost = None if trained is None else lost_seconds(newest, trained)
             because = {"reason": error.code, "lost_seconds": lost, "pass": pass_}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from service.progress import HISTORY, last_passes, progress, read_history
+from service.run import read_lane
 from service.settings import Settings
 from service.stored_specs import read_spec
 from storage.block import BlockInfo
@@ -81,7 +82,7 @@ def job_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
             control = read_control(run)
             shown["phase"] = _phase(control)
             shown["progress"] = _live_progress(settings, record, run, control)
-            passes = int(control["finished_passes"])
+            passes = max((each["pass"] for each in recent_history(settings, record["id"])), default=0)
             missed = _missed_checkpoints(control)
     shown["seq"] = sequence_number(len(record["transitions"]), passes)
     shown["warnings"] = _warnings(record) + missed
@@ -128,7 +129,7 @@ def model_view(record: dict[str, Any], model: Model) -> dict[str, Any]:
 def _live_progress(settings: Settings, record: dict[str, Any], run: Path, control: Control) -> dict[str, Any]:
     dataset = settings.datasets / record["dataset_id"]
     passes, spec = last_passes(_history_file(settings, record["id"])), read_spec(record["spec"])
-    return progress(control, spec, _blocks(run, dataset), control["elapsed_seconds"], passes)
+    return progress(control, read_lane(run), spec, _blocks(run, dataset), passes)
 
 
 def _blocks(run: Path, dataset: Path) -> int | None:

@@ -9,31 +9,29 @@ import shutil
 import signal
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from service.continuing import has_checkpoint, inherit, keep_history
+from service.attempts import Attempt, Attempts
+from service.continuing import inherit
 from service.errors import ServiceError
-from service.following import FollowPlan, plan_following
+from service.following import FollowPlan
 from service.fork_server import fork_server
+from service.lane_files import drop_lanes, keep_outcome, lane_directory, outcomes
 from service.lock import give_sign, lock, unlock
 from service.logs import JobLog, log_as_json
-from service.models import publish_model
-from service.problem import JobPlan, plan_job
+from service.models import lane_outcome, publish_models, unpublish_models
+from service.problem import JobPlan
 from service.progress import HISTORY, last_passes, progress
-from service.run import Run, prepare_run
-from service.run_directories import RunDirectories
+from service.results import job_result
 from service.setbacks import Setbacks, describe
 from service.settings import Settings
 from service.store import Store
-from service.stored_specs import read_spec
-from service.warm_start import warm_start
-from storage.checkpoint import UNSURE_SLOT, Checkpoint
 from storage.child import die_with_parent
 from storage.csr import load_kernels
-from storage.dataset import read_manifest
 from storage.errors import CheckpointUnsound, DatasetCorrupt, OutOfSpace, StorageError
 from storage.kept_rows import release_when_short
 
@@ -44,16 +42,6 @@ REFUSED = 5  # exit code: another worker has the data directory
 _log = logging.getLogger("streamsvm.worker")
 
 
-@dataclass
-class _Active:
-    """The job being run."""
-
-    record: dict[str, Any]
-    plan: JobPlan | FollowPlan
-    run: Run
-    checkpoint: Checkpoint | None
-
-
 class Worker:
     """`setup` is the constructor; `step` does what is due; `shutdown` hands the running job back."""
 
@@ -61,8 +49,8 @@ class Worker:
         self._settings = settings
         self._lock = lock(settings.data_dir, "worker")
         self._store = Store(settings.database)
-        self._directories = RunDirectories(settings)
-        self._active: _Active | None = None
+        self._attempts = Attempts(settings, self._store)
+        self._active: Attempt | None = None
         self._next_sign = 0.0
         self._setbacks = Setbacks(settings, self._store)
         self._recover()
@@ -94,8 +82,8 @@ class Worker:
     def _recover(self) -> None:
         """Of what a worker that died left, caches and all that is on no record go; its jobs are queued again."""
         running = self._store.jobs("running")
-        trained = {record["id"]: self._directories.trained_seconds(record["id"]) for record in running}
-        self._directories.remove_all()
+        trained = {record["id"]: self._attempts.directories.trained_seconds(record["id"]) for record in running}
+        self._attempts.directories.remove_all()
         recorded = {record["id"] for record in (*self._store.models(), *self._store.jobs())}
         for directory in (*self._settings.models.iterdir(), *self._settings.jobs.iterdir()):
             if directory.name not in recorded:
@@ -106,42 +94,28 @@ class Worker:
             self._setbacks.retry(record, died, trained[record["id"]])
 
     def _begin(self, record: dict[str, Any]) -> None:
-        job_id = record["id"]
-        job_dir = self._settings.jobs / job_id
-        dataset = self._settings.datasets / record["dataset_id"]
-        directory: Path | None = None
+        """Start a job, or its first lane that is not done."""
+        job_dir = self._settings.jobs / record["id"]
         try:
             job_dir.mkdir(exist_ok=True)
             inherit(self._settings.jobs, record)
-            plan = self._plan(record)
-            directory = self._directories.place(record, plan.run_bytes)
-            warm = warm_start(self._store, self._settings.jobs, plan.spec)
-            checkpoint = prepare_run(directory, plan, dataset, job_dir, warm)
-            if checkpoint is None and has_checkpoint(self._settings.jobs, job_id):
-                self._store.explain_job(job_id, reason="checkpoint_lost")
-            run = Run(directory, job_dir, self._settings.stall_seconds)
-            # Who watches takes the history for that of the run that is there.
-            keep_history(job_dir, int(run.control["finished_passes"]))
-            self._directories.show(job_id, directory)
-            run.start()
+            plan = self._attempts.plan(record)
+            done = [outcome.about for outcome in outcomes(job_dir)]
         except (ServiceError, StorageError, OSError) as error:
-            if directory is not None:
-                shutil.rmtree(directory, ignore_errors=True)
             self._setbacks.fail_or_pause(record, describe(error))
             return
-        self._active = _Active(record, plan, run, checkpoint)
-        JobLog(_log, job_id).info("attempt %s started after pass %d", record["attempt"], run.control["finished_passes"])
+        self._start(record, plan, done)
 
-    def _plan(self, record: dict[str, Any]) -> JobPlan | FollowPlan:
-        """What is to be run, as far as the dataset is known. Raises ServiceError if it does not suit, or is gone."""
-        spec, state = read_spec(record["spec"]), self._store.dataset_state(record["dataset_id"])
-        if state == "ready":
-            return plan_job(spec, read_manifest(self._settings.datasets / record["dataset_id"]))
-        if state == "ingesting":
-            return plan_following(spec, self._settings.max_features)
-        raise ServiceError("dataset_lost", "the dataset could not be read in", "The answer to its upload says why.")
+    def _start(self, record: dict[str, Any], plan: JobPlan | FollowPlan, done: list[Mapping[str, Any]]) -> None:
+        try:
+            self._active = self._attempts.start(record, plan, done)
+        except (ServiceError, StorageError, OSError) as error:
+            self._setbacks.fail_or_pause(record, describe(error))
+            return
+        passes = self._active.run.control["finished_passes"]
+        JobLog(_log, record["id"]).info("attempt %s started after pass %d", record["attempt"], passes)
 
-    def _attend(self, active: _Active) -> None:
+    def _attend(self, active: Attempt) -> None:
         requested = self._store.job(active.record["id"])["requested"]
         if requested == "cancel":
             self._cancel(active)
@@ -150,7 +124,12 @@ class Worker:
             active.run.request_stop()
         try:
             if isinstance(active.plan, FollowPlan):
-                active.plan = self._plan(active.record)
+                active.plan = self._attempts.plan(active.record)
+                if isinstance(active.plan, JobPlan) and len(active.plan.lanes) > 1:
+                    # It took two labels for all there are: to be begun anew.
+                    self._drop_run(active)
+                    self._start(active.record, active.plan, [])
+                    return
         except (ServiceError, StorageError) as error:
             self._drop_run(active)
             self._setbacks.fail_or_pause(active.record, describe(error))
@@ -159,10 +138,8 @@ class Worker:
             finished = active.run.poll()
         except ServiceError as error:
             JobLog(_log, active.record["id"]).warning(error.message)
-            if error.code == CheckpointUnsound.code and active.checkpoint:
-                # And what was made from it since.
-                for path in (active.checkpoint.path, active.checkpoint.path.with_name(UNSURE_SLOT)):
-                    path.unlink(missing_ok=True)
+            if error.code == CheckpointUnsound.code:
+                active.distrust_checkpoint()
             trained = active.run.control["elapsed_seconds"]
             self._drop_run(active)
             if error.code in _NO_CRASHES:
@@ -173,36 +150,60 @@ class Worker:
         if finished and isinstance(active.plan, JobPlan):
             self._finish(active, active.plan)
 
-    def _finish(self, active: _Active, plan: JobPlan) -> None:
-        """Publish the model, then say so: a job that has succeeded has its model."""
+    def _finish(self, active: Attempt, plan: JobPlan) -> None:
+        """Go on with the next lane, or publish the models, then say so: a job that has succeeded has its models."""
         record, run = active.record, active.run
-        result = run.result()
+        job_dir, dataset = self._settings.jobs / record["id"], self._settings.datasets / record["dataset_id"]
+        result, published = run.result(), []
+        is_last = plan.number + 1 == len(plan.lanes) or result["stop_reason"] == "stopped"
         try:
-            model_id = publish_model(
-                self._settings, plan, self._settings.datasets / record["dataset_id"], run.directory, result
-            )
+            outcome = lane_outcome(plan, dataset, run.directory, result)
+            if is_last:
+                published = publish_models(self._settings, plan, chain(outcomes(job_dir), [outcome]))
+            else:
+                keep_outcome(lane_directory(job_dir, plan), outcome)
         except (StorageError, OSError) as error:
             self._drop_run(active)
             self._setbacks.fail_or_pause(record, describe(error))
             return
+        done = [*active.done, outcome.about]
+        if is_last:
+            self._conclude(active, plan, done, published)
+        else:
+            self._drop_run(active)
+            self._start(record, plan, done)
+
+    def _conclude(
+        self, active: Attempt, plan: JobPlan, done: list[Mapping[str, Any]], published: list[dict[str, Any]]
+    ) -> None:
+        """The job has ended, and its models are published."""
+        record, run = active.record, active.run
+        result = {**job_result(plan.lanes, [each["result"] for each in done]), "models": published}
         history = last_passes(self._settings.jobs / record["id"] / HISTORY)
-        elapsed = run.control["elapsed_seconds"]
-        last = {**progress(run.control, plan.spec, plan.blocks, elapsed, history), "eta_seconds": 0}
-        state = "stopped" if result["stop_reason"] == "stopped" else "succeeded"
-        state = self._store.finish_job(record["id"], state, result=result, progress=last, model_id=model_id)
+        last = {**progress(run.control, run.lane, plan.spec, plan.blocks, history), "eta_seconds": 0}
+        ids = [each["model_id"] for each in published]
+        state = self._store.finish_job(
+            record["id"],
+            "stopped" if done[-1]["result"]["stop_reason"] == "stopped" else "succeeded",
+            models=ids,
+            result=result,
+            progress=last,
+            model_id=ids[-1] if ids else None,
+        )
         if state == "cancelled":
-            shutil.rmtree(self._settings.models / model_id)
+            unpublish_models(self._settings, published)
         self._drop_run(active)
+        drop_lanes(self._settings.jobs / record["id"])
         JobLog(_log, record["id"]).info("%s, %s", state, result["stop_reason"])
 
-    def _cancel(self, active: _Active) -> None:
+    def _cancel(self, active: Attempt) -> None:
         self._drop_run(active)
         self._store.finish_job(active.record["id"], "cancelled")
         JobLog(_log, active.record["id"]).info("cancelled")
 
-    def _drop_run(self, active: _Active) -> None:
+    def _drop_run(self, active: Attempt) -> None:
         active.run.kill()
-        self._directories.remove(active.record["id"], active.run.directory)
+        self._attempts.directories.remove(active.record["id"], active.run.directory)
         self._active = None
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from reader.process import Reader
 from service.jobs import JobSpec
+from service.lanes import Lane
 from service.problem import JobPlan
 from service.run import prepare_run
 from storage.cores import usable_cores
@@ -86,10 +87,11 @@ def write_run(run: Path, dataset: Path, cache_bytes: int, positive: float | None
     C_negative = settings.pop("C_negative", None)
     spec = JobSpec(**{"dataset": "test", "pace": "fixed", "cache_bytes": cache_bytes, **settings})
     cache = plan_cache(cache_bytes, manifest.longest_row + (spec.bias is not None))
-    labels = (None, None)
+    labels: tuple[float, ...] = ()
     if spec.loss not in REGRESSION:
         labels = (max(manifest.labels) if positive is None else positive, min(manifest.labels))
-    plan = JobPlan(spec, manifest, *labels, spec.C, C_negative or spec.C, cache, usable_cores())
+    lane = Lane(labels[0] if labels else None, spec.C, spec.C, C_negative or spec.C)
+    plan = JobPlan(spec, manifest, labels, (lane,), cache, usable_cores())
     prepare_run(run, plan, dataset, checkpoints)
     told = json.loads((run / RUN_FILE).read_text())
     if on_disk:

@@ -34,6 +34,8 @@ def _count(number: Any) -> str:
 
 
 def _short(number: Any, digits: int = 3) -> str:
+    if isinstance(number, list):
+        return ", ".join(_short(each, digits) for each in number)
     return _UNKNOWN if _is_unknown(number) else f"{number:.{digits}g}"
 
 

@@ -62,7 +62,7 @@ def show_job(context: Context, request: Request, job_id: str) -> HTMLResponse:
         "job.html",
         job=job_view(context.settings, record),
         ended=not TRANSITIONS[record["state"]],
-        may_go_on=not TRANSITIONS[record["state"]] and has_checkpoint(context.settings.jobs, job_id),
+        may_go_on=not TRANSITIONS[record["state"]] and has_checkpoint(context.settings.jobs / job_id),
         log=log_tail(context.settings.jobs / job_id / "log"),
         formats=MODEL_FORMATS,
         logged_in=logged_in,

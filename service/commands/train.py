@@ -4,7 +4,7 @@ import argparse
 import errno
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,10 +38,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     file.complete = output.complete = shtab.FILE  # type: ignore[attr-defined]
     parser.add_argument("--url", help="train on this service: FILE is uploaded, or names one of its datasets")
-    parser.add_argument("-C", "-c", dest="C", type=float, help="weight of the losses (default: 1)")
+    parser.add_argument(
+        "-C", "-c", dest="C", type=_values, help="weight of the losses, or several: 0.1,1,10 (default: 1)"
+    )
     parser.add_argument("--cache", dest="cache_bytes", type=parse_size, help="bound on the cache (default: 256MiB)")
     parser.add_argument("--memory", dest="memory_bytes", type=parse_size, help="bound on all that training holds")
     parser.add_argument("--solver", help=f"(default: {defaults['solver']})")
+    parser.add_argument(
+        "--multiclass", choices=("one_vs_rest",), help="with more than two labels (default: one_vs_rest)"
+    )
     parser.add_argument("--loss", choices=tuple(OBJECTIVES))
     parser.add_argument("-p", "--epsilon", type=float, help="residuals up to it cost nothing (default: 0.1)")
     parser.add_argument("--bias", type=float, help="value of a constant feature (default: none)")
@@ -78,12 +83,13 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
     if options.warm_start is not None:
         raise ServiceError("unknown_job", "there are no jobs here to start from", "Name their service: --url.")
     show.say(f"reading {options.file}")
-    model = train_file(options.file, parse_spec(fields), Settings.from_environment(), input_options(options), show)
-    pieces = MODEL_FORMATS[format_of(output)].write(model)
-    with output.open("wb") as file:
-        file.writelines(pieces)
-    show.finish(model.about, str(output))
-    return CONVERGED if model.about["converged"] else NOT_CONVERGED
+    models = train_file(options.file, parse_spec(fields), Settings.from_environment(), input_options(options), show)
+    for (_, model), path in zip(models, output_files(output, [C for C, _ in models]), strict=True):
+        pieces = MODEL_FORMATS[format_of(path)].write(model)
+        with path.open("wb") as file:
+            file.writelines(pieces)
+        show.finish(model.about, str(path))
+    return CONVERGED if all(model.about["converged"] for _, model in models) else NOT_CONVERGED
 
 
 def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Path, show: Display) -> int:
@@ -102,10 +108,18 @@ def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Pa
         show.say(f"it goes on: streamsvm job watch {job_id}")
         raise
     code = exit_code(job)
-    if job["model_id"]:
-        download_model(client, job["model_id"], output)
-        show.finish(job["result"], str(output))
+    models = (job["result"] or {}).get("models", [])
+    for model, path in zip(models, output_files(output, [model["C"] for model in models]), strict=True):
+        download_model(client, model["model_id"], path)
+        show.finish(job["result"], str(path))
     return code
+
+
+def output_files(output: Path, values: Sequence[float]) -> list[Path]:
+    """A file for the model of each C: the one that was asked for, or, of several, that with C in its name."""
+    if len(values) == 1:
+        return [output]
+    return [output.with_name(f"{output.stem}.C={C:g}{output.suffix}") for C in values]
 
 
 def dataset_name(file: Path) -> str:
@@ -143,6 +157,11 @@ def _add_option(parser: argparse.ArgumentParser, option: Option) -> None:
         return
     kind = partial(_or_none, kind=option.kind) if option.is_nullable else option.kind
     parser.add_argument(dashed, type=kind, choices=option.choices or None, help=said)
+
+
+def _values(text: str) -> float | list[float]:
+    values = [float(part) for part in text.split(",")]
+    return values[0] if len(values) == 1 else values
 
 
 def _weight(text: str) -> tuple[str, float]:

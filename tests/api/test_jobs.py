@@ -107,7 +107,7 @@ def test_unknown_jobs(filled, path):
     check_problem(response, response.json()["code"])
 
 
-@pytest.mark.parametrize(("n_labels", "code"), [(1, "single_class"), (3, "too_many_classes")])
+@pytest.mark.parametrize(("n_labels", "code"), [(1, "single_class"), (16, "too_many_classes")])
 def test_labels_that_cannot_be_separated(service, n_labels, code):
     X, _ = random_problem(30)
     service.add_dataset("data", X, np.arange(30) % n_labels)

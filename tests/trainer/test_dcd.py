@@ -8,7 +8,7 @@ from scipy import sparse
 
 from reader.ingest import ingest
 from service.jobs import parse_spec
-from service.models import final_model
+from service.models import lane_outcome
 from service.problem import plan_job
 from storage.dataset import read_manifest
 from storage.objective import REGRESSION, make_objective
@@ -120,7 +120,7 @@ def test_a_model_of_regression_predicts_what_it_was_trained_on(tmp_path):
     found = train(tmp_path / "run", dataset, 4 << 20, relative_gap=1e-3, max_passes=5000, **fields)
     assert found.result["converged"]
     plan = plan_job(parse_spec({"dataset": "d", **fields}), read_manifest(dataset))
-    model = final_model(plan, dataset, tmp_path / "run", {})
+    model = lane_outcome(plan, dataset, tmp_path / "run", {})
     assert model.is_regression
     errors = X @ model.w + model.intercept - (y * 10 + 3)
     assert np.mean(errors**2) < 0.1 * np.var(y * 10)

@@ -1,0 +1,71 @@
+"""What the lanes of a job come to together: its result, and its models."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from service.lanes import Cs_of, Lane
+from service.problem import JobPlan
+from storage.model_file import Model
+
+_OWN = ("converged", "stop_reason", "passes")
+
+
+def job_result(lanes: Sequence[Lane], results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Of some lanes and what their trainers reported, in the same order.
+
+    Converged if all are, else the reason is that of the first that is not; the certificate is the worst.
+    """
+    first = next((each for each in results if not each["converged"]), results[-1])
+    worst = max((each["certificate"] for each in results), key=_distance)
+    return {
+        "converged": first["converged"],
+        "stop_reason": first["stop_reason"],
+        "passes": sum(each["passes"] for each in results),
+        "certificate": worst,
+        "lanes": [
+            {"class": lane.positive, "C": lane.C, **{name: each[name] for name in _OWN}, **each["certificate"]}
+            for lane, each in zip(lanes, results, strict=False)
+        ],
+    }
+
+
+def _distance(certificate: Mapping[str, Any]) -> tuple[float, float]:
+    found = (certificate[name] for name in ("gap", "relative_duality_gap"))
+    gap, relative = (inf if number is None or number != number else number for number in found)
+    return gap, relative
+
+
+def models_of(plan: JobPlan, outcomes: Iterable[Model], about: Mapping[str, Any]) -> Iterator[tuple[float, Model]]:
+    """A model for each C all of whose lanes are done, with its C.
+
+    outcomes  of the lanes that are done, in order; the `about` of each has its trainer's `result`
+    about     what all models say of where they come from
+    """
+    done = list(zip(plan.lanes, outcomes, strict=False))
+    values = Cs_of(plan.spec)
+    for C in values:
+        mine = [(lane, outcome) for lane, outcome in done if lane.C == C]
+        if len(mine) == len(plan.lanes) // len(values):
+            own = {"loss": plan.spec.loss, "C": C, "solver": plan.spec.solver}
+            spec = plan.spec.model_copy(update={"C": C}).model_dump()
+            yield C, _joined(plan.labels, mine, {**about, "spec": spec}, own)
+
+
+def _joined(
+    labels: tuple[float, ...], mine: list[tuple[Lane, Model]], about: Mapping[str, Any], own: Mapping[str, Any]
+) -> Model:
+    lanes, parts = zip(*mine, strict=True)
+    if len(parts) == 1:
+        return replace(parts[0], labels=labels, about={**about, **parts[0].about["result"], **own})
+    result = job_result(lanes, [part.about["result"] for part in parts])
+    return replace(
+        parts[0],
+        w=np.stack([part.w for part in parts]),
+        labels=labels,
+        w_bias=tuple(part.w_bias for part in parts) if parts[0].bias is not None else 0.0,
+        about={**about, **result, **own},
+    )

@@ -1,0 +1,163 @@
+"""Jobs of several problems over the same rows: classes and values of C, in the service and on the command line."""
+
+import io
+import json
+import os
+import signal
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.contracts.problems import libsvm_text, random_problem
+from tests.end_to_end.service import PLAIN, wait_for
+from tests.reference.dcd import primal_objective
+from tests.reference.liblinear import liblinear_predict, train
+
+CLASSES = (-3.0, 0.0, 2.0, 7.0)
+VALUES = (0.01, 0.1, 1.0)
+EXACT = {"tolerance": None, "relative_gap": 1e-7, "max_passes": 100_000, "cache_bytes": 1 << 17}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """(X, y) of 900 rows in four classes, a third of them of the first."""
+    X, _ = random_problem(900, 120)
+    rng = np.random.default_rng(3)
+    scores = X @ rng.normal(size=(X.shape[1], len(CLASSES))) + [0.3, 0, 0, -0.1]
+    y = np.array(CLASSES)[np.argmax(scores + rng.normal(0, 0.3, scores.shape), axis=1)]
+    assert len(set(y)) == len(CLASSES)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def many(service, rows):
+    """The service, with the rows as `many`."""
+    service.upload("many", libsvm_text(*rows))
+    return service
+
+
+def arrays(content: bytes) -> dict[str, np.ndarray]:
+    with np.load(io.BytesIO(content)) as archive:
+        return dict(archive)
+
+
+def model_file(service, model_id: str, format_: str) -> bytes:
+    response = httpx.get(f"{service.url}/v1/models/{model_id}/file?format={format_}", **PLAIN)
+    assert response.status_code == 200, response.text
+    return response.content
+
+
+def check_against_liblinear(w: np.ndarray, X, y, C: float) -> None:
+    """w (n_classes, n_features), class by class: the objective is LIBLINEAR's to a millionth."""
+    for own, label in zip(w, CLASSES, strict=True):
+        sign = np.where(y == label, 1.0, -1.0)
+        best = train(X, sign, C, eps=1e-6).primal
+        assert primal_objective(X, sign, own, C, "hinge") <= best * (1 + 1e-6)
+
+
+def test_every_class_is_told_from_the_rest_at_every_C(many, rows, tmp_path):
+    X, y = rows
+    ended = many.wait_until_ended(many.submit(dataset="many", C=[1.0, 0.01, 0.1, 1.0], **EXACT))
+    assert ended["state"] == "succeeded" and ended["result"]["converged"]
+    lanes = ended["result"]["lanes"]
+    assert [(lane["class"], lane["C"]) for lane in lanes] == [(label, C) for label in CLASSES for C in VALUES]
+    assert all(lane["relative_duality_gap"] <= 1e-7 for lane in lanes)
+    assert [model["C"] for model in ended["result"]["models"]] == list(VALUES)
+    assert ended["model_id"] == ended["result"]["models"][-1]["model_id"]
+    for model in ended["result"]["models"]:
+        w = arrays(model_file(many, model["model_id"], "npz"))["w"]
+        check_against_liblinear(w, X, y, model["C"])
+    path = tmp_path / "model"
+    path.write_bytes(model_file(many, ended["model_id"], "liblinear"))
+    labels, _ = liblinear_predict(path, X)
+    answer = httpx.post(
+        f"{many.url}/v1/models/{ended['model_id']}/predict", content=libsvm_text(X, y),
+        headers={"Content-Type": "application/x-libsvm"}, **PLAIN,
+    )  # fmt: skip
+    assert answer.status_code == 200, answer.text
+    assert [each["label"] for each in answer.json()["predictions"]] == labels.tolist()
+
+
+def test_the_history_goes_on_from_lane_to_lane(many):
+    ended = many.wait_until_ended(many.submit(dataset="many", C=[0.1, 1.0], pace="fixed", **EXACT))
+    passes = many.get(f"/v1/jobs/{ended['id']}/history")["passes"]
+    assert [each["pass"] for each in passes] == list(range(1, len(passes) + 1))
+    assert sorted({each["lane"] for each in passes}) == list(range(2 * len(CLASSES)))
+    assert [each["lane"] for each in passes] == sorted(each["lane"] for each in passes)
+    assert ended["result"]["passes"] == len(passes)
+    assert ended["progress"]["lane"] == {"number": 7, "of": 8, "class": CLASSES[-1], "C": 1.0}
+    seconds = [each["elapsed_seconds"] for each in passes]
+    assert seconds == sorted(seconds)
+
+
+SPEC = {"dataset": "many", "C": [0.1, 1.0, 10.0], "pace": "fixed", "tolerance": 1e-4, "cache_bytes": 1 << 17}
+
+
+def contents(service, ended) -> list[bytes]:
+    assert ended["state"] == "succeeded", ended["failure"]
+    return [model_file(service, model["model_id"], "npz") for model in ended["result"]["models"]]
+
+
+@pytest.mark.parametrize("killed", ["reader.process", "trainer.process", "service.worker"])
+def test_a_kill_in_the_middle_changes_no_byte(new_service, many, rows, killed):
+    """Of twelve lanes."""
+    undisturbed = contents(many, many.wait_until_ended(many.submit(**SPEC)))
+    service = new_service().start()
+    service.upload("many", libsvm_text(*rows))
+    job = service.submit(**SPEC)
+    for lane in (2, 7):
+        wait_for(lambda n=lane: (p := service.job(job)["progress"]) and p["lane"]["number"] >= n)
+        os.kill(service.processes.one(killed), signal.SIGKILL)
+        wait_for(lambda n=lane: service.job(job)["attempt"] > 1 + (n > 2))
+    assert contents(service, service.wait_until_ended(job)) == undisturbed
+    assert not list((service.data_dir / "jobs" / job).glob("lanes"))
+
+
+def test_a_job_that_is_stopped_keeps_the_models_that_are_whole(new_service, problem):
+    """Two classes: a lane a C."""
+    service = new_service().start()
+    service.upload("data", libsvm_text(*problem))
+    slow = {"tolerance": 1e-12, "max_passes": 50, "pace": "fixed", "cache_bytes": 1 << 17}
+    job = service.submit(dataset="data", C=[0.1, 1.0, 10.0, 100.0], **slow)
+    wait_for(lambda: (p := service.job(job)["progress"]) and p["lane"]["number"] >= 1)
+    httpx.post(f"{service.url}/v1/jobs/{job}/stop", **PLAIN)
+    ended = service.wait_until_ended(job)
+    assert ended["state"] == "stopped" and not ended["result"]["converged"]
+    made = ended["result"]["models"]
+    assert 2 <= len(made) < 4 and [model["C"] for model in made] == [0.1, 1.0, 10.0][: len(made)]
+    assert {model["id"] for model in service.get("/v1/models")["models"]} == {model["model_id"] for model in made}
+
+
+def test_labels_that_turn_out_to_be_more_than_two_while_the_data_arrives(processes, rows, tmp_path):
+    """The command begins on the first two, and anew when the file has been read."""
+    X, y = rows
+    order = np.argsort(y == CLASSES[-1], kind="stable")
+    done = processes.run(
+        "train", "-", "-C", "0.1,1", "--cache", "128KiB", "--relative-gap", "1e-7", "-e", "none", "--json",
+        "-o", tmp_path / "out.npz", input=libsvm_text(X[order], y[order]),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for C, name in ((0.1, "out.C=0.1.npz"), (1.0, "out.C=1.npz")):
+        check_against_liblinear(arrays((tmp_path / name).read_bytes())["w"], X, y, C)
+    assert not (tmp_path / "out.npz").exists()
+    done = processes.run("train", "-", "--cache", "128KiB", "--json", "-o", tmp_path / "m", input=libsvm_text(X, y))
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout.splitlines()[-1])["result"]["lanes"]) == len(CLASSES)
+    labels, _ = liblinear_predict(tmp_path / "m", X)
+    assert np.mean(labels == y) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("C", "code"),
+    [([], "C_range"), ([1.0, -1.0], "C_range"), ([1.0, "x"], "wrong_type"), ("x", "wrong_type")],
+)
+def test_values_of_C_that_are_none(many, C, code):
+    answer = httpx.post(f"{many.url}/v1/jobs", json={"dataset": "many", "C": C}, **PLAIN)
+    assert (answer.status_code, answer.json()["code"]) == (422, code)
+
+
+def test_too_many_values_of_C_are_refused_with_the_arithmetic(many):
+    values = np.linspace(0.1, 1, 10_000).tolist()
+    answer = httpx.post(f"{many.url}/v1/jobs", json={"dataset": "many", "C": values}, **PLAIN).json()
+    assert answer["code"] == "lanes_range" and "4 classes x 10000 values of C are 40000" in answer["detail"]

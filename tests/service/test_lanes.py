@@ -1,0 +1,59 @@
+"""Which problems a job consists of."""
+
+import pytest
+
+from service.errors import ServiceError
+from service.jobs import parse_spec
+from service.lanes import Lane, lanes_of
+from service.results import job_result
+from tests.service.test_problem import plan, refusal
+
+THREE = {1.0: 5, 2.0: 5, 3.0: 5}
+
+
+def test_two_labels_are_one_problem_and_more_one_each():
+    assert [lane.positive for lane in plan().lanes] == [1.0]
+    assert [lane.positive for lane in plan(THREE).lanes] == [1.0, 2.0, 3.0]
+    assert plan(THREE).labels == (1.0, 2.0, 3.0)
+    assert [lane.positive for lane in plan(THREE, loss="epsilon_insensitive", solver="dcd").lanes] == [None]
+
+
+def test_values_of_C_ascend_each_once_class_by_class():
+    found = plan(THREE, C=[1.0, 0.1, 1.0])
+    assert [(lane.positive, lane.C) for lane in found.lanes] == [(k, C) for k in (1.0, 2.0, 3.0) for C in (0.1, 1.0)]
+
+
+def test_against_the_rest_only_the_weight_of_the_class_counts():
+    """As in LIBLINEAR."""
+    found = plan(THREE, C=2.0, class_weight={"1": 3.0, "2": 5.0})
+    assert [(lane.C_positive, lane.C_negative) for lane in found.lanes] == [(6.0, 2.0), (10.0, 2.0), (2.0, 2.0)]
+
+
+@pytest.mark.parametrize("labels", [{float(k): 1 for k in range(30)}, {float(k): 1 + k % 2 for k in range(30)}, {}])
+def test_labels_that_are_nearly_all_distinct_are_no_classes(labels):
+    error = refusal(labels)
+    assert error.code == "too_many_classes" and "regression" in error.hint
+
+
+def test_a_thousand_problems_and_no_more():
+    labels = (1.0, 2.0, 3.0, 4.0)
+    spec = parse_spec({"dataset": "d", "C": [1.0 + k for k in range(251)]})
+    with pytest.raises(ServiceError) as caught:
+        lanes_of(spec, labels)
+    assert caught.value.code == "lanes_range"
+    assert len(lanes_of(spec, labels[:3])) == 753
+
+
+def reported(gap, converged=True, reason="tolerance"):
+    certificate = {"gap": gap, "relative_duality_gap": gap, "primal_objective": 1.0}
+    return {"converged": converged, "stop_reason": reason, "passes": 2, "certificate": certificate}
+
+
+def test_a_job_has_converged_when_all_its_lanes_have():
+    lanes = [Lane(float(k), 1.0, 1.0, 1.0) for k in range(3)]
+    found = job_result(lanes, [reported(0.1), reported(0.3), reported(0.2)])
+    assert found["converged"] and found["passes"] == 6 and found["certificate"]["gap"] == 0.3
+    assert [lane["gap"] for lane in found["lanes"]] == [0.1, 0.3, 0.2]
+    found = job_result(lanes, [reported(0.1), reported(None, False, "max_passes"), reported(0.2)])
+    assert (found["converged"], found["stop_reason"]) == (False, "max_passes")
+    assert found["certificate"]["gap"] is None
