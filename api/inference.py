@@ -73,7 +73,7 @@ async def model_infer(
     model_id: str,
     header_length: Annotated[int | None, Header(alias=_LENGTH, ge=0)] = None,
 ) -> Response:
-    """Labels and decision values for dense or sparse rows."""
+    """Labels, decision values and, where there are any, probabilities for dense or sparse rows."""
     predictor = await find_predictor(context, model_id)
     _refuse_encoding(request)
     body = b"".join([chunk async for chunk in stream(request, context.settings.max_infer_bytes)])

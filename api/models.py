@@ -104,7 +104,10 @@ class _OpenFileResponse(FileResponse):
 async def predict(
     context: Context, request: Request, model_id: str, strict: bool = False, label_column: str | None = None
 ) -> StreamingResponse:
-    """Labels and decision values for rows of LIBSVM text, CSV or JSON; labels in the text are not looked at."""
+    """Labels, decision values and any probabilities for rows of LIBSVM text, CSV or JSON.
+
+    Labels in the text are not looked at.
+    """
     found = await predicted(context, request, await find_predictor(context, model_id, strict), label_column)
     kind = answer_type(request)
     headers = {"Rows": str(found.rows), "Unknown-Features": str(found.unknown_features)}
@@ -113,6 +116,6 @@ async def predict(
 
 @router.post("/{model_id}/evaluate", operation_id="evaluate", openapi_extra=_EVALUATE)
 async def evaluate_model(context: Context, request: Request, model_id: str, fields: JsonObject) -> dict[str, Any]:
-    """Accuracy, AUC, confusion and objective of a model on a dataset."""
+    """Accuracy, AUC, confusion, figures of each class, of probabilities, and the objective of a model on a dataset."""
     name = dataset_named(fields)
     return {"model_id": model_id, "dataset": name, **await evaluate(context, request, model_id, name)}

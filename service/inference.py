@@ -2,7 +2,7 @@
 
 Either X (n, n_features), column j being the feature numbered j + index_base in training, or rows in compressed sparse
 form: indptr (n + 1,), indices and values (nnz,), features numbered as in training. A decision value is a margin, no
-probability.
+probability; of several classes each has one. Probabilities there are of models that have any.
 """
 
 from typing import Any
@@ -12,40 +12,51 @@ from scipy import sparse
 
 from service.errors import ServiceError
 from service.predictor import Predictor
+from service.tensors import datatype_of
 from storage.csr import Array
 
 DENSE, SPARSE = ("X",), ("indptr", "indices", "values")
 
 
 def outputs_of(predictor: Predictor) -> tuple[str, ...]:
-    """Names of what the model gives: FP64 tensors, one number a row."""
-    return ("value",) if predictor.is_regression else ("label", "decision_value")
+    """Names of what the model gives."""
+    if predictor.is_regression:
+        return ("value",)
+    return ("label", "decision_value", "probability") if predictor.has_probabilities else ("label", "decision_value")
 
 
 def describe(name: str, predictor: Predictor) -> dict[str, Any]:
     """The model's metadata."""
     inputs = (("X", "FP64", [-1, predictor.n_features]), ("indptr", "INT64", [-1]), ("indices", "INT64", [-1]),
               ("values", "FP64", [-1]))  # fmt: skip
-    outputs = ((output, "FP64", [-1]) for output in outputs_of(predictor))
+    none = infer(predictor, {"X": np.empty((0, predictor.n_features))})
+    outputs = ((output, datatype_of(array), [-1, *array.shape[1:]]) for output, array in none.items())
     return {
         "name": name,
         "versions": ["1"],
         "platform": "streamsvm",
         "inputs": [dict(zip(("name", "datatype", "shape"), tensor, strict=True)) for tensor in inputs],
         "outputs": [dict(zip(("name", "datatype", "shape"), tensor, strict=True)) for tensor in outputs],
+        **({"parameters": {"labels": list(predictor.classes)}} if predictor.classes else {}),
     }
 
 
 def infer(predictor: Predictor, tensors: dict[str, Array]) -> dict[str, Array]:
-    """The outputs, each (n,). Raises ServiceError bad_tensor."""
+    """The outputs: label (n,), decision_value (n,) or (n, n_classes), probability (n, n_classes), or value (n,).
+
+    Raises ServiceError bad_tensor.
+    """
     if tensors.keys() == set(DENSE):
         decision_values = _dense(predictor, tensors["X"])
     elif tensors.keys() == set(SPARSE):
         decision_values = _sparse(predictor, *(tensors[name] for name in SPARSE))
     else:
         raise _bad("the inputs are neither X nor indptr, indices and values")
-    # In regression both are the same, and there is one name.
-    return dict(zip(outputs_of(predictor), (predictor.labels(decision_values), decision_values), strict=False))
+    if predictor.is_regression:
+        return {"value": decision_values}
+    found = {"label": predictor.labels(decision_values), "decision_value": decision_values}
+    shares = predictor.probabilities(decision_values)
+    return found if shares is None else {**found, "probability": shares}
 
 
 def _dense(predictor: Predictor, X: Array) -> Array:

@@ -48,18 +48,32 @@ def read_tensors(inputs: Any, binary: memoryview) -> dict[str, Array]:
     return found
 
 
+def datatype_of(array: Array) -> str:
+    """Of an output: numbers, or texts."""
+    return "BYTES" if array.dtype.kind == "U" else "FP64"
+
+
 def write_tensors(arrays: Mapping[str, Array], binary: Iterable[str]) -> tuple[list[dict[str, Any]], bytes]:
-    """FP64 outputs for a response, and the bytes that follow it: those of the names in `binary`."""
+    """Outputs for a response, and the bytes that follow it: those of the names in `binary`."""
     described, parts = [], []
     for name, array in arrays.items():
-        output: dict[str, Any] = {"name": name, "datatype": "FP64", "shape": list(array.shape)}
+        output: dict[str, Any] = {"name": name, "datatype": datatype_of(array), "shape": list(array.shape)}
         if name in binary:
-            parts.append(array.astype(DATATYPES["FP64"]).tobytes())
+            parts.append(_to_bytes(array))
             output["parameters"] = {"binary_data_size": len(parts[-1])}
         else:
-            output["data"] = plain(array.tolist())
+            # The protocol's order is that of rows, flat or nested.
+            output["data"] = plain(array.reshape(-1).tolist())
         described.append(output)
     return described, b"".join(parts)
+
+
+def _to_bytes(array: Array) -> bytes:
+    """Numbers one after the other; of each text its length in four bytes, then itself."""
+    if datatype_of(array) == "FP64":
+        return array.astype(DATATYPES["FP64"]).tobytes()
+    texts = [text.encode() for text in array.reshape(-1).tolist()]
+    return b"".join(len(text).to_bytes(4, "little") + text for text in texts)
 
 
 def wanted_outputs(document: dict[str, Any], known: tuple[str, ...]) -> dict[str, bool]:

@@ -122,6 +122,7 @@ def model_view(record: dict[str, Any], model: Model) -> dict[str, Any]:
         "labels": model.labels,
         "index_base": model.index_base,
         "bias": model.bias,
+        "probability": model.probability and ("sigmoid" if model.sigmoid else "logistic"),
         **{key: model.about.get(key) for key in _ABOUT},
     }
 

@@ -6,6 +6,7 @@ from typing import Any
 import jinja2
 from fastapi.responses import HTMLResponse
 
+from service.labels import shown_label
 from service.sizes import format_size
 
 _UNKNOWN = "\N{EN DASH}"
@@ -55,4 +56,4 @@ _ENVIRONMENT = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_ENVIRONMENT.filters.update(count=_count, short=_short, size=_size, time=_time)
+_ENVIRONMENT.filters.update(count=_count, short=_short, size=_size, time=_time, label=shown_label)

@@ -24,6 +24,7 @@ from trainer.solvers import SOLVERS
 router = APIRouter(include_in_schema=False)
 
 _MOST_SHOWN = 50
+_MOST_LABELS = 30  # of a model
 
 
 @router.get("/", operation_id="showHome")
@@ -71,7 +72,7 @@ def show_job(context: Context, request: Request, job_id: str) -> HTMLResponse:
 
 @router.get("/models/{model_id}", operation_id="showModel")
 def show_model(context: Context, request: Request, model_id: str) -> HTMLResponse:
-    """A model: its certificate, its files, and how to use it."""
+    """A model: its certificate, its files, what it is worth on a dataset, and how to use it."""
     logged_in = COOKIE in request.cookies
     try:
         record = context.store.model(model_id)
@@ -84,10 +85,17 @@ def show_model(context: Context, request: Request, model_id: str) -> HTMLRespons
         model=model,
         dataset=job["spec"]["dataset"] if job else "a dataset",
         has_job=job is not None,
+        datasets=[record["name"] for record in context.store.datasets() if record["state"] == "ready"],
+        most_labels=_MOST_LABELS,
         base=str(request.base_url),
-        formats=MODEL_FORMATS,
+        formats={name: kind for name, kind in MODEL_FORMATS.items() if name != "liblinear" or not _has_texts(model)},
         logged_in=logged_in,
     )
+
+
+def _has_texts(model: dict[str, Any]) -> bool:
+    """Whether its labels are no numbers, for which LIBLINEAR has no room."""
+    return any(isinstance(label, str) for label in model["labels"])
 
 
 def _dataset(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:

@@ -2,13 +2,17 @@
 
 import argparse
 import sys
+from collections.abc import Iterator
 from contextlib import nullcontext
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from reader.ingest import read_chunks
-from service.exports import MODEL_FORMATS
+from service.exports import MODEL_FORMATS, ModelFormatError
+from service.labels import shown_label
 from service.model_names import format_of
-from service.predictor import Predictor
+from service.predictor import Prediction, Predictor
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,24 +21,60 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, help="LIBSVM text, plain or compressed; - for standard input")
     parser.add_argument("-o", "--output", type=Path, help="write the predictions there instead of printing them")
     parser.add_argument("--decision-values", action="store_true", help="write the decision value behind each label")
+    parser.add_argument(
+        "--probabilities", action="store_true", help="write the probability of each of the model's labels"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Print a label or number a line, and to standard error how well they are as the file says."""
     with options.model.open("rb") as file:
         predictor = Predictor(MODEL_FORMATS[format_of(options.model)].read(file))
-    rows = right = 0
-    squares = 0.0
+    if options.probabilities and not predictor.has_probabilities:
+        raise ModelFormatError("the model has no probabilities", "predict without --probabilities")
+    errors = _Errors()
     source = sys.stdin.buffer if str(options.file) == "-" else options.file.open("rb")
     with source, options.output.open("w") if options.output else nullcontext(sys.stdout) as output:
         for prediction in predictor.predict_text(read_chunks(source)):
-            columns = [prediction.labels.tolist()]
-            if options.decision_values:
-                columns.append(prediction.decision_values.tolist())
-            output.writelines(" ".join(f"{value:.17g}" for value in row) + "\n" for row in zip(*columns, strict=True))
-            rows += len(prediction.labels)
-            right += int((prediction.labels == prediction.expected).sum())
-            squares += float(((prediction.labels - prediction.expected) ** 2).sum())
-    accuracy, error = f"accuracy {right / rows:.4%} ({right}/{rows})", f"mean squared error {squares / rows:.6g}"
-    print(error if predictor.is_regression else accuracy, file=sys.stderr)
+            output.writelines(_lines(predictor, prediction, options))
+            errors.add(prediction)
+    if said := errors.said(predictor):
+        print(said, file=sys.stderr)
     return 0
+
+
+def _lines(predictor: Predictor, prediction: Prediction, options: argparse.Namespace) -> Iterator[str]:
+    """Of each row its label, then the numbers that are asked for, in the order of the model's labels."""
+    columns = [[[shown_label(label)] for label in prediction.labels.tolist()]]
+    if options.decision_values:
+        columns.append(_texts(prediction.decision_values))
+    if options.probabilities:
+        columns.append(_texts(predictor.probabilities(prediction.decision_values)))
+    return (" ".join(chain(*row)) + "\n" for row in zip(*columns, strict=True))
+
+
+def _texts(values: Any) -> list[list[str]]:
+    """A list for each of the rows of (n_rows,) or (n_rows, n) numbers."""
+    return [[f"{value:.17g}" for value in row] for row in values.reshape(len(values), -1).tolist()]
+
+
+class _Errors:
+    """How well the labels agree with those that stood in the file."""
+
+    def __init__(self) -> None:
+        self._rows = self._right = 0
+        self._squares = 0.0
+
+    def add(self, prediction: Prediction) -> None:
+        self._rows += len(prediction.labels)
+        if prediction.labels.dtype.kind == "f":
+            self._right += int((prediction.labels == prediction.expected).sum())
+            self._squares += float(((prediction.labels - prediction.expected) ** 2).sum())
+
+    def said(self, predictor: Predictor) -> str | None:
+        """None of a model whose labels are texts: LIBSVM text has numbers."""
+        if any(isinstance(label, str) for label in predictor.classes):
+            return None
+        if predictor.is_regression:
+            return f"mean squared error {self._squares / self._rows:.6g}"
+        return f"accuracy {self._right / self._rows:.4%} ({self._right}/{self._rows})"

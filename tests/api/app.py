@@ -71,6 +71,12 @@ def some_model(labels: tuple[float, float] = (1.0, -1.0), bias: float | None = 1
     return Model(np.array([0.5, 0.0, -2.0, 1 / 3]), labels, 1, bias, 0.25 if bias is not None else 0.0, about)
 
 
+def model_of_texts() -> Model:
+    """Of three classes, with probabilities; four features from 1."""
+    w = np.array([[1.0, 0.0, -0.5, 0.0], [0.0, 0.5, 0.0, 1.0], [-1.0, 0.0, 2.0, 0.25]])
+    return Model(w, ("ham", "spam", "ü"), 1, 1.0, (0.5, 0.0, -0.25), {"loss": "hinge"}, ((-1.5, 0.25),) * 3)
+
+
 def check_problem(response: httpx.Response, code: str, status: int | None = None) -> dict[str, Any]:
     """A problem as RFC 9457 has it, with this code; returns it."""
     assert response.headers["content-type"] == "application/problem+json"

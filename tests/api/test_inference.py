@@ -42,6 +42,21 @@ def test_rows_and_answers_in_binary(filled):
     assert dict(zip(names, values, strict=True)) == expected(filled)
 
 
+def test_several_texts_in_json_and_in_binary(filled):
+    url = f"/v2/models/{filled.texts}/infer"
+    outputs = {output["name"]: output for output in filled.request("POST", url, json=DENSE).json()["outputs"]}
+    predictions = filled.request("POST", f"/v1/models/{filled.texts}/predict", content=TEXT).json()["predictions"]
+    assert (outputs["label"]["datatype"], outputs["label"]["shape"]) == ("BYTES", [2])
+    assert outputs["label"]["data"] == [row["label"] for row in predictions]
+    for name in ("decision_value", "probability"):
+        assert (outputs[name]["datatype"], outputs[name]["shape"]) == ("FP64", [2, 3])
+        np.testing.assert_allclose(outputs[name]["data"], [x for row in predictions for x in row[name]], rtol=1e-12)
+    binary = {**DENSE, "outputs": [{"name": "label", "parameters": {"binary_data": True}}]}
+    answer = filled.request("POST", url, json=binary)
+    expected = b"".join(len(text.encode()).to_bytes(4, "little") + text.encode() for text in outputs["label"]["data"])
+    assert answer.content[int(answer.headers[LENGTH]) :] == expected
+
+
 def test_only_what_is_asked_for_comes(filled):
     answer = infer(filled, json={**DENSE, "outputs": [{"name": "decision_value"}]}).json()
     assert [output["name"] for output in answer["outputs"]] == ["decision_value"]

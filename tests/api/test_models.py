@@ -15,7 +15,7 @@ import zstandard
 from service.exports import MODEL_FORMATS
 from service.predictor import Predictor
 from storage.model_file import Model
-from tests.api.app import Service, check_problem, some_model
+from tests.api.app import Service, check_problem, model_of_texts, some_model
 
 PATIENCE_SECONDS = 30
 TEXT = b"1 1:1 3:0.5\n-1 4:3 9:1\n0\n1 2:7\n"
@@ -27,7 +27,7 @@ def test_a_model_is_shown_with_its_certificate(filled):
     assert shown["certificate"] == {"gap": 1e-4, "primal_objective": 2.0}
     assert filled.store.job(shown["job_id"])["model_id"] == filled.model
     listed = filled.request("GET", "/v1/models").json()["models"]
-    assert [model["id"] for model in listed] == sorted([filled.model, filled.half], reverse=True)
+    assert [model["id"] for model in listed] == sorted([filled.model, filled.half, filled.texts], reverse=True)
 
 
 @pytest.mark.parametrize("name", MODEL_FORMATS)
@@ -111,6 +111,29 @@ def test_predictions_are_the_predictors(filled, pack):
     assert [item["label"] for item in answer["predictions"]] == expected.labels.tolist()
     assert [item["decision_value"] for item in answer["predictions"]] == expected.decision_values.tolist()
     assert (answer["rows"], answer["unknown_features"]) == (4, 1)
+
+
+def test_a_model_of_several_texts_gives_them_with_values_and_probabilities(filled):
+    shown = filled.request("GET", f"/v1/models/{filled.texts}").json()
+    assert (shown["features"], shown["labels"], shown["probability"]) == (4, ["ham", "spam", "ü"], "sigmoid")
+    answer = filled.request("POST", f"/v1/models/{filled.texts}/predict", content=TEXT).json()
+    predictor = Predictor(model_of_texts())
+    (expected,) = predictor.predict_text([TEXT])
+    assert answer["labels"] == shown["labels"]
+    assert [item["label"] for item in answer["predictions"]] == expected.labels.tolist()
+    assert [item["decision_value"] for item in answer["predictions"]] == expected.decision_values.tolist()
+    shares = predictor.probabilities(expected.decision_values)
+    assert [item["probability"] for item in answer["predictions"]] == shares.tolist()
+
+
+@pytest.mark.parametrize("name", ["npz", "json", "onnx"])
+def test_a_model_of_several_texts_is_downloaded_but_not_as_liblinear(filled, name):
+    response = filled.request("GET", f"/v1/models/{filled.texts}/file?format={name}")
+    found, model = MODEL_FORMATS[name].read(io.BytesIO(response.content)), model_of_texts()
+    assert found.w.tolist() == model.w.tolist()
+    assert (found.labels, found.w_bias, found.sigmoid) == (model.labels, model.w_bias, model.sigmoid)
+    refused = filled.request("GET", f"/v1/models/{filled.texts}/file?format=liblinear")
+    assert "npz" in check_problem(refused, "not_exportable")["hint"]
 
 
 def test_rows_in_json_are_predicted_as_those_in_text(filled):

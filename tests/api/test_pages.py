@@ -2,13 +2,15 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from service.exports import MODEL_FORMATS
 from storage.checkpoint import SLOTS
 from storage.dataset import staged_path
+from storage.model_file import Model
 from storage.state import create_state
-from tests.api.app import Service
+from tests.api.app import Service, some_model
 from trainer.solvers import SOLVERS
 from trainer.solvers.options import options_of
 
@@ -140,7 +142,7 @@ def test_the_form_has_every_option_of_a_solver_with_its_default(filled, solver):
 
 def test_a_model_has_a_page(filled):
     text = filled.request("GET", f"/models/{filled.model}").text
-    assert "Converged after 3 passes" in text and "1, -1" in text
+    assert "Converged after 3 passes" in text and "<span>1</span> <span>-1</span>" in text
     for name in MODEL_FORMATS:
         assert f"/v1/models/{filled.model}/file?format={name}" in text
     assert f"http://localhost/v1/models/{filled.model}/predict" in text
@@ -160,3 +162,28 @@ def test_a_job_goes_on_only_from_a_checkpoint_and_says_what_it_continues(service
     second = service.store.add_job(dataset, {"dataset": "data", "C": 1.0}, 10, continues=first)
     text = service.request("GET", f"/jobs/{second}").text
     assert f'continues <a class="id" href="/jobs/{first}"' in text and "/resume" not in text
+
+
+def test_a_model_of_several_texts_shows_them_as_texts_and_no_liblinear(service):
+    labels = ("<b>", "spam", "ham")
+    model = service.add_model(
+        service.add_dataset("data"), Model(np.ones((3, 4)), labels, 1, sigmoid=((-1.0, 0.0),) * 3)
+    )
+    text = service.request("GET", f"/models/{model}").text
+    assert "<span>&lt;b&gt;</span> <span>spam</span>" in text and "<b>" not in text
+    assert "format=liblinear" not in text and "format=npz" in text
+    assert "sigmoid" in text and 'id="evaluate"' in text
+
+
+def test_of_very_many_labels_the_first_are_shown(service):
+    labels = tuple(float(place) for place in range(100))
+    model = service.add_model(service.add_dataset("data"), Model(np.ones((100, 4)), labels, 1))
+    text = service.request("GET", f"/models/{model}").text
+    assert "<span>29</span>" in text and "<span>30</span>" not in text and "and 70 more" in text
+
+
+def test_without_a_dataset_there_is_nothing_to_evaluate_on(service):
+    model = service.add_model(service.add_dataset("data"), some_model())
+    assert service.request("DELETE", "/v1/datasets/data").status_code == 204
+    text = service.request("GET", f"/models/{model}").text
+    assert 'id="evaluate"' not in text and "model.js" not in text

@@ -47,6 +47,7 @@ def test_all_figures_are_those_of_numpy(tmp_path, base, loss):
     assert found["objective"] == pytest.approx(numpys_objective(model, y * decision, y), rel=1e-12)
     assert found["unknown_features"] == 0
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
+    assert not found.keys() & {"log_loss", "brier_score", "reliability"}
 
 
 def test_wide_data_whose_features_are_numbered_anew(tmp_path):

@@ -34,6 +34,39 @@ def test_a_model_of_regression_gives_values():
     assert {name: values.tolist() for name, values in found.items()} == {"value": [2.5, -5.5]}
 
 
+@pytest.mark.parametrize("labels", [(3.0, 1.0, 2.0), ("a", "b", "c")])
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_several_classes_have_a_decision_value_each_and_probabilities(labels, loss):
+    X, y = random_problem(100, 40)
+    w = np.random.default_rng(0).standard_normal((3, 40))
+    predictor = Predictor(Model(w, labels, 1, 1.0, (0.1, 0.2, -0.3), {"loss": loss}))
+    (expected,) = predictor.predict_text([libsvm_text(X, y, 1)])
+    rows = {"indptr": X.indptr, "indices": X.indices + 1, "values": X.data}
+    for found in (infer(predictor, rows), infer(predictor, {"X": X.toarray()})):
+        np.testing.assert_allclose(found["decision_value"], expected.decision_values, rtol=1e-12, atol=1e-12)
+        assert found["label"].tolist() == expected.labels.tolist()
+        assert ("probability" in found) == (loss == "logistic")
+        if loss == "logistic":
+            shares = 1 / (1 + np.exp(-expected.decision_values))
+            shares /= shares.sum(axis=1, keepdims=True)
+            np.testing.assert_allclose(found["probability"], shares, rtol=1e-12)
+    described = {
+        tensor["name"]: (tensor["datatype"], tensor["shape"]) for tensor in describe("m", predictor)["outputs"]
+    }
+    kind = "BYTES" if labels[0] == "a" else "FP64"
+    more = {"probability": ("FP64", [-1, 3])} if loss == "logistic" else {}
+    assert described == {"label": (kind, [-1]), "decision_value": ("FP64", [-1, 3]), **more}
+    assert describe("m", predictor)["parameters"] == {"labels": list(labels)}
+
+
+def test_two_classes_have_two_probabilities():
+    predictor = Predictor(Model(np.array([2.0]), (4.0, 3.0), 1, sigmoid=((-2.0, 0.5),)))
+    found = infer(predictor, {"X": np.array([[1.0], [-3.0]])})
+    first = 1 / (1 + np.exp(-2 * np.array([2.0, -6.0]) + 0.5))
+    np.testing.assert_allclose(found["probability"], np.stack([first, 1 - first], 1), rtol=1e-12)
+    assert found["decision_value"].tolist() == [2.0, -6.0]
+
+
 def test_no_rows_are_no_predictions():
     predictor = model_of(3, 1)
     none = np.empty(0)

@@ -107,3 +107,19 @@ def test_outputs_are_written_in_json_or_behind_it():
     assert described[0] == {"name": "a", "datatype": "FP64", "shape": [2], "data": [1.5, None]}
     assert described[1]["parameters"] == {"binary_data_size": 8}
     assert binary == np.array([2.0]).tobytes()
+
+
+def test_texts_are_written_with_their_lengths_in_binary_and_as_they_are_in_json():
+    texts = np.array(["ham", "", "ü"])
+    (output,), data = write_tensors({"label": texts}, ["label"])
+    assert data == b"\x03\0\0\0ham\0\0\0\0\x02\0\0\0\xc3\xbc"
+    assert output == {"name": "label", "datatype": "BYTES", "shape": [3], "parameters": {"binary_data_size": len(data)}}
+    (output,), data = write_tensors({"label": texts}, [])
+    assert (output["data"], data) == (["ham", "", "ü"], b"")
+
+
+def test_a_matrix_is_written_row_by_row():
+    (output,), _ = write_tensors({"decision_value": np.asfortranarray([[1.0, 2.0], [3.0, 4.0]])}, [])
+    assert (output["shape"], output["data"]) == ([2, 2], [1.0, 2.0, 3.0, 4.0])
+    _, data = write_tensors({"decision_value": np.asfortranarray([[1.0, 2.0], [3.0, 4.0]])}, ["decision_value"])
+    assert np.frombuffer(data).tolist() == [1.0, 2.0, 3.0, 4.0]

@@ -1,0 +1,75 @@
+"use strict";
+// Pictures of an evaluation, as SVG: who was taken for whom, and what probabilities were worth. Used by a model's page.
+
+const MOST_DRAWN = 100, MOST_WITH_NUMBERS = 12, MOST_WITH_NAMES = 40, LONGEST_NAME = 12;
+
+// An SVG element with attributes, and a text in it if there is one.
+function drawn(parent, name, attributes, text) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  if (text !== undefined) element.textContent = text;
+  return parent.appendChild(element);
+}
+
+function picture(place, width, height, description) {
+  return drawn(place, "svg", { class: "picture", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": description });
+}
+
+const shortened = (label) => {
+  const name = String(label);
+  return name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME - 1)}…` : name;
+};
+const percent = (share) => (share === null ? "–" : `${(100 * share).toFixed(1)}%`);
+
+// A square a pair of classes: rows that are of one, predicted to be of the other; the darker, the more of the row's class.
+function drawConfusion(place, { labels, rows }) {
+  const edge = 90, side = 380 / labels.length, full = edge + 380;
+  const svg = picture(place, full + 10, full + 10, "rows by the class they have and the class predicted");
+  drawn(svg, "text", { x: edge + 190, y: 14, class: "axis", "text-anchor": "middle" }, "predicted");
+  drawn(svg, "text", { x: 12, y: edge + 190, class: "axis", "text-anchor": "middle", transform: `rotate(-90 12 ${edge + 190})` }, "is");
+  rows.forEach((row, is) => {
+    const total = row.reduce((sum, count) => sum + count, 0);
+    row.forEach((count, said) => {
+      const x = edge + said * side, y = edge + is * side, share = total ? count / total : 0;
+      const cell = drawn(svg, "rect", {
+        x, y, width: side, height: side, class: is === said ? "cell right" : "cell wrong", "fill-opacity": share.toFixed(3),
+      });
+      drawn(cell, "title", {}, `${labels[is]} predicted as ${labels[said]}: ${count.toLocaleString("en")} rows, ${percent(total ? share : null)}`);
+      if (labels.length <= MOST_WITH_NUMBERS) {
+        const size = Math.min(15, 1.5 * side / Math.max(3, String(count).length));
+        drawn(svg, "text", { x: x + side / 2, y: y + side / 2, class: share > 0.6 ? "count on" : "count", "font-size": size }, count.toLocaleString("en"));
+      }
+    });
+  });
+  if (labels.length > MOST_WITH_NAMES) return;
+  labels.forEach((label, at) => {
+    const middle = edge + (at + 0.5) * side, size = Math.min(13, 0.9 * side);
+    drawn(svg, "text", { x: edge - 5, y: middle, class: "name", "text-anchor": "end", "font-size": size }, shortened(label));
+    drawn(svg, "text", { x: middle, y: edge - 6, class: "name", "font-size": size, transform: `rotate(-60 ${middle} ${edge - 6})` }, shortened(label));
+  });
+}
+
+// Share that was so against the probability that was said: on the diagonal they agree. The bars are the rows of a bin.
+function drawReliability(place, bins) {
+  const edge = 45, side = 400, at = (share) => edge + side * share, up = (share) => 10 + side * (1 - share);
+  const most = Math.max(...bins.map((bin) => bin.rows));
+  const svg = picture(place, edge + side + 15, side + 50, "share that was so by the probability that was said");
+  for (const tick of [0, 0.25, 0.5, 0.75, 1]) {
+    drawn(svg, "line", { x1: edge, x2: at(1), y1: up(tick), y2: up(tick), class: "grid" });
+    drawn(svg, "text", { x: edge - 6, y: up(tick), class: "name", "text-anchor": "end", "font-size": 13 }, tick);
+    drawn(svg, "text", { x: at(tick), y: side + 26, class: "name", "text-anchor": "middle", "font-size": 13 }, tick);
+  }
+  for (const bin of bins) {
+    const height = 0.25 * bin.rows / most;
+    const bar = drawn(svg, "rect", { x: at(bin.from) + 1, width: side / bins.length - 2, y: up(height), height: side * height, class: "bar" });
+    drawn(bar, "title", {}, `${bin.rows.toLocaleString("en")} rows with a probability from ${bin.from} to ${bin.to}`);
+  }
+  drawn(svg, "line", { x1: at(0), y1: up(0), x2: at(1), y2: up(1), class: "diagonal" });
+  const there = bins.filter((bin) => bin.rows);
+  drawn(svg, "polyline", { points: there.map((bin) => `${at(bin.probability)},${up(bin.share)}`).join(" "), class: "curve" });
+  for (const bin of there) {
+    const dot = drawn(svg, "circle", { cx: at(bin.probability), cy: up(bin.share), r: 5, class: "dot" });
+    drawn(dot, "title", {}, `said ${percent(bin.probability)}, was so ${percent(bin.share)}, of ${bin.rows.toLocaleString("en")} rows`);
+  }
+  drawn(svg, "text", { x: at(0.5), y: side + 46, class: "axis", "text-anchor": "middle" }, "probability said");
+}
