@@ -14,8 +14,8 @@ from trainer.solvers import SOLVERS
 # Measured, rounded up: two interpreters with compiled kernels, and pieces and segments on their way.
 _PROCESSES_BYTES = 320 << 20
 _BUFFERS_BYTES = 48 << 20
-# alpha, score, visited; is_resident, skipped, leaving of the reader.
-_ROW_BYTES = 17
+# alpha, score, visited, skipped; is_resident and leaving of the reader.
+_ROW_BYTES = 16
 # w of the trainer, that before a sweep over a cache with all rows, the published one, and two while it is certified.
 _FEATURE_BYTES = 40
 

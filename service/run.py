@@ -18,6 +18,8 @@ from storage.state import KEPT_ARRAYS, RUN_FILE, Control, State, create_state, o
 from trainer.link import HandedBack
 
 _LOG_TAIL_BYTES = 2000
+_POLL_SECONDS = 0.1
+HAND_BACK_SECONDS = 8.0  # at most: a section takes two or three
 _HEARTBEAT = "{}_heartbeat"
 
 
@@ -111,6 +113,14 @@ class Run:
     def request_stop(self) -> None:
         """Ask the trainer to end after the running pass."""
         self.control["stop"] = 1
+
+    def hand_back(self) -> None:
+        """Have the trainer make a checkpoint and end, if it can soon; raises as `poll` does."""
+        deadline = time.monotonic() + HAND_BACK_SECONDS
+        while self.request_hand_back() and time.monotonic() < deadline:
+            if self.poll() or self.has_handed_back:
+                break
+            time.sleep(_POLL_SECONDS)
 
     def request_hand_back(self) -> bool:
         """Ask the trainer to make a checkpoint and end after the running section; whether that is still to come."""

@@ -4,6 +4,8 @@ With C' in place of C, alpha and w are scaled by C' / C: alpha stays feasible, a
 rows (for hinge loss; Chu et al., "Warm start for parameter selection of linear classifiers", KDD 2015).
 """
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,17 @@ def _reasons(spec: JobSpec, other: dict[str, Any], dataset_id: str) -> list[str]
     if SOLVERS[spec.solver].is_dual and not SOLVERS[theirs.solver].is_dual:
         found.append(f"{theirs.solver} has no dual variables, which {spec.solver} needs")
     return found
+
+
+def warm_start(store: Store, jobs: Path, spec: JobSpec) -> Callable[[State], None] | None:
+    """What fills alpha and w of the job if it starts from another one. Raises ServiceError `checkpoint_lost`."""
+    if spec.warm_start is None:
+        return None
+    other = store.job(spec.warm_start)
+    checkpoint = newest_checkpoint(jobs / other["id"])
+    if checkpoint is None:
+        raise ServiceError("checkpoint_lost", "the checkpoint of the job to start from is gone", "Start without.")
+    return partial(warm_up, spec=spec, other=other, checkpoint=checkpoint)
 
 
 def warm_up(state: State, spec: JobSpec, other: dict[str, Any], checkpoint: Checkpoint) -> None:

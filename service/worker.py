@@ -9,9 +9,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -20,30 +18,27 @@ from service.continuing import has_checkpoint, inherit, keep_history
 from service.errors import ServiceError
 from service.following import FollowPlan, plan_following
 from service.fork_server import fork_server
-from service.jobs import JobSpec
 from service.lock import give_sign, lock, unlock
 from service.logs import JobLog, log_as_json
 from service.models import publish_model
 from service.problem import JobPlan, plan_job
 from service.progress import HISTORY, last_passes, progress
 from service.run import Run, prepare_run
+from service.run_directories import RunDirectories
 from service.setbacks import Setbacks, describe
 from service.settings import Settings
 from service.store import Store
 from service.stored_specs import read_spec
-from service.warm_start import warm_up
-from storage.checkpoint import UNSURE_SLOT, Checkpoint, newest_checkpoint
+from service.warm_start import warm_start
+from storage.checkpoint import UNSURE_SLOT, Checkpoint
 from storage.child import die_with_parent
 from storage.csr import load_kernels
 from storage.dataset import read_manifest
 from storage.errors import CheckpointUnsound, DatasetCorrupt, OutOfSpace, StorageError
 from storage.kept_rows import release_when_short
-from storage.state import State, open_control
 
 _POLL_SECONDS = 0.1
 _SIGN_SECONDS = 1.0
-_SPARE_BYTES = 16 << 20
-_HAND_BACK_SECONDS = 8.0  # a section takes two or three
 _NO_CRASHES = (DatasetCorrupt.code, OutOfSpace.code)
 REFUSED = 5  # exit code: another worker has the data directory
 _log = logging.getLogger("streamsvm.worker")
@@ -66,7 +61,7 @@ class Worker:
         self._settings = settings
         self._lock = lock(settings.data_dir, "worker")
         self._store = Store(settings.database)
-        self._prefix = f"streamsvm-{_installation(settings.data_dir)}-"
+        self._directories = RunDirectories(settings)
         self._active: _Active | None = None
         self._next_sign = 0.0
         self._setbacks = Setbacks(settings, self._store)
@@ -90,26 +85,17 @@ class Worker:
         """Hand a running job back to the queue, with a checkpoint of where it is."""
         if self._active is not None:
             record = self._active.record
-            self._await_hand_back(self._active.run)
+            with contextlib.suppress(ServiceError):  # died, which is what was wanted
+                self._active.run.hand_back()
             self._drop_run(self._active)
             self._store.hand_back_job(record["id"])
         unlock(self._lock)
 
-    def _await_hand_back(self, run: Run) -> None:
-        deadline = time.monotonic() + _HAND_BACK_SECONDS
-        with contextlib.suppress(ServiceError):  # died, which is what was wanted
-            while run.request_hand_back() and time.monotonic() < deadline:
-                if run.poll() or run.has_handed_back:
-                    break
-                time.sleep(_POLL_SECONDS)
-
     def _recover(self) -> None:
         """Of what a worker that died left, caches and all that is on no record go; its jobs are queued again."""
         running = self._store.jobs("running")
-        trained = {record["id"]: _trained_seconds(self._settings.jobs / record["id"]) for record in running}
-        for base in (self._settings.cache_dir, self._settings.jobs):
-            for stale in base.glob(f"{self._prefix}*"):
-                shutil.rmtree(stale, ignore_errors=True)
+        trained = {record["id"]: self._directories.trained_seconds(record["id"]) for record in running}
+        self._directories.remove_all()
         recorded = {record["id"] for record in (*self._store.models(), *self._store.jobs())}
         for directory in (*self._settings.models.iterdir(), *self._settings.jobs.iterdir()):
             if directory.name not in recorded:
@@ -128,15 +114,15 @@ class Worker:
             job_dir.mkdir(exist_ok=True)
             inherit(self._settings.jobs, record)
             plan = self._plan(record)
-            directory = self._run_directory(plan, record)
-            checkpoint = prepare_run(directory, plan, dataset, job_dir, self._warm_up(plan.spec))
+            directory = self._directories.place(record, plan.run_bytes)
+            warm = warm_start(self._store, self._settings.jobs, plan.spec)
+            checkpoint = prepare_run(directory, plan, dataset, job_dir, warm)
             if checkpoint is None and has_checkpoint(self._settings.jobs, job_id):
                 self._store.explain_job(job_id, reason="checkpoint_lost")
             run = Run(directory, job_dir, self._settings.stall_seconds)
             # Who watches takes the history for that of the run that is there.
             keep_history(job_dir, int(run.control["finished_passes"]))
-            (job_dir / "run").unlink(missing_ok=True)
-            (job_dir / "run").symlink_to(directory)
+            self._directories.show(job_id, directory)
             run.start()
         except (ServiceError, StorageError, OSError) as error:
             if directory is not None:
@@ -146,15 +132,6 @@ class Worker:
         self._active = _Active(record, plan, run, checkpoint)
         JobLog(_log, job_id).info("attempt %s started after pass %d", record["attempt"], run.control["finished_passes"])
 
-    def _warm_up(self, spec: JobSpec) -> Callable[[State], None] | None:
-        if spec.warm_start is None:
-            return None
-        other = self._store.job(spec.warm_start)
-        checkpoint = newest_checkpoint(self._settings.jobs / other["id"])
-        if checkpoint is None:
-            raise ServiceError("checkpoint_lost", "the checkpoint of the job to start from is gone", "Start without.")
-        return partial(warm_up, spec=spec, other=other, checkpoint=checkpoint)
-
     def _plan(self, record: dict[str, Any]) -> JobPlan | FollowPlan:
         """What is to be run, as far as the dataset is known. Raises ServiceError if it does not suit, or is gone."""
         spec, state = read_spec(record["spec"]), self._store.dataset_state(record["dataset_id"])
@@ -163,13 +140,6 @@ class Worker:
         if state == "ingesting":
             return plan_following(spec, self._settings.max_features)
         raise ServiceError("dataset_lost", "the dataset could not be read in", "The answer to its upload says why.")
-
-    def _run_directory(self, plan: JobPlan | FollowPlan, record: dict[str, Any]) -> Path:
-        """In memory if there is room, else on the data disk. No two attempts have the same."""
-        base = self._settings.cache_dir
-        if not base.is_dir() or shutil.disk_usage(base).free < plan.run_bytes + _SPARE_BYTES:
-            base = self._settings.jobs
-        return base / f"{self._prefix}{record['id']}-{len(record['transitions'])}"
 
     def _attend(self, active: _Active) -> None:
         requested = self._store.job(active.record["id"])["requested"]
@@ -232,22 +202,8 @@ class Worker:
 
     def _drop_run(self, active: _Active) -> None:
         active.run.kill()
-        shutil.rmtree(active.run.directory, ignore_errors=True)
-        (self._settings.jobs / active.record["id"] / "run").unlink(missing_ok=True)
+        self._directories.remove(active.record["id"], active.run.directory)
         self._active = None
-
-
-def _trained_seconds(job_dir: Path) -> float | None:
-    """How long a job had been trained whose run is still there."""
-    try:
-        return open_control(job_dir / "run")["elapsed_seconds"]
-    except (FileNotFoundError, ValueError):
-        return None
-
-
-def _installation(data_dir: Path) -> str:
-    """A name for the data directory, to tell its caches from those of others."""
-    return f"{data_dir.stat().st_dev:x}-{data_dir.stat().st_ino:x}"
 
 
 def main(data_dir: Path) -> int:

@@ -5,6 +5,19 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from reader.parsers.number_kernel import (
+    COLON,
+    EXACT_MANTISSA,
+    EXACT_POWER,
+    FULL_MANTISSA,
+    MINUS,
+    POINT,
+    POWERS,
+    ZERO,
+    round_value,
+    scale,
+    scan_number,
+)
 from storage.csr import Array
 
 # What parse_lines returns.
@@ -17,26 +30,17 @@ DONE, FULL, FAULT = 0, 1, 2
 HARD_LABEL, HARD_VALUE = 0, 1
 
 SPACE, TAB, NEWLINE, RETURN, SHARP = 32, 9, 10, 13, 35
-PLUS, MINUS, POINT, ZERO, COLON, LOWER_E, UPPER_E = 43, 45, 46, 48, 58, 101, 69
-
-EXACT_MANTISSA = 2**53
-EXACT_POWER = 22
-LARGEST_POWER = 64
-FULL_MANTISSA = 10**17  # from here on no further digit fits
 INDEX_LIMIT = 2**31
-FLOAT32_MAX = 3.4028234e38
-SLACK = 2.0**-50
-POWERS = np.array([float(f"1e{k}") for k in range(LARGEST_POWER + 1)])
 
 # parse_lines reads the lines of text[state[POSITION]:end], which must end with a line feed:
 #
 #   line   = [label (blank+ index ":" value)*] blank* ["#" anything] [CR] LF      blank = space or tab
-#   label, value = [+-]? (digits [. digits*] | . digits) ([eE] [+-]? digits)?     index = digits
+#   label, value = number, see number_kernel     index = digits
 #
 # all in ASCII without NUL and without a CR that no LF follows; a blank may also stand before the label.
 #
 # text (n,) uint8; max_line: most bytes in a line without its LF; lowest: smallest index allowed (0 or 1); features:
-# every index is below it (<= 2^31); POWERS (65,) float64: 10^k.
+# every index is below it (<= 2^31).
 # Changed in place: label (r,) float64; row_end (r,) int64, the pairs up to and with that row; indices (p,) int32 and
 # values (p,) float32; hard (h, 4) int64; state (STATE_SIZE,) int64.
 # p must be at least a quarter of the bytes to read: a pair takes four with its blank.
@@ -49,81 +53,8 @@ POWERS = np.array([float(f"1e{k}") for k in range(LARGEST_POWER + 1)])
 # PREVIOUS the index before it in its row, lowest - 1 for the first pair, lowest - 2 for the label. What is wrong is for
 # the caller to find out. HARD then counts the tokens of the faulty line as well, for they come before the fault.
 #
-# Numbers are correctly rounded: label = float(token), value = float32(float(token)). A decimal m * 10^e with m < 2^53
-# and |e| <= 22 takes one exact operation (Clinger, How to read floating point numbers accurately, 1990). Any other
-# value is estimated in double from its first 18 digits within 2^-50; if both ends of that interval round to the same
-# float32, so does the double nearest to the token. What remains is left to the caller: hard[k] = (kind, place in label
-# or values, start of the token, end of the token).
-
-
-@njit(cache=True, nogil=True)
-def scan_number(text: Array, begin: int) -> tuple[int, int, int, bool]:
-    """(end or -1, mantissa, exponent, exact) of the number at `begin`, its sign left out."""
-    p = begin
-    mantissa: Any = np.int64(0)
-    exponent: Any = np.int64(0)
-    exact = True
-    if text[p] == PLUS or text[p] == MINUS:
-        p += 1
-    digits = 0
-    after_point = False
-    while True:
-        c = np.int64(text[p])
-        if ZERO <= c < COLON:
-            digits += 1
-            if mantissa < FULL_MANTISSA:
-                mantissa = mantissa * 10 + (c - ZERO)
-                exponent -= after_point
-            else:
-                exponent += not after_point
-                exact = exact and c == ZERO
-        elif c == POINT and not after_point:
-            after_point = True
-        else:
-            break
-        p += 1
-    if digits == 0:
-        return -1, mantissa, exponent, exact
-    if text[p] == LOWER_E or text[p] == UPPER_E:
-        p += 1
-        negative = text[p] == MINUS
-        if text[p] == PLUS or text[p] == MINUS:
-            p += 1
-        first = p
-        power = np.int64(0)
-        while ZERO <= text[p] < COLON:
-            # The cut is far above the digits of any line: no zeros in the mantissa can make up for it.
-            if power < 10**12:
-                power = power * 10 + (np.int64(text[p]) - ZERO)
-            p += 1
-        if p == first:
-            return -1, mantissa, exponent, exact
-        exponent += -power if negative else power
-    return p, mantissa, exponent, exact
-
-
-@njit(cache=True, nogil=True)
-def scale(mantissa: int, exponent: int) -> float:
-    """mantissa * 10^exponent, |exponent| <= LARGEST_POWER, exact for small numbers and else within 2^-51."""
-    if exponent < 0:
-        return np.float64(mantissa) / POWERS[-exponent]
-    return np.float64(mantissa) * POWERS[exponent]
-
-
-@njit(cache=True, nogil=True)
-def round_value(mantissa: int, exponent: int, exact: bool) -> tuple[Any, bool]:
-    """(float32 magnitude, whether it is certain)."""
-    if mantissa == 0 or exponent < -LARGEST_POWER:
-        return np.float32(0.0), True  # below 10^18 * 10^-65, nearer to 0 than to the least float32
-    if exponent > LARGEST_POWER:
-        return np.float32(0.0), False
-    estimate = scale(mantissa, exponent)
-    if estimate > FLOAT32_MAX:
-        return np.float32(0.0), False
-    if exact and mantissa < EXACT_MANTISSA and -EXACT_POWER <= exponent <= EXACT_POWER:
-        return np.float32(estimate), True
-    low = np.float32(estimate * (1.0 - SLACK))
-    return low, low == np.float32(estimate * (1.0 + SLACK))
+# Numbers are correctly rounded: label = float(token), value = float32(float(token)). Those that `number_kernel` cannot
+# round are left to the caller: hard[k] = (kind, place in label or values, start of the token, end of the token).
 
 
 @njit(cache=True, nogil=True)

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from api.app import create_app
-from service import worker
+from service.run import HAND_BACK_SECONDS
 from service.cli import main
 from service.settings import Settings
 from tests.deploy.container import DEPLOY, ROOT, USER, compose, image_environment
@@ -46,7 +46,7 @@ def test_requests_get_their_while_before_the_api_is_killed(tmp_path):
 
 
 def test_a_running_job_is_handed_back_before_the_worker_is_killed():
-    assert int(SERVICES["worker"]["stop_grace_period"].removesuffix("s")) > 2 * worker._HAND_BACK_SECONDS
+    assert int(SERVICES["worker"]["stop_grace_period"].removesuffix("s")) > 2 * HAND_BACK_SECONDS
 
 
 def test_prometheus_and_grafana_start_only_when_asked_for():

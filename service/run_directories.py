@@ -1,0 +1,53 @@
+"""Where attempts at jobs have their files while they run: in memory if there is room, else on the data disk."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from service.settings import Settings
+from storage.state import open_control
+
+_SPARE_BYTES = 16 << 20
+_SHOWN = "run"  # in a job's directory, a link to that of its attempt
+
+
+class RunDirectories:
+    """Of the attempts of one data directory; their names tell them from those of others."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        found = settings.data_dir.stat()
+        self._prefix = f"streamsvm-{found.st_dev:x}-{found.st_ino:x}-"
+
+    def place(self, record: dict[str, Any], run_bytes: int) -> Path:
+        """For the next attempt, which takes so many bytes. No two attempts have the same."""
+        base = self._settings.cache_dir
+        if not base.is_dir() or shutil.disk_usage(base).free < run_bytes + _SPARE_BYTES:
+            base = self._settings.jobs
+        return base / f"{self._prefix}{record['id']}-{len(record['transitions'])}"
+
+    def show(self, job_id: str, directory: Path) -> None:
+        """Have it found by whoever looks at the job."""
+        self._link(job_id).unlink(missing_ok=True)
+        self._link(job_id).symlink_to(directory)
+
+    def remove(self, job_id: str, directory: Path) -> None:
+        """The attempt is over."""
+        shutil.rmtree(directory, ignore_errors=True)
+        self._link(job_id).unlink(missing_ok=True)
+
+    def remove_all(self) -> None:
+        """Those that a worker that died has left."""
+        for base in (self._settings.cache_dir, self._settings.jobs):
+            for stale in base.glob(f"{self._prefix}*"):
+                shutil.rmtree(stale, ignore_errors=True)
+
+    def trained_seconds(self, job_id: str) -> float | None:
+        """How long a job had been trained whose attempt is still there."""
+        try:
+            return open_control(self._link(job_id))["elapsed_seconds"]
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def _link(self, job_id: str) -> Path:
+        return self._settings.jobs / job_id / _SHOWN
