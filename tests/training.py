@@ -14,14 +14,13 @@ from storage.cores import usable_cores
 from storage.csr import Array
 from storage.dataset import Dataset
 from storage.objective import REGRESSION
+from storage.patience import Patience
 from storage.plan import plan_cache
 from storage.state import RUN_FILE, State, open_state
 from trainer.link import Link
 from trainer.process import Trainer
 from trainer.rows.disk import DiskRows, Shelf
-from trainer.rows.patience import Patience
-from trainer.rows.source import MakeLink
-from trainer.solvers import SOLVERS, Solver
+from trainer.solvers import SOLVERS, MakeLink, Solver
 from trainer.solvers.streamsvm import MakeDisk, streamsvm
 
 

@@ -8,8 +8,7 @@ from storage.csr import Array
 from storage.segment import Segment
 from trainer.kernels.coordinate import DISTANCE
 from trainer.rows.mixture import Mixture
-from trainer.selection import random_order
-from trainer.sweep import sweep
+from trainer.sweep import shuffled, sweep
 from trainer.visitor import Visitor, Visits
 
 _BEHIND = np.float32(1e6)  # times its distance: the score of a row that is shrunk, larger than that of any that is not
@@ -61,7 +60,7 @@ class ActiveRows:
 
         met = sweep(
             windows(),
-            lambda rows: random_order(len(rows), rng),
+            shuffled(rng),
             self._visitor,
             learn=lambda rows, order, visits: self._shrink(taken[-1], rows, order, visits),
         )

@@ -26,8 +26,7 @@ from storage.state import CACHE_FILE, KEPT_ARRAYS, State, open_state
 from trainer.checkpoints import RESIDENTS, Slots
 from trainer.link import HandedBack, Link
 from trainer.progress import Progress
-from trainer.rows.source import MakeLink, make_cursor, make_source
-from trainer.solvers import SOLVERS, Solver, read_settings
+from trainer.solvers import SOLVERS, MakeLink, Solver, make_cursor, make_source, read_settings
 from trainer.stop import CONVERGED, has_likely_fallen, stop_reason
 from trainer.tally import warm_tally
 

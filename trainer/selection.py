@@ -1,4 +1,4 @@
-"""In which order, and how often, a sweep visits rows."""
+"""How often a sweep visits each row."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -6,14 +6,7 @@ import numpy as np
 
 from storage.csr import EMPTY, Array
 from trainer.kernels.adaptive import adapt, sample_visits, share_visits
-from trainer.kernels.order import permutation
-
-
-def random_order(count: int, rng: np.random.Generator) -> Array:
-    """0 .. count - 1, (count,) int32, in random order."""
-    order = np.empty(count, np.int32)
-    permutation(int(rng.integers(1, 1 << 32)), order)
-    return order
+from trainer.kernels.order import random_order
 
 
 class Adaptive:

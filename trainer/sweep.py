@@ -4,12 +4,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
+from itertools import islice
 from math import inf, sqrt
 
 import numpy as np
 
 from storage.csr import Array
 from storage.segment import Segment
+from trainer.kernels.order import random_order
+from trainer.schedule import WHOLE_EVERY
 from trainer.visitor import Visitor, Visits
 
 # Rows that rest by more than margins have moved lately, and by what the reader screens by default, may be left out.
@@ -74,6 +77,11 @@ class Threads:
 ALONE = Threads()
 
 
+def shuffled(rng: np.random.Generator) -> Choose:
+    """All rows of each window, in random order."""
+    return lambda rows: random_order(len(rows), rng)
+
+
 def sweep(
     windows: Iterable[Segment],
     choose: Choose,
@@ -122,3 +130,54 @@ def _visited(
 def _result(begun: deque[tuple[Segment, Array, Future[Visits]]]) -> tuple[Segment, Array, Visits]:
     rows, order, visits = begun.popleft()
     return rows, order, visits.result()
+
+
+class Rounds:
+    """Sweep after sweep over rows that come and go meanwhile: `visit_some` as often as there is time.
+
+    Rows that rest are left out of the short sweeps.
+
+    windows  of a sweep over the rows with these ids (k,) that are active (k,) bool
+    score    (n_rows,) of the last visits
+    """
+
+    def __init__(
+        self,
+        windows: Callable[[Callable[[Array], Array], np.random.Generator], Iterator[Segment]],
+        score: Array,
+        visitor: Visitor,
+        threads: Threads,
+    ) -> None:
+        self._new_windows = windows
+        self._score = score
+        self._visitor = visitor
+        self._threads = threads
+        self.begin_section()
+
+    def begin_section(self) -> None:
+        """A sweep ends where a section does, and the next one is whole."""
+        self._windows: Iterator[Segment] = iter(())
+        self._n_sweeps = 0
+        self._met = Met()
+        self._slack = inf
+
+    def visit_some(self, rng: np.random.Generator) -> int:
+        """Visit some rows that do not rest; returns how many. There have to be rows."""
+        before = self._met.visits
+        while True:
+            some = list(islice(self._windows, self._threads.count))
+            sweep(some, shuffled(rng), self._visitor, self._threads, met=self._met)
+            if self._met.visits > before:
+                return self._met.visits - before
+            if not some:
+                self._begin_sweep(rng)
+                before = 0
+
+    def _begin_sweep(self, rng: np.random.Generator) -> None:
+        self._slack = self._met.slack if self._n_sweeps % WHOLE_EVERY else inf
+        self._n_sweeps += 1
+        self._met = Met()
+        self._windows = self._new_windows(self._is_active, rng)
+
+    def _is_active(self, row_id: Array) -> Array:
+        return self._score[row_id] <= self._slack

@@ -15,10 +15,10 @@ import numpy as np
 from storage.cache import Step
 from storage.csr import Array
 from storage.segment import Segment
+from trainer.kernels.order import random_order
 from trainer.momentum import Momentum
 from trainer.rows.cache import Cursor
 from trainer.schedule import Next, is_worth_threads, next_sweep
-from trainer.selection import random_order
 from trainer.sweep import ALONE, Met, Threads, sweep
 from trainer.tally import Tally
 from trainer.visitor import Visitor, Visits

@@ -16,10 +16,9 @@ from tests.contracts.problems import make_dataset, random_problem, smallest_cach
 from tests.reference.dcd import dcd
 from tests.training import SMALL, Turns, train, write_run
 from trainer.progress import Progress
-from trainer.rows.source import make_cursor, make_source
 from trainer.selection import SCHEDULES
 from trainer.settings import TrainerSettings
-from trainer.solvers import SOLVERS, read_settings
+from trainer.solvers import SOLVERS, make_cursor, make_source, read_settings
 from trainer.solvers.bm import SELECT
 
 SMALLEST_CACHE = smallest_cache(400)

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from api.app import create_app
-from service.run import HAND_BACK_SECONDS
 from service.cli import main
+from service.run import HAND_BACK_SECONDS
 from service.settings import Settings
 from tests.deploy.container import DEPLOY, ROOT, USER, compose, image_environment
 

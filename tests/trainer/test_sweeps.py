@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from reader.process import Reader
+from storage.patience import Patience
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, cache_for, check_certificate, exact, name_of, solving
 from tests.trainer.disks import SMALL, Disk, refuses
@@ -13,7 +14,6 @@ from tests.training import Turns, make_link, open_state_of, solvers_with, train,
 from trainer.problem import LOSSES
 from trainer.process import Trainer
 from trainer.rows.disk import DiskRows
-from trainer.rows.patience import Patience
 
 WAYS = [{"on_disk": True}, {"on_disk": True, "threads": 2}, {"holds_all": True}, {"holds_all": True, "threads": 2}]
 everywhere = pytest.mark.parametrize("way", WAYS, ids=name_of)

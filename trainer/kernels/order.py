@@ -1,5 +1,6 @@
 """Random orders inside a segment, from integers alone, so that compiled and plain Python agree to the bit."""
 
+import numpy as np
 from numba import njit
 
 from storage.csr import Array
@@ -26,3 +27,10 @@ def permutation(seed: int, order: Array) -> None:
         j = (state * (i + 1)) >> 32
         order[i] = order[j]
         order[j] = i
+
+
+def random_order(count: int, rng: np.random.Generator) -> Array:
+    """0 .. count - 1, (count,) int32, in random order."""
+    order = np.empty(count, np.int32)
+    permutation(int(rng.integers(1, 1 << 32)), order)
+    return order

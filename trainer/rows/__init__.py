@@ -14,12 +14,12 @@ and the reader knows which rows are resident, in the cache, and which are leavin
     away        streams by, at rest beyond the screening's slack      away          reader.screening; counts as visited
     away        streams by, else                                      fresh         reader.arrivals
     fresh       its first visit; collected on disk, if that is open   resident      solvers.streamsvm
-    resident    visited in a round over the cache                     resident      trainer.rounds
+    resident    visited in a round over the cache                     resident      trainer.sweep
     resident    streams by: skipped, it waits for a visit             resident      reader.arrivals
     resident    has the highest score when room is needed, and does   leaving       reader.residents, storage.repack
                 not wait for a visit
     leaving     the next step is committed                            away          reader.residents
-    any         all rows are at hand, on disk or in the cache: from   swept         trainer.rows.disk, .residents
+    any         all rows are at hand, on disk or in the cache: from   swept         trainer.rows.disk, .cache
                 now on the reader rests
     swept       a whole sweep visits it; at rest beyond the slack,    swept         trainer.sweeps
                 it is left out of the short sweeps that follow

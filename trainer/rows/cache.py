@@ -1,14 +1,19 @@
-"""The cache, a step of the reader's at a time."""
+"""The cache, a step of the reader's at a time, and sweeps over the rows it holds."""
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from storage.cache import CacheReader, Step
 from storage.csr import Array
 from storage.segment import Segment
 from trainer.checkpoints import Checkpoints, resident_rows
 from trainer.link import HandedBack, Link
+from trainer.rows.mixture import IsActive, Mixture, mixed
 
 
 class Cursor:
@@ -85,3 +90,63 @@ class Cursor:
             self.make_checkpoint(w)
         if self.link.hands_back:
             raise HandedBack
+
+
+class ResidentRows:
+    """`take_in` each step, then sweep over its rows. `lent` windows may be in use at a time.
+
+    segments  ids of all in the cache
+    """
+
+    is_open = has_active = True  # it does not fail, and all are in memory
+
+    def __init__(self, cursor: Cursor, lent: int = 1) -> None:
+        self._cursor = cursor
+        self._mixtures = deque(Mixture() for _ in range(lent))
+        self._sweepable: set[int] = set()
+        self.segments: tuple[int, ...] = ()
+
+    def take_in(self, step: Step) -> None:
+        """Of a new step, sweep over what can be visited now."""
+        self.segments = (*step.fresh, *step.resident)
+        # Rows just visited wait for the next step, unless there are no others.
+        self._sweepable = set(step.resident or step.fresh)
+
+    @property
+    def has_all(self) -> bool:
+        """Whether the cache holds all rows of the problem."""
+        return sum(len(self._cursor.read(known)) for known in self.segments) == self._cursor.step.n_rows
+
+    @property
+    def n_bytes(self) -> int:
+        """Of all rows in the cache."""
+        return sum(int(self._cursor.read(known).row_bytes.sum()) for known in self.segments)
+
+    def take_in_all(self) -> bool:
+        """Sweep over all segments; whether they hold all rows of the problem."""
+        self._sweepable = set(self.segments)
+        return self.has_all
+
+    def windows(self, is_active: IsActive | None, rng: np.random.Generator) -> Iterator[Segment]:
+        """All rows once, or those of these ids (k,) that are active (k,) bool.
+
+        A window is valid until `lent` more have been taken, and no longer than the step.
+        """
+        left = rng.permutation(np.array(sorted(self._sweepable), np.int64)).tolist()
+        for _, rows in mixed(left, partial(self._pick, is_active), self._mixtures):
+            yield rows
+
+    def _pick(self, is_active: IsActive | None, segment_id: int) -> tuple[Segment, Array | None] | None:
+        if segment_id not in self._sweepable:
+            return None  # repacked since the sweep began
+        rows = self._cursor.read(segment_id)
+        return rows, None if is_active is None else np.flatnonzero(is_active(rows.row_id)).astype(np.int32)
+
+    def forget_active(self) -> None:
+        """Those that are active need no place of their own: nothing to do, here and below."""
+
+    def set_aside(self, rows: Segment, picked: Array) -> None:
+        """They stay where they are."""
+
+    def narrow(self) -> None:
+        """They are where they were."""

@@ -6,13 +6,16 @@ way: training needs up to three times as many sweeps as with all rows permuted. 
 others, new ones in each sweep, are as good as that.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from storage.csr import Array
 from storage.plan import PAGE
 from storage.segment import Segment, SegmentBuilder, packed_bytes
+
+IsActive = Callable[[Array], Array]  # which of the rows with these ids (k,) are to be visited, (k,) bool
 
 SEGMENTS = 4
 _BYTES = 1 << 17  # for fewer the kernel takes no longer than what is around it
@@ -55,15 +58,8 @@ class Mixture:
         self, segments: Sequence[Segment], rng: np.random.Generator, picked: Sequence[Array] | None = None
     ) -> Iterator[tuple[list[int], Segment]]:
         """All segments once, in random order, some at a time: their numbers, and their rows, or those `picked`."""
-        left = rng.permutation(len(segments)).tolist()
-        while left:
-            numbers: list[int] = []
-            self.clear()
-            while left and not self.is_rich:
-                number = left.pop()
-                self.add(segments[number], None if picked is None else picked[number])
-                numbers.append(number)
-            yield numbers, self.rows
+        order = rng.permutation(len(segments)).tolist()
+        return mixed(order, lambda number: (segments[number], picked[number] if picked else None), deque([self]))
 
     def _make_room(self, segment_bytes: int) -> None:
         self._largest = 1 << (segment_bytes - 1).bit_length()
@@ -72,6 +68,26 @@ class Mixture:
 
     def _make_builder(self) -> SegmentBuilder:
         return SegmentBuilder(self._segments * self._largest + PAGE)
+
+
+def mixed(
+    left: list[int], pick: Callable[[int], tuple[Segment, Array | None] | None], mixtures: deque[Mixture]
+) -> Iterator[tuple[list[int], Segment]]:
+    """The segments of these numbers, the last first, some at a time: their numbers, and their rows.
+
+    pick      a segment by its number and the positions in it to take, None for all; None if it is not there any more
+    mixtures  used in turn: rows are valid until theirs is
+    """
+    while left:
+        mixture, numbers = mixtures[0], []
+        mixtures.rotate(-1)
+        mixture.clear()
+        while left and not mixture.is_rich:
+            number = left.pop()
+            if (found := pick(number)) is not None:
+                mixture.add(*found)
+                numbers.append(number)
+        yield numbers, mixture.rows
 
 
 def _add(builder: SegmentBuilder, rows: Segment, picked: Array) -> None:

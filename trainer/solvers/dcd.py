@@ -12,12 +12,12 @@ import numpy as np
 
 from storage.csr import Array
 from trainer.active import ActiveRows
-from trainer.loss_visitors import visitor_of
 from trainer.problem import Problem
 from trainer.progress import Progress
 from trainer.rows.blocks import Blocks
 from trainer.settings import TrainerSettings
 from trainer.tally import Tally
+from trainer.visitor import visitor_of
 
 _FIRST_TOLERANCE = 0.1  # LIBLINEAR's, where a job has none: then rows are shrunk to ever smaller ones
 _STREAM = 4  # of random numbers, apart from those of others with the same seed

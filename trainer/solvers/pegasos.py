@@ -14,11 +14,11 @@ import numpy as np
 
 from storage.csr import Array, add_rows, row_dots
 from storage.segment import Segment
+from trainer.kernels.order import random_order
 from trainer.kernels.pegasos import pegasos_visits
 from trainer.problem import Problem
 from trainer.progress import Progress
 from trainer.rows.blocks import Blocks
-from trainer.selection import random_order
 from trainer.settings import TrainerSettings
 from trainer.solvers.options import OrderedBlockOptions, option
 

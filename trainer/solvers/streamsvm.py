@@ -21,15 +21,12 @@ from storage.csr import Array
 from storage.segment import Segment
 from trainer.problem import Problem
 from trainer.progress import Progress
-from trainer.rounds import Rounds
-from trainer.rows.cache import Cursor
+from trainer.rows.cache import Cursor, ResidentRows
 from trainer.rows.disk import DiskRows, Shelf
-from trainer.rows.residents import ResidentRows
 from trainer.schedule import is_worth_threads
-from trainer.selection import random_order
 from trainer.settings import TrainerSettings
 from trainer.solvers.options import StreamOptions, option
-from trainer.sweep import ALONE, Threads, sweep
+from trainer.sweep import ALONE, Rounds, Threads, shuffled, sweep
 from trainer.sweeps import Shares, Store, Sweeps, Wanted
 from trainer.tally import Tally
 from trainer.visitor import Visitor, Visits
@@ -102,7 +99,7 @@ class _Training:
         stack.callback(self._disk.shutdown)
         wanted = Wanted(settings.tolerance, settings.relative_gap)
         self._sweeps = Sweeps(self._visitor, cursor, self._tally, alpha, w, wanted, both, kept, shares)
-        self._rounds = Rounds(self._residents, self._visitor, self._link, self._streaming)
+        self._rounds = Rounds(self._residents.windows, self._link.score, self._visitor, self._streaming)
         self._link.control["collects"] = self._disk.is_open and not self._disk.is_sealed
         # Of a pass whose rows were all at hand, or that began at another w than was published last, no bound is known.
         self._has_bound = False
@@ -152,7 +149,7 @@ class _Training:
         """Visit the fresh rows; returns how many."""
         order = rng.permutation(np.array(step.fresh, np.int64)).tolist()
         fresh = (self._cursor.read(segment_id) for segment_id in order)
-        met = sweep(fresh, lambda rows: random_order(len(rows), rng), self._visitor, self._streaming, self._collect)
+        met = sweep(fresh, shuffled(rng), self._visitor, self._streaming, self._collect)
         return met.visits
 
     def _collect(self, rows: Segment, order: Array, _visits: Visits) -> None:

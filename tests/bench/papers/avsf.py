@@ -23,8 +23,9 @@ from tests.bench.papers.resident import Ended, Rows, as_cached, passes
 from tests.bench.papers.resident import run as train
 from tests.bench.report import cell, header, prose, row
 from tests.reference.data import available, load_binary
+from trainer.kernels.order import random_order
 from trainer.problem import Problem
-from trainer.selection import SCHEDULES, Adaptive, random_order
+from trainer.selection import SCHEDULES, Adaptive
 
 COSTS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 TOLERANCES = (0.01, 0.001)
