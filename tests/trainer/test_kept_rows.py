@@ -1,8 +1,12 @@
 """The next job on a dataset begins with the rows that the one before has left on disk."""
 
+import numpy as np
 import pytest
 
 from storage import kept_rows
+from storage.checkpoint import newest_checkpoint, write_checkpoint
+from storage.errors import CheckpointUnsound
+from storage.state import open_control
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.training import train
@@ -46,3 +50,25 @@ def test_damaged_ones_cost_time_only(tmp_path, dataset):
     assert found.result["converged"] and found.state.control["rows_streamed"] >= len(found.alpha)
     check_certificate(found, exact(dataset))
     assert not path.exists()
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e-6])
+def test_without_a_pass_a_certificate_makes_sure_of_the_w_of_a_checkpoint(tmp_path, dataset, shift):
+    checkpoints = tmp_path / "checkpoints"
+    checkpoints.mkdir()
+    kept = {"checkpoints": checkpoints, "checkpoint_seconds": 1e-9}
+    first = trained(tmp_path / "first", dataset, relative_gap=1e-2, **kept)
+    newest = newest_checkpoint(checkpoints)
+    arrays = newest.arrays()
+    arrays["w"] = arrays["w"] + shift * np.abs(arrays["w"]).max()
+    write_checkpoint(newest.path, newest.about, arrays)
+    if shift:
+        with pytest.raises(CheckpointUnsound):
+            trained(tmp_path / "second", dataset, **kept)
+        control = open_control(tmp_path / "second")
+        assert control["w_unverified"] == 1 and control["certificates_made"] == 0
+    else:
+        second = trained(tmp_path / "second", dataset, **kept)
+        control = second.state.control
+        assert second.result["converged"] and control["w_unverified"] == 0 and control["certificates_made"] > 0
+    assert control["rows_streamed"] < first.state.control["rows_streamed"] + len(first.alpha)
