@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from storage.state import open_state
-from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.problems import a_dataset
 from tests.contracts.solver import (
     MODES,
     PLAIN,
@@ -28,10 +28,7 @@ from trainer.solvers import read_settings
 # One way of each solver, and all that streamsvm has: where its rows are chooses the code that runs.
 WAYS = [*PLAIN, *(mode for mode in MODES if mode["solver"] == "streamsvm" and mode not in PLAIN)]
 
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem())
+dataset = a_dataset()
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 
 from reader.process import Reader
 from storage.state import open_control, open_state
-from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.problems import a_dataset
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.end_to_end.service import is_running
 from tests.training import Outcome, about_to_begin, train, write_run
@@ -20,10 +20,7 @@ from tests.training import Outcome, about_to_begin, train, write_run
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 60
 
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(600))
+dataset = a_dataset(600)
 
 
 def run_processes(run: Path, dataset: Path, **settings) -> Outcome:

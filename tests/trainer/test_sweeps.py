@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from storage.patience import Patience
-from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.problems import a_dataset, make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, cache_for, check_certificate, exact, name_of, solving
 from tests.trainer.disks import SMALL, Disk, refuses
 from tests.training import Turns, about_to_begin, open_state_of, solvers_with, train, write_run
@@ -16,11 +16,8 @@ from trainer.rows.disk import DiskRows
 WAYS = [{"on_disk": True}, {"on_disk": True, "threads": 2}, {"holds_all": True}, {"holds_all": True, "threads": 2}]
 everywhere = pytest.mark.parametrize("way", WAYS, ids=name_of)
 
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    """Many free rows. Several times what the smallest cache holds."""
-    return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(1500, noise=0.1))
+# Many free rows. Several times what the smallest cache holds.
+dataset = a_dataset(1500, noise=0.1)
 
 
 def trained(run, dataset, way, **settings):
