@@ -73,7 +73,7 @@ def test_every_class_is_told_from_the_rest_at_every_C(many, rows, tmp_path):
     labels, _ = liblinear_predict(path, X)
     answer = httpx.post(
         f"{many.url}/v1/models/{ended['model_id']}/predict", content=libsvm_text(X, y),
-        headers={"Content-Type": "application/x-libsvm"}, **PLAIN,
+        headers={"Content-Type": "text/libsvm"}, **PLAIN,
     )  # fmt: skip
     assert answer.status_code == 200, answer.text
     assert [each["label"] for each in answer.json()["predictions"]] == labels.tolist()
