@@ -108,11 +108,11 @@ class JobRecords(Records):
         self._finish(job_id, "queued", {"attempt": self.job(job_id)["attempt"] - 1})
 
     def finish_job(self, job_id: str, state: str, models: Sequence[str] = (), **columns: Any) -> str:
-        """End a job, with any of progress, result, failure, model_id. Its models are on record from now on.
+        """End a job, with any of progress, result, failure, model_id. That model is on record then, and so are `models`.
 
         Returns the state it is in: `cancelled` if someone asked for that, whatever came out.
         """
-        return self._finish(job_id, state, {**columns, "finished_at": now()}, models=models)
+        return self._finish(job_id, state, {**columns, "finished_at": now()}, models=tuple({*models, columns.get("model_id")} - {None}))
 
     def _finish(
         self,

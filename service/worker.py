@@ -29,6 +29,7 @@ from service.progress import HISTORY, last_passes, progress
 from service.results import job_result
 from service.setbacks import Setbacks, describe
 from service.settings import Settings
+from service.states import TRANSITIONS
 from service.store import Store
 from storage.child import die_with_parent
 from storage.csr import load_kernels
@@ -88,6 +89,9 @@ class Worker:
         for directory in (*self._settings.models.iterdir(), *self._settings.jobs.iterdir()):
             if directory.name not in recorded:
                 shutil.rmtree(directory, ignore_errors=True)
+        for record in self._store.jobs():
+            if not TRANSITIONS[record["state"]]:
+                drop_lanes(self._settings.jobs / record["id"])
         for record in running:
             JobLog(_log, record["id"]).warning("its worker died, attempt %s", record["attempt"])
             died = ServiceError("worker_died", "the worker ended while the job ran")
@@ -199,6 +203,7 @@ class Worker:
     def _cancel(self, active: Attempt) -> None:
         self._drop_run(active)
         self._store.finish_job(active.record["id"], "cancelled")
+        drop_lanes(self._settings.jobs / active.record["id"])
         JobLog(_log, active.record["id"]).info("cancelled")
 
     def _drop_run(self, active: Attempt) -> None:

@@ -101,7 +101,7 @@ def test_an_upload_that_turns_out_bad_fails_the_job(service, text):
     assert set(service.data_dir.glob("datasets/*")) == before and not set(service.data_dir.glob("datasets/.*"))
 
 
-@pytest.mark.parametrize(("labels", "code"), [((1,), "single_class"), ((1, 2, 3), "too_many_classes")])
+@pytest.mark.parametrize(("labels", "code"), [((1,), "single_class"), (range(200), "too_many_classes")])
 def test_classes_that_do_not_suit_fail_the_job(service, labels, code):
     """Which shows when the dataset is complete; later jobs are refused at once."""
     text = b"".join(b"%d 1:1 2:%d\n" % (labels[k % len(labels)], k % 7) for k in range(300))
@@ -140,7 +140,7 @@ def test_the_command_trains_though_the_last_row_is_very_long(processes, problem,
     assert primal == pytest.approx(train(X, y, 1.0, eps=1e-3).primal, rel=1e-3)
 
 
-@pytest.mark.parametrize(("labels", "code"), [((1,), b"single_class"), ((1, 2, 3), b"too_many_classes")])
+@pytest.mark.parametrize(("labels", "code"), [((1,), b"single_class"), (range(200), b"too_many_classes")])
 def test_the_command_refuses_classes_that_do_not_suit(processes, tmp_path, labels, code):
     text = b"".join(b"%d 1:1 2:%d\n" % (labels[k % len(labels)], k % 7) for k in range(300))
     done = processes.run("train", "-", "--cache", "1MiB", "-o", tmp_path / "m", input=text)
