@@ -125,11 +125,6 @@ class Predictor:
         return count
 
 
-def predict(model: Model, rows: Rows, *, strict: bool = False) -> Prediction:
-    """What the model says of the rows, see Predictor; that one is better when more rows are to come."""
-    return Predictor(model, strict=strict).predict(rows)
-
-
 def _by_number(model: Model) -> Array:
     """(index_base + n_features,) float64: the weight of feature f at place f; no copy for base 0."""
     if model.index_base == 0:

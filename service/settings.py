@@ -3,7 +3,7 @@
 import ipaddress
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +56,10 @@ class Settings:
     def from_environment(cls, data_dir: Path | None = None, host: str | None = None) -> "Settings":
         """STREAMSVM_DATA_DIR, STREAMSVM_CACHE_DIR, STREAMSVM_MAX_UPLOAD_BYTES ...: the names above in upper case."""
         given: dict[str, Any] = {"data_dir": Path("data")}
-        for name, kind in _KINDS.items():
-            text = os.environ.get(f"STREAMSVM_{name.upper()}")
+        for field in fields(cls):
+            text = os.environ.get(f"STREAMSVM_{field.name.upper()}")
             if text is not None:
-                given[name] = kind(text)
+                given[field.name] = _READERS[field.type](text)
         given |= {name: value for name, value in (("data_dir", data_dir), ("host", host)) if value is not None}
         given["data_dir"] = given["data_dir"].absolute()
         return cls(**given)
@@ -98,24 +98,7 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-_KINDS: dict[str, Callable[[str], Any]] = {
-    "data_dir": Path,
-    "cache_dir": Path,
-    "import_dir": Path,
-    "host": str,
-    "allowed_hosts": _names,
-    "max_upload_bytes": int,
-    "max_predict_bytes": int,
-    "max_infer_bytes": int,
-    "max_json_bytes": int,
-    "max_features": int,
-    "max_queued_jobs": int,
-    "max_uploads": int,
-    "max_connections": int,
-    "header_seconds": float,
-    "idle_seconds": int,
-    "body_seconds": float,
-    "shutdown_seconds": int,
-    "max_crashes": int,
-    "stall_seconds": float,
-}
+# How the text of a variable becomes a value of the field's type.
+_READERS: dict[Any, Callable[[str], Any]] = {
+    Path: Path, Path | None: Path, str: str, tuple[str, ...]: _names, int: int, float: float
+}  # fmt: skip

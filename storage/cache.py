@@ -8,8 +8,9 @@ nothing and need not: it is made anew at every attempt of a job.
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import lmdb
 import numpy as np
@@ -20,24 +21,6 @@ from storage.plan import PAGE, CachePlan
 from storage.segment import Segment, view
 
 _STEP_KEY = b"step"
-_STEP = np.dtype(
-    [
-        ("number", "<i8"),
-        ("n_rows", "<i8"),
-        ("width", "<i8"),
-        ("pass", "<i8"),
-        ("section", "<i8"),
-        ("pieces", "<i8"),
-        ("rows", "<i8"),
-        ("screened", "<i8"),
-        ("screened_unvisited", "<i8"),
-        ("ends_section", "<i8"),
-        ("ends_pass", "<i8"),
-        ("pass_losses", "<f8"),
-        ("fresh", "<i8"),
-        ("live", "<i8"),
-    ]
-)
 
 
 @dataclass(frozen=True)
@@ -72,6 +55,13 @@ class Step:
     pass_losses: float
     fresh: tuple[int, ...]
     resident: tuple[int, ...]
+
+
+# A step's record: its fields but the ids, the number of fresh ids and of all, and then the ids.
+_KINDS: dict[str, Any] = {field.name: field.type for field in fields(Step) if field.name not in ("fresh", "resident")}
+_STEP = np.dtype(
+    [*((name, "<f8" if kind is float else "<i8") for name, kind in _KINDS.items()), ("fresh", "<i8"), ("live", "<i8")]
+)
 
 
 class CacheWriter:
@@ -127,16 +117,8 @@ class CacheWriter:
 
     def _record(self, step: Step) -> bytes:
         ids = np.array([*step.fresh, *step.resident], "<i8")
-        header = np.array(
-            [
-                (
-                    step.number, step.n_rows, step.width, step.pass_, step.section, step.pieces,
-                    step.rows, step.screened, step.screened_unvisited,
-                    step.ends_section, step.ends_pass, step.pass_losses, len(step.fresh), len(ids),
-                )
-            ],
-            _STEP,
-        )  # fmt: skip
+        values = (*(getattr(step, name) for name in _KINDS), len(step.fresh), len(ids))
+        header = np.array([values], _STEP)
         # Always of one size, as everything in this file is: mixed sizes would fragment its free list.
         return (header.tobytes() + ids.tobytes()).ljust(self._step_bytes, b"\0")
 
@@ -187,19 +169,5 @@ def _parse(record: memoryview) -> Step:
     header = np.frombuffer(record, _STEP, 1)[0]
     ids: Array = np.frombuffer(record, "<i8", int(header["live"]), _STEP.itemsize)
     fresh = int(header["fresh"])
-    return Step(
-        number=int(header["number"]),
-        n_rows=int(header["n_rows"]),
-        width=int(header["width"]),
-        pass_=int(header["pass"]),
-        section=int(header["section"]),
-        pieces=int(header["pieces"]),
-        rows=int(header["rows"]),
-        screened=int(header["screened"]),
-        screened_unvisited=int(header["screened_unvisited"]),
-        ends_section=bool(header["ends_section"]),
-        ends_pass=bool(header["ends_pass"]),
-        pass_losses=float(header["pass_losses"]),
-        fresh=tuple(ids[:fresh].tolist()),
-        resident=tuple(ids[fresh:].tolist()),
-    )
+    known = {name: kind(header[name]) for name, kind in _KINDS.items()}
+    return Step(**known, fresh=tuple(ids[:fresh].tolist()), resident=tuple(ids[fresh:].tolist()))

@@ -8,12 +8,12 @@ alpha.
 
 import struct
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from storage.csr import INDEX, VALUE, Array
-from storage.segment_kernel import append_rows
+from storage.segment_kernel import Columns, append_rows
 
 HEADER = struct.Struct("<qq")  # rows, nnz: as a dtype it takes ten times as long to read
 ROW_ID = np.dtype("<i4")
@@ -46,17 +46,6 @@ def room(segment_bytes: int) -> int:
 def most_rows(segment_bytes: int) -> int:
     """Rows without values that fit in a segment of the given size."""
     return room(segment_bytes) // _PER_ROW
-
-
-class Columns(NamedTuple):
-    """A segment's columns, as kernels take them; see Segment."""
-
-    row_id: Array
-    y: Array
-    Qii: Array
-    indptr: Array
-    indices: Array
-    values: Array
 
 
 @dataclass(frozen=True)
@@ -104,12 +93,10 @@ class SegmentBuilder:
     def __init__(self, segment_bytes: int) -> None:
         self._room = room(segment_bytes)
         rows, most_values = most_rows(segment_bytes), self._room // _PER_VALUE
-        self._row_id = np.empty(rows, ROW_ID)
-        self._y = np.empty(rows, TARGET)
-        self._Qii = np.empty(rows, NORM)
-        self._indptr = np.zeros(rows + 1, OFFSET)
-        self._indices = np.empty(most_values, INDEX)
-        self._values = np.empty(most_values, VALUE)
+        self._columns = Columns(
+            np.empty(rows, ROW_ID), np.empty(rows, TARGET), np.empty(rows, NORM), np.zeros(rows + 1, OFFSET),
+            np.empty(most_values, INDEX), np.empty(most_values, VALUE),
+        )  # fmt: skip
         self._unused = memoryview(bytes(segment_bytes))
         self._rows = 0
 
@@ -120,15 +107,9 @@ class SegmentBuilder:
     @property
     def rows(self) -> Segment:
         """The rows collected so far, valid until the builder is empty again."""
-        rows, nnz = self._rows, int(self._indptr[self._rows])
-        return Segment(
-            self._row_id[:rows],
-            self._y[:rows],
-            self._Qii[:rows],
-            self._indptr[: rows + 1],
-            self._indices[:nnz],
-            self._values[:nnz],
-        )
+        row_id, y, Qii, indptr, indices, values = self._columns
+        rows, nnz = self._rows, int(indptr[self._rows])
+        return Segment(row_id[:rows], y[:rows], Qii[:rows], indptr[: rows + 1], indices[:nnz], values[:nnz])
 
     def clear(self) -> None:
         """Forget all rows."""
@@ -136,12 +117,7 @@ class SegmentBuilder:
 
     def add(self, source: Segment, picked: Array) -> int:
         """Append as many of the `picked` rows (k,) of `source`, in order, as fit; returns how many."""
-        added = append_rows(
-            picked,
-            source.row_id, source.y, source.Qii, source.indptr, source.indices, source.values,
-            self._rows, self._room, _PER_ROW, _PER_VALUE,
-            self._row_id, self._y, self._Qii, self._indptr, self._indices, self._values,
-        )  # fmt: skip
+        added = append_rows(picked, source.columns, self._rows, self._room, _PER_ROW, _PER_VALUE, self._columns)
         self._rows += added
         return added
 

@@ -29,11 +29,7 @@ CONTROL = (
     ("resident_bytes", INTEGER, "reader"),
     ("evicted_rows", INTEGER, "reader"),  # over all passes
     ("reader_wait_seconds", REAL, "reader"),
-    (
-        "w_unverified",
-        INTEGER,
-        "reader",
-    ),  # whether the w of the checkpoint it began with is still to be compared
+    ("w_unverified", INTEGER, "reader"),  # the w of the checkpoint it began with is still to be compared
     # reader, in the certificate pass
     ("final_primal_objective", REAL, "reader"),
     ("final_dual_objective", REAL, "reader"),

@@ -1,7 +1,8 @@
 """Reader and trainer in one process, taking turns: no threads, no sleeping, the same files as a real run."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -126,6 +127,22 @@ def open_state_of(run: Path) -> State:
 def make_link(reader: Reader, link: Callable[..., Link] = Turns) -> MakeLink:
     """One that gives this reader turns: `link` takes what takes a turn before what a Link takes."""
     return lambda *args: link(reader.step, *args)
+
+
+@contextmanager
+def about_to_begin(
+    run: Path, link: Callable[..., Link] = Turns, solvers: Mapping[str, Solver] = SMALL
+) -> Iterator[tuple[Trainer, Reader]]:
+    """The trainer of a run that has been laid out, and its reader, which has brought all that it can so far."""
+    reader = Reader(run)
+    while reader.step():
+        pass
+    cache = reader.cache_reader()
+    try:
+        yield Trainer(run, cache, make_link(reader, link), solvers), reader
+    finally:
+        cache.close()
+        reader.shutdown()
 
 
 def to_the_end(run: Path, reader: Reader, link: Callable[..., Link] = Turns) -> tuple[list[dict], dict]:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,14 +77,6 @@ class Slots:
         self._cost = self._last - began
 
 
-@dataclass
-class _Asked:
-    """What a solver asked to be kept, and whether it can go on from within a pass."""
-
-    resumable: Callable[[], Mapping[str, Array]]
-    sections: bool
-
-
 class Checkpoints:
     """Of one attempt at a job.
 
@@ -109,7 +101,8 @@ class Checkpoints:
         self._box = (-largest if is_signed else 0.0, largest)
         self._is_exact = is_exact
         self._follows = follows
-        self._asked: _Asked | None = None  # None: the solver has not begun
+        self._resumable: Callable[[], Mapping[str, Array]] | None = None  # None: the solver has not begun
+        self._sections = True
         self.kept = kept
 
     def keep(self, resumable: Callable[[], Mapping[str, Array]], sections: bool = True) -> None:
@@ -117,7 +110,7 @@ class Checkpoints:
 
         Not `sections`: at the end of passes only, for a solver that cannot go on from within one.
         """
-        self._asked = _Asked(resumable, sections)
+        self._resumable, self._sections = resumable, sections
         self.kept = EMPTY
 
     def is_due(self, ends_pass: bool) -> bool:
@@ -132,25 +125,20 @@ class Checkpoints:
         residents  the rows of the cache, see `resident_rows`
         ended      what is to be known of a job that trains no further, if its processes die before its model is there
         """
-        if self._asked is None:
+        if self._resumable is None:
             return
         is_following = self._follows and step.pass_ == 1
-        if not step.ends_pass and (is_following or not self._asked.sections):
+        if not step.ends_pass and (is_following or not self._sections):
             return
         about, arrays = self._contents(step, w)
         own = residents() if self._is_exact else {}
         is_sure = not self._state.control["w_unverified"]
-        self._slots.write({**about, "ended": ended}, {**arrays, **own, **self._asked.resumable()}, is_sure)
+        self._slots.write({**about, "ended": ended}, {**arrays, **own, **self._resumable()}, is_sure)
         self._state.control["checkpoint_failures"] = self._slots.failures
 
-    @property
-    def is_due_within(self) -> bool:
-        """Whether it is time for one though no section is over: training would go on from the start of the pass."""
-        return not self._is_exact and self._slots.is_due(ends_pass=False)
-
     def make_within(self, step: Step, w: Array) -> None:
-        """If it is time for one."""
-        if self.is_due_within:
+        """If it is time for one though no section is over: training would go on from the start of the pass."""
+        if not self._is_exact and self._slots.is_due(ends_pass=False):
             self.make(replace(step, ends_pass=False), w, dict)
 
     def _contents(self, step: Step, w: Array) -> tuple[dict[str, Any], dict[str, Array]]:

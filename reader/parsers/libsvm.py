@@ -15,9 +15,11 @@ from storage.csr import Rows
 PART_BYTES = 128 << 10  # less text is not worth a thread
 
 
-def parse(chunks: Iterable[bytes], index_base: str | int = "auto", limits: Limits | None = None) -> Iterator[Rows]:
-    """The rows of the text in `chunks`, see LibsvmParser."""
-    return LibsvmParser(index_base, limits).parse_chunks(chunks)
+# Under which names the manifest has what the kernel counts.
+_COUNTERS = {
+    "explicit_zeros": kernel.ZEROS, "empty_rows": kernel.EMPTY, "blank_lines": kernel.BLANK,
+    "comment_lines": kernel.COMMENT,
+}  # fmt: skip
 
 
 class LibsvmParser:
@@ -30,10 +32,8 @@ class LibsvmParser:
 
     index_base      0 or 1: as given, else 0 if there was an index 0
     rows, nnz       rows and values given out
-    explicit_zeros  pairs left out because their value is zero as float32
-    empty_rows      rows of a label only
-    blank_lines     lines of blanks only
-    comment_lines   lines of a comment only
+    counters        explicit_zeros: pairs left out because their value is zero as float32; empty_rows: of a label only;
+                    blank_lines: of blanks only; comment_lines: of a comment only
     max_index, min_index  over every pair, explicit zeros too; None before the first
     had_bom         whether the text began with a UTF-8 byte order mark
     """
@@ -73,24 +73,8 @@ class LibsvmParser:
         return sum(reader.nnz for reader in self._readers)
 
     @property
-    def blank_lines(self) -> int:
-        return self._count(kernel.BLANK)
-
-    @property
-    def comment_lines(self) -> int:
-        return self._count(kernel.COMMENT)
-
-    @property
-    def explicit_zeros(self) -> int:
-        return self._count(kernel.ZEROS)
-
-    @property
-    def empty_rows(self) -> int:
-        return self._count(kernel.EMPTY)
-
-    @property
     def counters(self) -> dict[str, int]:
-        return {name: getattr(self, name) for name in ("explicit_zeros", "empty_rows", "blank_lines", "comment_lines")}
+        return {name: sum(int(reader.state[place]) for reader in self._readers) for name, place in _COUNTERS.items()}
 
     @property
     def rejected(self) -> Rejected:
@@ -157,6 +141,3 @@ class LibsvmParser:
         middle = [begin + (end - begin) * k // count for k in range(1, count)]
         inner = {self._window.buffer.index(b"\n", place, end) + 1 for place in middle}
         return sorted({begin, end} | inner)
-
-    def _count(self, place: int) -> int:
-        return sum(int(reader.state[place]) for reader in self._readers)

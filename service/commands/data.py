@@ -11,7 +11,7 @@ import shtab
 from reader.options import InputOptions, add_input_options, input_options
 from service.client import Client
 from service.commands.local import add_local_arguments
-from service.commands.remote import add_action, print_json, print_table
+from service.commands.remote import add_action, print_json, print_list
 from service.settings import Settings
 
 
@@ -62,13 +62,9 @@ def add(options: argparse.Namespace) -> int:
 
 def ls(options: argparse.Namespace) -> int:
     """List them."""
-    found = Client(options.url).json("GET", "/v1/datasets")
-    if options.json:
-        print_json(found)
-        return 0
-    rows = [["NAME", "STATE", "CREATED"]]
-    rows += [[shown["name"], shown["state"], shown["created_at"]] for shown in found["datasets"]]
-    print_table(rows)
+    print_list(
+        Client(options.url).json("GET", "/v1/datasets"), options.json, NAME="name", STATE="state", CREATED="created_at"
+    )
     return 0
 
 

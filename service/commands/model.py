@@ -7,7 +7,7 @@ from urllib.parse import quote
 import shtab
 
 from service.client import Client
-from service.commands.remote import add_action, download_model, print_json, print_table
+from service.commands.remote import add_action, download_model, print_json, print_list
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,11 +39,7 @@ def get(options: argparse.Namespace) -> int:
 
 def ls(options: argparse.Namespace) -> int:
     """List them, the newest first."""
-    found = Client(options.url).json("GET", "/v1/models")
-    if options.json:
-        print_json(found)
-        return 0
-    rows = [["MODEL", "JOB", "CREATED"]]
-    rows += [[shown["id"], shown["job_id"], shown["created_at"]] for shown in found["models"]]
-    print_table(rows)
+    print_list(
+        Client(options.url).json("GET", "/v1/models"), options.json, MODEL="id", JOB="job_id", CREATED="created_at"
+    )
     return 0

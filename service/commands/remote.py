@@ -42,6 +42,15 @@ def print_table(rows: list[list[str]]) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
+def print_list(found: dict[str, Any], is_json: bool, **columns: str) -> None:
+    """The one list in an answer: of each thing the fields `columns` under their names."""
+    if is_json:
+        print_json(found)
+    else:
+        (things,) = found.values()
+        print_table([[*columns], *([thing[field] for field in columns.values()] for thing in things)])
+
+
 def print_json(answer: Any) -> None:
     """For machines."""
     print(json.dumps(answer, indent=1))

@@ -2,8 +2,10 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 from scipy import sparse
 
 from reader.ingest import ingest
@@ -44,6 +46,16 @@ def make_dataset(directory: Path, X, y, index_base: IndexBase = 1, seed: int = 0
     base = 1 if index_base == "auto" else index_base
     ingest([libsvm_text(X, y, base)], directory, InputOptions(index_base=index_base), seed=seed)
     return directory
+
+
+def a_dataset(*arguments: Any, **more: Any) -> Any:
+    """A module's fixture: the dataset of `random_problem` with these arguments."""
+
+    @pytest.fixture(scope="module")
+    def dataset(tmp_path_factory):
+        return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(*arguments, **more))
+
+    return dataset
 
 
 def stored_rows(directory: Path) -> tuple[Rows, list[int]]:

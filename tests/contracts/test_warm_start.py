@@ -6,9 +6,8 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from reader.process import Reader
 from storage.state import open_state
-from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.problems import a_dataset
 from tests.contracts.solver import (
     MODES,
     PLAIN,
@@ -21,19 +20,15 @@ from tests.contracts.solver import (
     name_of,
 )
 from tests.reference.dcd import dcd
-from tests.training import SMALL, make_link, train, write_run
+from tests.training import about_to_begin, train, write_run
 from trainer.problem import LOSSES
-from trainer.process import Trainer
 from trainer.progress import Progress
 from trainer.solvers import read_settings
 
 # One way of each solver, and all that streamsvm has: where its rows are chooses the code that runs.
 WAYS = [*PLAIN, *(mode for mode in MODES if mode["solver"] == "streamsvm" and mode not in PLAIN)]
 
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem())
+dataset = a_dataset()
 
 
 @pytest.fixture(scope="module")
@@ -50,15 +45,8 @@ def warm(run, dataset, alpha, w, cache_bytes, **settings):
     shape = read_settings(run)
     state = open_state(run, shape.n_rows, shape.width)
     state.alpha[:], state.w[:] = alpha, w
-    reader = Reader(run)
-    while reader.step():
-        pass
-    cache = reader.cache_reader()
-    try:
-        yield Trainer(run, cache, make_link(reader), SMALL), state
-    finally:
-        cache.close()
-        reader.shutdown()
+    with about_to_begin(run) as (trainer, _):
+        yield trainer, state
 
 
 @pytest.mark.parametrize("mode", WAYS, ids=name_of)

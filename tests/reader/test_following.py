@@ -208,6 +208,14 @@ def test_one_who_comes_when_all_is_there_trains_too(tmp_path, follow):
     check_certificate(found, exact(feed.final, POSITIVE))
 
 
+def read_on(reader):
+    """For ever, for a trainer that takes whatever comes at once."""
+    control = reader._state.control
+    while True:
+        reader.step()
+        control["started_step"] = control["finished_section"] = control["committed_step"]
+
+
 @pytest.mark.parametrize("count", [1, 3, 8])
 def test_a_dataset_that_is_given_up_ends_the_reader(tmp_path, follow, count):
     """Whether it had no rows yet to give out, or is in the middle of them."""
@@ -215,11 +223,8 @@ def test_a_dataset_that_is_given_up_ends_the_reader(tmp_path, follow, count):
     order = np.argsort(y, kind="stable") if count == 1 else np.arange(600)
     parts = itertools.islice(pieces(X[order], y[order]), count)
     reader = follow(Feed(tmp_path, parts, end=Staging.give_up))
-    control = reader._state.control
     with pytest.raises(DatasetLost):
-        while True:
-            reader.step()
-            control["started_step"] = control["finished_section"] = control["committed_step"]
+        read_on(reader)
 
 
 def test_a_row_longer_than_a_segment_is_named(tmp_path, follow):
@@ -229,23 +234,17 @@ def test_a_row_longer_than_a_segment_is_named(tmp_path, follow):
     X[150] = 0.5
     feed = Feed(tmp_path, pieces(X.tocsr(), y))
     reader = follow(feed)
-    control = reader._state.control
     with pytest.raises(RowTooLong, match="3000 values"):
-        while True:
-            reader.step()
-            control["started_step"] = control["finished_section"] = control["committed_step"]
-    assert control["rows_streamed"] <= 150
+        read_on(reader)
+    assert reader._state.control["rows_streamed"] <= 150
 
 
 @pytest.mark.parametrize("bounds", [{"n_rows": 250}, {"width": 100}], ids=str)
 def test_more_than_there_is_room_for_ends_the_reader(tmp_path, follow, bounds):
     """No kernel writes beyond the end of an array."""
     reader = follow(Feed(tmp_path, pieces(*random_problem(400))), **bounds)
-    control = reader._state.control
     with pytest.raises(StorageError, match="room"):
-        while True:
-            reader.step()
-            control["started_step"] = control["finished_section"] = control["committed_step"]
+        read_on(reader)
 
 
 def test_state_files_take_the_room_of_what_there_is(tmp_path, follow):

@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 
 from reader.errors import InputError, excerpt
 from reader.limits import Limits
-from reader.parsers.libsvm import LibsvmParser, parse
+from reader.parsers.libsvm import LibsvmParser
 from reader.parsers.libsvm_kernel import INDEX_LIMIT
 from storage.csr import INDEX, INDPTR, LABEL, VALUE
 from tests.reference import libsvm_text
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data"
+COUNTED = ("blank_lines", "comment_lines", "explicit_zeros", "empty_rows")
 
 
 def pieces(data, size):
@@ -46,7 +47,7 @@ def outcome(data, size=1 << 20, index_base="auto", limits=None, window_bytes=1 <
         return error.code, error.line, error.column
     assert parser.rows == len(text.rows)
     assert parser.nnz == sum(len(pairs) for _, pairs in text.rows)
-    counted = (parser.blank_lines, parser.comment_lines, parser.explicit_zeros, parser.empty_rows, parser.had_bom)
+    counted = (*map(parser.counters.get, COUNTED), parser.had_bom)
     return repr(text.rows), counted, parser.min_index, parser.max_index
 
 
@@ -55,7 +56,7 @@ def expected(data, index_base="auto", limits=None):
     text = libsvm_text.read(data, index_base, limits.max_line_bytes, limits.max_features)
     if text.fault:
         return text.fault
-    counted = (text.blank_lines, text.comment_lines, text.explicit_zeros, text.empty_rows, text.had_bom)
+    counted = (*(getattr(text, name) for name in COUNTED), text.had_bom)
     return repr(text.rows), counted, min(text.indices, default=None), max(text.indices, default=None)
 
 
@@ -128,7 +129,7 @@ def test_faults_are_told_with_their_place(data, code, line, column):
 
 def test_index_zero_is_refused_in_a_file_that_starts_at_one():
     with pytest.raises(InputError) as caught:
-        list(parse([b"1 1:1\n1 0:1\n"], index_base=1))
+        list(LibsvmParser(1).parse_chunks([b"1 1:1\n1 0:1\n"]))
     assert (caught.value.code, caught.value.line, caught.value.column) == ("index_zero", 2, 3)
     assert "index_base=0" in caught.value.hint
     for base in ("auto", 0):
@@ -268,7 +269,7 @@ def test_numbers_are_correctly_rounded():
     assert np.array_equal(np.concatenate([batch.label for batch in batches]), numbers)
     rounded = numbers.astype(np.float32)
     assert np.array_equal(np.concatenate([batch.values for batch in batches]), rounded[rounded != 0])
-    assert parser.explicit_zeros == np.count_nonzero(rounded == 0)
+    assert parser.counters["explicit_zeros"] == np.count_nonzero(rounded == 0)
 
 
 def test_a_line_longer_than_the_window_with_more_ties_than_fit_at_first():
@@ -277,17 +278,17 @@ def test_a_line_longer_than_the_window_with_more_ties_than_fit_at_first():
     data = ("1 " + " ".join(f"{i}:{tie}" for i in range(count)) + "\n").encode()
     limits = Limits()
     assert 2 * (4 << 20) < len(data) < limits.max_line_bytes
-    batches = list(parse(pieces(data, 1 << 20)))
+    batches = list(LibsvmParser().parse_chunks(pieces(data, 1 << 20)))
     assert [len(batch) for batch in batches] == [1]
     assert np.array_equal(batches[0].indices, np.arange(count))
     assert np.all(batches[0].values == np.float32(1))
     with pytest.raises(InputError) as caught:
-        list(parse(pieces(data, 1 << 20), limits=Limits(max_line_bytes=len(data) - 2)))
+        list(LibsvmParser(limits=Limits(max_line_bytes=len(data) - 2)).parse_chunks(pieces(data, 1 << 20)))
     assert caught.value.code == "line_too_long"
 
 
 def test_more_short_rows_than_a_batch_takes():
-    batches = list(parse([b"1\n" * 600_000]))
+    batches = list(LibsvmParser().parse_chunks([b"1\n" * 600_000]))
     assert sum(len(batch) for batch in batches) == 600_000
     assert len(batches) > 2
 
@@ -301,7 +302,7 @@ def test_very_long_tokens(token):
 
 def test_the_problem_is_short_and_printable():
     with pytest.raises(InputError) as caught:
-        list(parse([b"1 1:1\n1 2:" + b"\x1bx" * 1000 + b"\n"]))
+        list(LibsvmParser().parse_chunks([b"1 1:1\n1 2:" + b"\x1bx" * 1000 + b"\n"]))
     problem = caught.value.problem()
     assert set(problem) == {"code", "detail", "hint", "at"}
     assert problem["at"] == {"line": 2, "column": 3, "byte": 8}
@@ -344,7 +345,7 @@ for text in sys.stdin.buffer.read().split(b"\\x01"):
         for batch in parser.parse_chunks([text]):
             for array in (batch.label, batch.indptr, batch.indices, batch.values):
                 sys.stdout.write(array.tobytes().hex() + "\\n")
-        print(parser.rows, parser.nnz, parser.explicit_zeros, parser.blank_lines, parser.min_index, parser.max_index)
+        print(parser.rows, parser.nnz, parser.counters, parser.min_index, parser.max_index)
     except InputError as error:
         print(error.problem())
 """

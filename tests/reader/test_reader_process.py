@@ -12,19 +12,15 @@ import pytest
 
 from reader.process import Reader
 from storage.state import open_control, open_state
-from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.problems import a_dataset
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.end_to_end.service import is_running
-from tests.training import Outcome, make_link, train, write_run
-from trainer.process import Trainer
+from tests.training import Outcome, about_to_begin, train, write_run
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 60
 
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(600))
+dataset = a_dataset(600)
 
 
 def run_processes(run: Path, dataset: Path, **settings) -> Outcome:
@@ -84,22 +80,16 @@ def test_adaptive_pace_trains_to_the_tolerance(tmp_path, dataset):
 def test_stop_flag_ends_the_run_after_the_pass(tmp_path, dataset):
     run = tmp_path / "run"
     write_run(run, dataset, SMALLEST_CACHE, tolerance=None)
-    reader = Reader(run)
-    while reader.step():
-        pass
-    cache = reader.cache_reader()
-    trainer = Trainer(run, cache, make_link(reader))
-    trainer.step()
-    assert trainer.stop_reason is None
-    open_control(run)["stop"] = 1
-    trainer.step()
-    assert trainer.stop_reason == "stopped"
-    trainer.shutdown()
-    while not reader.is_finished:
-        reader.step()
-    assert not trainer.result()["converged"]
-    cache.close()
-    reader.shutdown()
+    with about_to_begin(run) as (trainer, reader):
+        trainer.step()
+        assert trainer.stop_reason is None
+        open_control(run)["stop"] = 1
+        trainer.step()
+        assert trainer.stop_reason == "stopped"
+        trainer.shutdown()
+        while not reader.is_finished:
+            reader.step()
+        assert not trainer.result()["converged"]
 
 
 @pytest.mark.parametrize("module", ["reader.process", "trainer.process"])

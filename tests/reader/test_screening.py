@@ -10,7 +10,7 @@ from reader.arrivals_kernel import NEW, RESIDENT, SCREENED, account, classify
 from reader.screening import Screening
 from storage.objective import make_objective
 from storage.state import create_state, pass_stamp
-from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.problems import a_dataset, make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, check_pass, exact, solving
 from tests.reference.dcd import dcd
 from tests.training import train
@@ -19,11 +19,8 @@ from trainer.problem import LOSSES
 PASSES = 8
 WEIGHTS = {"C": 2.0, "C_negative": 0.5}
 
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    """Nearly separable: most rows come to rest. Several times what the cache holds."""
-    return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(600, noise=0.03))
+# Nearly separable: most rows come to rest. Several times what the cache holds.
+dataset = a_dataset(600, noise=0.03)
 
 
 def setting(seed, n=400, n_rows=1000):

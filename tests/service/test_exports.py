@@ -17,7 +17,7 @@ from liblinear import liblinearutil
 from service.exports import MODEL_FORMATS, ModelFormatError
 from service.exports.errors import WEIGHTS_A_PIECE
 from service.model_names import format_of
-from service.predictor import predict
+from service.predictor import Predictor
 from storage.csr import Rows
 from storage.model_file import Model
 from tests.contracts.problems import random_problem
@@ -101,7 +101,7 @@ def test_liblinear_and_we_predict_the_same_numbers(tmp_path, solver, loss, bias)
     model = read("liblinear", (tmp_path / "theirs").read_bytes())
     assert model.is_regression and model.about["loss"] == loss
     rows = Rows(targets, (X.indptr).astype(np.int64), X.indices + 1, X.data)
-    prediction = predict(model, rows)
+    prediction = Predictor(model).predict(rows)
     (tmp_path / "ours").write_bytes(export("liblinear", model))
     for name in ("theirs", "ours"):
         values, _ = liblinear_predict(tmp_path / name, X.astype(float))
@@ -318,7 +318,7 @@ def test_onnxruntime_agrees_on_a_thousand_rows(bias):
     (found,) = onnxruntime.InferenceSession(data).run(None, {"X": X})
     assert found.dtype == np.float64
     rows = Rows(np.zeros(1000), np.arange(1001) * 300, np.tile(np.arange(1, 301), 1000), X.ravel())
-    np.testing.assert_allclose(found[:, 0], predict(model, rows).decision_values, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found[:, 0], Predictor(model).predict(rows).decision_values, rtol=1e-9, atol=1e-9)
 
 
 def test_another_onnx_graph_is_refused():

@@ -3,7 +3,7 @@
 import pytest
 
 from reader.limits import Limits
-from reader.parsers.libsvm import parse
+from reader.parsers.libsvm import LibsvmParser
 from service.errors import ServiceError
 from service.json_rows import json_rows
 
@@ -29,7 +29,8 @@ BAD_ROWS = {
 
 def test_rows_are_those_of_the_same_text():
     found = json_rows({"rows": [{"17": 0.1, "3": 2}, {}, {"2147483647": -3.4e38}]}, 1)
-    (expected,) = parse([b"0 3:2 17:0.1\n0\n0 2147483647:-3.4e38\n"], limits=Limits(max_features=2**31))
+    text = b"0 3:2 17:0.1\n0\n0 2147483647:-3.4e38\n"
+    (expected,) = LibsvmParser(limits=Limits(max_features=2**31)).parse_chunks([text])
     for name in ("label", "indptr", "indices", "values"):
         one, other = getattr(found, name), getattr(expected, name)
         assert one.dtype == other.dtype and one.tolist() == other.tolist()

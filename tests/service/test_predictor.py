@@ -10,10 +10,10 @@ from scipy import sparse
 
 from reader.errors import InputError
 from reader.limits import Limits
-from reader.parsers.libsvm import parse
+from reader.parsers.libsvm import LibsvmParser
 from service.exports import MODEL_FORMATS
 from service.prediction import ANSWERS, keep
-from service.predictor import Predictor, predict
+from service.predictor import Predictor
 from storage.csr import Rows
 from storage.model_file import Model
 from tests.reference.liblinear import liblinear_predict
@@ -40,7 +40,7 @@ def random_text(base: int, n_rows: int = 300, width: int = N_FEATURES) -> bytes:
 
 def rows_of(text: bytes) -> Rows:
     """The one batch of a short text."""
-    (rows,) = parse([text])
+    (rows,) = LibsvmParser().parse_chunks([text])
     return rows
 
 
@@ -59,7 +59,7 @@ def test_agrees_with_liblinear(tmp_path, base, bias, loss, width):
     path.write_bytes(b"".join(MODEL_FORMATS["liblinear"].write(model)))
     rows = rows_of(random_text(base, width=width))
     labels, decision = liblinear_predict(path, as_csr(rows, base), rows.label)
-    found = predict(model, rows)
+    found = Predictor(model).predict(rows)
     np.testing.assert_array_equal(found.labels, labels)
     np.testing.assert_allclose(found.decision_values, decision, rtol=1e-13, atol=1e-13)
     np.testing.assert_array_equal(found.expected, rows.label)
@@ -70,13 +70,13 @@ def test_a_model_read_back_predicts_the_same(name):
     model = random_model(1, 0.7)
     stored = io.BytesIO(b"".join(MODEL_FORMATS[name].write(model)))
     rows = rows_of(random_text(1))
-    found = predict(MODEL_FORMATS[name].read(stored), rows)
-    assert found.decision_values.tobytes() == predict(model, rows).decision_values.tobytes()
+    found = Predictor(MODEL_FORMATS[name].read(stored)).predict(rows)
+    assert found.decision_values.tobytes() == Predictor(model).predict(rows).decision_values.tobytes()
 
 
 def test_a_decision_value_of_zero_is_the_second_label():
     model = Model(np.array([1.0, -1.0]), (5.0, 6.0), 1)
-    found = predict(model, rows_of(b"0 1:1 2:1\n0 1:2 2:1\n0\n"))
+    found = Predictor(model).predict(rows_of(b"0 1:1 2:1\n0 1:2 2:1\n0\n"))
     assert found.labels.tolist() == [6.0, 5.0, 6.0]
     assert found.decision_values.tolist() == [0.0, 1.0, 0.0]
 
@@ -85,7 +85,7 @@ def test_a_decision_value_of_zero_is_the_second_label():
 def test_unknown_features_are_counted_and_add_nothing(base, unknown):
     model = Model(np.ones(3), (1.0, -1.0), base, 1.0, 0.25)
     rows = rows_of(b"1 0:8 2:1 9:100\n-1 1:-1\n")
-    found = predict(model, rows)
+    found = Predictor(model).predict(rows)
     assert found.unknown_features == unknown
     assert found.decision_values.tolist() == [9.25 if base == 0 else 1.25, -0.75]
 
@@ -145,7 +145,7 @@ def test_faults_of_the_text_are_input_errors(text):
 
 @pytest.mark.parametrize("base", [0, 1])
 def test_a_model_without_features(base):
-    found = predict(Model(np.empty(0), (1.0, -1.0), base, 1.0, 0.5), rows_of(b"1 3:1\n-1\n"))
+    found = Predictor(Model(np.empty(0), (1.0, -1.0), base, 1.0, 0.5)).predict(rows_of(b"1 3:1\n-1\n"))
     assert found.decision_values.tolist() == [0.5, 0.5]
     assert found.unknown_features == 1
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.problems import a_dataset
 from tests.contracts.solver import exact, solving
 from tests.reference.dcd import dcd
 from tests.training import train
@@ -12,10 +12,7 @@ from trainer.selection import SCHEDULES, Adaptive
 N = 400
 everywhere = pytest.mark.parametrize("schedule", SCHEDULES)
 
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(N))
+dataset = a_dataset(N)
 
 
 @everywhere

@@ -7,15 +7,12 @@ import numpy as np
 import pytest
 
 from storage.segment import row_bytes
-from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.problems import a_dataset, make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, solving
 from tests.training import train
 from trainer.rows.blocks import Blocks
 
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(500))
+dataset = a_dataset(500)
 
 
 def blocks_of(monkeypatch):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import trainer.process
-from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.problems import a_dataset
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.training import train
 from trainer.stop import has_likely_fallen
@@ -12,10 +12,7 @@ from trainer.stop import has_likely_fallen
 CLOCKS = {"elapsed_seconds", "reader_wait_seconds", "trainer_wait_seconds"}
 AHEAD = {"rows_streamed", "rows_screened", "resident_rows", "resident_bytes", "evicted_rows"}  # at that moment
 
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(500, noise=0.02))
+dataset = a_dataset(500, noise=0.02)
 
 
 @pytest.fixture

@@ -31,6 +31,11 @@ def regression_problem(n_rows=500, n_features=30, seed=0):
     return X, y.astype(np.float32).astype(float)
 
 
+def problem(loss):
+    """One (X, y) that suits the loss."""
+    return regression_problem() if loss in REGRESSION else random_problem(500, 30, 8)
+
+
 def primal(loss, X, y, w, C) -> float:
     objective = make_objective(loss, C, C, EPSILON)
     return float(w @ w / 2 + objective.losses(y, objective.m(y, X @ w)))
@@ -73,7 +78,7 @@ def check(loss, dataset, run, optimum, **settings):
 # With a larger C LIBLINEAR gives up on the first of regression's losses before it is that near.
 @pytest.mark.parametrize(("loss", "C"), [(loss, C) for loss in NUMBERS for C in (1e-3, 0.03)] + [("logistic", 10.0)])
 def test_the_optimum_is_liblinears(loss, C, tmp_path):
-    X, y = regression_problem() if loss in REGRESSION else random_problem(500, 30, 8)
+    X, y = problem(loss)
     dataset = make_dataset(tmp_path / "data", X, y)
     check(loss, dataset, tmp_path / "run", liblinear_optimum(loss, X, y, C), C=C)
 
@@ -90,8 +95,7 @@ def test_the_optimum_of_a9a_is_liblinears(loss, tmp_path):
 
 @pytest.mark.parametrize("loss", NUMBERS)
 def test_training_ends_when_gradients_are_within_the_tolerance(loss, tmp_path):
-    X, y = regression_problem() if loss in REGRESSION else random_problem(500, 30, 8)
-    dataset = make_dataset(tmp_path / "data", X, y)
+    dataset = make_dataset(tmp_path / "data", *problem(loss))
     found = train(tmp_path / "run", dataset, 3 << 20, solver="dcd", loss=loss, C=0.03, tolerance=1e-5, max_passes=5000)
     assert found.result["stop_reason"] == "tolerance"
     assert found.passes[-1]["rows_unvisited"] == 0
@@ -100,8 +104,7 @@ def test_training_ends_when_gradients_are_within_the_tolerance(loss, tmp_path):
 
 @pytest.mark.parametrize("loss", NUMBERS)
 def test_the_dual_objective_rises_to_the_primal_in_every_round(loss, tmp_path):
-    X, y = regression_problem() if loss in REGRESSION else random_problem(500, 30, 8)
-    dataset, before = make_dataset(tmp_path / "data", X, y), 0.0
+    dataset, before = make_dataset(tmp_path / "data", *problem(loss)), 0.0
     with solving(tmp_path / "run", dataset, 3 << 20, solver="dcd", loss=loss, C=3.0, tolerance=1e-6) as session:
         objective = make_objective(loss, 3.0, 3.0, 0.1)
         for _ in range(40):

@@ -4,17 +4,14 @@ import itertools
 
 import pytest
 
-from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.problems import a_dataset
 from tests.contracts.solver import MODES, is_reproducible, name_of, solving
 from tests.training import Turns
 
 PASSES = 6
 REPRODUCIBLE = [mode for mode in MODES if is_reproducible(mode)]
 
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(500))
+dataset = a_dataset(500)
 
 
 class Eager(Turns):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.contracts.kernels import BOXES, visit
-from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.problems import a_dataset
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.trainer.test_kernels import count_free, setting
 from tests.training import Turns, train
@@ -15,11 +15,8 @@ from trainer.tally import Tally
 
 ALL_ROWS = 8 << 20  # bytes of cache, more than the rows need
 
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    """Rows with much in common, many of them free: sweeps alone come to the optimum slowly."""
-    return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(1000, noise=0.1))
+# Rows with much in common, many of them free: sweeps alone come to the optimum slowly.
+dataset = a_dataset(1000, noise=0.1)
 
 
 @pytest.mark.parametrize(

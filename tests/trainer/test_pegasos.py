@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from tests.contracts.kernels import columns
-from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.problems import a_dataset
 from tests.contracts.solver import exact, solving
 from tests.reference.dcd import dcd
 from tests.training import train
@@ -17,10 +17,7 @@ from trainer.kernels.pegasos import pegasos_visits
 C = 0.1
 MODES = ["row", "block"]
 
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(500))
+dataset = a_dataset(500)
 
 
 def test_a_block_is_one_projected_subgradient_step(tmp_path, dataset):

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.problems import a_dataset
 from tests.contracts.solver import exact, solving
 from tests.faults.scale import count
 from tests.reference.dcd import Solution, dcd
@@ -100,10 +100,8 @@ class Looking(Slots):
         self.check(arrays["alpha"], arrays["w"])
 
 
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    """Several times what the cache holds."""
-    return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(N_ROWS, noise=0.1))
+# Several times what the cache holds.
+dataset = a_dataset(N_ROWS, noise=0.1)
 
 
 def survive(run: Path, dataset: Path, seed: int, loss: str, C: float, threads: int) -> tuple[bool, int]:

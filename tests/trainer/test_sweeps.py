@@ -5,24 +5,19 @@ from functools import partial
 import numpy as np
 import pytest
 
-from reader.process import Reader
 from storage.patience import Patience
-from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.problems import a_dataset, make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, cache_for, check_certificate, exact, name_of, solving
 from tests.trainer.disks import SMALL, Disk, refuses
-from tests.training import Turns, make_link, open_state_of, solvers_with, train, write_run
+from tests.training import Turns, about_to_begin, open_state_of, solvers_with, train, write_run
 from trainer.problem import LOSSES
-from trainer.process import Trainer
 from trainer.rows.disk import DiskRows
 
 WAYS = [{"on_disk": True}, {"on_disk": True, "threads": 2}, {"holds_all": True}, {"holds_all": True, "threads": 2}]
 everywhere = pytest.mark.parametrize("way", WAYS, ids=name_of)
 
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    """Many free rows. Several times what the smallest cache holds."""
-    return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(1500, noise=0.1))
+# Many free rows. Several times what the smallest cache holds.
+dataset = a_dataset(1500, noise=0.1)
 
 
 def trained(run, dataset, way, **settings):
@@ -98,17 +93,11 @@ def test_a_disk_that_fails_in_between_costs_nothing_but_time(tmp_path, dataset, 
     run = tmp_path / "run"
     settings = {"tolerance": 1e-3, "max_passes": 300, "threads": threads, "updates_per_row": 8}
     write_run(run, dataset, SMALLEST_CACHE, on_disk=True, **settings)
-    reader = Reader(run)
-    while reader.step():
-        pass
-    cache = reader.cache_reader()
-    trainer = Trainer(run, cache, make_link(reader), solvers_with(disk.rows))
     passes = []
-    while trainer.stop_reason is None:
-        passes.append(trainer.step())
-    trainer.shutdown()
-    cache.close()
-    reader.shutdown()
+    with about_to_begin(run, solvers=solvers_with(disk.rows)) as (trainer, _):
+        while trainer.stop_reason is None:
+            passes.append(trainer.step())
+        trainer.shutdown()
     assert disk.calls[kind] >= 70 and all(file.is_closed for file in disk.files)
     assert passes[-1]["rows_streamed"] > 1500
     assert trainer.stop_reason == "tolerance" and passes[-1]["rows_unvisited"] == 0
@@ -127,15 +116,9 @@ def test_without_all_rows_the_trainer_says_that_it_collects_no_more(tmp_path, da
 
     run = tmp_path / "run"
     write_run(run, dataset, SMALLEST_CACHE, on_disk=True, tolerance=None)
-    reader = Reader(run)
-    while reader.step():
-        pass
-    cache = reader.cache_reader()
-    trainer = Trainer(run, cache, make_link(reader, partial(Looking)), solvers_with(disk.rows))
-    trainer.step()
-    trainer.shutdown()
-    cache.close()
-    reader.shutdown()
+    with about_to_begin(run, Looking, solvers_with(disk.rows)) as (trainer, _):
+        trainer.step()
+        trainer.shutdown()
     assert seen[0] == 1 and seen[-1] == 0 and sorted(seen, reverse=True) == seen
     assert np.count_nonzero(seen) < len(seen) - 2
 

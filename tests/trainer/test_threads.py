@@ -12,7 +12,7 @@ from numba import njit
 from scipy import sparse
 
 from tests.contracts.kernels import BOXES, NO_LOCK, columns, notes, visit
-from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.problems import a_dataset, make_dataset
 from tests.contracts.solver import cache_for, check_certificate, exact, name_of, solving
 from tests.reference.dcd import dcd
 from tests.training import Turns, train
@@ -26,11 +26,8 @@ WAYS = [{"on_disk": True}, {"holds_all": True}, {"spill": False}]
 THREADS = [2, 4, 8, 16]
 everywhere = pytest.mark.parametrize("way", WAYS, ids=name_of)
 
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    """Rows with much in common: a bias, and few features. What threads add to w meets."""
-    return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(1500, 60, 15, noise=0.1))
+# Rows with much in common: a bias, and few features. What threads add to w meets.
+dataset = a_dataset(1500, 60, 15, noise=0.1)
 
 
 @pytest.fixture(scope="module")
