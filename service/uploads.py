@@ -19,7 +19,7 @@ from storage.errors import StorageError
 
 
 class Upload:
-    """`start`, `feed` what arrives, then `finish` or `abandon`. What is made of it, subclasses say."""
+    """`start`, `feed` what arrives, then `finish` or `abandon`. Subclasses say what goes if it is given up."""
 
     arguments: tuple[str, ...] = ()
 
@@ -58,7 +58,7 @@ class Upload:
             await self._pipe.close()
         output, _ = await self._child.communicate()
         if self._child.returncode == 0:
-            self._keep()
+            self._store.set_dataset_ready(self._dataset_id)
             return
         raise ServiceError.of(failure(self._child.returncode or 0, output).problem())
 
@@ -71,9 +71,6 @@ class Upload:
             self._pipe.abandon()
         self._drop()
 
-    def _keep(self) -> None:
-        raise NotImplementedError
-
     def _drop(self) -> None:
         raise NotImplementedError
 
@@ -85,9 +82,6 @@ class Upload:
 class NewDataset(Upload):
     """A body that becomes a dataset."""
 
-    def _keep(self) -> None:
-        self._store.set_dataset_ready(self._dataset_id)
-
     def _drop(self) -> None:
         for left in (self._directory, staged_path(self._directory)):
             shutil.rmtree(left, ignore_errors=True)
@@ -98,9 +92,6 @@ class MoreRows(Upload):
     """A body whose rows are added to a dataset, which is marked as changing."""
 
     arguments = ("--append",)
-
-    def _keep(self) -> None:
-        self._store.set_dataset_ready(self._dataset_id)
 
     def _drop(self) -> None:
         undo_change(self._directory)

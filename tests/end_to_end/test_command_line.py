@@ -161,12 +161,18 @@ def test_a_model_that_the_format_cannot_hold_leaves_no_file(processes, tmp_path)
     assert not (tmp_path / "m").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_an_interrupt_leaves_nothing(processes, file, tmp_path, number):
-    output = tmp_path / "m"
+def training(processes, file, output):
+    """The command, in its second pass and with no end in sight."""
     child = processes.start("train", file, *ENDLESS, "-o", output, stderr=subprocess.PIPE)
     assert child.stderr.readline().startswith(b"reading ")
     assert child.stderr.readline().startswith(b"pass 1")
+    return child
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_an_interrupt_leaves_nothing(processes, file, tmp_path, number):
+    output = tmp_path / "m"
+    child = training(processes, file, output)
     assert len(processes.alive("reader.process")) == len(processes.alive("trainer.process")) == 1
     child.send_signal(number)
     rest, code = child.stderr.read(), child.wait(10)
@@ -176,9 +182,7 @@ def test_an_interrupt_leaves_nothing(processes, file, tmp_path, number):
 
 
 def test_a_kill_takes_the_children_along(processes, file, tmp_path):
-    child = processes.start("train", file, *ENDLESS, "-o", tmp_path / "m", stderr=subprocess.PIPE)
-    assert child.stderr.readline().startswith(b"reading ")
-    assert child.stderr.readline().startswith(b"pass 1")
+    child = training(processes, file, tmp_path / "m")
     child.kill()
     child.wait()
     child.stderr.close()
@@ -188,9 +192,7 @@ def test_a_kill_takes_the_children_along(processes, file, tmp_path):
 
 
 def test_a_dead_process_ends_the_command(processes, file, tmp_path):
-    child = processes.start("train", file, *ENDLESS, "-o", tmp_path / "m", stderr=subprocess.PIPE)
-    assert child.stderr.readline().startswith(b"reading ")
-    assert child.stderr.readline().startswith(b"pass 1")
+    child = training(processes, file, tmp_path / "m")
     os.kill(processes.one("trainer.process"), signal.SIGKILL)
     rest, code = child.stderr.read(), child.wait(5)
     child.stderr.close()

@@ -2,9 +2,9 @@
 
 import pytest
 
-from service.errors import ServiceError
 from service.states import REQUESTS
 from service.store import Store
+from tests.service.test_store import refusal
 
 REACHED = {"succeeded": "succeeded", "stopped": "stopped", "failed": "failed"}
 
@@ -25,12 +25,6 @@ def add_job(store: Store, state: str = "queued") -> str:
         if state != "running":
             store.finish_job(job, state)
     return job
-
-
-def refusal(operation, *arguments) -> str:
-    with pytest.raises(ServiceError) as caught:
-        operation(*arguments)
-    return caught.value.code
 
 
 def test_a_queued_job_is_cancelled_at_once_and_never_claimed(store):
