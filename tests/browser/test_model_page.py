@@ -22,7 +22,8 @@ def served(tmp_path_factory):
     service = Service(tmp_path_factory.mktemp("models"))
     filled = Filled(service.data_dir)
     X, _ = random_problem(300, 4, 2)
-    y = np.array(LABELS)[(X @ np.eye(4)[:, :3] + 0.3).argmax(axis=1)]
+    noise = np.random.default_rng(0).standard_normal((300, 3)) / 2
+    y = np.array(LABELS)[(X @ np.eye(4)[:, :3] + noise).argmax(axis=1)]
     dataset_id = filled.add_dataset("three", X, y)
     filled.add_dataset("two", X, np.where(y > 0, 1.0, -1.0))
     models = {
