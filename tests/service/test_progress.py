@@ -12,6 +12,9 @@ from storage.state import create_state
 MANIFEST = Manifest("u", 1, 5, 100, 500, {-1.0: 50, 1.0: 50}, 5, 1000, {}, (None,) * 3)
 
 
+LANE = {"number": 0, "of": 1, "class": 1.0, "C": 1.0}
+
+
 def spec(**fields):
     return parse_spec({"dataset": "d", **fields})
 
@@ -48,11 +51,19 @@ def test_no_tolerance_runs_to_the_last_pass():
 def test_nothing_of_a_pass_is_shown_before_one_is_finished(tmp_path):
     control = create_state(tmp_path, 100, 6).control
     control["pass"], control["block"], control["rows_streamed"] = 1, 2, 40
-    shown = progress(control, spec(), len(MANIFEST.blocks), 0.0, [])
+    shown = progress(control, LANE, spec(), len(MANIFEST.blocks), [])
     assert (shown["pass"], shown["block"], shown["blocks"], shown["rows_streamed"]) == (1, 2, 3, 40)
     unknown = ("gap", "m_plus", "m_minus", "dual_objective", "primal_bound", "relative_gap_bound", "eta_seconds")
     assert {shown[name] for name in unknown} == {None}
     json.dumps(shown, allow_nan=False)
+
+
+def test_of_several_lanes_there_is_no_telling_when_they_end(tmp_path):
+    control = create_state(tmp_path, 100, 6).control
+    history = passes(1.0, 0.1)
+    one, several = (progress(control, {**LANE, "of": n}, spec(), 3, history) for n in (1, 2))
+    assert one["eta_seconds"] > 0 and several["eta_seconds"] is None
+    assert several["lane"] == {**LANE, "of": 2}
 
 
 def test_figures_of_a_finished_pass(tmp_path):
@@ -60,7 +71,8 @@ def test_figures_of_a_finished_pass(tmp_path):
     values = {"finished_passes": 1, "M_plus": 0.5, "M_minus": -0.25, "dual_objective": 6.0, "primal_bound": 8.0}
     for name, value in {**values, "updates": 200, "trainer_wait_seconds": 1.0}.items():
         control[name] = value
-    shown = progress(control, spec(), len(MANIFEST.blocks), 4.0, [])
+    control["elapsed_seconds"] = 4.0
+    shown = progress(control, LANE, spec(), len(MANIFEST.blocks), [])
     assert (shown["gap"], shown["relative_gap_bound"]) == (0.75, 0.25)
     assert (shown["updates_per_second"], shown["trainer_wait_ratio"]) == (50, 0.25)
 
@@ -69,7 +81,8 @@ def test_figures_of_a_sweep_before_the_first_pass_is_over(tmp_path):
     control = create_state(tmp_path, 100, 6).control
     for name, value in {"sweeps": 3, "M_plus": 0.5, "M_minus": -0.25, "dual_objective": 6.0}.items():
         control[name] = value
-    shown = progress(control, spec(), len(MANIFEST.blocks), 4.0, [])
+    control["elapsed_seconds"] = 4.0
+    shown = progress(control, LANE, spec(), len(MANIFEST.blocks), [])
     assert (shown["sweep"], shown["gap"], shown["dual_objective"]) == (3, 0.75, 6.0)
 
 
@@ -77,7 +90,7 @@ def test_what_is_not_finite_is_null(tmp_path):
     control = create_state(tmp_path, 100, 6).control
     control["finished_passes"], control["M_plus"], control["M_minus"] = 1, float("-inf"), float("inf")
     control["primal_bound"] = float("inf")
-    json.dumps(progress(control, spec(), len(MANIFEST.blocks), 1.0, []), allow_nan=False)
+    json.dumps(progress(control, LANE, spec(), len(MANIFEST.blocks), []), allow_nan=False)
 
 
 def test_history_without_the_result_and_without_half_a_line(tmp_path):

@@ -71,7 +71,8 @@ form.addEventListener("submit", async (event) => {
   button.disabled = true;
   status.textContent = "reading all rows …";
   try {
-    const evaluation = await send("POST", form.dataset.path, { dataset: form.elements.dataset.value });
+    // form.dataset is the choice of that name.
+    const evaluation = await send("POST", form.getAttribute("data-path"), { dataset: form.elements.dataset.value });
     found.replaceChildren();
     showFigures(evaluation);
     showPictures(evaluation);

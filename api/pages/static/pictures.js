@@ -23,7 +23,8 @@ const percent = (share) => (share === null ? "–" : `${(100 * share).toFixed(1)
 
 // A square a pair of classes: rows that are of one, predicted to be of the other; the darker, the more of the row's class.
 function drawConfusion(place, { labels, rows }) {
-  const edge = 90, side = 380 / labels.length, full = edge + 380;
+  const longest = labels.length > MOST_WITH_NAMES ? 0 : Math.max(...labels.map((label) => shortened(label).length));
+  const edge = 34 + 7 * longest, side = 380 / labels.length, full = edge + 380;
   const svg = picture(place, full + 10, full + 10, "rows by the class they have and the class predicted");
   drawn(svg, "text", { x: edge + 190, y: 14, class: "axis", "text-anchor": "middle" }, "predicted");
   drawn(svg, "text", { x: 12, y: edge + 190, class: "axis", "text-anchor": "middle", transform: `rotate(-90 12 ${edge + 190})` }, "is");
@@ -41,11 +42,14 @@ function drawConfusion(place, { labels, rows }) {
       }
     });
   });
-  if (labels.length > MOST_WITH_NAMES) return;
+  if (!longest) return;
+  const turned = longest > 3;  // else they fit side by side
   labels.forEach((label, at) => {
     const middle = edge + (at + 0.5) * side, size = Math.min(13, 0.9 * side);
     drawn(svg, "text", { x: edge - 5, y: middle, class: "name", "text-anchor": "end", "font-size": size }, shortened(label));
-    drawn(svg, "text", { x: middle, y: edge - 6, class: "name", "font-size": size, transform: `rotate(-60 ${middle} ${edge - 6})` }, shortened(label));
+    const above = { x: middle, y: edge - 9, class: "name", "font-size": size, "text-anchor": turned ? "start" : "middle" };
+    if (turned) above.transform = `rotate(-60 ${middle} ${edge - 9})`;
+    drawn(svg, "text", above, shortened(label));
   });
 }
 
@@ -53,7 +57,7 @@ function drawConfusion(place, { labels, rows }) {
 function drawReliability(place, bins) {
   const edge = 45, side = 400, at = (share) => edge + side * share, up = (share) => 10 + side * (1 - share);
   const most = Math.max(...bins.map((bin) => bin.rows));
-  const svg = picture(place, edge + side + 15, side + 50, "share that was so by the probability that was said");
+  const svg = picture(place, edge + side + 15, side + 60, "share that was so by the probability that was said");
   for (const tick of [0, 0.25, 0.5, 0.75, 1]) {
     drawn(svg, "line", { x1: edge, x2: at(1), y1: up(tick), y2: up(tick), class: "grid" });
     drawn(svg, "text", { x: edge - 6, y: up(tick), class: "name", "text-anchor": "end", "font-size": 13 }, tick);

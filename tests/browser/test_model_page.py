@@ -1,0 +1,112 @@
+"""A model's page: its evaluation, with pictures."""
+
+import re
+
+import httpx
+import numpy as np
+import pytest
+
+from storage.model_file import Model
+from tests.api.app import Service as Filled
+from tests.api.app import model_of_texts
+from tests.contracts.problems import random_problem
+from tests.end_to_end.service import PLAIN, Service
+
+SCREENS = {"desk": {"width": 1200, "height": 900}, "phone": {"width": 390, "height": 844}}
+LABELS = (3.0, 1.0, -2.0)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """A service with a dataset of three classes, and models by what they are."""
+    service = Service(tmp_path_factory.mktemp("models"))
+    filled = Filled(service.data_dir)
+    X, _ = random_problem(300, 4, 2)
+    noise = np.random.default_rng(0).standard_normal((300, 3)) / 2
+    y = np.array(LABELS)[(X @ np.eye(4)[:, :3] + noise).argmax(axis=1)]
+    dataset_id = filled.add_dataset("three", X, y)
+    filled.add_dataset("two", X, np.where(y > 0, 1.0, -1.0))
+    models = {
+        "several": Model(4 * np.eye(3, 4), LABELS, 1, about={"loss": "logistic", "C": 1.0}),
+        "two": Model(np.array([1.0, 1.0, -1.0, 0.0]), (1.0, -1.0), 1, about={"loss": "hinge", "C": 1.0}),
+        "regression": Model(np.ones(4), (), 1),
+        "texts": model_of_texts(),
+        "many": Model(np.zeros((101, 4)), (*LABELS, *map(float, range(10, 108))), 1),
+    }
+    try:
+        service.models = {name: filled.add_model(dataset_id, model) for name, model in models.items()}
+        yield service.start()
+    finally:
+        service.kill()
+
+
+@pytest.fixture
+def evaluated(served, open_page):
+    """The page of a model after its evaluation, and what the interface says of the same."""
+
+    def evaluate(name: str, dataset: str, **options):
+        page = open_page(served.url, **options)
+        page.goto(f"{served.url}/models/{served.models[name]}")
+        page.select_option("#evaluate [name=dataset]", dataset)
+        page.click("#evaluate button")
+        page.locator("#found dl").first.wait_for()
+        url = f"{served.url}/v1/models/{served.models[name]}/evaluate"
+        return page, httpx.post(url, json={"dataset": dataset}, **PLAIN).json()
+
+    return evaluate
+
+
+def titles(page, selector: str) -> list[str]:
+    return page.locator(f"{selector} title").evaluate_all("all => all.map((title) => title.textContent)")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("screen", SCREENS)
+def test_several_classes_are_drawn(evaluated, screen, scheme):
+    page, found = evaluated("several", "three", viewport=SCREENS[screen], color_scheme=scheme)
+    assert page.locator("[data-figure=accuracy]").inner_text() == f"{100 * found['accuracy']:.1f}%"
+    counts = [int(re.search(r": ([\d,]+) rows", title)[1]) for title in titles(page, ".cell")]
+    assert counts == [count for row in found["confusion"]["rows"] for count in row]
+    assert titles(page, ".cell")[1].startswith("3 predicted as 1: ")
+    cells = page.locator(".cell").evaluate_all("all => all.map((cell) => cell.getBoundingClientRect().width)")
+    assert len(cells) == 9 and min(cells) > 40
+    there = [row for row in found["reliability"] if row["rows"]]
+    assert len(titles(page, ".dot")) == len(there) > 3
+    assert titles(page, ".dot")[0] == (
+        f"said {100 * there[0]['probability']:.1f}%, was so {100 * there[0]['share']:.1f}%, of {there[0]['rows']} rows"
+    )
+    rows = page.locator("#found tbody tr").evaluate_all("all => all.map((row) => row.innerText)")
+    assert [row.split()[0] for row in rows] == ["3", "1", "-2"]
+    assert page.evaluate("document.documentElement.scrollWidth") <= SCREENS[screen]["width"]
+
+
+def test_two_classes_without_probabilities(evaluated):
+    page, found = evaluated("two", "two")
+    assert page.locator(".cell").count() == 4 and page.locator(".dot").count() == 0
+    assert page.locator("[data-figure=auc]").inner_text() == f"{found['auc']:.4g}"
+    # Once more, it is the same and not there twice.
+    page.click("#evaluate button")
+    page.locator("#evaluate button:not([disabled])").wait_for()
+    assert page.locator(".cell").count() == 4
+
+
+def test_regression_has_no_pictures(evaluated):
+    page, _ = evaluated("regression", "three")
+    assert page.locator("[data-figure=mean_squared_error]").count() == 1
+    assert page.locator("#found svg, #found table").count() == 0
+
+
+def test_of_very_many_classes_there_is_a_table_alone(evaluated):
+    page, _ = evaluated("many", "three")
+    assert page.locator("#found tbody tr").count() == 101 and page.locator("#found svg").count() == 0
+
+
+def test_what_cannot_be_evaluated_says_why(served, browser):
+    page = browser.new_page()
+    page.goto(f"{served.url}/models/{served.models['texts']}")
+    page.select_option("#evaluate [name=dataset]", "three")
+    page.click("#evaluate button")
+    fault = page.locator("section:has(#evaluate) .fault")
+    fault.wait_for()
+    assert "the model's labels are ham, spam, ü" in fault.inner_text()
+    page.close()
