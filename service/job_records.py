@@ -3,7 +3,7 @@
 import json
 import sqlite3
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from service.clock import now
@@ -108,11 +108,13 @@ class JobRecords(Records):
         self._finish(job_id, "queued", {"attempt": self.job(job_id)["attempt"] - 1})
 
     def finish_job(self, job_id: str, state: str, models: Sequence[str] = (), **columns: Any) -> str:
-        """End a job, with any of progress, result, failure, model_id. That model is on record then, and so are `models`.
+        """End a job, with any of progress, result, failure, model_id. From now on that model is on record, and `models`.
 
         Returns the state it is in: `cancelled` if someone asked for that, whatever came out.
         """
-        return self._finish(job_id, state, {**columns, "finished_at": now()}, models=tuple({*models, columns.get("model_id")} - {None}))
+        chosen = columns.get("model_id")
+        made = {*models, chosen} if chosen else {*models}
+        return self._finish(job_id, state, {**columns, "finished_at": now()}, models=made)
 
     def _finish(
         self,
@@ -120,7 +122,7 @@ class JobRecords(Records):
         state: str,
         columns: dict[str, Any],
         because: Mapping[str, Any] = NOTHING,
-        models: Sequence[str] = (),
+        models: Collection[str] = (),
     ) -> str:
         with self._database.write() as connection:
             row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job_id,)).fetchone()

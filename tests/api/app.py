@@ -16,6 +16,8 @@ from service.tokens import Tokens
 from storage.model_file import Model, write_model
 from tests.contracts.problems import make_dataset, random_problem
 
+# What run.json says of a job of one.
+ONE_LANE = {"number": 0, "of": 1, "class": 1.0, "C": 1.0}
 PROBLEM = {"type", "title", "status", "detail", "code", "hint", "at", "request_id", "error"}
 
 

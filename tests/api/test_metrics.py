@@ -1,5 +1,6 @@
 """/metrics, as Prometheus reads it."""
 
+import json
 import os
 import time
 
@@ -8,8 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from service.health import SILENCE_SECONDS
 from service.lock import give_sign, lock, unlock
-from storage.state import create_state
-from tests.api.app import Service
+from storage.state import RUN_FILE, create_state
+from tests.api.app import ONE_LANE, Service
 
 BASE_UNITS = ("bytes", "seconds")
 FORBIDDEN_UNITS = ("kib", "mib", "gib", "kilobytes", "megabytes", "milliseconds", "ms", "minutes")
@@ -37,6 +38,7 @@ def running(service):
     service.store.claim_job()
     run = service.settings.jobs / job_id / "run"
     run.mkdir(parents=True)
+    (run / RUN_FILE).write_text(json.dumps({"lane": ONE_LANE, "reader": {"blocks": None}}))
     control = create_state(run, 60, 41).control
     figures = {
         "pass": 4, "finished_passes": 3, "M_plus": 0.5, "M_minus": -0.25, "dual_objective": 6.0, "primal_bound": 8.0,

@@ -1,5 +1,6 @@
 """The pages without a browser: what they allow, and that they never fail."""
 
+import json
 import re
 
 import numpy as np
@@ -9,8 +10,8 @@ from service.exports import MODEL_FORMATS
 from storage.checkpoint import SLOTS
 from storage.dataset import staged_path
 from storage.model_file import Model
-from storage.state import create_state
-from tests.api.app import Service, some_model
+from storage.state import RUN_FILE, create_state
+from tests.api.app import ONE_LANE, Service, some_model
 from trainer.solvers import SOLVERS
 from trainer.solvers.options import options_of
 
@@ -94,6 +95,7 @@ def test_a_damaged_dataset_hides_nothing_else(service, damage):
     service.store.claim_job()
     run = service.settings.jobs / job / "run"
     run.mkdir(parents=True)
+    (run / RUN_FILE).write_text(json.dumps({"lane": ONE_LANE, "reader": {"blocks": None}}))
     create_state(run, 60, 41)
     (service.settings.datasets / damaged / "manifest.json").write_bytes(damage)
     answer = service.request("GET", "/")
