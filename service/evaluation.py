@@ -41,20 +41,21 @@ def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
     Raises ServiceError: label_mismatch or index_base_mismatch for a dataset the model is not made for, out_of_space.
     """
     manifest = dataset.manifest
-    _check(model, manifest)
+    labels = _codes(model)
+    _check(model, labels, manifest)
     applied = _applied(model, dataset)
     if model.is_regression:
         regression = RegressionPass(applied)
         _stream(dataset, regression, Examples(None, None, manifest.width))
         errors = {"mean_squared_error": regression.mean_squared_error, "r_squared": regression.r_squared}
         return _view(model, manifest, regression, errors)
-    examples = Classes(None, None, manifest.width, np.array(model.labels, float))
+    examples = Classes(None, None, manifest.width, labels)
     if model.is_multiclass:
         several = ClassificationPass(applied, len(model.labels), model.probability)
         _stream(dataset, several, examples)
         return _view(model, manifest, several, _class_figures(model, several))
     with _scores(manifest.n_rows, dataset.directory.parent) as scores:
-        n_positive = manifest.labels.get(examples.labels[0], 0)
+        n_positive = manifest.labels.get(float(labels[0]), 0)
         two = BinaryPass(applied, model.probability, scores, n_positive)
         _stream(dataset, two, examples)
         return _view(model, manifest, two, {**_class_figures(model, two), "auc": two.auc()})
@@ -81,10 +82,14 @@ def _stream(dataset: Dataset, evaluation: EvaluationPass, examples: Examples) ->
         evaluation.add(streamed.rows, streamed.found)
 
 
-def _check(model: Model, manifest: Manifest) -> None:
+def _codes(model: Model) -> Array:
+    """(n_labels,) float64: what rows hold for the model's labels; nan for those that no row can have."""
+    return np.array([np.nan if isinstance(label, str) else label for label in model.labels])
+
+
+def _check(model: Model, labels: Array, manifest: Manifest) -> None:
     # Where labels are not counted they are very many.
-    labels = manifest.labels or manifest.label_range
-    strange = [label for label in labels if label not in model.labels]
+    strange = [label for label in manifest.labels or manifest.label_range if label not in labels]
     if strange and not model.is_regression:
         known = ", ".join(map(shown_label, model.labels[:_LABELS_SHOWN]))
         more = ", ..." if len(model.labels) > _LABELS_SHOWN else ""

@@ -129,12 +129,12 @@ def read_model(directory: Path) -> Model:
         labels=tuple(content["labels"]),
         index_base=content["index_base"],
         bias=content["bias"],
-        w_bias=_tuples(content["w_bias"]),
+        w_bias=tuples(content["w_bias"]),
         about=content["about"],
-        sigmoid=_tuples(content.get("sigmoid")),
+        sigmoid=tuples(content.get("sigmoid")),
     )
 
 
-def _tuples(value: Any) -> Any:
-    """JSON has lists where a model has tuples."""
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+def tuples(value: Any) -> Any:
+    """Lists, also inside of lists, as a model has them; JSON and numpy give lists."""
+    return tuple(map(tuples, value)) if isinstance(value, list) else value

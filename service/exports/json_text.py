@@ -21,7 +21,7 @@ import numpy as np
 
 from service.exports.errors import ModelFormatError, check_intercept, checked, numbers, pieces
 from storage.csr import Array
-from storage.model_file import Label, Model
+from storage.model_file import Label, Model, tuples
 
 FORMAT = "streamsvm-linear"
 VERSION, PLAIN = 2, 1
@@ -92,8 +92,8 @@ def with_weights(document: dict[str, Any], w: Array) -> Model:
     base, about = document.get("index_base"), document.get("about")
     if type(base) is not int or not isinstance(about, dict):
         raise ModelFormatError('"index_base" is not an integer, or "about" not an object')
-    w_bias, sigmoid = _tuples(_values(document, "w_bias")), document.get("sigmoid")
-    pairs = None if sigmoid is None else _tuples(_numbers(document, "sigmoid"))
+    w_bias, sigmoid = tuples(_values(document, "w_bias").tolist()), document.get("sigmoid")
+    pairs = None if sigmoid is None else tuples(_numbers(document, "sigmoid").tolist())
     model = checked(Model(w, _labels(document), base, bias, w_bias, about, pairs))
     check_intercept(model, _values(document, "intercept"))
     if document["version"] == PLAIN and not model.is_plain:
@@ -106,10 +106,6 @@ def _labels(document: dict[str, Any]) -> tuple[Label, ...]:
     if isinstance(labels, list) and labels and all(isinstance(label, str) for label in labels):
         return tuple(labels)
     return tuple(_numbers(document, "labels").tolist())
-
-
-def _tuples(array: Array) -> Any:
-    return tuple(map(_tuples, array)) if array.ndim else float(array)
 
 
 def parse_object(text: bytes | str) -> dict[str, Any]:

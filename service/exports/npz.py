@@ -30,7 +30,7 @@ import numpy as np
 from service.exports.errors import ModelFormatError, check_intercept, checked, pieces
 from service.exports.json_text import parse_object, plain
 from storage.csr import Array
-from storage.model_file import Model
+from storage.model_file import Model, tuples
 
 READ_BYTES = 1 << 20
 # Of each array the kinds of values and the numbers of dimensions that it may have.
@@ -116,16 +116,12 @@ def read(file: BinaryIO) -> Model:
         tuple(arrays["labels"].tolist()),
         int(arrays["index_base"]),
         None if math.isnan(bias) else bias,
-        _tuples(arrays["w_bias"].tolist()),
+        tuples(arrays["w_bias"].tolist()),
         parse_object(about),
-        _tuples(arrays["sigmoid"].tolist()) if "sigmoid" in arrays else None,
+        tuples(arrays["sigmoid"].tolist()) if "sigmoid" in arrays else None,
     )
     check_intercept(checked(model), arrays["intercept"])
     return model
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def _read_array(archive: zipfile.ZipFile, name: str) -> Array:
