@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 
 from service.exports import MODEL_FORMATS, ModelFormatError
 from service.exports.errors import WEIGHTS_A_PIECE
-from service.predictor import Prediction, Predictor, predict
+from service.predictor import Prediction, Predictor
 from storage.csr import Rows
 from storage.model_file import Model
 from tests.reference.liblinear import liblinear_predict
@@ -54,7 +54,9 @@ def random_rows(n_features: int, n_rows: int = 1000) -> sparse.csr_matrix:
 
 def predicted(model: Model, X: sparse.csr_matrix) -> Prediction:
     indices = (X.indices + model.index_base).astype(np.int32)
-    return predict(model, Rows(np.zeros(X.shape[0]), X.indptr.astype(np.int64), indices, X.data.astype(np.float32)))
+    return Predictor(model).predict(
+        Rows(np.zeros(X.shape[0]), X.indptr.astype(np.int64), indices, X.data.astype(np.float32))
+    )
 
 
 @pytest.mark.parametrize("name", FORMATS)
