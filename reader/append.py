@@ -24,9 +24,11 @@ from reader.reading import MOST_LABELS, Reading
 from reader.renumber import Renumbering
 from reader.shuffle import BUCKETS, Shuffler
 from storage.block import BlockInfo
+from storage.csr import Rows
 from storage.dataset import Dataset, Manifest, block_path, read_manifest, replace_manifest
 from storage.durable import publish
 from storage.errors import StorageError
+from storage.weight_counts import WeightCounts
 
 
 class UnknownBlock(StorageError):
@@ -36,7 +38,7 @@ class UnknownBlock(StorageError):
 
 
 class LastBlock(StorageError):
-    """A dataset has at least one row."""
+    """A dataset has at least one row, and one with a weight above 0."""
 
     code = "last_block"
 
@@ -70,13 +72,16 @@ def remove_block(directory: Path, number: int) -> Manifest:
         raise UnknownBlock(f"the dataset has no block {number}")
     if len(before.blocks) == 1:
         raise LastBlock("this is the only block of the dataset", "Delete the dataset.")
-    labels, norms = Counter(before.labels), 0.0
+    labels, norms, weights = Counter(before.labels), 0.0, before.weights
     for location in dataset.pieces(place):
         piece = dataset.piece(location)
         if before.labels:
             labels.subtract(piece.rows.label.tolist())
         norms += float(piece.Qii.sum())
+        weights = weights and weights.without(_weights_of(piece.rows))
     gone = before.blocks[place]
+    if weights is not None and weights.zeros == before.n_rows - gone.rows:
+        raise LastBlock("all rows but those of this block have weight 0", "Delete the dataset.")
     least, total, largest = before.Qii_spread
     after = replace(
         before,
@@ -86,6 +91,7 @@ def remove_block(directory: Path, number: int) -> Manifest:
         nnz=before.nnz - gone.nnz,
         labels={label: rows for label, rows in labels.items() if rows},
         Qii_spread=(least, max(total - norms, 0.0), largest),
+        weights=weights,
     )
     replace_manifest(directory, after)
     remove_unlisted_blocks(directory)
@@ -153,4 +159,18 @@ def _joined(before: Manifest, reading: Reading, blocks: tuple[BlockInfo, ...], u
         Qii_spread=(min(least, reading.Qii[0]), total + reading.Qii[1], max(largest, reading.Qii[2])),
         rejected_rows=before.rejected_rows + parser.rejected.rows,
         rejected=rejected[:MOST_SHOWN],
+        weights=_joined_weights(before, reading),
+        has_groups=before.has_groups or reading.has_groups,
+    )
+
+
+def _weights_of(rows: Rows) -> WeightCounts:
+    return WeightCounts.of_ones(len(rows)) if rows.weight is None else WeightCounts.of(rows.weight)
+
+
+def _joined_weights(before: Manifest, reading: Reading) -> WeightCounts | None:
+    if before.weights is None and reading.weights is None:
+        return None
+    return (before.weights or WeightCounts.of_ones(before.n_rows)).with_(
+        reading.weights or WeightCounts.of_ones(reading.parser.rows)
     )

@@ -14,6 +14,7 @@ HINTS = {
     "bad_pair": "after the label come index:value pairs, without blanks around the colon",
     "bad_parquet": "write the file again, and compare checksums after the transfer",
     "bad_quote": "quote whole fields, on one line, and write a quote inside them twice",
+    "bad_weight": "begin rows with label:weight, a weight that is finite and not below 0",
     "column_count": "every line must have as many columns as the first",
     "column_type": "columns must hold numbers: encode or remove the others",
     "compressed_corrupt": "compress the data again and compare checksums after the transfer",
@@ -29,6 +30,7 @@ HINTS = {
     "line_too_long": "one row is one line; check that the file has line feeds",
     "missing_value": "fill in missing values, or remove the rows; on_bad_row=skip leaves them out",
     "multilabel": "give one label a row; multi-label data is not supported",
+    "negative_weight": "a weight is finite and not below 0; 0 leaves a row out of training",
     "no_rows": "the input has no data line",
     "not_installed": "install streamsvm with the extra parquet",
     "not_numeric": "write plain decimal numbers, encode text as numbers; header=yes if the first line has names",
@@ -38,6 +40,7 @@ HINTS = {
     "too_many_features": "hash the features to fewer, or raise the limit of the service",
     "trailing_data": "remove what stands behind the compressed data",
     "unknown_format": "send LIBSVM text, CSV, Parquet or npz, plain or compressed once with gzip, bzip2, xz or zstd",
+    "no_weight": "give at least one row a weight above 0",
     "value_not_finite": "leave out missing values, or replace them by a number",
 }
 

@@ -14,6 +14,7 @@ from reader.options import InputOptions
 from reader.parsers import Parser, open_parser
 from reader.sniff import PEEK_BYTES, recognise
 from storage.csr import VALUE, Array, Rows, squared_norms
+from storage.weight_counts import WeightCounts
 
 MOST_LABELS = 10_000
 
@@ -26,6 +27,8 @@ class Reading:
     label_range  the smallest and the largest
     longest_row  most values in a row
     Qii          least, sum and largest of the squared norms
+    weights      of the rows, None if they have none
+    has_groups   whether the rows have groups
     """
 
     def __init__(
@@ -42,6 +45,8 @@ class Reading:
         self.label_range = (np.inf, -np.inf)
         self._are_classes = True
         self.Qii = (np.inf, 0.0, 0.0)
+        self.weights: WeightCounts | None = None
+        self.has_groups = False
 
     @property
     def parser(self) -> Parser:
@@ -84,6 +89,10 @@ class Reading:
         self.longest_row = max(self.longest_row, int(np.diff(rows.indptr).max()))
         least, total, largest = self.Qii
         self.Qii = (min(least, float(norms.min())), total + float(norms.sum()), max(largest, float(norms.max())))
+        self.has_groups = rows.group is not None
+        if rows.weight is not None:
+            counts = WeightCounts.of(rows.weight)
+            self.weights = counts if self.weights is None else self.weights.with_(counts)
 
     def _count_labels(self, rows: Rows) -> None:
         values, counts = np.unique(rows.label, return_counts=True)
@@ -91,6 +100,12 @@ class Reading:
             self.labels[value] = self.labels.get(value, 0) + count
         if len(self.labels) > MOST_LABELS:
             self._are_classes, self.labels = False, {}
+
+
+def check_weights(weights: WeightCounts | None, n_rows: int) -> None:
+    """InputError no_weight if all of so many rows have weight 0."""
+    if weights is not None and weights.zeros == n_rows:
+        raise InputError("no_weight", "all rows have weight 0")
 
 
 def _with_features(limits: Limits, options: InputOptions) -> Limits:

@@ -120,6 +120,15 @@ def test_bad_rows_of_libsvm_text_are_left_out_and_counted(threads):
         assert [(found.code, found.line) for found in parser.rejected.first][: len(BAD)] == expected
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_rows_with_bad_weights_are_left_out_with_their_weights(threads):
+    bad = [b"1:-1", b"1:nan", b"1:1e999", b"1:", b"x:1", b"1:1e39"]
+    text = b"".join(b"2:%d 1:1\n%s 1:1\n" % (k, token) for k, token in enumerate(bad))
+    parser = LibsvmParser(threads=threads, skip=True, window_bytes=64, part_bytes=1)
+    assert joined(list(parser.parse_chunks([text]))).weight.tolist() == [0, 1, 2, 3, 4, 5]
+    assert [fault.line for fault in parser.rejected.first] == [2, 4, 6, 8, 10, 12]
+
+
 def test_a_line_of_many_bad_numbers_is_left_out_once():
     text = b"1 " + b" ".join(b"%d:1e400" % k for k in range(5000)) + b"\n1 1:1\n"
     parser = LibsvmParser(skip=True)
