@@ -5,6 +5,19 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from reader.parsers.number_kernel import (
+    COLON,
+    EXACT_MANTISSA,
+    EXACT_POWER,
+    FULL_MANTISSA,
+    MINUS,
+    POINT,
+    POWERS,
+    ZERO,
+    exact_double,
+    round_value,
+    scan_number,
+)
 from storage.csr import Array
 
 # What parse_lines returns.
@@ -17,16 +30,8 @@ DONE, FULL, FAULT = 0, 1, 2
 HARD_LABEL, HARD_VALUE, HARD_WEIGHT = 0, 1, 2
 
 SPACE, TAB, NEWLINE, RETURN, SHARP = 32, 9, 10, 13, 35
-PLUS, MINUS, POINT, ZERO, COLON, LOWER_E, UPPER_E = 43, 45, 46, 48, 58, 101, 69
 
-EXACT_MANTISSA = 2**53
-EXACT_POWER = 22
-LARGEST_POWER = 64
-FULL_MANTISSA = 10**17  # from here on no further digit fits
 INDEX_LIMIT = 2**31
-FLOAT32_MAX = 3.4028234e38
-SLACK = 2.0**-50
-POWERS = np.array([float(f"1e{k}") for k in range(LARGEST_POWER + 1)])
 
 # parse_lines reads the lines of text[state[POSITION]:end], which must end with a line feed:
 #
@@ -56,86 +61,6 @@ POWERS = np.array([float(f"1e{k}") for k in range(LARGEST_POWER + 1)])
 # other value is estimated in double from its first 18 digits within 2^-50; if both ends of that interval round to the
 # same float32, so does the double nearest to the token. What remains is left to the caller: hard[k] = (kind, place in
 # label, weight or values, start of the token, end of the token).
-
-
-@njit(cache=True, nogil=True)
-def scan_number(text: Array, begin: int) -> tuple[int, int, int, bool]:
-    """(end or -1, mantissa, exponent, exact) of the number at `begin`, its sign left out."""
-    p = begin
-    mantissa: Any = np.int64(0)
-    exponent: Any = np.int64(0)
-    exact = True
-    if text[p] == PLUS or text[p] == MINUS:
-        p += 1
-    digits = 0
-    after_point = False
-    while True:
-        c = np.int64(text[p])
-        if ZERO <= c < COLON:
-            digits += 1
-            if mantissa < FULL_MANTISSA:
-                mantissa = mantissa * 10 + (c - ZERO)
-                exponent -= after_point
-            else:
-                exponent += not after_point
-                exact = exact and c == ZERO
-        elif c == POINT and not after_point:
-            after_point = True
-        else:
-            break
-        p += 1
-    if digits == 0:
-        return -1, mantissa, exponent, exact
-    if text[p] == LOWER_E or text[p] == UPPER_E:
-        p += 1
-        negative = text[p] == MINUS
-        if text[p] == PLUS or text[p] == MINUS:
-            p += 1
-        first = p
-        power = np.int64(0)
-        while ZERO <= text[p] < COLON:
-            # The cut is far above the digits of any line: no zeros in the mantissa can make up for it.
-            if power < 10**12:
-                power = power * 10 + (np.int64(text[p]) - ZERO)
-            p += 1
-        if p == first:
-            return -1, mantissa, exponent, exact
-        exponent += -power if negative else power
-    return p, mantissa, exponent, exact
-
-
-@njit(cache=True, nogil=True)
-def scale(mantissa: int, exponent: int) -> float:
-    """mantissa * 10^exponent, |exponent| <= LARGEST_POWER, exact for small numbers and else within 2^-51."""
-    if exponent < 0:
-        return np.float64(mantissa) / POWERS[-exponent]
-    return np.float64(mantissa) * POWERS[exponent]
-
-
-@njit(cache=True, nogil=True)
-def round_value(mantissa: int, exponent: int, exact: bool) -> tuple[Any, bool]:
-    """(float32 magnitude, whether it is certain)."""
-    if mantissa == 0 or exponent < -LARGEST_POWER:
-        return np.float32(0.0), True  # below 10^18 * 10^-65, nearer to 0 than to the least float32
-    if exponent > LARGEST_POWER:
-        return np.float32(0.0), False
-    estimate = scale(mantissa, exponent)
-    if estimate > FLOAT32_MAX:
-        return np.float32(0.0), False
-    if exact and mantissa < EXACT_MANTISSA and -EXACT_POWER <= exponent <= EXACT_POWER:
-        return np.float32(estimate), True
-    low = np.float32(estimate * (1.0 - SLACK))
-    return low, low == np.float32(estimate * (1.0 + SLACK))
-
-
-@njit(cache=True, nogil=True)
-def exact_double(mantissa: int, exponent: int, exact: bool) -> tuple[Any, bool]:
-    """(magnitude, whether it is the double nearest to the token)."""
-    if mantissa == 0:
-        return 0.0, True
-    if exact and mantissa < EXACT_MANTISSA and -EXACT_POWER <= exponent <= EXACT_POWER:
-        return scale(mantissa, exponent), True
-    return 0.0, False
 
 
 @njit(cache=True, nogil=True)
