@@ -6,6 +6,7 @@ The rules that keep what is there as it is:
 - The numbering of features stays: those the dataset has renumbered have the same places in new blocks, and features
   that did not occur before keep their own numbers, which are beyond all places. Nothing is counted or sorted anew.
 - index_base and normalize are the dataset's. A block that goes leaves n_features as it was.
+- Labels that are strings keep their numbers, and new ones come after them.
 - Blocks keep their numbers, and no number is used twice.
 """
 
@@ -19,6 +20,7 @@ from pathlib import Path
 from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions
+from reader.parsers.label_names import LabelNames
 from reader.parsers.rejected import MOST_SHOWN
 from reader.reading import MOST_LABELS, Reading
 from reader.renumber import Renumbering
@@ -51,7 +53,8 @@ def append_rows(
     staged = appending_path(directory)
     staged.mkdir()
     try:
-        reading = Reading(chunks, _as_before(options, before), limits, threads, staged)
+        names = LabelNames("string" if before.label_names else "number", before.label_names)
+        reading = Reading(chunks, _as_before(options, before), limits, threads, staged, names)
         uid = uuid.uuid4().hex
         blocks = _stage(reading, directory, staged, uid, threads)
         for block in blocks:
@@ -115,6 +118,9 @@ def _as_before(options: InputOptions, before: Manifest) -> InputOptions:
     for name in ("index_base", "normalize"):
         if name in options.given and getattr(options, name) != getattr(before, name):
             raise InputError("option_unused", f"{name} is {getattr(before, name)} for all rows of this dataset")
+    type_ = "string" if before.label_names else "number"
+    if options.label_type not in ("auto", type_):
+        raise InputError("label_type", f"labels of this dataset are {type_}s")
     return replace(options, index_base=before.index_base, normalize=before.normalize)  # type: ignore[arg-type]
 
 
@@ -160,6 +166,7 @@ def _joined(before: Manifest, reading: Reading, blocks: tuple[BlockInfo, ...], u
         rejected_rows=before.rejected_rows + parser.rejected.rows,
         rejected=rejected[:MOST_SHOWN],
         weights=_joined_weights(before, reading),
+        label_names=reading.names.known,
         has_groups=before.has_groups or reading.has_groups,
     )
 

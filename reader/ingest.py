@@ -102,6 +102,7 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int) -> Manifest:
         rejected_rows=parser.rejected.rows,
         rejected=tuple(fault.problem() for fault in parser.rejected.first),
         weights=reading.weights,
+        label_names=reading.names.known,
         has_groups=reading.has_groups,
     )
 

@@ -12,6 +12,7 @@ from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers import Parser, open_parser
+from reader.parsers.label_names import LabelNames
 from reader.sniff import PEEK_BYTES, recognise
 from storage.csr import VALUE, Array, Rows, squared_norms
 from storage.weight_counts import WeightCounts
@@ -23,6 +24,7 @@ class Reading:
     """`rows` once, then what they were.
 
     bytes        of the input so far
+    names        of the labels, if they are strings
     labels       label value -> rows; none if there are so many that they are no classes
     label_range  the smallest and the largest
     longest_row  most values in a row
@@ -32,12 +34,19 @@ class Reading:
     """
 
     def __init__(
-        self, chunks: Iterable[bytes], options: InputOptions, limits: Limits, threads: int, scratch: Path
+        self,
+        chunks: Iterable[bytes],
+        options: InputOptions,
+        limits: Limits,
+        threads: int,
+        scratch: Path,
+        names: LabelNames | None = None,
     ) -> None:
         self._chunks = chunks
         self._limits = _with_features(limits, options)
         self._threads = threads
         self._scratch = scratch
+        self.names = names or LabelNames(options.label_type)
         self._parser: Parser | None = None
         self.options = options
         self.bytes = self.longest_row = 0
@@ -70,7 +79,7 @@ class Reading:
         if self.options.format == "auto":
             head, decoded = _peek(decoded)
             self.options = dataclasses.replace(self.options, format=recognise(head))
-        self._parser = open_parser(self.options, self._limits, self._threads, self._scratch)
+        self._parser = open_parser(self.options, self._limits, self.names, self._threads, self._scratch)
         for batch in self._parser.parse_chunks(decoded):
             rows, norms = _normalized(batch, self.options.normalize)
             self._count(rows, norms)

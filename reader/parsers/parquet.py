@@ -1,4 +1,7 @@
-"""Parquet to rows, batch by batch: flat columns of numbers without nulls. Needs pyarrow, of the extra `parquet`."""
+"""Parquet to rows, batch by batch: flat columns of numbers without nulls; labels and groups may be strings.
+
+Needs pyarrow, of the extra `parquet`.
+"""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -13,7 +16,10 @@ from reader.decompress import check_size
 from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions
-from reader.parsers.matrix import MatrixParser, column_number, fits, label_by_name, misfit
+from reader.parsers.columns import Columns, find_columns
+from reader.parsers.groups import groups_of
+from reader.parsers.label_names import MOST_CHARACTERS, LabelNames
+from reader.parsers.matrix import MatrixParser, column_number, fits, label_by_name, misfit, weight_misfit
 from reader.spool import size_of, spooled
 from storage.csr import Array, Rows
 
@@ -25,11 +31,13 @@ _BUFFER_BYTES = 1 << 20
 class ParquetParser(MatrixParser):
     """`scratch` is where the input is kept while it is read. Of a fault, `line` is the number of the row."""
 
-    def __init__(self, options: InputOptions, limits: Limits, scratch: Path) -> None:
+    def __init__(self, options: InputOptions, limits: Limits, scratch: Path, names: LabelNames | None = None) -> None:
         super().__init__(options, limits, base=1)
         self._scratch = scratch
         self._names: list[str] = []
-        self._label = 0
+        self._labels = names or LabelNames(options.label_type)
+        self._columns = Columns(0, None, None)
+        self._text: list[int] = []
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """The rows. InputError at the first fault, unless rows are skipped."""
@@ -58,36 +66,66 @@ class ParquetParser(MatrixParser):
         self._names = schema.names
         if not self._names:
             raise InputError("no_rows", "the table has no column")
-        for number, name in enumerate(self._names):
-            if not _is_number(schema.field(number).type):
-                kind = str(schema.field(number).type)[:40]
-                raise InputError("column_type", f"column {number + 1} ({name[:40]}) is of type {kind}, not a number")
         if len(set(self._names)) < len(self._names):
             raise InputError("duplicate_column", "a column name stands twice")
         wanted = self._options.label_column
         n_columns = len(self._names)
-        self._label = label_by_name(self._names) if wanted is None else column_number(wanted, self._names, n_columns)
-        self.set_features(n_columns - 1)
+        label = label_by_name(self._names) if wanted is None else column_number(wanted, self._names, n_columns)
+        self._columns = find_columns(label, self._options, self._names, n_columns)
+        if self._labels.type == "auto":
+            self._labels.type = "string" if _is_string(schema.field(label).type) else "number"
+        self._text = [] if self._columns.group is None else [self._columns.group]
+        self._text += [label] if self._labels.type == "string" else []
+        for number, name in enumerate(self._names):
+            if number in self._text and _is_string(schema.field(number).type):
+                continue
+            if not _is_number(schema.field(number).type):
+                kind = str(schema.field(number).type)[:40]
+                raise InputError("column_type", f"column {number + 1} ({name[:40]}) is of type {kind}, not a number")
+        self.set_features(n_columns - len(self._columns.aside))
 
     def _read(self, batch: Any, first: int) -> Rows:
         """The rows of a batch whose first has the number `first`."""
         table = np.empty((batch.num_rows, len(self._names)))
+        texts = {place: _strings(batch.column(place)) for place in self._text}
         for number, column in enumerate(batch.columns):
-            table[:, number] = _numbers(column)
-        label = table[:, self._label].copy()
-        fitting = fits(table)
-        # A label may be as large as any double.
-        fitting[:, self._label] = np.isfinite(label)
+            # Of a string, whether it can be one.
+            table[:, number] = _lengths(texts[number]) if number in texts else _numbers(column)
+        fitting = self._fitting(table)
         keep = fitting.all(axis=1)
         for row in np.flatnonzero(~keep).tolist():
             column = int(np.argmin(fitting[row]))
             self.rejected.add(partial(self._fault, first + row, column, table[row, column]))
-        features = np.delete(table, self._label, axis=1)
-        return self.give_table(label[keep], features[keep])
+        return self._give(table[keep], {place: texts[place][keep].tolist() for place in texts})
+
+    def _give(self, table: Array, texts: dict[int, list[str]]) -> Rows:
+        label, weight, group = self._columns.label, self._columns.weight, self._columns.group
+        assert label is not None
+        return self.give_table(
+            self._labels.numbers(texts[label]) if label in texts else table[:, label],
+            np.delete(table, self._columns.aside, axis=1),
+            None if weight is None else table[:, weight].copy(),
+            None if group is None else groups_of(texts[group]),
+        )
+
+    def _fitting(self, table: Array) -> Array:
+        """Which numbers can be what they stand for."""
+        fitting = fits(table)
+        # A label may be as large as any double.
+        fitting[:, self._columns.label] = np.isfinite(table[:, self._columns.label])
+        if self._columns.weight is not None:
+            fitting[:, self._columns.weight] &= table[:, self._columns.weight] >= 0
+        fitting[:, self._text] = table[:, self._text] <= MOST_CHARACTERS
+        return fitting
 
     def _fault(self, row: int, column: int, value: float) -> InputError:
         # A null comes as NaN.
-        code, message = ("missing_value", "a value is missing") if np.isnan(value) else misfit(value)
+        if np.isnan(value):
+            code, message = "missing_value", "a value is missing"
+        elif column in self._text:
+            code, message = "label_too_long", f"the text has {value:.0f} characters"
+        else:
+            code, message = weight_misfit(value) if column == self._columns.weight else misfit(value)
         return InputError(code, f"row {row}, column {column + 1} ({self._names[column][:40]}): {message}", line=row)
 
 
@@ -109,6 +147,23 @@ def _next(batches: Iterator[Any]) -> Any:
 def _is_number(kind: Any) -> bool:
     tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
     return any(test(kind) for test in tests)
+
+
+def _is_string(kind: Any) -> bool:
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _strings(column: Any) -> Array:
+    """(n,) of str, None for null; numbers as Python writes them."""
+    found = [None if value is None else str(value) for value in column.to_pylist()]
+    return np.array(found, object)
+
+
+def _lengths(texts: Array) -> Array:
+    """(n,) characters of each, NaN where there is none."""
+    return np.array([len(text) if text else np.nan for text in texts])
 
 
 def _numbers(column: Any) -> Array:
