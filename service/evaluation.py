@@ -63,6 +63,14 @@ def _stream(dataset: Dataset, evaluation: EvaluationPass, positive: float | None
 
 
 def _check(model: Model, manifest: Manifest) -> None:
+    named = dict(enumerate(manifest.label_names))
+    names = [named[int(label)] for label in model.labels if label in named]
+    if names != list(model.about.get("label_names", ())) or (named and model.is_regression):
+        raise ServiceError(
+            "label_mismatch",
+            "labels of the dataset are strings, and not those the model was trained with, in the same order",
+            "Add the rows to the dataset that the model was trained on.",
+        )
     # Where labels are not counted they are very many.
     labels = manifest.labels or manifest.label_range
     strange = [label for label in labels if label not in model.labels]
@@ -86,7 +94,9 @@ def _objective(model: Model) -> Objective | None:
     if "C" not in model.about:
         return None
     spec = model.about.get("spec", {})
-    factors = {float(label): weight for label, weight in (spec.get("class_weight") or {}).items()}
+    names = dict(zip(model.about.get("label_names", ()), model.labels, strict=False))
+    weights = (spec.get("class_weight") or {}).items()
+    factors = {names[label] if names else float(label): weight for label, weight in weights}
     # Regression has neither labels nor weights of them.
     C_positive, C_negative = (model.about["C"] * factors.get(label, 1.0) for label in model.labels or (0.0, 0.0))
     return make_objective(model.about["loss"], C_positive, C_negative, spec.get("epsilon", 0.0))

@@ -34,8 +34,14 @@ def final_model(plan: JobPlan, dataset: Path, run: Path, about: dict[str, Any]) 
         index_base=plan.manifest.index_base,
         bias=plan.spec.bias,
         w_bias=float(state.w[plan.width - 1]) if plan.spec.bias is not None else 0.0,
-        about={**about, "loss": plan.spec.loss, "C": plan.spec.C, "solver": plan.spec.solver},
+        about={**about, **_names(plan), "loss": plan.spec.loss, "C": plan.spec.C, "solver": plan.spec.solver},
     )
+
+
+def _names(plan: JobPlan) -> dict[str, Any]:
+    """Of labels that are strings: the model's own are their numbers."""
+    names = plan.manifest.label_names
+    return {"label_names": [names[int(label)] for label in plan.labels]} if names else {}
 
 
 def publish_model(settings: Settings, plan: JobPlan, dataset: Path, run: Path, result: dict[str, Any]) -> str:

@@ -108,6 +108,9 @@ def spills(spec: JobSpec) -> bool:
     return getattr(spec.options, "spill", False) and spec.pace == "adaptive"
 
 
+# Solvers that train with the weights of rows.
+TRAINS_WEIGHTS: frozenset[str] = frozenset()
+
 _BOTH = {"loss", "epsilon", "seed"}
 _TRAINER_ALONE = {
     "solver", "pace", "tolerance", "relative_gap", "max_passes", "max_seconds", "checkpoint_seconds"
@@ -154,9 +157,10 @@ def run_file(
 def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None) -> JobPlan:
     """The job with the size of its cache settled; cores: as many as there are to use.
 
-    Raises ServiceError: single_class, too_many_classes, unknown_label, label_too_large,
-    cache_too_small, memory_too_small, n_blocks_range, data_too_large.
+    Raises ServiceError: weights_not_supported, single_class, too_many_classes, unknown_label, label_too_large,
+    label_not_numeric, cache_too_small, memory_too_small, n_blocks_range, data_too_large.
     """
+    _check_weights(spec, manifest)
     cores = cores or usable_cores()
     cache = plan_memory(spec, manifest, threads_of(spec, cores))
     spec = spec.model_copy(update={"cache_bytes": cache.cache_bytes})
@@ -167,7 +171,9 @@ def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None) -> Job
         return JobPlan(spec, manifest, None, None, spec.C, spec.C, cache, cores)
     values = sorted(manifest.labels)
     if len(values) == 1:
-        raise ServiceError("single_class", f"all rows have the label {values[0]:g}", "Training needs two classes.")
+        raise ServiceError(
+            "single_class", f"all rows have the label {manifest.label_text(values[0])}", "Training needs two classes."
+        )
     if len(values) != 2:
         raise ServiceError(
             "too_many_classes",
@@ -175,29 +181,39 @@ def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None) -> Job
             "Upload the data with one class against the rest, or choose a loss of regression.",
         )
     negative, positive = values
-    weights = _class_weights(spec, values)
+    weights = _class_weights(spec, manifest)
     C = spec.C * weights[positive], spec.C * weights[negative]
     return JobPlan(spec, manifest, positive, negative, *C, cache, cores)
+
+
+def _check_weights(spec: JobSpec, manifest: Manifest) -> None:
+    if manifest.weights is not None and spec.solver not in TRAINS_WEIGHTS:
+        raise ServiceError(
+            "weights_not_supported",
+            f"rows of the dataset have weights, which {spec.solver} would ignore",
+            "Read the data in without weights.",
+        )
 
 
 def _check_targets(spec: JobSpec, manifest: Manifest) -> None:
     """What regression asks of labels: numbers that the cache can hold, and no classes."""
     if spec.class_weight:
         raise ServiceError("unknown_label", "regression has no classes to weigh", "Leave class_weight out.")
+    if manifest.label_names:
+        raise ServiceError(
+            "label_not_numeric", f"labels are strings, {spec.loss} loss needs numbers", "Choose a loss of two classes."
+        )
     largest = max(map(abs, manifest.label_range))
     if largest > np.finfo(TARGET).max:
         raise ServiceError("label_too_large", f"a label of {largest:g} is beyond float32", "Scale the labels.")
 
 
-def _class_weights(spec: JobSpec, values: list[float]) -> dict[float, float]:
-    weights = dict.fromkeys(values, 1.0)
+def _class_weights(spec: JobSpec, manifest: Manifest) -> dict[float, float]:
+    weights = dict.fromkeys(sorted(manifest.labels), 1.0)
     for label, weight in (spec.class_weight or {}).items():
-        try:
-            value = float(label)
-        except ValueError:
-            value = None
-        if value not in weights:
-            known = ", ".join(f"{known:g}" for known in values)
+        value = manifest.label_of(label)
+        if value is None or value not in weights:
+            known = ", ".join(map(manifest.label_text, weights))
             raise ServiceError("unknown_label", "class_weight names a label the data does not have", f"Labels: {known}")
         weights[value] = weight
     return weights

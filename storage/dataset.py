@@ -88,6 +88,19 @@ class Manifest:
         """Whether a block was removed: pieces state the ids their rows were written with, others than they have now."""
         return self.row_bound > self.n_rows
 
+    def label_text(self, label: float) -> str:
+        """How the label that rows hold stood in the input: a name, or the number."""
+        return self.label_names[int(label)] if self.label_names else f"{label:.17g}"
+
+    def label_of(self, text: str) -> float | None:
+        """What rows hold for a label that is written so; None if it cannot be one."""
+        if self.label_names:
+            return float(self.label_names.index(text)) if text in self.label_names else None
+        try:
+            return float(text)
+        except ValueError:
+            return None
+
     @property
     def width(self) -> int:
         """Length of a weight vector indexed as the rows are: an unused place 0 if the input counts from 1."""

@@ -1,6 +1,6 @@
 """A scipy CSR matrix and its labels in an npz file: `data`, `indices`, `indptr`, `shape` and `y` (or `label`).
 
-If they are there, `weight` (n,) has the weights of rows, `group` (n,) numbers or strings that say which belong together.
+Two more may be there: `weight` (n,) of the rows, and `group` (n,), numbers or strings that say which belong together.
 
     numpy.savez("train.npz", data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, y=y)
 

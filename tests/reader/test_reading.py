@@ -38,7 +38,7 @@ def test_formats_are_told_by_their_content(head, format_):
 
 
 def test_options_survive_the_command_line():
-    options = InputOptions("csv", 0, 7, "-1", "|", "no", "row_l2", "skip", "no")
+    options = InputOptions("csv", 0, 7, "-1", "string", "w", "3", "|", "no", "row_l2", "skip", "no")
     parser = argparse.ArgumentParser()
     add_input_options(parser)
     assert input_options(parser.parse_args(options.arguments())) == options
@@ -56,7 +56,10 @@ def test_csv_becomes_a_dataset(tmp_path, text):
     assert (manifest.n_features, manifest.index_base, manifest.n_rows, manifest.nnz) == (2, 1, 2, 2)
 
 
-@pytest.mark.parametrize("option", [{"delimiter": ","}, {"label_column": "1"}, {"header": "no"}])
+@pytest.mark.parametrize(
+    "option",
+    [{"delimiter": ","}, {"label_column": "1"}, {"label_type": "string"}, {"weight_column": "1"}, {"header": "no"}],
+)
 def test_an_option_the_format_does_not_have(tmp_path, option):
     with pytest.raises(InputError) as caught:
         ingest([b"1 1:1\n"], tmp_path / "data", InputOptions(**option))
