@@ -42,7 +42,8 @@ def train_file(file: Path, spec: JobSpec, settings: Settings, options: InputOpti
         _open(file) as source,
         Ingesting(source, work / "dataset", settings, options, forks=True) as ingesting,
     ):
-        if can_follow(spec):
+        # A job that would ignore weights is refused before it trains.
+        if can_follow(spec) and options.weight_column is None:
             try:
                 return _train(work, plan_following(spec, settings.max_features), settings, ingesting, report)
             except ServiceError as error:

@@ -111,6 +111,14 @@ def test_numbers_stay_numbers(tmp_path, format_):
 
 
 @pytest.mark.parametrize("format_", WRITERS)
+def test_groups_are_those_of_their_texts_in_every_format(tmp_path, format_):
+    columns = {"y": [1.0, -1.0, 1.0], "x": [1.0, 2.0, 3.0], "g": ["ann", "b", "ann"]}
+    _, found = read_in(tmp_path, format_, columns)
+    ann, b = group_of("ann"), group_of("b")
+    assert {x: group for x, (_, _, group) in found.items()} == {1.0: ann, 2.0: b, 3.0: ann}
+
+
+@pytest.mark.parametrize("format_", WRITERS)
 def test_a_table_without_them_has_none(tmp_path, format_):
     manifest, found = read_in(tmp_path, format_, {"y": [1.0, -1.0], "x": [1.0, 2.0]})
     assert found == {1.0: (1.0, None, None), 2.0: (-1.0, None, None)}
