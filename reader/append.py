@@ -75,13 +75,7 @@ def remove_block(directory: Path, number: int) -> Manifest:
         raise UnknownBlock(f"the dataset has no block {number}")
     if len(before.blocks) == 1:
         raise LastBlock("this is the only block of the dataset", "Delete the dataset.")
-    labels, norms, weights = Counter(before.labels), 0.0, before.weights
-    for location in dataset.pieces(place):
-        piece = dataset.piece(location)
-        if before.labels:
-            labels.subtract(piece.rows.label.tolist())
-        norms += float(piece.Qii.sum())
-        weights = weights and weights.without(_weights_of(piece.rows))
+    labels, norms, weights = _without(dataset, place)
     gone = before.blocks[place]
     if weights is not None and weights.zeros == before.n_rows - gone.rows:
         raise LastBlock("all rows but those of this block have weight 0", "Delete the dataset.")
@@ -169,6 +163,19 @@ def _joined(before: Manifest, reading: Reading, blocks: tuple[BlockInfo, ...], u
         label_names=reading.names.known,
         has_groups=before.has_groups or reading.has_groups,
     )
+
+
+def _without(dataset: Dataset, place: int) -> tuple[Counter[float], float, WeightCounts | None]:
+    """Labels, if they are counted, and weights, if there are any, without those of a block; its squared norms' sum."""
+    before = dataset.manifest
+    labels, norms, weights = Counter(before.labels), 0.0, before.weights
+    for location in dataset.pieces(place):
+        piece = dataset.piece(location)
+        if before.labels:
+            labels.subtract(piece.rows.label.tolist())
+        norms += float(piece.Qii.sum())
+        weights = weights and weights.without(_weights_of(piece.rows))
+    return labels, norms, weights
 
 
 def _weights_of(rows: Rows) -> WeightCounts:

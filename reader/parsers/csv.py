@@ -16,7 +16,7 @@ import numpy as np
 
 from reader.limits import Limits
 from reader.options import InputOptions
-from reader.parsers.columns import Columns, find_columns
+from reader.parsers.columns import find_columns
 from reader.parsers.csv_fields import (
     BadQuote,
     Field,
@@ -28,20 +28,17 @@ from reader.parsers.csv_fields import (
     text_fault,
 )
 from reader.parsers.csv_head import has_header
-from reader.parsers.groups import groups_of
 from reader.parsers.label_names import MOST_CHARACTERS, LabelNames
-from reader.parsers.matrix import MatrixParser, column_number, fits, label_by_name
+from reader.parsers.matrix import column_number, label_by_name
+from reader.parsers.table import TableParser, Texts
 from reader.sniff import HEAD_BYTES, refuse_foreign
 from reader.text_window import WINDOW_BYTES, TextWindow
 from storage.csr import Array, Rows
 
-# Rows as numbers (rows, columns), and the columns of text (rows,) by their places; the numbers there mean nothing.
-_Table = tuple[Array, dict[int, list[str]]]
-
 _BAD_QUOTE = "a quote that is not closed, or stands in a field"
 
 
-class CsvParser(MatrixParser):
+class CsvParser(TableParser):
     """Reads one text, given in pieces of any size.
 
     options.label_column  by default the column called label, y, target or class; without a header the first
@@ -58,14 +55,12 @@ class CsvParser(MatrixParser):
         labelled: bool = True,
         window_bytes: int = WINDOW_BYTES,
     ) -> None:
-        super().__init__(options, limits, base=1)
+        super().__init__(options, limits, names)
         self._window = TextWindow(limits.max_line_bytes, max(window_bytes, 2 * HEAD_BYTES))
         self._labelled = labelled
         self._lines = 0
         self._names: list[str] | None = None
         self._n_columns = 0
-        self._labels = names or LabelNames(options.label_type)
-        self._columns = Columns(None, None, None)
         self._reader: FieldReader | None = None
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
@@ -94,23 +89,10 @@ class CsvParser(MatrixParser):
                 self._settle_type(begin, end)
             table, texts = self._read_fast(bytes(window.buffer[begin:end])) or self._read_slowly(begin, end)
             if len(table):
-                yield self._give(table, texts)
+                yield self.give_columns(table, texts, labelled=self._labelled)
         self._lines += window.buffer.count(b"\n", window.begin, end)
         window.begin = end
         window.check_tail()
-
-    def _give(self, table: Array, texts: dict[int, list[str]]) -> Rows:
-        label, weight, group = self._columns.label, self._columns.weight, self._columns.group
-        if label is None or (label in texts and not self._labelled):
-            labels = np.full(len(table), np.nan)
-        else:
-            labels = self._labels.numbers(texts[label]) if label in texts else table[:, label]
-        return self.give_table(
-            labels,
-            np.delete(table, self._columns.aside, axis=1),
-            None if weight is None else table[:, weight].copy(),
-            None if group is None else groups_of(texts[group]),
-        )
 
     def _settle_type(self, begin: int, end: int) -> None:
         """Labels are of the type of the first that is there."""
@@ -124,11 +106,6 @@ class CsvParser(MatrixParser):
             if len(fields) == self._n_columns and not is_missing(fields[self._columns.label][1]):
                 self._labels.type = "string" if is_text(fields[self._columns.label][1]) else "number"
                 return
-
-    @property
-    def _text(self) -> set[int | None]:
-        """Columns that are read as strings."""
-        return {self._columns.group, self._columns.label if self._labels.type == "string" else None} - {None}
 
     def _read_head(self, begin: int, end: int) -> int:
         """Find out the columns from the first line that is not blank; where the first row begins."""
@@ -172,14 +149,14 @@ class CsvParser(MatrixParser):
             return None
         return 0 if self._names is None else label_by_name(self._names)
 
-    def _read_fast(self, text: bytes) -> _Table | None:
+    def _read_fast(self, text: bytes) -> tuple[Array, Texts] | None:
         """The table of a text of whole lines; None if it has any oddity."""
         assert self._reader is not None
         text = self._reader.unquoted(text)
         if b'"' in text or text.isspace() or text.count(b"\r") != text.count(b"\r\n"):
             return None
         delimiter = self._reader.delimiter.decode()
-        texts: dict[int, list[str]] = {column: [] for column in self._text if column is not None}
+        texts: dict[int, list[str]] = {column: [] for column in self.text_columns}
         converters: dict[int | str, Any] = {column: partial(_set_aside, found) for column, found in texts.items()}
         try:
             lines = io.StringIO(text.decode("ascii"))
@@ -188,16 +165,10 @@ class CsvParser(MatrixParser):
             return None
         if table.shape != (text.count(b"\n"), self._n_columns):
             return None
-        fitting = fits(table)
-        # A label may be as large as any double.
-        if self._columns.label is not None:
-            fitting[:, self._columns.label] = np.isfinite(table[:, self._columns.label])
-        if self._columns.weight is not None:
-            fitting[:, self._columns.weight] &= table[:, self._columns.weight] >= 0
         are_good = all(0 < len(field) <= MOST_CHARACTERS for found in texts.values() for field in found)
-        return (table, texts) if are_good and fitting.all() else None
+        return (table, texts) if are_good and self.fitting(table).all() else None
 
-    def _read_slowly(self, begin: int, end: int) -> _Table:
+    def _read_slowly(self, begin: int, end: int) -> tuple[Array, Texts]:
         assert self._reader is not None
         rows: list[list[bytes]] = []
         while begin < end:
@@ -208,7 +179,7 @@ class CsvParser(MatrixParser):
             else:
                 self._blank_lines += 1
             begin = following
-        texts = {column: [row[column].decode() for row in rows] for column in self._text if column is not None}
+        texts = {column: [row[column].decode() for row in rows] for column in self.text_columns}
         numbers = [[0.0 if k in texts else float(field) for k, field in enumerate(row)] for row in rows]
         return np.array(numbers).reshape(len(rows), self._n_columns), texts
 
@@ -223,7 +194,7 @@ class CsvParser(MatrixParser):
             self._reject(begin, "column_count", f"the line has {len(fields)} columns, the first has {self._n_columns}")
             return
         for number, (place, field) in enumerate(fields):
-            fault = text_fault(field) if number in self._text else field_fault(field, self._kind(number))
+            fault = text_fault(field) if number in self.text_columns else field_fault(field, self._kind(number))
             if fault is not None:
                 self._reject(begin + place, fault[0], f"column {self._column(number)}: {fault[1]}")
                 return

@@ -16,10 +16,10 @@ from reader.decompress import check_size
 from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions
-from reader.parsers.columns import Columns, find_columns
-from reader.parsers.groups import groups_of
+from reader.parsers.columns import find_columns
 from reader.parsers.label_names import MOST_CHARACTERS, LabelNames
-from reader.parsers.matrix import MatrixParser, column_number, fits, label_by_name, misfit, weight_misfit
+from reader.parsers.matrix import column_number, label_by_name, misfit, weight_misfit
+from reader.parsers.table import TableParser
 from reader.spool import size_of, spooled
 from storage.csr import Array, Rows
 
@@ -28,16 +28,13 @@ _MOST_BATCH_ROWS = 1 << 16
 _BUFFER_BYTES = 1 << 20
 
 
-class ParquetParser(MatrixParser):
+class ParquetParser(TableParser):
     """`scratch` is where the input is kept while it is read. Of a fault, `line` is the number of the row."""
 
     def __init__(self, options: InputOptions, limits: Limits, scratch: Path, names: LabelNames | None = None) -> None:
-        super().__init__(options, limits, base=1)
+        super().__init__(options, limits, names)
         self._scratch = scratch
         self._names: list[str] = []
-        self._labels = names or LabelNames(options.label_type)
-        self._columns = Columns(0, None, None)
-        self._text: list[int] = []
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """The rows. InputError at the first fault, unless rows are skipped."""
@@ -74,10 +71,8 @@ class ParquetParser(MatrixParser):
         self._columns = find_columns(label, self._options, self._names, n_columns)
         if self._labels.type == "auto":
             self._labels.type = "string" if _is_string(schema.field(label).type) else "number"
-        self._text = [] if self._columns.group is None else [self._columns.group]
-        self._text += [label] if self._labels.type == "string" else []
         for number, name in enumerate(self._names):
-            if number in self._text and _is_string(schema.field(number).type):
+            if number in self.text_columns and _is_string(schema.field(number).type):
                 continue
             if not _is_number(schema.field(number).type):
                 kind = str(schema.field(number).type)[:40]
@@ -87,42 +82,23 @@ class ParquetParser(MatrixParser):
     def _read(self, batch: Any, first: int) -> Rows:
         """The rows of a batch whose first has the number `first`."""
         table = np.empty((batch.num_rows, len(self._names)))
-        texts = {place: _strings(batch.column(place)) for place in self._text}
+        texts = {place: _strings(batch.column(place)) for place in self.text_columns}
         for number, column in enumerate(batch.columns):
             # Of a string, whether it can be one.
             table[:, number] = _lengths(texts[number]) if number in texts else _numbers(column)
-        fitting = self._fitting(table)
+        fitting = self.fitting(table)
+        fitting[:, self.text_columns] = table[:, self.text_columns] <= MOST_CHARACTERS
         keep = fitting.all(axis=1)
         for row in np.flatnonzero(~keep).tolist():
             column = int(np.argmin(fitting[row]))
             self.rejected.add(partial(self._fault, first + row, column, table[row, column]))
-        return self._give(table[keep], {place: texts[place][keep].tolist() for place in texts})
-
-    def _give(self, table: Array, texts: dict[int, list[str]]) -> Rows:
-        label, weight, group = self._columns.label, self._columns.weight, self._columns.group
-        assert label is not None
-        return self.give_table(
-            self._labels.numbers(texts[label]) if label in texts else table[:, label],
-            np.delete(table, self._columns.aside, axis=1),
-            None if weight is None else table[:, weight].copy(),
-            None if group is None else groups_of(texts[group]),
-        )
-
-    def _fitting(self, table: Array) -> Array:
-        """Which numbers can be what they stand for."""
-        fitting = fits(table)
-        # A label may be as large as any double.
-        fitting[:, self._columns.label] = np.isfinite(table[:, self._columns.label])
-        if self._columns.weight is not None:
-            fitting[:, self._columns.weight] &= table[:, self._columns.weight] >= 0
-        fitting[:, self._text] = table[:, self._text] <= MOST_CHARACTERS
-        return fitting
+        return self.give_columns(table[keep], {place: texts[place][keep].tolist() for place in texts})
 
     def _fault(self, row: int, column: int, value: float) -> InputError:
         # A null comes as NaN.
         if np.isnan(value):
             code, message = "missing_value", "a value is missing"
-        elif column in self._text:
+        elif column in self.text_columns:
             code, message = "label_too_long", f"the text has {value:.0f} characters"
         else:
             code, message = weight_misfit(value) if column == self._columns.weight else misfit(value)
