@@ -26,7 +26,8 @@ def parse(chunks: Iterable[bytes], index_base: str | int = "auto", limits: Limit
 class LibsvmParser:
     """Reads one text, given in pieces of any size, and counts what it met.
 
-    Rows have weights if the first does: it begins with label:weight.
+    Rows have weights if the first does: it begins with label:weight. weighted: False: none is expected, so that rows
+    without labels are told.
 
     index_base: "auto" or the least index there may be, 0 or 1. Indices are passed on as they are in the text.
     threads: how many read at once, each a part of the text in memory; what they find does not depend on it.
@@ -50,6 +51,7 @@ class LibsvmParser:
         threads: int = 1,
         *,
         skip: bool = False,
+        weighted: bool = True,
         window_bytes: int = WINDOW_BYTES,
         part_bytes: int = PART_BYTES,
     ) -> None:
@@ -60,7 +62,7 @@ class LibsvmParser:
         self._window = TextWindow(self.limits.max_line_bytes, max(window_bytes, 2 * HEAD_BYTES))
         self._index_base = index_base
         self._part_bytes = part_bytes
-        self._started = self._has_met_row = False
+        self._started, self._weights_settled = False, not weighted
         lowest = 1 if index_base == 1 else 0
         features = min(self.limits.max_features, kernel.INDEX_LIMIT)
         self._readers = [LineReader(self._window, lowest, features, skip) for _ in range(threads)]
@@ -159,9 +161,9 @@ class LibsvmParser:
 
     def _look_for_weights(self, end: int) -> None:
         """In the first row of all."""
-        found = None if self._has_met_row else _FIRST_ROW.match(self._window.buffer, self._window.begin, end)
+        found = None if self._weights_settled else _FIRST_ROW.match(self._window.buffer, self._window.begin, end)
         if found is not None:
-            self._has_met_row = True
+            self._weights_settled = True
             if WEIGHTED.fullmatch(found["row"]):
                 for reader in self._readers:
                     reader.expect_weights()

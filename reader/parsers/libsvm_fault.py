@@ -21,7 +21,7 @@ def label_fault(token: bytes) -> Fault:
     if len(parts) > 1 and all(NUMBER.fullmatch(part) for part in parts):
         return "multilabel", f"several labels in one row: {excerpt(token)}"
     if WEIGHTED.fullmatch(token):
-        return "bad_label", f"no label before {excerpt(token)}, or a weight where the first row has none"
+        return "bad_label", f"no label before {excerpt(token)}, or a weight where none is expected"
     if b":" in token:
         return "bad_label", f"no label before {excerpt(token)}"
     return "bad_label", f"{excerpt(token)} is not a finite number"
