@@ -6,6 +6,7 @@ The rules that keep what is there as it is:
 - The numbering of features stays: those the dataset has renumbered have the same places in new blocks, and features
   that did not occur before keep their own numbers, which are beyond all places. Nothing is counted or sorted anew.
 - index_base and normalize are the dataset's. A block that goes leaves n_features as it was.
+- Labels that are strings keep their numbers, and new ones come after them.
 - Blocks keep their numbers, and no number is used twice.
 """
 
@@ -19,14 +20,17 @@ from pathlib import Path
 from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions
+from reader.parsers.label_names import LabelNames
 from reader.parsers.rejected import MOST_SHOWN
 from reader.reading import MOST_LABELS, Reading
 from reader.renumber import Renumbering
 from reader.shuffle import BUCKETS, Shuffler
 from storage.block import BlockInfo
+from storage.csr import Rows
 from storage.dataset import Dataset, Manifest, block_path, read_manifest, replace_manifest
 from storage.durable import publish
 from storage.errors import StorageError
+from storage.weight_counts import WeightCounts
 
 
 class UnknownBlock(StorageError):
@@ -36,7 +40,7 @@ class UnknownBlock(StorageError):
 
 
 class LastBlock(StorageError):
-    """A dataset has at least one row."""
+    """A dataset has at least one row, and one with a weight above 0."""
 
     code = "last_block"
 
@@ -49,7 +53,8 @@ def append_rows(
     staged = appending_path(directory)
     staged.mkdir()
     try:
-        reading = Reading(chunks, _as_before(options, before), limits, threads, staged)
+        names = LabelNames("string" if before.label_names else "number", before.label_names)
+        reading = Reading(chunks, _as_before(options, before), limits, threads, staged, names)
         uid = uuid.uuid4().hex
         blocks = _stage(reading, directory, staged, uid, threads)
         for block in blocks:
@@ -70,13 +75,10 @@ def remove_block(directory: Path, number: int) -> Manifest:
         raise UnknownBlock(f"the dataset has no block {number}")
     if len(before.blocks) == 1:
         raise LastBlock("this is the only block of the dataset", "Delete the dataset.")
-    labels, norms = Counter(before.labels), 0.0
-    for location in dataset.pieces(place):
-        piece = dataset.piece(location)
-        if before.labels:
-            labels.subtract(piece.rows.label.tolist())
-        norms += float(piece.Qii.sum())
+    labels, norms, weights = _without(dataset, place)
     gone = before.blocks[place]
+    if weights is not None and weights.zeros == before.n_rows - gone.rows:
+        raise LastBlock("all rows but those of this block have weight 0", "Delete the dataset.")
     least, total, largest = before.Qii_spread
     after = replace(
         before,
@@ -86,6 +88,7 @@ def remove_block(directory: Path, number: int) -> Manifest:
         nnz=before.nnz - gone.nnz,
         labels={label: rows for label, rows in labels.items() if rows},
         Qii_spread=(least, max(total - norms, 0.0), largest),
+        weights=weights,
     )
     replace_manifest(directory, after)
     remove_unlisted_blocks(directory)
@@ -109,6 +112,9 @@ def _as_before(options: InputOptions, before: Manifest) -> InputOptions:
     for name in ("index_base", "normalize"):
         if name in options.given and getattr(options, name) != getattr(before, name):
             raise InputError("option_unused", f"{name} is {getattr(before, name)} for all rows of this dataset")
+    type_ = "string" if before.label_names else "number"
+    if options.label_type not in ("auto", type_):
+        raise InputError("label_type", f"labels of this dataset are {type_}s")
     return replace(options, index_base=before.index_base, normalize=before.normalize)  # type: ignore[arg-type]
 
 
@@ -153,4 +159,32 @@ def _joined(before: Manifest, reading: Reading, blocks: tuple[BlockInfo, ...], u
         Qii_spread=(min(least, reading.Qii[0]), total + reading.Qii[1], max(largest, reading.Qii[2])),
         rejected_rows=before.rejected_rows + parser.rejected.rows,
         rejected=rejected[:MOST_SHOWN],
+        weights=_joined_weights(before, reading),
+        label_names=reading.names.known,
+        has_groups=before.has_groups or reading.has_groups,
+    )
+
+
+def _without(dataset: Dataset, place: int) -> tuple[Counter[float], float, WeightCounts | None]:
+    """Labels, if they are counted, and weights, if there are any, without those of a block; its squared norms' sum."""
+    before = dataset.manifest
+    labels, norms, weights = Counter(before.labels), 0.0, before.weights
+    for location in dataset.pieces(place):
+        piece = dataset.piece(location)
+        if before.labels:
+            labels.subtract(piece.rows.label.tolist())
+        norms += float(piece.Qii.sum())
+        weights = weights and weights.without(_weights_of(piece.rows))
+    return labels, norms, weights
+
+
+def _weights_of(rows: Rows) -> WeightCounts:
+    return WeightCounts.of_ones(len(rows)) if rows.weight is None else WeightCounts.of(rows.weight)
+
+
+def _joined_weights(before: Manifest, reading: Reading) -> WeightCounts | None:
+    if before.weights is None and reading.weights is None:
+        return None
+    return (before.weights or WeightCounts.of_ones(before.n_rows)).with_(
+        reading.weights or WeightCounts.of_ones(reading.parser.rows)
     )

@@ -20,7 +20,7 @@ from reader.append import append_rows
 from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions, add_input_options, input_options
-from reader.reading import Reading
+from reader.reading import Reading, check_weights
 from reader.shuffle import BUCKETS, Shuffler
 from storage.child import die_with_parent
 from storage.cores import usable_cores
@@ -70,6 +70,7 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int) -> Manifest:
         for rows in reading.rows():
             shuffler.add(rows)
             progress.note(reading)
+        check_weights(reading.weights, reading.parser.rows)
         progress.remove()
         n_features = reading.n_features
         blocks = shuffler.finish()
@@ -100,6 +101,9 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int) -> Manifest:
         Qii_spread=reading.Qii,
         rejected_rows=parser.rejected.rows,
         rejected=tuple(fault.problem() for fault in parser.rejected.first),
+        weights=reading.weights,
+        label_names=reading.names.known,
+        has_groups=reading.has_groups,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 # parsers.READERS, which are slow to import, have these.
 FORMATS = ("libsvm", "csv", "tsv", "parquet", "npz")
 IndexBase = Literal["auto", 0, 1]
+LabelType = Literal["auto", "number", "string"]
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,9 @@ class InputOptions:
     index_base    number of the first feature; "auto": what the text or the format says
     n_features    how many features there are, more are refused; None: as many as come
     label_column  name of the column with the labels, or its number: 1 is the first, -1 the last
+    label_type    "number", "string", or "auto": as the label of the first row is
+    weight_column name or number of the column with the weights of rows; None: there are none
+    group_column  name or number of the column that says which rows belong together; None: there is none
     delimiter     between columns: a character or a name in DELIMITERS; None: found out
     header        "yes", "no" or "auto": whether the first line names the columns
     normalize     "none", or "row_l2": every row is divided by its norm
@@ -27,6 +31,9 @@ class InputOptions:
     index_base: IndexBase = "auto"
     n_features: int | None = None
     label_column: str | None = None
+    label_type: LabelType = "auto"
+    weight_column: str | None = None
+    group_column: str | None = None
     delimiter: str | None = None
     header: Literal["auto", "yes", "no"] = "auto"
     normalize: Literal["none", "row_l2"] = "none"
@@ -50,6 +57,11 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--index-base", choices=("auto", "0", "1"), default="auto", help="number of the first feature")
     group.add_argument("--n-features", type=int, help="how many there are (default: as many as come)")
     group.add_argument("--label-column", help="name, or number: 1 is the first, -1 the last")
+    group.add_argument(
+        "--label-type", choices=("auto", "number", "string"), default="auto", help="(default: the first's)"
+    )
+    group.add_argument("--weight-column", help="name or number of the column with the weights of rows")
+    group.add_argument("--group-column", help="name or number of the column that says which rows belong together")
     group.add_argument("--delimiter", help="of CSV: a character, or tab, comma, semicolon, pipe, space")
     group.add_argument("--header", choices=("auto", "yes", "no"), default="auto", help="whether CSV names its columns")
     group.add_argument("--normalize", choices=("none", "row_l2"), default="none")

@@ -45,7 +45,8 @@ def rows_of(piece: Piece, row_bytes: Array, begin: int, end: int) -> Piece:
     rows = piece.rows
     values = slice(rows.indptr[start], rows.indptr[stop])
     indptr = rows.indptr[start : stop + 1] - rows.indptr[start]
-    chosen = Rows(rows.label[start:stop], indptr, rows.indices[values], rows.values[values])
+    weight, group = (None if column is None else column[start:stop] for column in (rows.weight, rows.group))
+    chosen = Rows(rows.label[start:stop], indptr, rows.indices[values], rows.values[values], weight, group)
     return Piece(chosen, piece.Qii[start:stop], piece.first_row + start)
 
 

@@ -12,8 +12,10 @@ from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers import Parser, open_parser
+from reader.parsers.label_names import LabelNames
 from reader.sniff import PEEK_BYTES, recognise
 from storage.csr import VALUE, Array, Rows, squared_norms
+from storage.weight_counts import WeightCounts
 
 MOST_LABELS = 10_000
 
@@ -22,19 +24,29 @@ class Reading:
     """`rows` once, then what they were.
 
     bytes        of the input so far
+    names        of the labels, if they are strings
     labels       label value -> rows; none if there are so many that they are no classes
     label_range  the smallest and the largest
     longest_row  most values in a row
     Qii          least, sum and largest of the squared norms
+    weights      of the rows, None if they have none
+    has_groups   whether the rows have groups
     """
 
     def __init__(
-        self, chunks: Iterable[bytes], options: InputOptions, limits: Limits, threads: int, scratch: Path
+        self,
+        chunks: Iterable[bytes],
+        options: InputOptions,
+        limits: Limits,
+        threads: int,
+        scratch: Path,
+        names: LabelNames | None = None,
     ) -> None:
         self._chunks = chunks
         self._limits = _with_features(limits, options)
         self._threads = threads
         self._scratch = scratch
+        self.names = names or LabelNames(options.label_type)
         self._parser: Parser | None = None
         self.options = options
         self.bytes = self.longest_row = 0
@@ -42,6 +54,8 @@ class Reading:
         self.label_range = (np.inf, -np.inf)
         self._are_classes = True
         self.Qii = (np.inf, 0.0, 0.0)
+        self.weights: WeightCounts | None = None
+        self.has_groups = False
 
     @property
     def parser(self) -> Parser:
@@ -65,7 +79,7 @@ class Reading:
         if self.options.format == "auto":
             head, decoded = _peek(decoded)
             self.options = dataclasses.replace(self.options, format=recognise(head))
-        self._parser = open_parser(self.options, self._limits, self._threads, self._scratch)
+        self._parser = open_parser(self.options, self._limits, self.names, self._threads, self._scratch)
         for batch in self._parser.parse_chunks(decoded):
             rows, norms = _normalized(batch, self.options.normalize)
             self._count(rows, norms)
@@ -84,6 +98,10 @@ class Reading:
         self.longest_row = max(self.longest_row, int(np.diff(rows.indptr).max()))
         least, total, largest = self.Qii
         self.Qii = (min(least, float(norms.min())), total + float(norms.sum()), max(largest, float(norms.max())))
+        self.has_groups = rows.group is not None
+        if rows.weight is not None:
+            counts = WeightCounts.of(rows.weight)
+            self.weights = counts if self.weights is None else self.weights.with_(counts)
 
     def _count_labels(self, rows: Rows) -> None:
         values, counts = np.unique(rows.label, return_counts=True)
@@ -91,6 +109,12 @@ class Reading:
             self.labels[value] = self.labels.get(value, 0) + count
         if len(self.labels) > MOST_LABELS:
             self._are_classes, self.labels = False, {}
+
+
+def check_weights(weights: WeightCounts | None, n_rows: int) -> None:
+    """InputError no_weight if all of so many rows have weight 0."""
+    if weights is not None and weights.zeros == n_rows:
+        raise InputError("no_weight", "all rows have weight 0")
 
 
 def _with_features(limits: Limits, options: InputOptions) -> Limits:

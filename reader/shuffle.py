@@ -15,10 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from reader.renumber import Renumbering
-from reader.shuffle_kernel import ROW_WORDS, gather, scatter
+from reader.row_heads import head_of, heads_apart, kept_columns
+from reader.shuffle_kernel import gather, scatter
 from storage.arriving import Journal
 from storage.block import BlockInfo, BlockWriter
-from storage.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows
+from storage.csr import INDEX, INDPTR, VALUE, Array, Rows
 from storage.dataset import block_path
 
 # Large pieces cost the reader less in Python, and leave more of a pass to other threads.
@@ -72,12 +73,14 @@ class Shuffler:
         self._pending: deque[_Written] = deque()
         self._next_row = first_row
         self._first_block = first_block
+        self._kept: tuple[str, ...] = ()
         self.features = features or Renumbering()
         (directory / "blocks").mkdir()
         self._journal = Journal(directory)
 
     def add(self, rows: Rows) -> None:
-        """Draw a bucket for every row."""
+        """Draw a bucket for every row. All rows have the same columns."""
+        self._kept = kept_columns(rows)
         bucket_of = self._rng.integers(0, self._buckets, len(rows))
         row = 0
         while True:
@@ -140,7 +143,7 @@ class Shuffler:
             self._writers[bucket] = number, BlockWriter(path, self._dataset, number, increasing)
         number, writer = self._writers[bucket]
         entry = self._encoders[number % len(self._encoders)].submit(
-            _append, writer, words, self._order(n_rows), self._next_row, self.features
+            _append, writer, words, self._kept, self._order(n_rows), self._next_row, self.features
         )
         self._pending.append(_Written(number, slot, entry))
         self._next_row += n_rows
@@ -174,18 +177,22 @@ class Shuffler:
 
 
 def _words(rows: Rows, row: int) -> int:
-    return ROW_WORDS + 2 * int(rows.indptr[row + 1] - rows.indptr[row])
+    return 2 * len(kept_columns(rows)) + 1 + 2 * int(rows.indptr[row + 1] - rows.indptr[row])
 
 
 def _columns(rows: Rows) -> tuple[Array, Array, Array, Array]:
     """As the kernels take them: the bits of numbers, not their values, are moved."""
-    return rows.label.view(_WORD).reshape(-1, 2), rows.indptr, rows.indices, rows.values.view(_WORD)
+    return head_of(rows), rows.indptr, rows.indices, rows.values.view(_WORD)
 
 
-def _append(writer: BlockWriter, words: Array, order: Array, first_row: int, features: Renumbering) -> Array:
+def _append(
+    writer: BlockWriter, words: Array, kept: tuple[str, ...], order: Array, first_row: int, features: Renumbering
+) -> Array:
     n_rows = len(order)
-    nnz = (len(words) - ROW_WORDS * n_rows) // 2
-    rows = Rows(np.empty(n_rows, LABEL), np.zeros(n_rows + 1, INDPTR), np.empty(nnz, INDEX), np.empty(nnz, VALUE))
-    gather(words, order, *_columns(rows))
-    features.apply(rows.indices)
+    head = np.empty((n_rows, 2 * len(kept)), _WORD)
+    nnz = (len(words) - n_rows * (head.shape[1] + 1)) // 2
+    indptr, indices, values = np.zeros(n_rows + 1, INDPTR), np.empty(nnz, INDEX), np.empty(nnz, VALUE)
+    gather(words, order, head, indptr, indices, values.view(_WORD))
+    features.apply(indices)
+    rows = Rows(indptr=indptr, indices=indices, values=values, **heads_apart(head, kept))
     return writer.append(rows, first_row)

@@ -41,7 +41,7 @@ def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
     Raises ServiceError: label_mismatch or index_base_mismatch for a dataset the model is not made for, out_of_space.
     """
     manifest = dataset.manifest
-    labels = _codes(model)
+    labels = _codes(model, manifest)
     _check(model, labels, manifest)
     applied = _applied(model, dataset)
     if model.is_regression:
@@ -82,20 +82,22 @@ def _stream(dataset: Dataset, evaluation: EvaluationPass, examples: Examples) ->
         evaluation.add(streamed.rows, streamed.found)
 
 
-def _codes(model: Model) -> Array:
+def _codes(model: Model, manifest: Manifest) -> Array:
     """(n_labels,) float64: what rows hold for the model's labels; nan for those that no row can have."""
-    return np.array([np.nan if isinstance(label, str) else label for label in model.labels])
+    places: dict[float | str, float] = {name: float(place) for place, name in enumerate(manifest.label_names)}
+    known = places.get if manifest.label_names else lambda label, _: np.nan if isinstance(label, str) else label
+    return np.array([known(label, np.nan) for label in model.labels])
 
 
 def _check(model: Model, labels: Array, manifest: Manifest) -> None:
     # Where labels are not counted they are very many.
     strange = [label for label in manifest.labels or manifest.label_range if label not in labels]
-    if strange and not model.is_regression:
-        known = ", ".join(map(shown_label, model.labels[:_LABELS_SHOWN]))
+    if strange and (not model.is_regression or manifest.label_names):
+        known = ", ".join(map(shown_label, model.labels[:_LABELS_SHOWN])) or "numbers"
         more = ", ..." if len(model.labels) > _LABELS_SHOWN else ""
         raise ServiceError(
             "label_mismatch",
-            f"the dataset has rows labelled {strange[0]:g}, the model's labels are {known}{more}",
+            f"the dataset has rows labelled {manifest.label_text(strange[0])}, the model's labels are {known}{more}",
             "Give the dataset the labels that the model was trained with.",
         )
     if manifest.index_base < model.index_base:

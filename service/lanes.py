@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from service.errors import ServiceError
 from service.jobs import JobSpec
@@ -17,12 +16,14 @@ _REGRESSION_HINT = "If the labels are numbers to be predicted, choose a loss of 
 class Lane:
     """One problem.
 
-    positive                label of the rows with y = +1, all others have -1; None in regression: y is the label
+    positive                what rows hold for the label with y = +1, all others have -1; None in regression: y is it
+    label                   that label as it stood in the input
     C                       weight of the losses, one of the job's
     C_positive, C_negative  the same of the rows with y = +1 and y = -1
     """
 
     positive: float | None
+    label: float | str | None
     C: float
     C_positive: float
     C_negative: float
@@ -37,7 +38,9 @@ def labels_of(spec: JobSpec, manifest: Manifest) -> tuple[float, ...]:
         return ()
     values = sorted(manifest.labels)
     if len(values) == 1:
-        raise ServiceError("single_class", f"all rows have the label {values[0]:g}", "Training needs two classes.")
+        raise ServiceError(
+            "single_class", f"all rows have the label {manifest.label_text(values[0])}", "Training needs two classes."
+        )
     if not values:
         raise ServiceError("too_many_classes", "the dataset has too many labels for classes", _REGRESSION_HINT)
     if len(values) > 2 and 2 * len(values) > manifest.n_rows:
@@ -49,7 +52,12 @@ def labels_of(spec: JobSpec, manifest: Manifest) -> tuple[float, ...]:
     return (values[1], values[0]) if len(values) == 2 else tuple(values)
 
 
-def lanes_of(spec: JobSpec, labels: tuple[float, ...]) -> tuple[Lane, ...]:
+def shown(label: float, manifest: Manifest) -> float | str:
+    """A label as it stood in the input: a name, or the number."""
+    return manifest.label_text(label) if manifest.label_names else label
+
+
+def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tuple[Lane, ...]:
     """In the order in which they run: class by class, from the smallest C to the largest.
 
     Raises ServiceError: unknown_label, lanes_range.
@@ -62,8 +70,8 @@ def lanes_of(spec: JobSpec, labels: tuple[float, ...]) -> tuple[Lane, ...]:
             f"{len(classes)} classes x {len(values)} values of C are {len(classes) * len(values)} problems",
             f"A job may have {MOST_LANES}.",
         )
-    weights = _class_weights(spec, labels)
-    return tuple(_lane(label, C, labels, weights) for label in classes for C in values)
+    weights = _class_weights(spec, labels, manifest)
+    return tuple(_lane(label, C, labels, weights, manifest) for label in classes for C in values)
 
 
 def Cs_of(spec: JobSpec) -> tuple[float, ...]:
@@ -71,27 +79,22 @@ def Cs_of(spec: JobSpec) -> tuple[float, ...]:
     return tuple(sorted(set(spec.C))) if isinstance(spec.C, list) else (spec.C,)
 
 
-def _lane(positive: float | None, C: float, labels: tuple[float, ...], weights: Mapping[float, float]) -> Lane:
+def _lane(
+    positive: float | None, C: float, labels: tuple[float, ...], weights: Mapping[float, float], manifest: Manifest
+) -> Lane:
     if positive is None:
-        return Lane(None, C, C, C)
+        return Lane(None, None, C, C, C)
     # Against several others their weights do not count, as in LIBLINEAR.
     rest = weights[labels[1]] if len(labels) == 2 else 1.0
-    return Lane(positive, C, C * weights[positive], C * rest)
+    return Lane(positive, shown(positive, manifest), C, C * weights[positive], C * rest)
 
 
-def _class_weights(spec: JobSpec, labels: tuple[float, ...]) -> dict[float, float]:
+def _class_weights(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> dict[float, float]:
     weights = dict.fromkeys(labels, 1.0)
     for label, weight in (spec.class_weight or {}).items():
-        value = _number(label)
-        if value not in weights:
-            known = ", ".join(f"{known:g}" for known in sorted(labels))
+        value = manifest.label_of(label)
+        if value is None or value not in weights:
+            known = ", ".join(map(manifest.label_text, sorted(labels)))
             raise ServiceError("unknown_label", "class_weight names a label the data does not have", f"Labels: {known}")
         weights[value] = weight
     return weights
-
-
-def _number(label: str) -> Any:
-    try:
-        return float(label)
-    except ValueError:
-        return None

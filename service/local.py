@@ -33,14 +33,16 @@ from storage.model_file import Model
 _POLL_SECONDS = 0.1
 
 Report = Callable[[dict[str, Any], list[dict[str, Any]]], None]
+Check = Callable[[JobPlan], None]
 
 
 def train_file(
-    file: Path, spec: JobSpec, settings: Settings, options: InputOptions, report: Report
+    file: Path, spec: JobSpec, settings: Settings, options: InputOptions, report: Report, check: Check
 ) -> list[tuple[float, Model]]:
     """Train on a file, if possible while it is being read in: a model for each C, ascending.
 
-    `report` receives progress and history about ten times a second. Raises InputError for a bad file, ServiceError for
+    `report` receives progress and history about ten times a second; `check` the plan as soon as there is one, and
+    raises ServiceError if its models would be of no use. Raises InputError for a bad file, ServiceError for
     a job that cannot run or that died.
     """
     with (
@@ -48,8 +50,9 @@ def train_file(
         _open(file) as source,
         Ingesting(source, work / "dataset", settings, options, forks=True) as ingesting,
     ):
-        training = _Training(work, settings, ingesting, report)
-        if can_follow(spec):
+        training = _Training(work, settings, ingesting, report, check)
+        # A job that would ignore weights is refused before it trains.
+        if can_follow(spec) and options.weight_column is None:
             try:
                 return training.all_lanes(plan_following(spec, settings.max_features))
             except ServiceError as error:
@@ -64,15 +67,18 @@ def train_file(
 class _Training:
     """Lane after lane, in a directory of its own beside the dataset."""
 
-    def __init__(self, work: Path, settings: Settings, ingesting: Ingesting, report: Report) -> None:
+    def __init__(self, work: Path, settings: Settings, ingesting: Ingesting, report: Report, check: Check) -> None:
         self._work = work
         self._dataset = work / "dataset"
         self._settings = settings
         self._ingesting = ingesting
         self._report = report
+        self._check = check
 
     def all_lanes(self, plan: JobPlan | FollowPlan) -> list[tuple[float, Model]]:
         keep_history(self._work, 0)
+        if isinstance(plan, JobPlan):
+            self._check(plan)
         known, outcome = self._lane(plan)
         done = [outcome] if outcome else []
         while len(done) < len(known.lanes):
@@ -118,6 +124,7 @@ class _Training:
             time.sleep(_POLL_SECONDS)
             if isinstance(plan, FollowPlan) and self._ingesting.is_done():
                 plan = plan_job(plan.spec, read_manifest(self._dataset))
+                self._check(plan)
                 load_kernels()  # the model will need one; ingest has left a core free
             if follows and isinstance(plan, JobPlan) and len(plan.lanes) > 1:
                 break

@@ -23,7 +23,7 @@ from storage.probability import probabilities
 MOST_FEATURES = 2**31
 # Texts in which rows come to be predicted.
 FORMATS: dict[str, Callable[[InputOptions, Limits], Parser]] = {
-    "libsvm": lambda options, limits: LibsvmParser(options.index_base, limits),
+    "libsvm": lambda options, limits: LibsvmParser(options.index_base, limits, weighted=False),
     "csv": lambda options, limits: CsvParser(options, limits, labelled=False),
     "tsv": lambda options, limits: CsvParser(options, limits, labelled=False),
 }

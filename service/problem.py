@@ -10,7 +10,7 @@ import numpy as np
 from service.blocks import count_blocks, kept_bytes, uses_blocks
 from service.errors import ServiceError
 from service.jobs import JobSpec
-from service.lanes import Lane, labels_of, lanes_of
+from service.lanes import Lane, labels_of, lanes_of, shown
 from service.memory import plan_memory, threads_of
 from storage.cores import usable_cores
 from storage.dataset import Manifest
@@ -26,7 +26,7 @@ from trainer.solvers.options import options_of
 class JobPlan:
     """A job that can run on a dataset, a lane at a time.
 
-    labels        those a model is to have
+    labels        what rows hold for those a model is to have
     lanes         its problems; number: of the one to be run
     cores         it may use
     passes_before, seconds_before: of the lanes before this one
@@ -41,6 +41,11 @@ class JobPlan:
     number: int = 0
     passes_before: int = 0
     seconds_before: float = 0.0
+
+    @property
+    def model_labels(self) -> tuple[float | str, ...]:
+        """Those a model is to have, as they stood in the input."""
+        return tuple(shown(label, self.manifest) for label in self.labels)
 
     @property
     def lane(self) -> Lane:
@@ -106,7 +111,7 @@ class JobPlan:
             n_rows=self.n_rows,
             width=self.width,
             C=(self.lane.C_positive, self.lane.C_negative),
-            lane={"number": self.number, "of": len(self.lanes), "class": self.lane.positive, "C": self.lane.C},
+            lane={"number": self.number, "of": len(self.lanes), "class": self.lane.label, "C": self.lane.C},
             reader={
                 "dataset": str(dataset),
                 "staged": None,
@@ -129,6 +134,9 @@ def spills(spec: JobSpec) -> bool:
     """Whether the active set is to be kept on the disk of the data: pace "fixed" leaves no time to visit it there."""
     return getattr(spec.options, "spill", False) and spec.pace == "adaptive"
 
+
+# Solvers that train with the weights of rows.
+TRAINS_WEIGHTS: frozenset[str] = frozenset()
 
 _BOTH = {"loss", "epsilon", "seed"}
 _TRAINER_ALONE = {
@@ -185,9 +193,10 @@ def run_file(
 def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None) -> JobPlan:
     """The job with the size of its cache settled; cores: as many as there are to use.
 
-    Raises ServiceError: single_class, too_many_classes, lanes_range, unknown_label, label_too_large, cache_too_small,
-    memory_too_small, n_blocks_range, data_too_large.
+    Raises ServiceError: weights_not_supported, single_class, too_many_classes, lanes_range, unknown_label,
+    label_too_large, label_not_numeric, cache_too_small, memory_too_small, n_blocks_range, data_too_large.
     """
+    _check_weights(spec, manifest)
     cores = cores or usable_cores()
     cache = plan_memory(spec, manifest, threads_of(spec, cores))
     spec = spec.model_copy(update={"cache_bytes": cache.cache_bytes})
@@ -196,13 +205,26 @@ def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None) -> Job
     if spec.loss in REGRESSION:
         _check_targets(spec, manifest)
     labels = labels_of(spec, manifest)
-    return JobPlan(spec, manifest, labels, lanes_of(spec, labels), cache, cores)
+    return JobPlan(spec, manifest, labels, lanes_of(spec, labels, manifest), cache, cores)
+
+
+def _check_weights(spec: JobSpec, manifest: Manifest) -> None:
+    if manifest.weights is not None and spec.solver not in TRAINS_WEIGHTS:
+        raise ServiceError(
+            "weights_not_supported",
+            f"rows of the dataset have weights, which {spec.solver} would ignore",
+            "Read the data in without weights.",
+        )
 
 
 def _check_targets(spec: JobSpec, manifest: Manifest) -> None:
     """What regression asks of labels: numbers that the cache can hold, and no classes."""
     if spec.class_weight:
         raise ServiceError("unknown_label", "regression has no classes to weigh", "Leave class_weight out.")
+    if manifest.label_names:
+        raise ServiceError(
+            "label_not_numeric", f"labels are strings, {spec.loss} loss needs numbers", "Choose a loss of two classes."
+        )
     largest = max(map(abs, manifest.label_range))
     if largest > np.finfo(TARGET).max:
         raise ServiceError("label_too_large", f"a label of {largest:g} is beyond float32", "Scale the labels.")

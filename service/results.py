@@ -27,7 +27,7 @@ def job_result(lanes: Sequence[Lane], results: Sequence[Mapping[str, Any]]) -> d
         "passes": sum(each["passes"] for each in results),
         "certificate": worst,
         "lanes": [
-            {"class": lane.positive, "C": lane.C, **{name: each[name] for name in _OWN}, **each["certificate"]}
+            {"class": lane.label, "C": lane.C, **{name: each[name] for name in _OWN}, **each["certificate"]}
             for lane, each in zip(lanes, results, strict=False)
         ],
     }
@@ -52,11 +52,11 @@ def models_of(plan: JobPlan, outcomes: Iterable[Model], about: Mapping[str, Any]
         if len(mine) == len(plan.lanes) // len(values):
             own = {"loss": plan.spec.loss, "C": C, "solver": plan.spec.solver}
             spec = plan.spec.model_copy(update={"C": C}).model_dump()
-            yield C, _joined(plan.labels, mine, {**about, "spec": spec}, own)
+            yield C, _joined(plan.model_labels, mine, {**about, "spec": spec}, own)
 
 
 def _joined(
-    labels: tuple[float, ...], mine: list[tuple[Lane, Model]], about: Mapping[str, Any], own: Mapping[str, Any]
+    labels: tuple[float | str, ...], mine: list[tuple[Lane, Model]], about: Mapping[str, Any], own: Mapping[str, Any]
 ) -> Model:
     lanes, parts = zip(*mine, strict=True)
     if len(parts) == 1:

@@ -41,8 +41,9 @@ def dataset_view(
         "rows": manifest.n_rows,
         "features": manifest.n_features,
         "non_zeros": manifest.nnz,
-        "label_range": manifest.label_range,
-        "label_counts": {f"{label:.17g}": rows for label, rows in manifest.labels.items()},
+        **_labels(manifest),
+        "weights": _weights(manifest),
+        "has_groups": manifest.has_groups,
         "index_base": manifest.index_base,
         "longest_row": manifest.longest_row,
         "blocks": len(manifest.blocks),
@@ -57,6 +58,21 @@ def dataset_view(
         "rejected": list(manifest.rejected),
         **manifest.counters,
     }
+
+
+def _labels(manifest: Manifest) -> dict[str, Any]:
+    """By name in alphabetical order, by number in the order in which they came."""
+    counts = {manifest.label_text(label): rows for label, rows in manifest.labels.items()}
+    if manifest.label_names:
+        return {"label_type": "string", "label_range": None, "label_counts": dict(sorted(counts.items()))}
+    return {"label_type": "number", "label_range": manifest.label_range, "label_counts": counts}
+
+
+def _weights(manifest: Manifest) -> dict[str, Any] | None:
+    if manifest.weights is None:
+        return None
+    found = manifest.weights
+    return {"sum": found.total, "min": found.least, "max": found.largest, "zero_rows": found.zeros}
 
 
 def block_view(block: BlockInfo) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""A block: the unit on disk. A file of pieces, each piece a run of rows: five columns compressed as one frame.
+"""A block: the unit on disk. A file of pieces, each piece a run of rows: its columns compressed as one frame.
 
     header | piece 0 | piece 1 | ... | index (one entry a piece)
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from storage import codec
 from storage.codec_kernel import differences, integrate
-from storage.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows, squared_norms
+from storage.csr import GROUP, INDEX, INDPTR, LABEL, VALUE, WEIGHT, Array, Rows, squared_norms
 from storage.errors import CorruptData, UnknownVersion
 
 MAGIC = b"SSVMBLK\n"
@@ -48,15 +48,19 @@ INDEX_ENTRY = np.dtype(
         ("bytes", "<u4"),
         ("checksum", "<u4"),
         ("increasing", "<u4"),  # 1: indices increase inside a row, and are stored as differences
-        ("ones", "<u4"),  # 1: all values are 1, and are not stored
+        ("layout", "<u4"),  # a sum of those below
     ]
 )
+
+# What the layout of a piece says: all values are 1, and are not stored; there is a column of weights, of groups.
+ONES, WEIGHTS, GROUPS = 1, 2, 4
 
 # Where a piece of a dataset is: the number of its block, and its entry in the block's index.
 LOCATION = np.dtype([("block", "<u4"), *INDEX_ENTRY.descr])
 
 LENGTH = np.dtype("<u4")
 NORM = np.dtype("<f8")
+_OPTIONAL: dict[str, np.dtype] = {"values": VALUE, "weight": WEIGHT, "group": GROUP}
 
 
 @dataclass(frozen=True)
@@ -99,13 +103,12 @@ class BlockWriter:
 
     def append(self, rows: Rows, first_row: int) -> Array:
         """Encode and write one piece, whose rows have the ids from `first_row` on; its INDEX_ENTRY."""
-        # Binary data is common.
-        ones = bool(np.all(rows.values == 1))
-        data = _encode(rows, self._increasing, ones)
+        layout = _layout(rows)
+        data = _encode(rows, self._increasing, layout)
         with self._path.open("ab") as file:
             file.write(data)
         counts = self._offset, first_row, len(rows), rows.nnz, len(data), zlib.crc32(data)
-        entry = np.array((*counts, self._increasing, ones), INDEX_ENTRY)
+        entry = np.array((*counts, self._increasing, layout), INDEX_ENTRY)
         self._entries.append(entry)
         self._offset += len(data)
         return entry
@@ -185,7 +188,13 @@ def locations(block: int, index: Array) -> Array:
     return found
 
 
-def _encode(rows: Rows, increasing: bool, ones: bool) -> bytes:
+def _layout(rows: Rows) -> int:
+    # Binary data is common.
+    ones = ONES * bool(np.all(rows.values == 1))
+    return ones + WEIGHTS * (rows.weight is not None) + GROUPS * (rows.group is not None)
+
+
+def _encode(rows: Rows, increasing: bool, layout: int) -> bytes:
     norms = np.empty(len(rows), NORM)
     squared_norms(rows.indptr, rows.values, norms)
     indices = rows.indices
@@ -193,18 +202,24 @@ def _encode(rows: Rows, increasing: bool, ones: bool) -> bytes:
         indices = np.empty(rows.nnz, INDEX)
         differences(rows.indices, rows.indptr, indices)
     label, length = rows.label.astype(LABEL, copy=False), np.diff(rows.indptr).astype(LENGTH)
-    return codec.encode([label, norms, length, indices, *([] if ones else [rows.values])])
+    values = [] if layout & ONES else [rows.values]
+    further = [column for column in (rows.weight, rows.group) if column is not None]
+    return codec.encode([label, norms, length, indices, *values, *further])
 
 
 def _decode(data: memoryview | bytes, entry: Array) -> tuple[Rows, Array]:
-    n_rows, nnz = int(entry["rows"]), int(entry["nnz"])
+    n_rows, nnz, layout = int(entry["rows"]), int(entry["nnz"]), int(entry["layout"])
     shapes: list[tuple[np.dtype, int]] = [(LABEL, n_rows), (NORM, n_rows), (LENGTH, n_rows), (INDEX, nnz)]
-    shapes += [] if entry["ones"] else [(VALUE, nnz)]
-    label, norms, length, indices, *values = codec.decode(data, shapes)
+    optional = {"values": not layout & ONES, "weight": layout & WEIGHTS, "group": layout & GROUPS}
+    kept = [name for name, is_there in optional.items() if is_there]
+    shapes += [(_OPTIONAL[name], nnz if name == "values" else n_rows) for name in kept]
+    label, norms, length, indices, *columns = codec.decode(data, shapes)
+    further = dict(zip(kept, columns, strict=True))
     indptr = np.zeros(n_rows + 1, INDPTR)
     np.cumsum(length, out=indptr[1:])
     if indptr[-1] != nnz:
         raise CorruptData("the row lengths do not add up")
     if entry["increasing"]:
         integrate(indptr, indices)
-    return Rows(label, indptr, indices, values[0] if values else np.ones(nnz, VALUE)), norms
+    values = further.pop("values", None)
+    return Rows(label, indptr, indices, np.ones(nnz, VALUE) if values is None else values, **further), norms

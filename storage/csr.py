@@ -20,6 +20,8 @@ INDPTR = np.dtype("<i8")
 INDEX = np.dtype("<i4")
 VALUE = np.dtype("<f4")
 LABEL = np.dtype("<f8")
+WEIGHT = np.dtype("<f8")
+GROUP = np.dtype("<u8")
 
 # From this length on w outgrows the cache next to a core, and it pays to ask for a row's weights one row ahead.
 LARGE_W = 1 << 18
@@ -38,12 +40,16 @@ class Rows:
     indices (nnz,)        int32, each once in a row; strictly increasing inside it, as numbered in the input (base 0 or
                           1), unless features were numbered anew
     values  (nnz,)        float32, finite
+    weight  (n_rows,)     float64, finite and >= 0; None: each row has weight 1
+    group   (n_rows,)     uint64, the same for rows that belong together; None: each row is a group of its own
     """
 
     label: Array
     indptr: Array
     indices: Array
     values: Array
+    weight: Array | None = None
+    group: Array | None = None
 
     def __len__(self) -> int:
         return len(self.label)

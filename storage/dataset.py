@@ -18,9 +18,11 @@ from storage.durable import publish, write_file
 from storage.errors import UNREADABLE, CorruptData, DatasetCorrupt
 from storage.feature_places import in_dataset_order, in_input_order, read_places
 from storage.segment import packed_bytes
+from storage.weight_counts import WeightCounts
 
-VERSION = 5
+VERSION, _PLAIN_VERSION = 6, 5  # a manifest without FURTHER is written as the version before wrote it
 MANIFEST = "manifest.json"
+FURTHER = ("weights", "label_names", "has_groups")
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,9 @@ class Manifest:
     row_bound     rows that ever were: what pieces state as their first rows is below
     block_bound   the numbers of blocks are below
     rejected_rows rows of the input that were left out; rejected: what was wrong with the first few of them
+    weights       of the rows; None: there are none, each row has weight 1
+    label_names   of labels that are strings: rows hold their places in this; else empty
+    has_groups    whether there are rows that belong together
     """
 
     uid: str
@@ -64,6 +69,9 @@ class Manifest:
     label_range: tuple[float, float] = (0.0, 0.0)
     row_bound: int = 0
     block_bound: int = 0
+    weights: WeightCounts | None = None
+    label_names: tuple[str, ...] = ()
+    has_groups: bool = False
 
     @property
     def decoded_bytes(self) -> int:
@@ -79,6 +87,19 @@ class Manifest:
     def has_gaps(self) -> bool:
         """Whether a block was removed: pieces state the ids their rows were written with, others than they have now."""
         return self.row_bound > self.n_rows
+
+    def label_text(self, label: float) -> str:
+        """How the label that rows hold stood in the input: a name, or the number."""
+        return self.label_names[int(label)] if self.label_names else f"{label:.17g}"
+
+    def label_of(self, text: str) -> float | None:
+        """What rows hold for a label that is written so; None if it cannot be one."""
+        if self.label_names:
+            return float(self.label_names.index(text)) if text in self.label_names else None
+        try:
+            return float(text)
+        except ValueError:
+            return None
 
     @property
     def width(self) -> int:
@@ -194,19 +215,19 @@ def staged_path(final: Path) -> Path:
 
 def publish_dataset(staged: Path, final: Path, manifest: Manifest) -> None:
     """Complete a staged directory of blocks with its manifest and give it its final name, durably."""
-    write_file(staged / MANIFEST, [pack(_content(manifest), VERSION)])
+    write_file(staged / MANIFEST, [_packed(manifest)])
     publish(staged, final)
 
 
 def replace_manifest(directory: Path, manifest: Manifest) -> None:
     """Change a dataset to what the manifest says, at once and durably; the files of its blocks are there."""
-    write_file(directory / MANIFEST, [pack(_content(manifest), VERSION)])
+    write_file(directory / MANIFEST, [_packed(manifest)])
 
 
 def read_manifest(directory: Path) -> Manifest:
     """The manifest of a dataset, checked. Raises DatasetCorrupt, UnknownVersion."""
     try:
-        content = unpack((directory / MANIFEST).read_bytes(), VERSION, "manifest", "")
+        content = unpack((directory / MANIFEST).read_bytes(), VERSION, "manifest", "", _PLAIN_VERSION)
     except CorruptData as error:
         raise DatasetCorrupt(error.message) from error
     except FileNotFoundError as error:
@@ -217,11 +238,15 @@ def read_manifest(directory: Path) -> Manifest:
         raise DatasetCorrupt("the disk cannot read the manifest") from error
     content["labels"] = {float(value): rows for value, rows in content["labels"]}
     content["blocks"] = tuple(BlockInfo(**block) for block in content["blocks"])
-    for name in ("Qii_spread", "rejected", "label_range"):
-        content[name] = tuple(content[name])
+    for name in ("Qii_spread", "rejected", "label_range", "label_names"):
+        content[name] = tuple(content.get(name, ()))
+    content["weights"] = WeightCounts(**content["weights"]) if content.get("weights") else None
     return Manifest(**content)
 
 
-def _content(manifest: Manifest) -> dict[str, Any]:
+def _packed(manifest: Manifest) -> bytes:
     # JSON keys are text; pairs keep a label the number it is.
-    return {**asdict(manifest), "labels": list(manifest.labels.items())}
+    content = {**asdict(manifest), "labels": list(manifest.labels.items())}
+    further = {name: content.pop(name) for name in FURTHER}
+    used = {name: value for name, value in further.items() if value}
+    return pack({**content, **used}, VERSION if used else _PLAIN_VERSION)

@@ -9,6 +9,7 @@ from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers.csv import CsvParser
+from reader.parsers.label_names import LabelNames
 from reader.parsers.libsvm import LibsvmParser
 from reader.parsers.npz import NpzParser
 from reader.parsers.rejected import Rejected
@@ -46,50 +47,59 @@ class Parser(Protocol):
 class Reader:
     """A format.
 
-    open     makes a parser: options, limits, threads it may use, a directory for temporary files
+    open     makes a parser: options, limits, names of labels, threads it may use, a directory for temporary files
     options  the InputOptions that only some formats have
     """
 
-    open: Callable[[InputOptions, Limits, int, Path], Parser]
+    open: Callable[[InputOptions, Limits, LabelNames, int, Path], Parser]
     options: frozenset[str]
 
 
-def _libsvm(options: InputOptions, limits: Limits, threads: int, _scratch: Path) -> Parser:
+def _libsvm(options: InputOptions, limits: Limits, names: LabelNames, threads: int, _scratch: Path) -> Parser:
+    _refuse_names(options, names)
     return LibsvmParser(options.index_base, limits, threads, skip=options.on_bad_row == "skip")
 
 
-def _csv(options: InputOptions, limits: Limits, _threads: int, _scratch: Path) -> Parser:
-    return CsvParser(options, limits)
+def _csv(options: InputOptions, limits: Limits, names: LabelNames, _threads: int, _scratch: Path) -> Parser:
+    return CsvParser(options, limits, names)
 
 
-def _parquet(options: InputOptions, limits: Limits, _threads: int, scratch: Path) -> Parser:
+def _parquet(options: InputOptions, limits: Limits, names: LabelNames, _threads: int, scratch: Path) -> Parser:
     # An extra, and slow to import.
     try:
         from reader.parsers.parquet import ParquetParser  # noqa: PLC0415
     except ModuleNotFoundError:
         raise InputError("not_installed", "reading Parquet needs pyarrow") from None
-    return ParquetParser(options, limits, scratch)
+    return ParquetParser(options, limits, scratch, names)
 
 
-def _npz(options: InputOptions, limits: Limits, _threads: int, scratch: Path) -> Parser:
+def _npz(options: InputOptions, limits: Limits, names: LabelNames, _threads: int, scratch: Path) -> Parser:
+    _refuse_names(options, names)
     return NpzParser(options, limits, scratch)
 
 
+def _refuse_names(options: InputOptions, names: LabelNames) -> None:
+    if names.type == "string":
+        raise InputError("label_type", f"labels of this dataset are strings, those of {options.format} are numbers")
+
+
+_ASIDE = frozenset({"label_column", "label_type", "weight_column", "group_column"})
+
 READERS = {
     "libsvm": Reader(_libsvm, frozenset()),
-    "csv": Reader(_csv, frozenset({"label_column", "delimiter", "header"})),
-    "tsv": Reader(_csv, frozenset({"label_column", "header"})),
-    "parquet": Reader(_parquet, frozenset({"label_column"})),
+    "csv": Reader(_csv, _ASIDE | {"delimiter", "header"}),
+    "tsv": Reader(_csv, _ASIDE | {"header"}),
+    "parquet": Reader(_parquet, _ASIDE),
     "npz": Reader(_npz, frozenset()),
 }
 
 _OF_SOME = frozenset().union(*(reader.options for reader in READERS.values()))
 
 
-def open_parser(options: InputOptions, limits: Limits, threads: int, scratch: Path) -> Parser:
+def open_parser(options: InputOptions, limits: Limits, names: LabelNames, threads: int, scratch: Path) -> Parser:
     """The parser for options.format. InputError option_unused for an option the format does not have."""
     reader = READERS[options.format]
     unused = (options.given & _OF_SOME) - reader.options
     if unused:
         raise InputError("option_unused", f"{min(unused)} is no option of {options.format}")
-    return reader.open(options, limits, threads, scratch)
+    return reader.open(options, limits, names, threads, scratch)

@@ -1,7 +1,8 @@
 """CSV and TSV to rows, in bounded memory.
 
-    line = field (delimiter field)* [CR] LF      field = number | '"' number '"', with blanks around
+    line = field (delimiter field)* [CR] LF      field = content | '"' content '"', with blanks around
 
+A content is a number; labels and groups may be strings.
 All lines have as many fields as the first. numpy reads whole windows of lines; one that it refuses, or may have
 understood otherwise than meant, is read line by line, which finds the fault and its place.
 """
@@ -9,13 +10,27 @@ understood otherwise than meant, is read line by line, which finds the fault and
 import io
 from collections.abc import Iterable, Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from reader.limits import Limits
 from reader.options import InputOptions
-from reader.parsers.csv_fields import BadQuote, FieldReader, field_fault, find_delimiter, is_header
-from reader.parsers.matrix import MatrixParser, column_number, fits, label_by_name
+from reader.parsers.columns import find_columns
+from reader.parsers.csv_fields import (
+    BadQuote,
+    Field,
+    FieldReader,
+    field_fault,
+    find_delimiter,
+    is_missing,
+    is_text,
+    text_fault,
+)
+from reader.parsers.csv_head import has_header
+from reader.parsers.label_names import MOST_CHARACTERS, LabelNames
+from reader.parsers.matrix import column_number, label_by_name
+from reader.parsers.table import TableParser, Texts
 from reader.sniff import HEAD_BYTES, refuse_foreign
 from reader.text_window import WINDOW_BYTES, TextWindow
 from storage.csr import Array, Rows
@@ -23,23 +38,29 @@ from storage.csr import Array, Rows
 _BAD_QUOTE = "a quote that is not closed, or stands in a field"
 
 
-class CsvParser(MatrixParser):
+class CsvParser(TableParser):
     """Reads one text, given in pieces of any size.
 
     options.label_column  by default the column called label, y, target or class; without a header the first
     labelled              False: every column is a feature, unless options.label_column names one; labels are NaN then
+    names                 of labels that are strings
     """
 
     def __init__(
-        self, options: InputOptions, limits: Limits, *, labelled: bool = True, window_bytes: int = WINDOW_BYTES
+        self,
+        options: InputOptions,
+        limits: Limits,
+        names: LabelNames | None = None,
+        *,
+        labelled: bool = True,
+        window_bytes: int = WINDOW_BYTES,
     ) -> None:
-        super().__init__(options, limits, base=1)
+        super().__init__(options, limits, names)
         self._window = TextWindow(limits.max_line_bytes, max(window_bytes, 2 * HEAD_BYTES))
         self._labelled = labelled
         self._lines = 0
         self._names: list[str] | None = None
         self._n_columns = 0
-        self._label: int | None = None
         self._reader: FieldReader | None = None
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
@@ -64,18 +85,27 @@ class CsvParser(MatrixParser):
         end = window.lines_end()
         begin = self._read_head(window.begin, end) if self._reader is None else window.begin
         if begin < end:
-            table = self._read_fast(bytes(window.buffer[begin:end]))
-            table = self._read_slowly(begin, end) if table is None else table
+            if self._labels.type == "auto":
+                self._settle_type(begin, end)
+            table, texts = self._read_fast(bytes(window.buffer[begin:end])) or self._read_slowly(begin, end)
             if len(table):
-                yield self._give(table)
+                yield self.give_columns(table, texts, labelled=self._labelled)
         self._lines += window.buffer.count(b"\n", window.begin, end)
         window.begin = end
         window.check_tail()
 
-    def _give(self, table: Array) -> Rows:
-        if self._label is None:
-            return self.give_table(np.full(len(table), np.nan), table)
-        return self.give_table(table[:, self._label], np.delete(table, self._label, axis=1))
+    def _settle_type(self, begin: int, end: int) -> None:
+        """Labels are of the type of the first that is there."""
+        assert self._reader is not None
+        while begin < end and self._columns.label is not None:
+            line, begin = self._line(begin)
+            try:
+                fields = self._reader.split(line)
+            except BadQuote:
+                continue
+            if len(fields) == self._n_columns and not is_missing(fields[self._columns.label][1]):
+                self._labels.type = "string" if is_text(fields[self._columns.label][1]) else "number"
+                return
 
     def _read_head(self, begin: int, end: int) -> int:
         """Find out the columns from the first line that is not blank; where the first row begins."""
@@ -93,16 +123,23 @@ class CsvParser(MatrixParser):
             fields = reader.split(line)
         except BadQuote as bad:
             raise self._window.error(begin + bad.args[0], "bad_quote", _BAD_QUOTE) from None
-        has_header = is_header(fields) if self._options.header == "auto" else self._options.header == "yes"
-        if has_header:
+        names_columns = self._has_header(reader, fields, following, end)
+        if names_columns:
             self._names = [name.decode(errors="replace") for _, name in fields]
             for number, (place, name) in enumerate(fields):
                 if name and self._names.index(self._names[number]) < number:
                     raise self._window.error(begin + place, "duplicate_column", "a column name stands twice")
         self._reader, self._n_columns = reader, len(fields)
-        self._label = self._find_label()
-        self.set_features(self._n_columns - (self._label is not None))
-        return following if has_header else begin
+        self._columns = find_columns(self._find_label(), self._options, self._names, self._n_columns)
+        self.set_features(self._n_columns - len(self._columns.aside))
+        return following if names_columns else begin
+
+    def _has_header(self, reader: FieldReader, fields: list[Field], following: int, end: int) -> bool:
+        """Whether the first line, of these fields, names the columns; the next one begins at `following`."""
+        if self._options.header != "auto":
+            return self._options.header == "yes"
+        second = self._line(following)[0] if following < end else b""
+        return has_header(fields, second, reader, self._options, self._labelled)
 
     def _find_label(self) -> int | None:
         wanted = self._options.label_column
@@ -112,33 +149,28 @@ class CsvParser(MatrixParser):
             return None
         return 0 if self._names is None else label_by_name(self._names)
 
-    def _read_fast(self, text: bytes) -> Array | None:
-        """The table (rows, columns) of a text of whole lines; None if it has any oddity."""
+    def _read_fast(self, text: bytes) -> tuple[Array, Texts] | None:
+        """The table of a text of whole lines; None if it has any oddity."""
         assert self._reader is not None
         text = self._reader.unquoted(text)
         if b'"' in text or text.isspace() or text.count(b"\r") != text.count(b"\r\n"):
             return None
         delimiter = self._reader.delimiter.decode()
+        texts: dict[int, list[str]] = {column: [] for column in self.text_columns}
+        converters: dict[int | str, Any] = {column: partial(_set_aside, found) for column, found in texts.items()}
         try:
             lines = io.StringIO(text.decode("ascii"))
-            table = np.loadtxt(lines, delimiter=delimiter, comments=None, ndmin=2)
+            table = np.loadtxt(lines, delimiter=delimiter, comments=None, ndmin=2, converters=converters or None)
         except ValueError:
             return None
         if table.shape != (text.count(b"\n"), self._n_columns):
             return None
-        # A label may be as large as any double.
-        label = 0.0 if self._label is None else table[:, self._label].copy()
-        if self._label is not None:
-            table[:, self._label] = 0
-        if not (fits(table).all() and np.isfinite(label).all()):
-            return None
-        if self._label is not None:
-            table[:, self._label] = label
-        return table
+        are_good = all(0 < len(field) <= MOST_CHARACTERS for found in texts.values() for field in found)
+        return (table, texts) if are_good and self.fitting(table).all() else None
 
-    def _read_slowly(self, begin: int, end: int) -> Array:
+    def _read_slowly(self, begin: int, end: int) -> tuple[Array, Texts]:
         assert self._reader is not None
-        rows: list[list[float]] = []
+        rows: list[list[bytes]] = []
         while begin < end:
             line, following = self._line(begin)
             # A line of tabs may be a row without any value.
@@ -147,9 +179,11 @@ class CsvParser(MatrixParser):
             else:
                 self._blank_lines += 1
             begin = following
-        return np.array(rows).reshape(len(rows), self._n_columns)
+        texts = {column: [row[column].decode() for row in rows] for column in self.text_columns}
+        numbers = [[0.0 if k in texts else float(field) for k, field in enumerate(row)] for row in rows]
+        return np.array(numbers).reshape(len(rows), self._n_columns), texts
 
-    def _read_row(self, rows: list[list[float]], begin: int, line: bytes) -> None:
+    def _read_row(self, rows: list[list[bytes]], begin: int, line: bytes) -> None:
         assert self._reader is not None
         try:
             fields = self._reader.split(line)
@@ -160,11 +194,14 @@ class CsvParser(MatrixParser):
             self._reject(begin, "column_count", f"the line has {len(fields)} columns, the first has {self._n_columns}")
             return
         for number, (place, field) in enumerate(fields):
-            fault = field_fault(field, number == self._label)
+            fault = text_fault(field) if number in self.text_columns else field_fault(field, self._kind(number))
             if fault is not None:
                 self._reject(begin + place, fault[0], f"column {self._column(number)}: {fault[1]}")
                 return
-        rows.append([float(field) for _, field in fields])
+        rows.append([field for _, field in fields])
+
+    def _kind(self, column: int) -> str:
+        return {self._columns.label: "label", self._columns.weight: "weight"}.get(column, "field")
 
     def _reject(self, place: int, code: str, message: str) -> None:
         self.rejected.add(partial(self._window.error, place, code, message))
@@ -176,3 +213,8 @@ class CsvParser(MatrixParser):
         """The line at `begin` without its end, and where the next one begins."""
         end = self._window.buffer.index(b"\n", begin)
         return bytes(self._window.buffer[begin:end]).removesuffix(b"\r"), end + 1
+
+
+def _set_aside(found: list[str], field: str) -> float:
+    found.append(field.strip(" \t"))
+    return 0.0

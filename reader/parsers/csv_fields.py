@@ -3,6 +3,7 @@
 import re
 
 from reader.errors import InputError, excerpt
+from reader.parsers.label_names import MOST_CHARACTERS
 from reader.parsers.libsvm_fault import NOT_FINITE, NUMBER, value_fault
 
 DELIMITERS = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
@@ -64,7 +65,7 @@ def find_delimiter(line: bytes, given: str | None, may_be_one: bool) -> bytes:
 
 def is_header(fields: list[Field]) -> bool:
     """Whether a field is neither a number nor a missing one."""
-    return any(not (NUMBER.fullmatch(field) or NOT_FINITE.fullmatch(field) or is_missing(field)) for _, field in fields)
+    return any(is_text(field) for _, field in fields)
 
 
 def is_missing(field: bytes) -> bool:
@@ -72,14 +73,32 @@ def is_missing(field: bytes) -> bool:
     return field.lower() in _MISSING
 
 
-def field_fault(field: bytes, is_label: bool) -> tuple[str, str] | None:
-    """Code and message of what is wrong with a field, or None."""
+def is_text(field: bytes) -> bool:
+    """Whether this is neither a number nor a missing one."""
+    return not (NUMBER.fullmatch(field) or NOT_FINITE.fullmatch(field) or is_missing(field))
+
+
+def field_fault(field: bytes, kind: str = "field") -> tuple[str, str] | None:
+    """Code and message of what is wrong with a number, or None; kind: "field", "label" or "weight"."""
     if is_missing(field):
         return "missing_value", "a value is missing"
     fault = value_fault(field)
-    if fault is None or (is_label and fault[0] == "row_overflow"):
-        return None
+    if fault is None:
+        negative = kind == "weight" and float(field) < 0
+        return ("negative_weight", f"weight {excerpt(field)} is below 0") if negative else None
     code, message = fault
-    if code == "bad_number":
-        return "not_numeric", f"{'label' if is_label else 'field'} {excerpt(field)} is not a number"
-    return code, message
+    # A label may be as large as any double.
+    if kind == "label" and code == "row_overflow":
+        return None
+    return ("not_numeric", f"{kind} {excerpt(field)} is not a number") if code == "bad_number" else (code, message)
+
+
+def text_fault(field: bytes) -> tuple[str, str] | None:
+    """Code and message of what is wrong with a string, or None."""
+    if not field:
+        return "missing_value", "a value is missing"
+    try:
+        length = len(field.decode())
+    except UnicodeDecodeError:
+        return "not_text", f"{excerpt(field)} is not UTF-8"
+    return ("label_too_long", f"{excerpt(field)} has {length} characters") if length > MOST_CHARACTERS else None

@@ -1,17 +1,20 @@
 """LIBSVM text to rows, in bounded memory. The grammar stands above `parse_lines` in `libsvm_kernel`."""
 
+import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 
 from reader.errors import InputError
 from reader.limits import Limits
 from reader.parsers import libsvm_kernel as kernel
+from reader.parsers.libsvm_fault import WEIGHTED
 from reader.parsers.libsvm_lines import LineReader, bad_byte
 from reader.parsers.rejected import Rejected
 from reader.sniff import HEAD_BYTES, refuse_foreign
 from reader.text_window import WINDOW_BYTES, TextWindow
 from storage.csr import Rows
 
+_FIRST_ROW = re.compile(rb"(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*(?P<row>[^ \t\r\n#]+)")
 PART_BYTES = 128 << 10  # less text is not worth a thread
 
 
@@ -24,6 +27,9 @@ _COUNTERS = {
 
 class LibsvmParser:
     """Reads one text, given in pieces of any size, and counts what it met.
+
+    Rows have weights if the first does: it begins with label:weight. weighted: False: none is expected, so that rows
+    without labels are told.
 
     index_base: "auto" or the least index there may be, 0 or 1. Indices are passed on as they are in the text.
     threads: how many read at once, each a part of the text in memory; what they find does not depend on it.
@@ -45,6 +51,7 @@ class LibsvmParser:
         threads: int = 1,
         *,
         skip: bool = False,
+        weighted: bool = True,
         window_bytes: int = WINDOW_BYTES,
         part_bytes: int = PART_BYTES,
     ) -> None:
@@ -55,7 +62,7 @@ class LibsvmParser:
         self._window = TextWindow(self.limits.max_line_bytes, max(window_bytes, 2 * HEAD_BYTES))
         self._index_base = index_base
         self._part_bytes = part_bytes
-        self._started = False
+        self._started, self._weights_settled = False, not weighted
         lowest = 1 if index_base == 1 else 0
         features = min(self.limits.max_features, kernel.INDEX_LIMIT)
         self._readers = [LineReader(self._window, lowest, features, skip) for _ in range(threads)]
@@ -119,6 +126,7 @@ class LibsvmParser:
             self.had_bom = window.skip_mark()
             refuse_foreign(bytes(window.buffer[window.begin : min(window.begin + HEAD_BYTES, window.filled)]))
         end = window.lines_end()
+        self._look_for_weights(end)
         borders = self._borders(window.begin, end)
         readers = self._readers[: len(borders) - 1]
         # All begin at once; what they find is taken in the order of the text.
@@ -134,6 +142,15 @@ class LibsvmParser:
                 batch = reader.read()
         window.begin = end
         window.check_tail()
+
+    def _look_for_weights(self, end: int) -> None:
+        """In the first row of all."""
+        found = None if self._weights_settled else _FIRST_ROW.match(self._window.buffer, self._window.begin, end)
+        if found is not None:
+            self._weights_settled = True
+            if WEIGHTED.fullmatch(found["row"]):
+                for reader in self._readers:
+                    reader.expect_weights()
 
     def _borders(self, begin: int, end: int) -> list[int]:
         """Offsets between the parts into which the lines are divided, with both ends."""

@@ -7,6 +7,7 @@ from reader.errors import excerpt
 
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 NOT_FINITE = re.compile(rb"[+-]?(?:inf|infinity|nan)", re.IGNORECASE)
+WEIGHTED = re.compile(NUMBER.pattern + rb":[^ \t\r\n#]*")
 BAD_BYTE = re.compile(rb"[\x00\x80-\xff]")
 INDEX_DIGITS = 10  # of 2^31
 FLOAT32_OVERFLOW = float(2**128 - 2**103)  # from here on a double rounds to an infinite float32
@@ -15,13 +16,25 @@ Fault = tuple[str, str]  # code, message
 
 
 def label_fault(token: bytes) -> Fault:
-    """What is wrong with a label."""
+    """What is wrong with a label, in rows without weights."""
     parts = token.split(b",")
     if len(parts) > 1 and all(NUMBER.fullmatch(part) for part in parts):
         return "multilabel", f"several labels in one row: {excerpt(token)}"
+    if WEIGHTED.fullmatch(token):
+        return "bad_label", f"no label before {excerpt(token)}, or a weight where none is expected"
     if b":" in token:
         return "bad_label", f"no label before {excerpt(token)}"
     return "bad_label", f"{excerpt(token)} is not a finite number"
+
+
+def weight_fault(token: bytes) -> Fault | None:
+    """What is wrong with a weight, or None."""
+    if not token or b":" in token:
+        return "bad_weight", f"{excerpt(token)} is not a weight: rows begin with label:weight"
+    fault = value_fault(token)
+    if fault is not None:
+        return fault[0], fault[1].replace("value", "weight", 1)
+    return ("negative_weight", f"weight {excerpt(token)} has a minus sign") if token.startswith(b"-") else None
 
 
 def pair_fault(token: bytes, previous: int, lowest: int, features: int) -> Fault:

@@ -14,8 +14,8 @@ from reader.parsers.number_kernel import (
     POINT,
     POWERS,
     ZERO,
+    exact_double,
     round_value,
-    scale,
     scan_number,
 )
 from storage.csr import Array
@@ -27,22 +27,24 @@ DONE, FULL, FAULT = 0, 1, 2
     13
 )
 # Kinds of hard tokens.
-HARD_LABEL, HARD_VALUE = 0, 1
+HARD_LABEL, HARD_VALUE, HARD_WEIGHT = 0, 1, 2
 
 SPACE, TAB, NEWLINE, RETURN, SHARP = 32, 9, 10, 13, 35
+
 INDEX_LIMIT = 2**31
 
 # parse_lines reads the lines of text[state[POSITION]:end], which must end with a line feed:
 #
-#   line   = [label (blank+ index ":" value)*] blank* ["#" anything] [CR] LF      blank = space or tab
-#   label, value = number, see number_kernel     index = digits
+#   line   = [label [":" weight] (blank+ index ":" value)*] blank* ["#" anything] [CR] LF      blank = space or tab
+#   label, weight, value = [+-]? (digits [. digits*] | . digits) ([eE] [+-]? digits)?     index = digits
 #
-# all in ASCII without NUL and without a CR that no LF follows; a blank may also stand before the label.
+# all in ASCII without NUL and without a CR that no LF follows; a blank may also stand before the label. A weight has no
+# minus sign, and is there only if `weight` has room for it; one that is missing is 1.
 #
 # text (n,) uint8; max_line: most bytes in a line without its LF; lowest: smallest index allowed (0 or 1); features:
-# every index is below it (<= 2^31).
-# Changed in place: label (r,) float64; row_end (r,) int64, the pairs up to and with that row; indices (p,) int32 and
-# values (p,) float32; hard (h, 4) int64; state (STATE_SIZE,) int64.
+# every index is below it (<= 2^31); POWERS (65,) float64: 10^k.
+# Changed in place: label (r,) float64; weight (r,) float64, or (0,) if rows have none; row_end (r,) int64, the pairs up
+# to and with that row; indices (p,) int32 and values (p,) float32; hard (h, 4) int64; state (STATE_SIZE,) int64.
 # p must be at least a quarter of the bytes to read: a pair takes four with its blank.
 # In `state`, POSITION moves to the end of the last line read, and ROWS, PAIRS and HARD count what the arrays hold.
 # BLANK, COMMENT, ZEROS (pairs left out because their value is zero as float32) and EMPTY (rows without any pair) are
@@ -50,11 +52,15 @@ INDEX_LIMIT = 2**31
 #
 # Returns DONE at `end`; FULL when `label` or `hard` has no room for the next line, which then left no trace; FAULT at
 # the first line that is too long or not of the grammar: TOKEN is the start of the token (or the byte) that is wrong,
-# PREVIOUS the index before it in its row, lowest - 1 for the first pair, lowest - 2 for the label. What is wrong is for
+# PREVIOUS the index before it in its row, lowest - 1 for the first pair, lowest - 2 for the label, lowest - 3 for the
+# weight. What is wrong is for
 # the caller to find out. HARD then counts the tokens of the faulty line as well, for they come before the fault.
 #
-# Numbers are correctly rounded: label = float(token), value = float32(float(token)). Those that `number_kernel` cannot
-# round are left to the caller: hard[k] = (kind, place in label or values, start of the token, end of the token).
+# Numbers are correctly rounded: label and weight = float(token), value = float32(float(token)). A decimal m * 10^e with
+# m < 2^53 and |e| <= 22 takes one exact operation (Clinger, How to read floating point numbers accurately, 1990). Any
+# other value is estimated in double from its first 18 digits within 2^-50; if both ends of that interval round to the
+# same float32, so does the double nearest to the token. What remains is left to the caller: hard[k] = (kind, place in
+# label, weight or values, start of the token, end of the token).
 
 
 @njit(cache=True, nogil=True)
@@ -91,6 +97,7 @@ def parse_lines(
     lowest: int,
     features: int,
     label: Array,
+    weight: Array,
     row_end: Array,
     indices: Array,
     values: Array,
@@ -124,21 +131,36 @@ def parse_lines(
                 fault = True
             else:
                 p, mantissa, exponent, exact = scan_number(text, token)
-                if p < 0 or not ends_token(text[p]):
+                has_weight = p >= 0 and text[p] == COLON and weight.shape[0] > 0
+                if p < 0 or not (has_weight or ends_token(text[p])):
                     fault = True
                 else:
-                    number = 0.0
-                    if mantissa == 0:
-                        pass
-                    elif exact and mantissa < EXACT_MANTISSA and -EXACT_POWER <= exponent <= EXACT_POWER:
-                        number = scale(mantissa, exponent)
-                    elif n_hard == hard.shape[0]:
-                        full = True
-                        fault = True
-                    else:
-                        n_hard = put_hard(hard, n_hard, HARD_LABEL, rows, token, p)
+                    number, certain = exact_double(mantissa, exponent, exact)
+                    if not certain:
+                        if n_hard == hard.shape[0]:
+                            full = True
+                            fault = True
+                        else:
+                            n_hard = put_hard(hard, n_hard, HARD_LABEL, rows, token, p)
                     label[rows] = -number if text[token] == MINUS else number
                     previous = lowest - 1
+                if weight.shape[0] > 0:
+                    weight[rows] = 1.0
+                if has_weight and not full:
+                    first = p + 1
+                    p, mantissa, exponent, exact = scan_number(text, first)
+                    if p < 0 or not ends_token(text[p]) or text[first] == MINUS:
+                        token = first
+                        previous = lowest - 3
+                        fault = True
+                    else:
+                        weight[rows], certain = exact_double(mantissa, exponent, exact)
+                        if not certain:
+                            if n_hard == hard.shape[0]:
+                                full = True
+                                fault = True
+                            else:
+                                n_hard = put_hard(hard, n_hard, HARD_WEIGHT, rows, first, p)
         # One turn a pair.
         while not fault:
             while text[p] == SPACE or text[p] == TAB:

@@ -2,16 +2,17 @@
 
 import math
 import re
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from reader.errors import InputError
 from reader.parsers import libsvm_kernel as kernel
-from reader.parsers.libsvm_fault import BAD_BYTE, label_fault, pair_fault, value_fault
+from reader.parsers.libsvm_fault import BAD_BYTE, label_fault, pair_fault, value_fault, weight_fault
 from reader.parsers.rejected import Rejected
 from reader.text_window import TextWindow
-from storage.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows
+from storage.csr import INDEX, INDPTR, LABEL, VALUE, WEIGHT, Array, Rows
 
 ROWS_A_BATCH = 1 << 18  # keeps the row arrays small when lines are two bytes long
 HARD_TOKENS = 1 << 10
@@ -41,6 +42,7 @@ class LineReader:
         self._features = features
         self._begin = self._end = 0
         self._label = np.empty(ROWS_A_BATCH, LABEL)
+        self._weight = np.empty(0, WEIGHT)
         self._row_end = np.empty(ROWS_A_BATCH, INDPTR)
         self._hard = np.empty((HARD_TOKENS, 4), np.int64)
         self._indices = np.empty(0, INDEX)
@@ -54,6 +56,10 @@ class LineReader:
     def lines(self) -> int:
         """Lines read so far."""
         return self.rows + self.rejected.rows + int(self.state[kernel.BLANK] + self.state[kernel.COMMENT])
+
+    def expect_weights(self) -> None:
+        """From now on, rows begin with label:weight, or label alone for a weight of 1."""
+        self._weight = np.empty(ROWS_A_BATCH, WEIGHT)
 
     def start(self, begin: int, end: int) -> Rows | None:
         """Reads from offset `begin` of the window to `end`, which is behind a line feed; else as `read`."""
@@ -78,6 +84,7 @@ class LineReader:
             self._lowest,
             self._features,
             self._label,
+            self._weight,
             self._row_end,
             self._indices,
             self._values,
@@ -110,7 +117,9 @@ class LineReader:
     def _copy(self, rows: int, pairs: int) -> Rows:
         indptr = np.zeros(rows + 1, INDPTR)
         indptr[1:] = self._row_end[:rows]
-        return Rows(self._label[:rows].copy(), indptr, self._indices[:pairs].copy(), self._values[:pairs].copy())
+        weight = self._weight[:rows].copy() if len(self._weight) else None
+        indices, values = self._indices[:pairs].copy(), self._values[:pairs].copy()
+        return Rows(self._label[:rows].copy(), indptr, indices, values, weight)
 
     def _patch_hard(self, hard: Array) -> tuple[bool, set[int]]:
         """Rounds what the kernel left over; whether a value came out as zero, and which rows cannot be read.
@@ -121,7 +130,7 @@ class LineReader:
         bad_rows: set[int] = set()
         rows = int(self.state[kernel.ROWS])
         for kind, place, begin, end in hard.tolist():
-            row = place if kind == kernel.HARD_LABEL else int(np.searchsorted(self._row_end[:rows], place, "right"))
+            row = int(np.searchsorted(self._row_end[:rows], place, "right")) if kind == kernel.HARD_VALUE else place
             if row in bad_rows:
                 continue
             token = bytes(self._window.buffer[begin:end])
@@ -129,6 +138,9 @@ class LineReader:
             if kind == kernel.HARD_LABEL:
                 fault = label_fault(token) if math.isinf(number) else None
                 self._label[place] = number
+            elif kind == kernel.HARD_WEIGHT:
+                fault = weight_fault(token)
+                self._weight[place] = number
             else:
                 fault = value_fault(token)
                 begin = self._pair_start(begin) if fault else begin
@@ -151,8 +163,12 @@ class LineReader:
         match = TOKEN.match(self._window.buffer, place)
         token = match.group() if match else b""
         bad = BAD_BYTE.search(token)
-        if bad or not token:
+        is_weight = previous < self._lowest - 2
+        if bad or not (token or is_weight):
             return bad_byte(self._window, place + (bad.start() if bad else 0))
+        fault = weight_fault(token) if is_weight else None
+        if fault is not None:
+            return self._window.error(place, *fault)
         if previous < self._lowest - 1:
             return self._window.error(place, *label_fault(token))
         return self._window.error(place, *pair_fault(token, previous, self._lowest, self._features))
@@ -168,7 +184,7 @@ def bad_byte(window: TextWindow, place: int) -> InputError:
 def _without_zeros(batch: Rows) -> Rows:
     keep = batch.values != 0
     before = np.concatenate([np.zeros(1, INDPTR), np.cumsum(keep, dtype=INDPTR)])
-    return Rows(batch.label, before[batch.indptr], batch.indices[keep], batch.values[keep])
+    return replace(batch, indptr=before[batch.indptr], indices=batch.indices[keep], values=batch.values[keep])
 
 
 def _without_rows(batch: Rows, rows: set[int]) -> Rows:
@@ -177,4 +193,5 @@ def _without_rows(batch: Rows, rows: set[int]) -> Rows:
     lengths = np.diff(batch.indptr)
     kept = np.repeat(keep, lengths)
     indptr = np.concatenate([np.zeros(1, INDPTR), np.cumsum(lengths[keep], dtype=INDPTR)])
-    return Rows(batch.label[keep], indptr, batch.indices[kept], batch.values[kept])
+    weight = None if batch.weight is None else batch.weight[keep]
+    return Rows(batch.label[keep], indptr, batch.indices[kept], batch.values[kept], weight)

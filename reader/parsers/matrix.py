@@ -12,7 +12,7 @@ FLOAT32_OVERFLOW = float(2**128 - 2**103)  # from here on a double rounds to an 
 
 
 class MatrixParser:
-    """Counts what is given out. The features are the columns but the label's, in their order, from `base` unless told.
+    """Counts what is given out. The features are the columns left over, in their order, from `base` unless told.
 
     index_base, rows, nnz, max_index, counters, rejected   as in `Parser`
     """
@@ -50,14 +50,16 @@ class MatrixParser:
         self._empty_rows += int(np.count_nonzero(np.diff(rows.indptr) == 0))
         return rows
 
-    def give_table(self, label: Array, features: Array) -> Rows:
-        """The rows of `features` (n, d), finite as float32, with their labels (n,)."""
+    def give_table(
+        self, label: Array, features: Array, weight: Array | None = None, group: Array | None = None
+    ) -> Rows:
+        """The rows of `features` (n, d), finite as float32, with their labels and what else there is of each, (n,)."""
         values = features.astype(VALUE)
         stored = values != 0
         indptr = np.zeros(len(label) + 1, INDPTR)
         np.cumsum(np.count_nonzero(stored, axis=1), out=indptr[1:])
         indices = (np.nonzero(stored)[1] + self.index_base).astype(INDEX)
-        return self.give(Rows(label.astype(LABEL), indptr, indices, values[stored]))
+        return self.give(Rows(label.astype(LABEL), indptr, indices, values[stored], weight, group))
 
     def check_end(self) -> None:
         """InputError no_rows if there was none."""
@@ -77,8 +79,15 @@ def misfit(value: float) -> tuple[str, str]:
     return "value_not_finite", f"value {value:g} is not finite"
 
 
-def column_number(wanted: str, names: list[str] | None, n_columns: int) -> int:
-    """The column, from 0, that a user names or numbers. InputError label_column_missing."""
+def weight_misfit(value: float) -> tuple[str, str]:
+    """Code and message of a weight that cannot be one."""
+    if np.isfinite(value) and value < 0:
+        return "negative_weight", f"weight {value:g} is below 0"
+    return misfit(value)
+
+
+def column_number(wanted: str, names: list[str] | None, n_columns: int, option: str = "label_column") -> int:
+    """The column, from 0, that a user names or numbers in this option. InputError label_column_missing and the like."""
     if names is not None and wanted in names:
         return names.index(wanted)
     try:
@@ -88,7 +97,7 @@ def column_number(wanted: str, names: list[str] | None, n_columns: int) -> int:
     if 1 <= abs(number) <= n_columns:
         return number - 1 if number > 0 else n_columns + number
     known = f"; the first columns are {', '.join(names[:8])}" if names else ""
-    raise InputError("label_column_missing", f"there is no column {wanted!r} among {n_columns}{known}", line=1)
+    raise InputError(f"{option}_missing", f"there is no column {wanted!r} among {n_columns}{known}", line=1)
 
 
 def label_by_name(names: list[str]) -> int:

@@ -3,18 +3,29 @@
 import numpy as np
 
 from reader.errors import InputError
-from reader.parsers.matrix import fits, misfit
-from storage.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows
+from reader.parsers.groups import groups_of
+from reader.parsers.matrix import fits, misfit, weight_misfit
+from storage.csr import INDEX, INDPTR, LABEL, VALUE, WEIGHT, Array, Rows
 
 
 class MatrixPart:
     """
     label (n,), ends (n + 1,) from 0, columns and values (ends[n],) of any type of number; n_columns bounds the columns
+    weight (n,) numbers and group (n,) numbers or strings, if there are any
 
     good_values  values of the rows that can be read, zeros too
     """
 
-    def __init__(self, label: Array, ends: Array, columns: Array, values: Array, n_columns: int) -> None:
+    def __init__(
+        self,
+        label: Array,
+        ends: Array,
+        columns: Array,
+        values: Array,
+        n_columns: int,
+        weight: Array | None = None,
+        group: Array | None = None,
+    ) -> None:
         self._label = label
         self._ends = ends
         self._row = np.repeat(np.arange(len(label)), np.diff(ends))
@@ -25,7 +36,9 @@ class MatrixPart:
         self._twice = np.zeros(len(columns), bool)
         self._twice[1:] = (self._columns[1:] == self._columns[:-1]) & (self._row[1:] == self._row[:-1])
         self._fits = fits(self._values)
-        self._good = np.isfinite(label)
+        self._weight = np.ones(len(label)) if weight is None else weight.astype(WEIGHT)
+        self._has_weight, self._group = weight is not None, group
+        self._good = np.isfinite(label) & fits(self._weight) & (self._weight >= 0)
         self._good[self._row[self._outside | self._twice | ~self._fits]] = False
         self.good_values = int(np.count_nonzero(self._good[self._row]))
 
@@ -38,6 +51,8 @@ class MatrixPart:
         here = slice(int(self._ends[row]), int(self._ends[row + 1]))
         if not np.isfinite(self._label[row]):
             code, message = "value_not_finite", f"label {self._label[row]:g} is not finite"
+        elif not fits(self._weight[row]) or self._weight[row] < 0:
+            code, message = weight_misfit(float(self._weight[row]))
         elif self._outside[here].any():
             code, message = "bad_index", f"an index is not of 0 to {self._n_columns - 1}"
         elif self._twice[here].any():
@@ -54,4 +69,6 @@ class MatrixPart:
         indptr = np.zeros(len(lengths) + 1, INDPTR)
         np.cumsum(lengths, out=indptr[1:])
         columns = (self._columns[kept].astype(np.int64) + base).astype(INDEX)
-        return Rows(self._label[self._good].astype(LABEL), indptr, columns, values[kept])
+        weight = self._weight[self._good] if self._has_weight else None
+        group = None if self._group is None else groups_of(self._group[self._good].tolist())
+        return Rows(self._label[self._good].astype(LABEL), indptr, columns, values[kept], weight, group)

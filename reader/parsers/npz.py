@@ -1,5 +1,7 @@
 """A scipy CSR matrix and its labels in an npz file: `data`, `indices`, `indptr`, `shape` and `y` (or `label`).
 
+Two more may be there: `weight` (n,) of the rows, and `group` (n,), numbers or strings that say which belong together.
+
     numpy.savez("train.npz", data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, y=y)
 
 `scipy.sparse.save_npz` writes the first four and `format`, which must be csr if it is there. The arrays are read side
@@ -42,13 +44,17 @@ class NpzParser(MatrixParser):
             n_rows = self._read_shape(archive)
             y = StoredArray(archive, "y" if "y.npy" in archive.namelist() else "label")
             indptr, indices, data = (StoredArray(archive, name) for name in ("indptr", "indices", "data"))
+            weight, group = (_optional(archive, name) for name in ("weight", "group"))
             _check_arrays(n_rows, y, indptr, indices, data)
+            _check_further(n_rows, weight, group)
             for label, ends in _row_ends(n_rows, y, indptr):
-                rows = self._read(label, ends, indices, data)
+                further = [None if array is None else array.read(len(label)) for array in (weight, group)]
+                rows = self._read(label, ends, indices, data, further)
                 if len(rows):
                     yield rows
-            for array in (y, indptr, indices, data):
-                array.check_end()
+            for array in (y, indptr, indices, data, weight, group):
+                if array is not None:
+                    array.check_end()
         self.check_end()
 
     def _read_shape(self, archive: zipfile.ZipFile) -> int:
@@ -65,9 +71,11 @@ class NpzParser(MatrixParser):
         self.set_features(self._n_columns)
         return int(n_rows)
 
-    def _read(self, label: Array, ends: Array, indices: StoredArray, data: StoredArray) -> Rows:
+    def _read(
+        self, label: Array, ends: Array, indices: StoredArray, data: StoredArray, further: list[Array | None]
+    ) -> Rows:
         count = int(ends[-1] - ends[0])
-        part = MatrixPart(label, ends - ends[0], indices.read(count), data.read(count), self._n_columns)
+        part = MatrixPart(label, ends - ends[0], indices.read(count), data.read(count), self._n_columns, *further)
         for row in part.bad_rows():
             self.rejected.add(partial(part.fault, row, self._rows_before + row + 1))
         self._rows_before += len(label)
@@ -81,6 +89,17 @@ def _check_arrays(n_rows: int, y: StoredArray, indptr: StoredArray, indices: Sto
         raise bad_npz("indptr and indices are whole numbers, data and y real ones")
     if len(y) != n_rows or len(indptr) != n_rows + 1 or len(indices) != len(data):
         raise bad_npz(f"the arrays are not those of {n_rows} rows: y one number a row, indptr one more")
+
+
+def _optional(archive: zipfile.ZipFile, name: str) -> StoredArray | None:
+    return StoredArray(archive, name) if f"{name}.npy" in archive.namelist() else None
+
+
+def _check_further(n_rows: int, weight: StoredArray | None, group: StoredArray | None) -> None:
+    if not (weight is None or weight.is_of("biuf")) or not (group is None or group.is_of("biufSU")):
+        raise bad_npz("weight is real numbers, group numbers or strings")
+    if {len(array) for array in (weight, group) if array is not None} - {n_rows}:
+        raise bad_npz(f"weight and group have {n_rows} entries, one a row")
 
 
 def _row_ends(n_rows: int, y: StoredArray, indptr: StoredArray) -> Iterator[tuple[Array, Array]]:

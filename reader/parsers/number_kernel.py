@@ -1,4 +1,4 @@
-"""Decimal numbers in a text, correctly rounded wherever that takes no long arithmetic."""
+"""Decimal numbers in ASCII text, rounded correctly or left to the caller."""
 
 from typing import Any
 
@@ -16,13 +16,6 @@ FULL_MANTISSA = 10**17  # from here on no further digit fits
 FLOAT32_MAX = 3.4028234e38
 SLACK = 2.0**-50
 POWERS = np.array([float(f"1e{k}") for k in range(LARGEST_POWER + 1)])
-
-# number = [+-]? (digits [. digits*] | . digits) ([eE] [+-]? digits)?
-#
-# A decimal m * 10^e with m < 2^53 and |e| <= 22 takes one exact operation (Clinger, How to read floating point numbers
-# accurately, 1990). Any other value is estimated in double from its first 18 digits within 2^-50; if both ends of that
-# interval round to the same float32, so does the double nearest to the token. What remains is left to the caller.
-# POWERS (65,) float64: 10^k.
 
 
 @njit(cache=True, nogil=True)
@@ -93,3 +86,13 @@ def round_value(mantissa: int, exponent: int, exact: bool) -> tuple[Any, bool]:
         return np.float32(estimate), True
     low = np.float32(estimate * (1.0 - SLACK))
     return low, low == np.float32(estimate * (1.0 + SLACK))
+
+
+@njit(cache=True, nogil=True)
+def exact_double(mantissa: int, exponent: int, exact: bool) -> tuple[Any, bool]:
+    """(magnitude, whether it is the double nearest to the token)."""
+    if mantissa == 0:
+        return 0.0, True
+    if exact and mantissa < EXACT_MANTISSA and -EXACT_POWER <= exponent <= EXACT_POWER:
+        return scale(mantissa, exponent), True
+    return 0.0, False

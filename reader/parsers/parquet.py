@@ -1,4 +1,7 @@
-"""Parquet to rows, batch by batch: flat columns of numbers without nulls. Needs pyarrow, of the extra `parquet`."""
+"""Parquet to rows, batch by batch: flat columns of numbers without nulls; labels and groups may be strings.
+
+Needs pyarrow, of the extra `parquet`.
+"""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -13,7 +16,10 @@ from reader.decompress import check_size
 from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions
-from reader.parsers.matrix import MatrixParser, column_number, fits, label_by_name, misfit
+from reader.parsers.columns import find_columns
+from reader.parsers.label_names import MOST_CHARACTERS, LabelNames
+from reader.parsers.matrix import column_number, label_by_name, misfit, weight_misfit
+from reader.parsers.table import TableParser
 from reader.spool import size_of, spooled
 from storage.csr import Array, Rows
 
@@ -22,14 +28,13 @@ _MOST_BATCH_ROWS = 1 << 16
 _BUFFER_BYTES = 1 << 20
 
 
-class ParquetParser(MatrixParser):
+class ParquetParser(TableParser):
     """`scratch` is where the input is kept while it is read. Of a fault, `line` is the number of the row."""
 
-    def __init__(self, options: InputOptions, limits: Limits, scratch: Path) -> None:
-        super().__init__(options, limits, base=1)
+    def __init__(self, options: InputOptions, limits: Limits, scratch: Path, names: LabelNames | None = None) -> None:
+        super().__init__(options, limits, names)
         self._scratch = scratch
         self._names: list[str] = []
-        self._label = 0
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """The rows. InputError at the first fault, unless rows are skipped."""
@@ -58,36 +63,45 @@ class ParquetParser(MatrixParser):
         self._names = schema.names
         if not self._names:
             raise InputError("no_rows", "the table has no column")
-        for number, name in enumerate(self._names):
-            if not _is_number(schema.field(number).type):
-                kind = str(schema.field(number).type)[:40]
-                raise InputError("column_type", f"column {number + 1} ({name[:40]}) is of type {kind}, not a number")
         if len(set(self._names)) < len(self._names):
             raise InputError("duplicate_column", "a column name stands twice")
         wanted = self._options.label_column
         n_columns = len(self._names)
-        self._label = label_by_name(self._names) if wanted is None else column_number(wanted, self._names, n_columns)
-        self.set_features(n_columns - 1)
+        label = label_by_name(self._names) if wanted is None else column_number(wanted, self._names, n_columns)
+        self._columns = find_columns(label, self._options, self._names, n_columns)
+        if self._labels.type == "auto":
+            self._labels.type = "string" if _is_string(schema.field(label).type) else "number"
+        for number, name in enumerate(self._names):
+            if number in self.text_columns and _is_string(schema.field(number).type):
+                continue
+            if not _is_number(schema.field(number).type):
+                kind = str(schema.field(number).type)[:40]
+                raise InputError("column_type", f"column {number + 1} ({name[:40]}) is of type {kind}, not a number")
+        self.set_features(n_columns - len(self._columns.aside))
 
     def _read(self, batch: Any, first: int) -> Rows:
         """The rows of a batch whose first has the number `first`."""
         table = np.empty((batch.num_rows, len(self._names)))
+        texts = {place: _strings(batch.column(place)) for place in self.text_columns}
         for number, column in enumerate(batch.columns):
-            table[:, number] = _numbers(column)
-        label = table[:, self._label].copy()
-        fitting = fits(table)
-        # A label may be as large as any double.
-        fitting[:, self._label] = np.isfinite(label)
+            # Of a string, whether it can be one.
+            table[:, number] = _lengths(texts[number]) if number in texts else _numbers(column)
+        fitting = self.fitting(table)
+        fitting[:, self.text_columns] = table[:, self.text_columns] <= MOST_CHARACTERS
         keep = fitting.all(axis=1)
         for row in np.flatnonzero(~keep).tolist():
             column = int(np.argmin(fitting[row]))
             self.rejected.add(partial(self._fault, first + row, column, table[row, column]))
-        features = np.delete(table, self._label, axis=1)
-        return self.give_table(label[keep], features[keep])
+        return self.give_columns(table[keep], {place: texts[place][keep].tolist() for place in texts})
 
     def _fault(self, row: int, column: int, value: float) -> InputError:
         # A null comes as NaN.
-        code, message = ("missing_value", "a value is missing") if np.isnan(value) else misfit(value)
+        if np.isnan(value):
+            code, message = "missing_value", "a value is missing"
+        elif column in self.text_columns:
+            code, message = "label_too_long", f"the text has {value:.0f} characters"
+        else:
+            code, message = weight_misfit(value) if column == self._columns.weight else misfit(value)
         return InputError(code, f"row {row}, column {column + 1} ({self._names[column][:40]}): {message}", line=row)
 
 
@@ -109,6 +123,23 @@ def _next(batches: Iterator[Any]) -> Any:
 def _is_number(kind: Any) -> bool:
     tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
     return any(test(kind) for test in tests)
+
+
+def _is_string(kind: Any) -> bool:
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _strings(column: Any) -> Array:
+    """(n,) of str, None for null; numbers as Python writes them."""
+    found = [None if value is None else str(value) for value in column.to_pylist()]
+    return np.array(found, object)
+
+
+def _lengths(texts: Array) -> Array:
+    """(n,) characters of each, NaN where there is none."""
+    return np.array([len(text) if text else np.nan for text in texts])
 
 
 def _numbers(column: Any) -> Array:

@@ -22,6 +22,7 @@ from service.exports import MODEL_FORMATS
 from service.jobs import JobSpec, parse_spec
 from service.local import train_file
 from service.model_names import format_of
+from service.problem import JobPlan
 from service.settings import Settings
 from service.sizes import parse_size
 from storage.objective import OBJECTIVES
@@ -83,13 +84,24 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
     if options.warm_start is not None:
         raise ServiceError("unknown_job", "there are no jobs here to start from", "Name their service: --url.")
     show.say(f"reading {options.file}")
-    models = train_file(options.file, parse_spec(fields), Settings.from_environment(), input_options(options), show)
+    spec, settings, check = parse_spec(fields), Settings.from_environment(), partial(_check_labels, format_of(output))
+    models = train_file(options.file, spec, settings, input_options(options), show, check)
     for (_, model), path in zip(models, output_files(output, [C for C, _ in models]), strict=True):
         pieces = MODEL_FORMATS[format_of(path)].write(model)
         with path.open("wb") as file:
             file.writelines(pieces)
         show.finish(model.about, str(path))
     return CONVERGED if all(model.about["converged"] for _, model in models) else NOT_CONVERGED
+
+
+def _check_labels(format_: str, plan: JobPlan) -> None:
+    """Better refused now than when all has been trained."""
+    if format_ == "liblinear" and plan.manifest.label_names:
+        raise ServiceError(
+            "not_exportable",
+            "labels of the file are strings, for which LIBLINEAR's text has no place",
+            "Choose another format: -o NAME.npz, NAME.json or NAME.onnx.",
+        )
 
 
 def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Path, show: Display) -> int:

@@ -69,6 +69,37 @@ def test_the_options_of_an_input(service):
     )
 
 
+def test_labels_that_are_strings_weights_and_groups_are_shown(service):
+    query = "label_column=kind&weight_column=w&group_column=-1"
+    body = b"kind,w,a,person\nspam,2,1,p\nham,0,2,p\nspam,0.5,3,q\n"
+    shown = service.request("PUT", f"/v1/datasets/d?{query}", content=body).json()
+    assert (shown["rows"], shown["features"], shown["has_groups"]) == (3, 1, True)
+    assert (shown["label_type"], shown["label_range"]) == ("string", None)
+    assert list(shown["label_counts"].items()) == [("ham", 1), ("spam", 2)]
+    assert shown["weights"] == {"sum": 2.5, "min": 0.0, "max": 2.0, "zero_rows": 1}
+    more = service.request("POST", "/v1/datasets/d/blocks?format=csv", content=b"y,a\neggs,1\n").json()
+    assert more["label_counts"] == {"eggs": 1, "ham": 1, "spam": 2}
+    assert more["weights"] == {"sum": 3.5, "min": 0.0, "max": 2.0, "zero_rows": 1}
+    check_problem(service.request("POST", "/v1/jobs", json={"dataset": "d"}), "weights_not_supported", 422)
+    plain = service.request("PUT", "/v1/datasets/e", content=TEXT).json()
+    assert (plain["label_type"], plain["weights"], plain["has_groups"]) == ("number", None, False)
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "code", "at"),
+    [
+        ("weight_column=w", b"y,w\n1,1\n1,-3\n", "negative_weight", {"line": 3, "column": 3, "byte": 10}),
+        ("weight_column=v", b"y,w\n1,1\n", "weight_column_missing", {"line": 1}),
+        ("label_type=number", b"y,w\na,1\n", "not_numeric", {"line": 2, "column": 1, "byte": 4}),
+        ("format=libsvm&weight_column=w", b"1 1:1\n", "option_unused", {}),
+    ],
+)
+def test_wrong_labels_and_weights_are_problems(service, query, body, code, at):
+    found = check_problem(service.request("PUT", f"/v1/datasets/d?{query}", content=body), code, 422)
+    assert found["at"] == at
+    assert nothing_is_left(service)
+
+
 @pytest.mark.parametrize("code", BAD_UPLOADS)
 def test_a_bad_upload_leaves_nothing_behind(service, code):
     body, at = BAD_UPLOADS[code]

@@ -11,7 +11,7 @@ from scipy import sparse
 from reader.ingest import ingest
 from reader.options import IndexBase, InputOptions
 from storage.block import Piece
-from storage.csr import Rows
+from storage.csr import Array, Rows
 from storage.dataset import Dataset
 from storage.errors import CacheTooSmall
 from storage.plan import plan_cache
@@ -78,7 +78,16 @@ def joined(parts: list[Rows]) -> Rows:
         np.concatenate([[0], np.cumsum(lengths)]),
         np.concatenate([part.indices for part in parts]),
         np.concatenate([part.values for part in parts]),
+        _joined_column([part.weight for part in parts]),
+        _joined_column([part.group for part in parts]),
     )
+
+
+def _joined_column(columns: list[Array | None]) -> Array | None:
+    """One that all parts have, or none."""
+    known = [column for column in columns if column is not None]
+    assert len(known) in (0, len(columns))
+    return np.concatenate(known) if known else None
 
 
 def stored_problem(directory: Path, positive: float, bias: float | None = None):

@@ -46,6 +46,46 @@ def model(tmp_path_factory, file):
     return directory / "a.model"
 
 
+@pytest.mark.parametrize("pace", ["adaptive", "fixed"])
+def test_classes_that_are_strings_are_trained_on_as_numbers_are(processes, tmp_path, pace):
+    """Whether a job follows the file or waits for it. The larger name is the positive class."""
+    rng = np.random.default_rng(0)
+    spam, x = rng.integers(0, 2, 400), rng.standard_normal((400, 3))
+    trained = {}
+    for names in (("ham", "spam"), ("0", "1")):
+        rows = [f"{names[k]},{','.join(map(repr, (row + k).tolist()))}\n" for k, row in zip(spam, x, strict=True)]
+        (tmp_path / "train.csv").write_text("kind,a,b,c\n" + "".join(rows))
+        weight, output = f"{names[1]}=2", tmp_path / f"{names[1]}.json"
+        settings = (
+            "-C",
+            "0.01",
+            "--pace",
+            pace,
+            "--label-column",
+            "kind",
+            "--class-weight" if pace == "fixed" else "--seed",
+        )
+        given = weight if pace == "fixed" else "0"
+        done = processes.run("train", tmp_path / "train.csv", *QUICK, *settings, given, "-o", output, text=True)
+        assert done.returncode == 0, done.stderr
+        trained[names[1]] = json.loads(output.read_text())
+    np.testing.assert_allclose(trained["spam"]["w"], trained["1"]["w"], atol=0 if pace == "fixed" else 0.05)
+    assert trained["spam"]["labels"] == trained["1"]["labels"] == [1.0, 0.0]
+    assert trained["spam"]["about"]["label_names"] == ["spam", "ham"]
+    assert "label_names" not in trained["1"]["about"]
+
+
+@pytest.mark.parametrize(
+    ("content", "options"), [(b"1:2 1:1\n-1:1 1:2\n", ()), (b"y,w,a\n1,2,1\n-1,1,2\n", ("--weight-column", "w"))]
+)
+def test_weights_are_not_ignored(processes, tmp_path, content, options):
+    (tmp_path / "train").write_bytes(content)
+    done = processes.run("train", tmp_path / "train", *QUICK, *options, "-o", tmp_path / "a.model", text=True)
+    assert done.returncode == 2
+    assert "weights_not_supported" in done.stderr
+    assert not (tmp_path / "a.model").exists()
+
+
 def test_predictions_are_printed_and_judged(processes, model, file, problem):
     X, y = problem
     done = processes.run("predict", model, file, "--decision-values", text=True)

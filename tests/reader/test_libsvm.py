@@ -18,7 +18,7 @@ from reader.errors import InputError, excerpt
 from reader.limits import Limits
 from reader.parsers.libsvm import LibsvmParser
 from reader.parsers.libsvm_kernel import INDEX_LIMIT
-from storage.csr import INDEX, INDPTR, LABEL, VALUE
+from storage.csr import INDEX, INDPTR, LABEL, VALUE, WEIGHT
 from tests.reference import libsvm_text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,12 +43,15 @@ def outcome(data, size=1 << 20, index_base="auto", limits=None, window_bytes=1 <
                 row = slice(batch.indptr[i], batch.indptr[i + 1])
                 pairs = list(zip(batch.indices[row].tolist(), batch.values[row].tolist(), strict=True))
                 text.rows.append((float(batch.label[i]), pairs))
+            if batch.weight is not None:
+                assert batch.weight.dtype == WEIGHT
+                text.weights = (text.weights or []) + batch.weight.tolist()
     except InputError as error:
         return error.code, error.line, error.column
     assert parser.rows == len(text.rows)
     assert parser.nnz == sum(len(pairs) for _, pairs in text.rows)
     counted = (*map(parser.counters.get, COUNTED), parser.had_bom)
-    return repr(text.rows), counted, parser.min_index, parser.max_index
+    return repr((text.rows, text.weights)), counted, parser.min_index, parser.max_index
 
 
 def expected(data, index_base="auto", limits=None):
@@ -57,7 +60,7 @@ def expected(data, index_base="auto", limits=None):
     if text.fault:
         return text.fault
     counted = (*(getattr(text, name) for name in COUNTED), text.had_bom)
-    return repr(text.rows), counted, min(text.indices, default=None), max(text.indices, default=None)
+    return repr((text.rows, text.weights)), counted, min(text.indices, default=None), max(text.indices, default=None)
 
 
 FAULTS = [
@@ -78,7 +81,19 @@ FAULTS = [
     (b"1 1:1\n\n  -inf 1:1\n", "bad_label", 3, 3),
     (b"1e400 1:1\n", "bad_label", 1, 1),
     (b"spam 1:1\n", "bad_label", 1, 1),
-    (b" 1:1\n", "bad_label", 1, 2),
+    (b"1 1:1\n 1:1\n", "bad_label", 2, 2),
+    (b"spam:1 1:1\n", "bad_label", 1, 1),
+    (b"1:nan 1:1\n", "value_not_finite", 1, 3),
+    (b"1:1 1:1\n  1:-inf 1:1\n", "value_not_finite", 2, 5),
+    (b"1:1e400 1:1\n", "value_not_finite", 1, 3),
+    (b"1:1 1:1\n-1:-0.5 1:1\n", "negative_weight", 2, 4),
+    (b"1:0 1:1\n1:-1e-400\n", "negative_weight", 2, 3),
+    (b"1:x 1:1\n", "bad_number", 1, 3),
+    (b"1: 1:1\n", "bad_weight", 1, 3),
+    (b"1:-0\n", "negative_weight", 1, 3),
+    (b"1:2:3 1:1\n", "bad_weight", 1, 3),
+    (b"1:1e39 1:1\n", "row_overflow", 1, 3),
+    (b"1:\x00 1:1\n", "bad_byte", 1, 3),
     (b"1, 1:1\n", "bad_label", 1, 1),
     (b"qid:1 1:1\n", "bad_label", 1, 1),
     (b"1,2 1:1\n", "multilabel", 1, 1),
@@ -174,6 +189,7 @@ ODDITIES = [
     (b"1 00000000000000000000000001:1. 2:.5 3:+1E+2 4:-1e-2 5:007\n", (0, 0, 0, 0, False), 1, 5),
     (b"1 5:0\n", (0, 0, 1, 0, False), 5, 5),
     (b"1\n", (0, 0, 0, 1, False), None, None),
+    (b"# a\n\n1:0.5 1:1\n-1 1:1\n 2:+1e2\t1:1\n1:0\n", (1, 1, 0, 1, False), 1, 1),
     (b"-0 1:1\n1e-400 2:1\n123456789012345678901 3:1", (0, 0, 0, 0, False), 1, 3),
 ]
 
@@ -184,6 +200,16 @@ def test_oddities_are_accepted_and_counted(data, counted, least, greatest):
         result = outcome(data, size, threads=threads)
         assert result == expected(data)
         assert result[1:] == (counted, least, greatest)
+
+
+@pytest.mark.parametrize("threads", [1, 5])
+def test_rows_have_weights_if_the_first_has_one(threads):
+    tokens = ["2", *map(repr, np.random.default_rng(0).uniform(size=300).tolist()), "1e-30", "0.1234567890123456789012"]
+    text = "".join(f"-1:{token} 1:1\n" for token in tokens) + "1 2:1\n"
+    batches = list(LibsvmParser(threads=threads, window_bytes=256, part_bytes=1).parse_chunks([text.encode()]))
+    assert np.concatenate([batch.weight for batch in batches]).tolist() == [*map(float, tokens), 1.0]
+    assert np.concatenate([batch.label for batch in batches]).tolist() == [-1.0] * len(tokens) + [1.0]
+    assert all(batch.weight is None for batch in parse([b"1 1:1\n"]))
 
 
 NUMBERS = st.one_of(
@@ -205,12 +231,13 @@ JUNK = st.sampled_from(
 @st.composite
 def texts(draw):
     lines = []
+    labels = draw(st.sampled_from([NUMBERS, st.one_of(NUMBERS, st.tuples(NUMBERS, NUMBERS).map(":".join))]))
     for _ in range(draw(st.integers(1, 5))):
         indices = draw(st.lists(INDICES, max_size=5))
         if draw(st.integers(0, 3)):
             indices = sorted({index for index in indices if index.isdigit() and int(index) < 1000}, key=int)
         pairs = [f"{index}:{draw(NUMBERS)}" for index in indices]
-        line = draw(st.sampled_from([" ", "  ", "\t"])).join([draw(NUMBERS), *pairs]).encode()
+        line = draw(st.sampled_from([" ", "  ", "\t"])).join([draw(labels), *pairs]).encode()
         for _ in range(draw(st.sampled_from([0, 0, 0, 1]))):
             at = draw(st.integers(0, len(line)))
             line = line[:at] + draw(JUNK) + line[at:]

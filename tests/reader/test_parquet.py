@@ -68,7 +68,7 @@ def test_types_of_numbers(tmp_path):
     ("columns", "code", "line"),
     [
         ({"y": [1, -1], "a": ["x", "y"]}, "column_type", None),
-        ({"y": ["1", "-1"], "a": [1, 2]}, "column_type", None),
+        ({"y": [b"1", b"-1"], "a": [1, 2]}, "column_type", None),
         ({"y": [1, -1], "a": [[1], [2]]}, "column_type", None),
         ({"y": [1, -1], "a": [1, None]}, "missing_value", 2),
         ({"y": [1, None], "a": [1, 2]}, "missing_value", 2),

@@ -38,7 +38,7 @@ def test_formats_are_told_by_their_content(head, format_):
 
 
 def test_options_survive_the_command_line():
-    options = InputOptions("csv", 0, 7, "-1", "|", "no", "row_l2", "skip", "no")
+    options = InputOptions("csv", 0, 7, "-1", "string", "w", "3", "|", "no", "row_l2", "skip", "no")
     parser = argparse.ArgumentParser()
     add_input_options(parser)
     assert input_options(parser.parse_args(options.arguments())) == options
@@ -56,7 +56,10 @@ def test_csv_becomes_a_dataset(tmp_path, text):
     assert (manifest.n_features, manifest.index_base, manifest.n_rows, manifest.nnz) == (2, 1, 2, 2)
 
 
-@pytest.mark.parametrize("option", [{"delimiter": ","}, {"label_column": "1"}, {"header": "no"}])
+@pytest.mark.parametrize(
+    "option",
+    [{"delimiter": ","}, {"label_column": "1"}, {"label_type": "string"}, {"weight_column": "1"}, {"header": "no"}],
+)
 def test_an_option_the_format_does_not_have(tmp_path, option):
     with pytest.raises(InputError) as caught:
         ingest([b"1 1:1\n"], tmp_path / "data", InputOptions(**option))
@@ -118,6 +121,15 @@ def test_bad_rows_of_libsvm_text_are_left_out_and_counted(threads):
         assert (parser.rows, parser.nnz, parser.rejected.rows) == (len(BAD), len(BAD), len(BAD) + 1)
         expected = [(code, 2 * k + 1) for k, (_, code) in enumerate(BAD)]
         assert [(found.code, found.line) for found in parser.rejected.first][: len(BAD)] == expected
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_rows_with_bad_weights_are_left_out_with_their_weights(threads):
+    bad = [b"1:-1", b"1:nan", b"1:1e999", b"1:", b"x:1", b"1:1e39"]
+    text = b"".join(b"2:%d 1:1\n%s 1:1\n" % (k, token) for k, token in enumerate(bad))
+    parser = LibsvmParser(threads=threads, skip=True, window_bytes=64, part_bytes=1)
+    assert joined(list(parser.parse_chunks([text]))).weight.tolist() == [0, 1, 2, 3, 4, 5]
+    assert [fault.line for fault in parser.rejected.first] == [2, 4, 6, 8, 10, 12]
 
 
 def test_a_line_of_many_bad_numbers_is_left_out_once():

@@ -17,9 +17,13 @@ FOREIGN = re.compile(
 
 @dataclass
 class Text:
-    """What a text says: rows of (label, [(index, value)]) without zeros, and the counters; or else its first fault."""
+    """What a text says: rows of (label, [(index, value)]) without zeros, and the counters; or else its first fault.
+
+    weights   of the rows, if the first begins with label:weight
+    """
 
     rows: list[tuple[float, list[tuple[int, float]]]] = field(default_factory=list)
+    weights: list[float] | None = None
     blank_lines: int = 0
     comment_lines: int = 0
     explicit_zeros: int = 0
@@ -62,7 +66,7 @@ def _read_line(text: Text, line: bytes, index_base: str | int, max_features: int
     if not pieces:
         text.blank_lines += 1
         return
-    label = None
+    label, weight = None, 1.0
     pairs: list[tuple[int, float]] = []
     for piece in pieces:
         bad = BAD_BYTE.search(piece.group())
@@ -71,7 +75,13 @@ def _read_line(text: Text, line: bytes, index_base: str | int, max_features: int
         if piece.lastgroup == "comment":
             continue
         if label is None:
-            label = _label(piece.group(), piece.start())
+            token, place = piece.group(), piece.start()
+            head, colon, stated = token.partition(b":")
+            if not text.rows and colon and NUMBER.match(head):
+                text.weights = []
+            has_weight = colon and text.weights is not None
+            label = _label(head if has_weight else token, place)
+            weight = _weight(stated, place + len(head) + 1) if has_weight else 1.0
         else:
             previous = pairs[-1][0] if pairs else None
             pairs.append(_pair(piece.group(), piece.start(), previous, index_base, max_features))
@@ -80,6 +90,8 @@ def _read_line(text: Text, line: bytes, index_base: str | int, max_features: int
         return
     kept = [pair for pair in pairs if pair[1] != 0]
     text.rows.append((label, kept))
+    if text.weights is not None:
+        text.weights.append(weight)
     text.explicit_zeros += len(pairs) - len(kept)
     text.empty_rows += not pairs
     text.indices += [index for index, _ in pairs]
@@ -90,6 +102,15 @@ def _label(token: bytes, place: int) -> float:
         return float(token)
     several = b"," in token and all(NUMBER.match(part) for part in token.split(b","))
     raise BadToken("multilabel" if several else "bad_label", place)
+
+
+def _weight(token: bytes, place: int) -> float:
+    if token in (b"",) or b":" in token:
+        raise BadToken("bad_weight", place)
+    _value(token, place)
+    if token.startswith(b"-"):
+        raise BadToken("negative_weight", place)
+    return float(token)
 
 
 def _pair(token: bytes, place: int, previous: int | None, base: str | int, max_features: int) -> tuple[int, float]:
@@ -110,16 +131,19 @@ def _pair(token: bytes, place: int, previous: int | None, base: str | int, max_f
     ):
         if wrong:
             raise BadToken(code, place)
-    if parts[1].lstrip(b"+-").lower() in (b"inf", b"infinity", b"nan") and len(parts[1].lstrip(b"+-")) + 1 >= len(
-        parts[1]
-    ):
+    return index, _value(parts[1], place)
+
+
+def _value(token: bytes, place: int) -> float:
+    bare = token.lstrip(b"+-")
+    if bare.lower() in (b"inf", b"infinity", b"nan") and len(bare) + 1 >= len(token):
         raise BadToken("value_not_finite", place)
-    if not NUMBER.match(parts[1]):
+    if not NUMBER.match(token):
         raise BadToken("bad_number", place)
-    value = float(parts[1])
+    value = float(token)
     if math.isinf(value):
         raise BadToken("value_not_finite", place)
     try:
-        return index, struct.unpack("<f", struct.pack("<f", value))[0]
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
     except OverflowError:
         raise BadToken("row_overflow", place) from None

@@ -2,12 +2,15 @@
 
 import io
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.metrics import confusion_matrix, r2_score, roc_auc_score
 
+from reader.ingest import ingest
+from reader.options import InputOptions
 from service.errors import ServiceError
 from service.evaluation import evaluate
 from service.predictor import Predictor
@@ -29,6 +32,20 @@ def numpys_objective(model: Model, margins: np.ndarray, y: np.ndarray) -> float:
     slack = np.maximum(0.0, 1.0 - margins)
     losses = slack if model.about["loss"] == "hinge" else slack**2
     return float((model.w @ model.w + model.w_bias**2) / 2 + 0.5 * np.where(y > 0, 3.0, 1.0) @ losses)
+
+
+def test_names_of_labels_are_compared(tmp_path):
+    """A number stands for one name in one dataset, and perhaps for another in another."""
+    text, model = b"y,a\nham,1\nspam,2\nspam,3\n", some_model(labels=(1.0, 0.0))
+    ingest([text], tmp_path / "data", InputOptions("csv"))
+    ingest([text.replace(b"ham", b"toast")], tmp_path / "other", InputOptions("csv"))
+    about = {"loss": "hinge", "C": 1.0, "label_names": ["spam", "ham"], "spec": {"class_weight": {"spam": 2.0}}}
+    named = replace(model, about=about)
+    assert evaluate(named, Dataset(tmp_path / "data"))["rows"] == 3
+    for wrong, directory in ((named, "other"), (model, "data"), (replace(model, labels=()), "data")):
+        with pytest.raises(ServiceError) as caught:
+            evaluate(wrong, Dataset(tmp_path / directory))
+        assert caught.value.code == "label_mismatch"
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])

@@ -6,7 +6,7 @@ from service.errors import ServiceError
 from service.jobs import parse_spec
 from service.lanes import Lane, lanes_of
 from service.results import job_result
-from tests.service.test_problem import plan, refusal
+from tests.service.test_problem import manifest, plan, refusal
 
 THREE = {1.0: 5, 2.0: 5, 3.0: 5}
 
@@ -39,9 +39,9 @@ def test_a_thousand_problems_and_no_more():
     labels = (1.0, 2.0, 3.0, 4.0)
     spec = parse_spec({"dataset": "d", "C": [1.0 + k for k in range(251)]})
     with pytest.raises(ServiceError) as caught:
-        lanes_of(spec, labels)
+        lanes_of(spec, labels, manifest(dict.fromkeys(labels, 5)))
     assert caught.value.code == "lanes_range"
-    assert len(lanes_of(spec, labels[:3])) == 753
+    assert len(lanes_of(spec, labels[:3], manifest(dict.fromkeys(labels, 5)))) == 753
 
 
 def reported(gap, converged=True, reason="tolerance"):
@@ -50,7 +50,7 @@ def reported(gap, converged=True, reason="tolerance"):
 
 
 def test_a_job_has_converged_when_all_its_lanes_have():
-    lanes = [Lane(float(k), 1.0, 1.0, 1.0) for k in range(3)]
+    lanes = [Lane(float(k), float(k), 1.0, 1.0, 1.0) for k in range(3)]
     found = job_result(lanes, [reported(0.1), reported(0.3), reported(0.2)])
     assert found["converged"] and found["passes"] == 6 and found["certificate"]["gap"] == 0.3
     assert [lane["gap"] for lane in found["lanes"]] == [0.1, 0.3, 0.2]

@@ -1,6 +1,7 @@
 """From a job and a dataset to a plan: what is refused, what a class weighs."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +10,8 @@ from service.jobs import parse_spec
 from service.problem import plan_job
 from storage.dataset import Manifest
 from storage.plan import CachePlan, plan_cache
+from storage.weight_counts import WeightCounts
+from trainer.solvers import SOLVERS
 
 
 def manifest(labels: dict[float, int] | None = None, longest_row: int = 40) -> Manifest:
@@ -34,6 +37,36 @@ def test_one_class_is_too_few():
 def test_the_larger_label_is_the_positive_side():
     found = plan({3.0: 5, -7.0: 5})
     assert found.labels == (3.0, -7.0) and [lane.positive for lane in found.lanes] == [3.0]
+
+
+def test_weights_are_not_ignored():
+    """By no solver, in classification and regression."""
+    weighted = replace(manifest(), weights=WeightCounts(1.0, 50.0, 1.0, 0))
+    for solver, loss in [(name, loss) for name, known in SOLVERS.items() for loss in known.losses]:
+        spec = parse_spec({"dataset": "d", "solver": solver, "loss": loss})
+        with pytest.raises(ServiceError) as caught:
+            plan_job(spec, weighted)
+        assert (caught.value.code, bool(caught.value.hint)) == ("weights_not_supported", True)
+
+
+def test_classes_that_are_strings_are_named():
+    named = replace(manifest({0.0: 30, 1.0: 20}), label_names=("ham", "spam"))
+
+    def plan_named(**fields):
+        return plan_job(parse_spec({"dataset": "d", **fields}), named)
+
+    found = plan_named(class_weight={"spam": 3.0}, C=2.0)
+    assert (found.positive, found.negative, found.C_positive, found.C_negative) == (1.0, 0.0, 6.0, 2.0)
+    for fields, code, told in (
+        ({"class_weight": {"1": 3.0}}, "unknown_label", "ham, spam"),
+        ({"loss": "epsilon_insensitive", "solver": "dcd"}, "label_not_numeric", "classes"),
+    ):
+        with pytest.raises(ServiceError) as caught:
+            plan_named(**fields)
+        assert caught.value.code == code
+        assert told in caught.value.hint
+    with pytest.raises(ServiceError, match="all rows have the label spam"):
+        plan_job(parse_spec({"dataset": "d"}), replace(named, labels={1.0: 50}))
 
 
 @pytest.mark.parametrize("longest_row", [1, 40, 5_000, 1_000_000])

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage.block import HEADER, INDEX_ENTRY, BlockInfo, BlockReader, BlockWriter
+from storage import codec
+from storage.block import GROUPS, HEADER, INDEX_ENTRY, ONES, WEIGHTS, BlockInfo, BlockReader, BlockWriter
 from storage.csr import Rows
 from storage.errors import CorruptData, UnknownVersion
 from tests.contracts.problems import joined
@@ -35,6 +36,14 @@ def read_block(data: bytes, info: BlockInfo) -> list:
     return [reader.piece(number) for number in range(len(reader))]
 
 
+def make_further(weight, group) -> Rows:
+    """Three rows with further columns."""
+    weight = None if weight is None else np.array(weight, float)
+    return replace(
+        make_rows([{1: 1.0}, {}, {2: 1.0, 3: 1.0}]), weight=weight, group=group and np.array(group, np.uint64)
+    )
+
+
 CASES = {
     "one row": make_rows([{3: 0.5}]),
     "one empty row": make_rows([{}]),
@@ -45,6 +54,10 @@ CASES = {
     "large indices": make_rows([{0: 1.5, LARGEST: -1.5}, {LARGEST - 1: 2.0, LARGEST: 3.0}, {65535: 1.0, 65536: 2.0}]),
     "odd numbers": make_rows([{1: 3.4028235e38, 2: 1e-45, 3: -0.0}, {}], [1e300, -0.0]),
     "many": random_rows(3000),
+    "weights": replace(random_rows(5000), weight=np.random.default_rng(0).exponential(size=5000)),
+    "odd weights": make_further([0.0, 1e-300, 3e38], None),
+    "groups": make_further(None, [0, 2**64 - 1, 7]),
+    "ones, weights and groups": make_further([1.0, 2.0, 0.5], [3, 3, 1]),
 }
 
 
@@ -92,6 +105,28 @@ def test_ones_take_no_room(tmp_path):
     ones = write_block(tmp_path / "a", [make_rows(indices)])
     others = write_block(tmp_path / "b", [make_rows([dict.fromkeys(row, 1.5) for row in indices])])
     assert ones.bytes < others.bytes
+
+
+@pytest.mark.parametrize("value", [1.0, 1.5])
+def test_rows_without_weights_and_groups_are_stored_as_ever(tmp_path, value):
+    rows = make_rows([{1: value, 5: value}, {}, {2: value}])
+    info = write_block(tmp_path / "b", [rows])
+    data = (tmp_path / "b").read_bytes()
+    entry = BlockReader(io.BytesIO(data), info).index[0]
+    assert (INDEX_ENTRY.itemsize, int(entry["layout"])) == (40, int(value == 1))
+    norms, lengths = np.array([2 * value**2, 0, value**2]), np.array([2, 0, 1], np.uint32)
+    columns = [rows.label, norms, lengths, np.array([1, 4, 2], np.int32), *([rows.values] if value != 1 else [])]
+    assert data[HEADER.itemsize : HEADER.itemsize + int(entry["bytes"])] == codec.encode(columns)
+
+
+def test_pieces_of_a_block_say_which_columns_they_have(tmp_path):
+    written = [make_further(None, None), make_further([1, 2, 3], None), make_further([1, 2, 3], [1, 2, 3])]
+    info = write_block(tmp_path / "b", written)
+    data = (tmp_path / "b").read_bytes()
+    for piece, rows in zip(read_block(data, info), written, strict=True):
+        assert_same_rows(piece.rows, rows)
+    layouts = BlockReader(io.BytesIO(data), info).index["layout"].tolist()
+    assert layouts == [ONES, ONES + WEIGHTS, ONES + WEIGHTS + GROUPS]
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,15 @@ import errno
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from storage.dataset import MANIFEST, Dataset, Manifest, block_path, publish_dataset, read_manifest
+from storage.dataset import MANIFEST, Dataset, Manifest, block_path, publish_dataset, read_manifest, replace_manifest
 from storage.errors import CorruptData, DatasetCorrupt, UnknownVersion
+from storage.weight_counts import WeightCounts
 from tests.storage.damage import bit_flips, scrambled, truncations
 from tests.storage.rows import make_rows, random_rows
 from tests.storage.test_block import write_block
@@ -54,6 +57,19 @@ def test_manifest_round_trip_is_exact(tmp_path):
     assert read_manifest(tmp_path / "d") == written
     read_all(tmp_path / "d")
     assert [path.name for path in tmp_path.iterdir()] == ["d"]
+
+
+def test_a_manifest_with_more_is_of_another_version(tmp_path):
+    """Programs that do not know weights refuse it; one without is what it was before there were any."""
+    plain = publish(tmp_path, "d", "a" * 32, [random_rows(9)])
+    document = json.loads((tmp_path / "d" / MANIFEST).read_bytes())
+    assert document["version"] == 5
+    assert not {"weights", "label_names", "has_groups"} & set(document["content"])
+    weights = WeightCounts.of(np.array([0.0, 2.5, 1.0]))
+    for more in ({"weights": weights}, {"label_names": ("a", "\u00e9")}, {"has_groups": True}):
+        replace_manifest(tmp_path / "d", replace(plain, **more))
+        assert json.loads((tmp_path / "d" / MANIFEST).read_bytes())["version"] == 6
+        assert read_manifest(tmp_path / "d") == replace(plain, **more)
 
 
 def check_damage(directory, copies):

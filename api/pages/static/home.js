@@ -53,7 +53,7 @@ upload.addEventListener("submit", (event) => {
   });
   request.addEventListener("error", () => over("", { detail: "the upload was cut off" }));
   const options = new URLSearchParams();
-  for (const option of ["format", "label_column", "index_base", "on_bad_row"]) {
+  for (const option of ["format", "label_column", "label_type", "weight_column", "group_column", "index_base", "on_bad_row"]) {
     if (upload.elements[option].value) options.set(option, upload.elements[option].value);
   }
   request.open("PUT", `/v1/datasets/${encodeURIComponent(name)}?${options}`);
