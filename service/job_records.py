@@ -108,7 +108,7 @@ class JobRecords(Records):
         self._finish(job_id, "queued", {"attempt": self.job(job_id)["attempt"] - 1})
 
     def finish_job(self, job_id: str, state: str, models: Sequence[str] = (), **columns: Any) -> str:
-        """End a job, with any of progress, result, failure, model_id. That model and `models` are on record from now on.
+        """End a job, with any of progress, result, failure, model_id. That model and `models` are on record then.
 
         Returns the state it is in: `cancelled` if someone asked for that, whatever came out.
         """

@@ -70,9 +70,16 @@ def test_classes_that_are_strings_are_trained_on_as_numbers_are(processes, tmp_p
         assert done.returncode == 0, done.stderr
         trained[names[1]] = json.loads(output.read_text())
     np.testing.assert_allclose(trained["spam"]["w"], trained["1"]["w"], atol=0 if pace == "fixed" else 0.05)
-    assert trained["spam"]["labels"] == trained["1"]["labels"] == [1.0, 0.0]
-    assert trained["spam"]["about"]["label_names"] == ["spam", "ham"]
-    assert "label_names" not in trained["1"]["about"]
+    assert trained["spam"]["labels"] == ["spam", "ham"]
+    assert trained["1"]["labels"] == [1.0, 0.0]
+
+
+def test_strings_that_the_format_has_no_place_for_are_refused_before_training(processes, tmp_path):
+    (tmp_path / "a.csv").write_text("kind,a\nham,1\nspam,2\n")
+    for pace in ("adaptive", "fixed"):
+        done = processes.run("train", tmp_path / "a.csv", "--pace", pace, "-o", tmp_path / "a.model", text=True)
+        assert (done.returncode, "not_exportable" in done.stderr) == (2, True)
+        assert "-o NAME.npz" in done.stderr and not (tmp_path / "a.model").exists()
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,7 @@ def test_rows_have_weights_if_the_first_has_one(threads):
     batches = list(LibsvmParser(threads=threads, window_bytes=256, part_bytes=1).parse_chunks([text.encode()]))
     assert np.concatenate([batch.weight for batch in batches]).tolist() == [*map(float, tokens), 1.0]
     assert np.concatenate([batch.label for batch in batches]).tolist() == [-1.0] * len(tokens) + [1.0]
-    assert all(batch.weight is None for batch in parse([b"1 1:1\n"]))
+    assert all(batch.weight is None for batch in LibsvmParser().parse_chunks([b"1 1:1\n"]))
 
 
 NUMBERS = st.one_of(

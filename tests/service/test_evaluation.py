@@ -39,8 +39,8 @@ def test_names_of_labels_are_compared(tmp_path):
     text, model = b"y,a\nham,1\nspam,2\nspam,3\n", some_model(labels=(1.0, 0.0))
     ingest([text], tmp_path / "data", InputOptions("csv"))
     ingest([text.replace(b"ham", b"toast")], tmp_path / "other", InputOptions("csv"))
-    about = {"loss": "hinge", "C": 1.0, "label_names": ["spam", "ham"], "spec": {"class_weight": {"spam": 2.0}}}
-    named = replace(model, about=about)
+    about = {"loss": "hinge", "C": 1.0, "spec": {"class_weight": {"spam": 2.0}}}
+    named = replace(model, about=about, labels=("spam", "ham"))
     assert evaluate(named, Dataset(tmp_path / "data"))["rows"] == 3
     for wrong, directory in ((named, "other"), (model, "data"), (replace(model, labels=()), "data")):
         with pytest.raises(ServiceError) as caught:
