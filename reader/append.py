@@ -27,9 +27,10 @@ from reader.renumber import Renumbering
 from reader.shuffle import BUCKETS, Shuffler
 from storage.block import BlockInfo
 from storage.csr import Rows
-from storage.dataset import Dataset, Manifest, block_path, read_manifest, replace_manifest
+from storage.dataset import Dataset, block_path
 from storage.durable import publish
 from storage.errors import StorageError
+from storage.manifest import Manifest, read_manifest, write_manifest
 from storage.weight_counts import WeightCounts
 
 
@@ -60,7 +61,7 @@ def append_rows(
         for block in blocks:
             publish(block_path(staged, block.number), block_path(directory, block.number))
         after = _joined(before, reading, blocks, uid)
-        replace_manifest(directory, after)
+        write_manifest(directory, after)
         return after
     finally:
         shutil.rmtree(staged, ignore_errors=True)
@@ -90,7 +91,7 @@ def remove_block(directory: Path, number: int) -> Manifest:
         Qii_spread=(least, max(total - norms, 0.0), largest),
         weights=weights,
     )
-    replace_manifest(directory, after)
+    write_manifest(directory, after)
     remove_unlisted_blocks(directory)
     return after
 

@@ -24,9 +24,10 @@ from reader.reading import Reading, check_weights
 from reader.shuffle import BUCKETS, Shuffler
 from storage.child import die_with_parent
 from storage.cores import usable_cores
-from storage.dataset import Manifest, publish_dataset, staged_path
+from storage.dataset import publish_dataset, staged_path
 from storage.errors import NO_ROOM, OutOfSpace
 from storage.feature_places import write_places
+from storage.manifest import Manifest
 
 _READ_BYTES = 1 << 20
 _PROGRESS = "progress"

@@ -18,7 +18,7 @@ from service.store import Store
 from service.stored_specs import read_spec
 from service.warm_start import beginning
 from storage.checkpoint import UNSURE_SLOT, Checkpoint
-from storage.dataset import read_manifest
+from storage.manifest import read_manifest
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from service.errors import ServiceError
 from service.jobs import JobSpec
-from storage.dataset import Manifest
+from storage.manifest import Manifest
 from storage.plan import CachePlan
 from storage.segment import packed_bytes
 from trainer.solvers import SOLVERS

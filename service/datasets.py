@@ -16,7 +16,8 @@ from service.settings import Settings
 from service.store import Store
 from service.uploads import MoreRows, NewDataset, Upload, undo_change
 from service.views import dataset_view
-from storage.dataset import Manifest, read_manifest, staged_path
+from storage.dataset import staged_path
+from storage.manifest import Manifest, read_manifest
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
 

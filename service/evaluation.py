@@ -26,8 +26,9 @@ from service.model_losses import model_losses
 from storage.child import die_with_parent
 from storage.cores import usable_cores
 from storage.csr import Array
-from storage.dataset import Dataset, Manifest
+from storage.dataset import Dataset
 from storage.errors import StorageError
+from storage.manifest import Manifest
 from storage.model_file import Model, read_model
 
 _NICE = 10

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from service.errors import ServiceError
 from service.jobs import JobSpec
-from storage.dataset import Manifest
+from storage.manifest import Manifest
 from storage.objective import REGRESSION
 
 MOST_LANES = 1000

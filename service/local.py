@@ -26,8 +26,8 @@ from service.run import Run, prepare_run
 from service.settings import Settings
 from service.warm_start import begin_lane
 from storage.csr import load_kernels
-from storage.dataset import read_manifest
 from storage.errors import DatasetLost, RowTooLong
+from storage.manifest import read_manifest
 from storage.model_file import Model
 
 _POLL_SECONDS = 0.1

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from service.errors import ServiceError
 from service.jobs import JobSpec
 from service.sizes import format_size
-from storage.dataset import Manifest
 from storage.errors import CacheTooSmall
+from storage.manifest import Manifest
 from storage.plan import CachePlan, plan_cache
 from trainer.solvers import SOLVERS
 

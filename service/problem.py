@@ -13,7 +13,7 @@ from service.jobs import JobSpec
 from service.lanes import Lane, labels_of, lanes_of, shown
 from service.memory import plan_memory, threads_of
 from storage.cores import usable_cores
-from storage.dataset import Manifest
+from storage.manifest import Manifest
 from storage.objective import REGRESSION
 from storage.plan import CachePlan
 from storage.segment import TARGET

@@ -13,8 +13,8 @@ from service.run import read_lane
 from service.settings import Settings
 from service.stored_specs import read_spec
 from storage.block import BlockInfo
-from storage.dataset import MANIFEST, Manifest, read_manifest
 from storage.errors import OutOfSpace, StorageError
+from storage.manifest import MANIFEST, Manifest, read_manifest
 from storage.model_file import Model
 from storage.state import RUN_FILE, Control, read_control
 

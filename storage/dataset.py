@@ -1,110 +1,20 @@
-"""A dataset on disk: a directory of blocks and the manifest that counts and checks them."""
+"""A dataset on disk: a directory of blocks, and its manifest."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from storage.block import BlockInfo, BlockReader, Piece, decode_piece, locations
+from storage.block import BlockReader, Piece, decode_piece, locations
 from storage.csr import Array
 from storage.direct import Part, read_part
-from storage.document import pack, unpack
-from storage.durable import publish, write_file
+from storage.durable import publish
 from storage.errors import UNREADABLE, CorruptData, DatasetCorrupt
 from storage.feature_places import in_dataset_order, in_input_order, read_places
-from storage.segment import packed_bytes
-from storage.weight_counts import WeightCounts
-
-VERSION, _PLAIN_VERSION = 6, 5  # a manifest without FURTHER is written as the version before wrote it
-MANIFEST = "manifest.json"
-FURTHER = ("weights", "label_names", "has_groups")
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """What a dataset holds.
-
-    uid           names these very bytes; block headers have the one under which they were written
-    index_base    0 or 1: the number of the first feature in the input, and in the blocks
-    n_features    features of a model trained on it: the largest index + 1 - index_base
-    labels        label value -> number of rows; empty if there are very many
-    label_range   the smallest and the largest
-    longest_row   most non-zeros in a row
-    renumbered    features, from the first on, that have other numbers in the blocks than in the input
-    places_checksum  of the file that says which
-    counters      what the parser accepted but counted: blank lines, explicit zeros ...
-    shuffle       "no" if its rows are stored in the order of the input, else "yes"
-    normalize     "row_l2" if every row was divided by its norm, else "none"
-    Qii_spread    least, sum and largest of the squared norms of the rows
-    row_bound     rows that ever were: what pieces state as their first rows is below
-    block_bound   the numbers of blocks are below
-    rejected_rows rows of the input that were left out; rejected: what was wrong with the first few of them
-    weights       of the rows; None: there are none, each row has weight 1
-    label_names   of labels that are strings: rows hold their places in this; else empty
-    has_groups    whether there are rows that belong together
-    """
-
-    uid: str
-    index_base: int
-    n_features: int
-    n_rows: int
-    nnz: int
-    labels: dict[float, int]
-    longest_row: int
-    input_bytes: int
-    counters: dict[str, int]
-    blocks: tuple[BlockInfo, ...]
-    renumbered: int = 0
-    places_checksum: int = 0
-    normalize: str = "none"
-    shuffle: str = "yes"
-    Qii_spread: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    rejected_rows: int = 0
-    rejected: tuple[dict[str, Any], ...] = ()
-    label_range: tuple[float, float] = (0.0, 0.0)
-    row_bound: int = 0
-    block_bound: int = 0
-    weights: WeightCounts | None = None
-    label_names: tuple[str, ...] = ()
-    has_groups: bool = False
-
-    @property
-    def decoded_bytes(self) -> int:
-        """Size of all rows as the cache would hold them: what `cache_bytes` is to be compared with."""
-        return packed_bytes(self.n_rows, self.nnz)
-
-    @property
-    def stored_bytes(self) -> int:
-        """Size of all blocks on disk."""
-        return sum(block.bytes for block in self.blocks)
-
-    @property
-    def has_gaps(self) -> bool:
-        """Whether a block was removed: pieces state the ids their rows were written with, others than they have now."""
-        return self.row_bound > self.n_rows
-
-    def label_text(self, label: float) -> str:
-        """How the label that rows hold stood in the input: a name, or the number."""
-        return self.label_names[int(label)] if self.label_names else f"{label:.17g}"
-
-    def label_of(self, text: str) -> float | None:
-        """What rows hold for a label that is written so; None if it cannot be one."""
-        if self.label_names:
-            return float(self.label_names.index(text)) if text in self.label_names else None
-        try:
-            return float(text)
-        except ValueError:
-            return None
-
-    @property
-    def width(self) -> int:
-        """Length of a weight vector indexed as the rows are: an unused place 0 if the input counts from 1."""
-        return self.n_features + self.index_base
+from storage.manifest import Manifest, read_manifest, write_manifest
 
 
 class Dataset:
@@ -215,38 +125,5 @@ def staged_path(final: Path) -> Path:
 
 def publish_dataset(staged: Path, final: Path, manifest: Manifest) -> None:
     """Complete a staged directory of blocks with its manifest and give it its final name, durably."""
-    write_file(staged / MANIFEST, [_packed(manifest)])
+    write_manifest(staged, manifest)
     publish(staged, final)
-
-
-def replace_manifest(directory: Path, manifest: Manifest) -> None:
-    """Change a dataset to what the manifest says, at once and durably; the files of its blocks are there."""
-    write_file(directory / MANIFEST, [_packed(manifest)])
-
-
-def read_manifest(directory: Path) -> Manifest:
-    """The manifest of a dataset, checked. Raises DatasetCorrupt, UnknownVersion."""
-    try:
-        content = unpack((directory / MANIFEST).read_bytes(), VERSION, "manifest", "", _PLAIN_VERSION)
-    except CorruptData as error:
-        raise DatasetCorrupt(error.message) from error
-    except FileNotFoundError as error:
-        raise DatasetCorrupt("the manifest is missing") from error
-    except OSError as error:
-        if error.errno not in UNREADABLE:
-            raise
-        raise DatasetCorrupt("the disk cannot read the manifest") from error
-    content["labels"] = {float(value): rows for value, rows in content["labels"]}
-    content["blocks"] = tuple(BlockInfo(**block) for block in content["blocks"])
-    for name in ("Qii_spread", "rejected", "label_range", "label_names"):
-        content[name] = tuple(content.get(name, ()))
-    content["weights"] = WeightCounts(**content["weights"]) if content.get("weights") else None
-    return Manifest(**content)
-
-
-def _packed(manifest: Manifest) -> bytes:
-    # JSON keys are text; pairs keep a label the number it is.
-    content = {**asdict(manifest), "labels": list(manifest.labels.items())}
-    further = {name: content.pop(name) for name in FURTHER}
-    used = {name: value for name, value in further.items() if value}
-    return pack({**content, **used}, VERSION if used else _PLAIN_VERSION)

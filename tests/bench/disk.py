@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from service.progress import read_history
-from storage.dataset import Manifest, read_manifest
+from storage.manifest import Manifest, read_manifest
 from tests.bench import commands, jobs
 from tests.bench.curve import REPEATS
 from tests.bench.generate import generate

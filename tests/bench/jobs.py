@@ -19,8 +19,8 @@ from service.problem import plan_job
 from service.progress import read_history
 from service.run import Run, prepare_run
 from service.settings import Settings
-from storage.dataset import Manifest, read_manifest
 from storage.errors import CacheTooSmall
+from storage.manifest import Manifest, read_manifest
 from storage.plan import plan_cache
 from storage.state import Control
 from tests.bench.memory import Watch

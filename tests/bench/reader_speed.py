@@ -14,7 +14,7 @@ import psutil
 from service.jobs import parse_spec
 from service.problem import plan_job
 from service.run import Run, prepare_run
-from storage.dataset import read_manifest
+from storage.manifest import read_manifest
 from tests.bench import commands
 from tests.bench.prepared import prepare_generated, size_limit
 from tests.bench.report import header, prose, row

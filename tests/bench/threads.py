@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from service.errors import ServiceError
-from storage.dataset import read_manifest
+from storage.manifest import read_manifest
 from tests.bench import commands, jobs
 from tests.bench.curve import REPEATS
 from tests.bench.prepared import prepare_generated, prepare_real, size_limit

@@ -14,7 +14,7 @@ from pathlib import Path
 from service.jobs import parse_spec
 from service.problem import plan_job
 from service.run import Run, prepare_run
-from storage.dataset import read_manifest
+from storage.manifest import read_manifest
 
 MOUNT = Path("/sys/fs/cgroup/memory")
 _STALL_SECONDS = 120.0

@@ -14,7 +14,7 @@ import pytest
 
 from reader.ingest import ingest, read_chunks
 from service.settings import Settings
-from storage.dataset import Manifest
+from storage.manifest import Manifest
 from tests.bench.generate import generate
 from tests.end_to_end.cgroup import MemoryGroup, reason_unusable
 

@@ -22,8 +22,8 @@ import pytest
 
 from service.store import Store
 from storage.checkpoint import read_checkpoint
-from storage.dataset import read_manifest
 from storage.errors import StorageError
+from storage.manifest import read_manifest
 from storage.model_file import read_model
 from storage.verify import faults
 from tests.faults.scale import count

@@ -20,8 +20,8 @@ import pytest
 
 from service.store import Store
 from storage.checkpoint import SLOTS, newest_checkpoint, write_checkpoint
-from storage.dataset import read_manifest
 from storage.errors import CorruptData
+from storage.manifest import read_manifest
 from storage.model_file import read_model
 from storage.verify import faults
 from tests.faults.operations import OPERATIONS, upload

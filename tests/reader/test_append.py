@@ -11,8 +11,9 @@ from reader.ingest import ingest
 from reader.limits import Limits
 from reader.options import InputOptions
 from storage.csr import LARGE_W
-from storage.dataset import MANIFEST, Dataset, block_path, read_manifest
+from storage.dataset import Dataset, block_path
 from storage.errors import CorruptData
+from storage.manifest import MANIFEST, read_manifest
 from tests.contracts.problems import joined, libsvm_text, random_problem
 from tests.training import train
 
@@ -160,7 +161,7 @@ def test_a_change_that_was_killed_before_its_end_is_none(tmp_path, monkeypatch):
     def die(*_arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("reader.append.replace_manifest", die)
+    monkeypatch.setattr("reader.append.write_manifest", die)
     with pytest.raises(KeyboardInterrupt):
         append(tmp_path / "data", SECOND)
     assert (block_path(tmp_path / "data", 1)).exists()
@@ -169,7 +170,7 @@ def test_a_change_that_was_killed_before_its_end_is_none(tmp_path, monkeypatch):
     # What is left is in nobody's way, and can be cleared away.
     remove_unlisted_blocks(tmp_path / "data")
     check(tmp_path / "data")
-    monkeypatch.setattr("reader.append.replace_manifest", die)
+    monkeypatch.setattr("reader.append.write_manifest", die)
     with pytest.raises(KeyboardInterrupt):
         append(tmp_path / "data", SECOND)
     monkeypatch.undo()

@@ -16,7 +16,8 @@ from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers.groups import group_of, groups_of
 from reader.parsers.label_names import LabelNames
-from storage.dataset import Dataset, read_manifest
+from storage.dataset import Dataset
+from storage.manifest import read_manifest
 from tests.contracts.problems import stored_rows
 
 NAMES = ["cat", "dog", "Ärger", "12", "a,b", 'say "x"', "NA"]

@@ -17,7 +17,8 @@ from reader.options import InputOptions
 from reader.shuffle import PIECE_WORDS
 from storage.arriving import ArrivingDataset
 from storage.block import BlockWriter
-from storage.dataset import Dataset, read_manifest, staged_path
+from storage.dataset import Dataset, staged_path
+from storage.manifest import read_manifest
 from tests.contracts.problems import joined, libsvm_text, random_problem, stored_rows
 from tests.storage.rows import assert_same_rows
 

@@ -10,7 +10,8 @@ from reader.errors import InputError
 from reader.ingest import ingest
 from reader.limits import Limits
 from reader.options import InputOptions
-from storage.dataset import Dataset, read_manifest
+from storage.dataset import Dataset
+from storage.manifest import read_manifest
 from storage.weight_counts import WeightCounts
 from tests.contracts.problems import stored_rows
 

@@ -11,7 +11,7 @@ from service.jobs import parse_spec
 from service.memory import memory_of, plan_memory
 from service.problem import plan_job
 from service.sizes import format_size, parse_size
-from storage.dataset import Manifest
+from storage.manifest import Manifest
 
 
 def manifest(rows: int = 1_000_000, features: int = 100_000) -> Manifest:

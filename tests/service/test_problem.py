@@ -8,7 +8,7 @@ import pytest
 from service.errors import ServiceError
 from service.jobs import parse_spec
 from service.problem import plan_job
-from storage.dataset import Manifest
+from storage.manifest import Manifest
 from storage.plan import CachePlan, plan_cache
 from storage.weight_counts import WeightCounts
 from trainer.solvers import SOLVERS

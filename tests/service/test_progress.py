@@ -6,7 +6,7 @@ import pytest
 
 from service.jobs import parse_spec
 from service.progress import eta_seconds, progress, read_history
-from storage.dataset import Manifest
+from storage.manifest import Manifest
 from storage.state import create_state
 
 MANIFEST = Manifest("u", 1, 5, 100, 500, {-1.0: 50, 1.0: 50}, 5, 1000, {}, (None,) * 3)

@@ -7,7 +7,7 @@ import pytest
 from service.jobs import parse_spec
 from service.settings import Settings
 from service.views import job_view
-from storage.dataset import read_manifest
+from storage.manifest import read_manifest
 from tests.contracts.problems import make_dataset, random_problem, smallest_cache
 from tests.training import write_run
 

@@ -9,7 +9,8 @@ import numpy as np
 from storage.arriving import Journal
 from storage.block import BlockInfo, BlockWriter
 from storage.csr import Rows
-from storage.dataset import Manifest, block_path, publish_dataset, staged_path
+from storage.dataset import block_path, publish_dataset, staged_path
+from storage.manifest import Manifest
 
 UID = "0123456789abcdef" * 2
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from storage.dataset import MANIFEST, Dataset, Manifest, block_path, publish_dataset, read_manifest, replace_manifest
+from storage.dataset import Dataset, block_path, publish_dataset
 from storage.errors import CorruptData, DatasetCorrupt, UnknownVersion
+from storage.manifest import MANIFEST, Manifest, read_manifest, write_manifest
 from storage.weight_counts import WeightCounts
 from tests.storage.damage import bit_flips, scrambled, truncations
 from tests.storage.rows import make_rows, random_rows
@@ -67,7 +68,7 @@ def test_a_manifest_with_more_is_of_another_version(tmp_path):
     assert not {"weights", "label_names", "has_groups"} & set(document["content"])
     weights = WeightCounts.of(np.array([0.0, 2.5, 1.0]))
     for more in ({"weights": weights}, {"label_names": ("a", "\u00e9")}, {"has_groups": True}):
-        replace_manifest(tmp_path / "d", replace(plain, **more))
+        write_manifest(tmp_path / "d", replace(plain, **more))
         assert json.loads((tmp_path / "d" / MANIFEST).read_bytes())["version"] == 6
         assert read_manifest(tmp_path / "d") == replace(plain, **more)
 

@@ -10,7 +10,7 @@ from reader.ingest import ingest
 from service.jobs import parse_spec
 from service.models import lane_outcome
 from service.problem import plan_job
-from storage.dataset import read_manifest
+from storage.manifest import read_manifest
 from storage.objective import REGRESSION, make_objective
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem
 from tests.contracts.solver import solving

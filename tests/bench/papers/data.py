@@ -14,7 +14,7 @@ from sklearn.datasets import load_svmlight_file
 
 from reader.ingest import ingest, read_chunks
 from reader.options import InputOptions
-from storage.dataset import Manifest, read_manifest
+from storage.manifest import Manifest, read_manifest
 from tests.bench.generate import generate, parse_size
 from tests.bench.prepared import prepare_generated
 from tests.contracts.problems import smallest_cache
