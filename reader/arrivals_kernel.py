@@ -1,5 +1,6 @@
 """Sorting the rows of a piece into resident, screened and new, the inner loops of `arrivals`."""
 
+import numpy as np
 from numba import njit
 
 from storage.csr import Array
@@ -34,8 +35,9 @@ def classify(
         if is_resident[i]:
             kind[k] = RESIDENT
         elif slack >= 0.0 and abs(m[k] - 1.0) > slack and not leaving[i]:
-            bound = 0.0 if m[k] > 1.0 else U_positive if y[k] > 0 else U_negative
-            if alpha[i] == bound:
+            size = abs(np.float64(y[k]))
+            U = 0.0 if size == 0.0 else size * (U_positive if y[k] > 0 else U_negative)
+            if alpha[i] == (0.0 if m[k] > 1.0 else U):
                 kind[k] = SCREENED
         new[count] = k
         count += kind[k] == NEW

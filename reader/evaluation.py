@@ -9,7 +9,7 @@ from reader.auc import area_under_curve
 from reader.calibration import Calibration
 from reader.class_counts import ClassCounts
 from reader.stream import Examples
-from storage.csr import Array
+from storage.csr import Array, Rows
 from storage.decision import decision_values, predicted_classes
 from storage.probability import Sigmoid, probabilities
 from storage.segment import TARGET, Segment
@@ -37,9 +37,9 @@ class Classes(Examples):
 
     labels: Array
 
-    def _targets(self, label: Array) -> Array:
+    def _targets(self, rows: Rows) -> Array:
         order = np.argsort(self.labels)
-        return order[np.searchsorted(self.labels, label, sorter=order)].astype(TARGET)
+        return order[np.searchsorted(self.labels, rows.label, sorter=order)].astype(TARGET)
 
 
 class EvaluationPass:

@@ -16,7 +16,7 @@ import numpy as np
 from reader.ahead import work_ahead
 from reader.order import block_order, piece_order
 from storage.block import Piece
-from storage.csr import INDEX, VALUE, Array
+from storage.csr import INDEX, VALUE, Array, Rows
 from storage.dataset import Dataset
 from storage.direct import Part
 from storage.segment import OFFSET, ROW_ID, TARGET, Segment
@@ -86,7 +86,8 @@ class Shuffled:
 class Examples:
     """How a dataset's rows become a training problem's.
 
-    positive    label of the rows with y = +1, all others have -1; None: y is the label itself
+    positive    label of the rows with y = +1, all others have -1; where rows have weights, +weight and -weight. None: y
+                is the label itself
     bias        value of the constant feature, or None; it is the last: feature width - 1
     """
 
@@ -99,7 +100,7 @@ class Examples:
         rows = piece.rows
         examples = Segment(
             row_id=np.arange(piece.first_row, piece.first_row + len(piece), dtype=ROW_ID),
-            y=self._targets(rows.label),
+            y=self._targets(rows),
             Qii=piece.Qii,
             indptr=rows.indptr.astype(OFFSET),
             indices=rows.indices,
@@ -107,8 +108,11 @@ class Examples:
         )
         return examples if self.bias is None else _with_constant(examples, self.width - 1, float(VALUE.type(self.bias)))
 
-    def _targets(self, label: Array) -> Array:
-        return (label if self.positive is None else np.where(label == self.positive, 1, -1)).astype(TARGET)
+    def _targets(self, rows: Rows) -> Array:
+        if self.positive is None:
+            return rows.label.astype(TARGET)
+        sign = np.where(rows.label == self.positive, 1, -1)
+        return (sign if rows.weight is None else sign * rows.weight).astype(TARGET)
 
 
 def _with_constant(examples: Segment, column: int, value: float) -> Segment:

@@ -5,6 +5,7 @@ sparse, and take memory as rows and features come.
 """
 
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,7 @@ class FollowPlan:
             },
             trainer={
                 "passes_before": 0,
+                "largest_weight": inf,
                 "cache_rows": 0.0,
                 "follows": True,
                 "spill_directory": str(dataset.parent) if spills(self.spec) else None,

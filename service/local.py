@@ -51,8 +51,7 @@ def train_file(
         Ingesting(source, work / "dataset", settings, options, forks=True) as ingesting,
     ):
         training = _Training(work, settings, ingesting, report, check)
-        # A job that would ignore weights is refused before it trains.
-        if can_follow(spec) and options.weight_column is None:
+        if can_follow(spec):
             try:
                 return training.all_lanes(plan_following(spec, settings.max_features))
             except ServiceError as error:

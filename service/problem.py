@@ -122,6 +122,7 @@ class JobPlan:
             },
             trainer={
                 "passes_before": self.passes_before,
+                "largest_weight": self.manifest.weights.largest if self.manifest.weights else 1.0,
                 "cache_rows": self.cache.row_bytes / self.manifest.decoded_bytes * self.n_rows,
                 "follows": False,
                 "spill_directory": str(dataset.parent) if self.spills else None,
@@ -136,7 +137,7 @@ def spills(spec: JobSpec) -> bool:
 
 
 # Solvers that train with the weights of rows.
-TRAINS_WEIGHTS: frozenset[str] = frozenset()
+TRAINS_WEIGHTS = ("streamsvm", "dcd", "avsf", "bm", "sbm")
 
 _BOTH = {"loss", "epsilon", "seed"}
 _TRAINER_ALONE = {
@@ -209,12 +210,14 @@ def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None) -> Job
 
 
 def _check_weights(spec: JobSpec, manifest: Manifest) -> None:
-    if manifest.weights is not None and spec.solver not in TRAINS_WEIGHTS:
+    if manifest.weights is not None and (spec.solver not in TRAINS_WEIGHTS or spec.loss in REGRESSION):
         raise ServiceError(
             "weights_not_supported",
-            f"rows of the dataset have weights, which {spec.solver} would ignore",
-            "Read the data in without weights.",
+            f"rows of the dataset have weights, which {spec.solver} would ignore with {spec.loss} loss",
+            f"Solvers that know weights, of classification, are {', '.join(TRAINS_WEIGHTS)}.",
         )
+    if manifest.weights is not None and spec.warm_start is not None:
+        raise ServiceError("warm_start", "there is no warm start on rows that have weights", "Leave warm_start out.")
 
 
 def _check_targets(spec: JobSpec, manifest: Manifest) -> None:

@@ -1,4 +1,4 @@
-"""Losses of the margin m = y <w, x>, for labels y = +1 and -1: see `storage.objective.Objective`."""
+"""Losses of the margin m = s <w, x>, see `storage.objective.Objective`. y is the sign s times the weight of the row."""
 
 from dataclasses import dataclass
 
@@ -12,26 +12,29 @@ LEAST_SHARE, MOST_SHARE = 2.0**-100, 1.0 - 2.0**-33
 
 @dataclass(frozen=True)
 class _OfMargins:
-    """C_i is C_positive for y_i = +1 and C_negative for y_i = -1."""
+    """C_i is C_positive |y_i| for y_i > 0, else C_negative |y_i|: 0 for a row that its weight leaves out."""
 
     C_positive: float
     C_negative: float
 
     def m(self, y: Array, dots: Array) -> Array:
-        return dots * y
+        return dots * np.sign(y)
 
     def coefficients(self, y: Array, alpha: Array) -> Array:
-        return alpha * y
+        return alpha * np.sign(y)
 
     @property
     def upper(self) -> tuple[float, float]:
         return self.C_positive, self.C_negative
 
     def projected(self, y: Array, alpha: Array) -> Array:
-        return np.clip(alpha, 0.0, np.where(y > 0, *self.upper))
+        return np.clip(alpha, 0.0, np.where(y == 0, 0.0, self._upper(y)))
+
+    def _upper(self, y: Array) -> Array:
+        return self._C(y)
 
     def _C(self, y: Array) -> Array:
-        return np.where(y > 0, self.C_positive, self.C_negative)
+        return np.where(y > 0, self.C_positive, self.C_negative) * np.abs(y).astype(float)
 
 
 class Hinge(_OfMargins):
@@ -54,14 +57,21 @@ class SquaredHinge(_OfMargins):
     def upper(self) -> tuple[float, float]:
         return np.inf, np.inf
 
+    def _upper(self, y: Array) -> Array:
+        return np.full(len(y), np.inf)
+
     def losses(self, y: Array, m: Array) -> float:
         return float(np.dot(self._C(y), np.maximum(0.0, 1.0 - m) ** 2))
 
     def projected_gradient(self, y: Array, m: Array, alpha: Array) -> Array:
-        return projected_gradient(m - 1.0 + alpha / (2.0 * self._C(y)), alpha == 0.0, np.zeros(len(m), bool))
+        return projected_gradient(m - 1.0 + alpha / self._twice_C(y), alpha == 0.0, y == 0)
 
     def dual(self, y: Array, alpha: Array) -> float:
-        return float(alpha.sum() - np.sum(alpha * alpha / (4.0 * self._C(y))))
+        return float(alpha.sum() - np.sum(alpha * alpha / (2.0 * self._twice_C(y))))
+
+    def _twice_C(self, y: Array) -> Array:
+        """A row that is left out has alpha 0: what that is divided by does not matter."""
+        return np.where(y == 0, 1.0, 2.0 * self._C(y))
 
 
 class Logistic(_OfMargins):
@@ -71,14 +81,16 @@ class Logistic(_OfMargins):
         return float(np.dot(self._C(y), np.logaddexp(0.0, -m)))
 
     def projected_gradient(self, y: Array, m: Array, alpha: Array) -> Array:
-        share = np.clip(alpha / self._C(y), LEAST_SHARE, MOST_SHARE)
+        share = np.clip(self._share(y, alpha), LEAST_SHARE, MOST_SHARE)
         G = m + np.log(share / (1.0 - share))
-        return projected_gradient(G, share == LEAST_SHARE, share == MOST_SHARE)
+        return np.where(y == 0, 0.0, projected_gradient(G, share == LEAST_SHARE, share == MOST_SHARE))
 
     def dual(self, y: Array, alpha: Array) -> float:
-        C = self._C(y)
-        share = alpha / C
-        return float(np.dot(C, _entropy(share) + _entropy(1.0 - share)))
+        share = self._share(y, alpha)
+        return float(np.dot(self._C(y), _entropy(share) + _entropy(1.0 - share)))
+
+    def _share(self, y: Array, alpha: Array) -> Array:
+        return alpha / np.where(y == 0, 1.0, self._C(y))
 
 
 def projected_gradient(G: Array, is_lowest: Array, is_highest: Array) -> Array:

@@ -23,7 +23,7 @@ class Objective(Protocol):
 
     @property
     def upper(self) -> tuple[float, float]:
-        """Upper bounds on alpha_i for y_i = +1 and -1; of |alpha_i|, both the same, in regression."""
+        """Upper bounds on alpha_i for y_i = +1 and -1 (times |y_i|); of |alpha_i|, both the same, in regression."""
 
     def projected(self, y: Array, alpha: Array) -> Array:
         """The alpha (n,) inside the bounds that are nearest to these."""
@@ -56,7 +56,7 @@ REGRESSION = ("epsilon_insensitive", "squared_epsilon_insensitive")
 
 
 def make_objective(loss: str, C_positive: float, C_negative: float, epsilon: float) -> Objective:
-    """The objective of a job. C_i is C_positive for y_i = +1, and for all rows in regression."""
+    """The objective of a job. C_i is C_positive y_i for y_i > 0, and C_positive for all rows in regression."""
     return OBJECTIVES[loss](C_positive, C_negative, epsilon)
 
 

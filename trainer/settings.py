@@ -18,6 +18,7 @@ class TrainerSettings:
     epsilon           half the width of the tube in which a residual costs nothing, in regression
     solver            a key of `trainer.solvers.SOLVERS`
     options           of the solver's own class
+    largest_weight    of a row, 1 if they have none
     tolerance         stop when M+ - M-, or what the solver has for it, falls to it in a pass that visited every row;
                       None: never
     relative_gap      stop when the streaming certificate falls to it; None: never
@@ -43,6 +44,7 @@ class TrainerSettings:
     epsilon: float
     C_positive: float
     C_negative: float
+    largest_weight: float
     tolerance: float | None
     relative_gap: float | None
     max_passes: int

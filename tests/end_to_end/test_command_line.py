@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 import zstandard
 
 from service.exports import MODEL_FORMATS
+from tests.contracts.problems import libsvm_text
 from tests.end_to_end.service import Processes, wait_for
 from tests.reference.liblinear import liblinear_predict
 
@@ -87,10 +89,26 @@ def test_strings_that_the_format_has_no_place_for_are_refused_before_training(pr
 )
 def test_weights_are_not_ignored(processes, tmp_path, content, options):
     (tmp_path / "train").write_bytes(content)
-    done = processes.run("train", tmp_path / "train", *QUICK, *options, "-o", tmp_path / "a.model", text=True)
+    command = ("train", tmp_path / "train", "--cache", "128KiB", *options, "-o", tmp_path / "a.model")
+    done = processes.run(*command, "--solver", "ocas", text=True)
     assert done.returncode == 2
     assert "weights_not_supported" in done.stderr
     assert not (tmp_path / "a.model").exists()
+
+
+def test_weights_of_two_are_twice_the_C(processes, tmp_path, problem):
+    """Also of rows that are trained on while they are read."""
+    X, y = problem
+    plain, output = libsvm_text(X, y), tmp_path / "a.json"
+    (tmp_path / "weighted").write_bytes(re.sub(rb"(?m)^(\S+)", rb"\1:2", plain))
+    (tmp_path / "plain").write_bytes(plain)
+    found = []
+    for file, C in (("weighted", 0.5), ("plain", 1.0)):
+        exact = ("--cache", "128KiB", "-e", "none", "--relative-gap", "1e-8", "--max-passes", "10000")
+        done = processes.run("train", tmp_path / file, "-C", C, *exact, "-o", output, text=True)
+        assert done.returncode == 0, done.stderr
+        found.append(json.loads(output.read_text())["about"]["certificate"]["primal_objective"])
+    assert found[0] == pytest.approx(found[1], rel=1e-7)
 
 
 def test_predictions_are_printed_and_judged(processes, model, file, problem):

@@ -2,13 +2,15 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from service.errors import ServiceError
 from service.jobs import parse_spec
-from service.problem import plan_job
+from service.problem import TRAINS_WEIGHTS, plan_job
 from storage.manifest import Manifest
+from storage.objective import REGRESSION
 from storage.plan import CachePlan, plan_cache
 from storage.weight_counts import WeightCounts
 from trainer.solvers import SOLVERS
@@ -40,10 +42,13 @@ def test_the_larger_label_is_the_positive_side():
 
 
 def test_weights_are_not_ignored():
-    """By no solver, in classification and regression."""
+    """Who does not train with them is refused."""
     weighted = replace(manifest(), weights=WeightCounts(1.0, 50.0, 1.0, 0))
     for solver, loss in [(name, loss) for name, known in SOLVERS.items() for loss in known.losses]:
         spec = parse_spec({"dataset": "d", "solver": solver, "loss": loss})
+        if solver in TRAINS_WEIGHTS and loss not in REGRESSION:
+            assert plan_job(spec, weighted).run_file(Path("d"))["trainer"]["largest_weight"] == 1.0
+            continue
         with pytest.raises(ServiceError) as caught:
             plan_job(spec, weighted)
         assert (caught.value.code, bool(caught.value.hint)) == ("weights_not_supported", True)

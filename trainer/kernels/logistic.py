@@ -80,7 +80,7 @@ def negative_entropy(a: float, C: float) -> float:
 
 # Visits the rows at the positions `order` (k,) int32.
 #
-# Inputs      rows: a segment's columns; C of the rows with y = +1 and -1
+# Inputs      rows: a segment's columns; C of the rows with y = +1 and -1, to be multiplied by |y|, the row's weight
 # In place    alpha (n_rows,) by row_id; w (d,)
 # Returns     largest and smallest G met (M+, M-) and at least and at most 0, so that their difference bounds |G|; and
 #             the changes of sum [alpha_i - d_i(alpha_i)], d_i the row's part of the dual objective, and of the number
@@ -100,8 +100,10 @@ def visit_logistic(
         position = order[k]
         i = row_id[position]
         start, end = indptr[position], indptr[position + 1]
-        sign = float(y[position])
-        C = C_positive if sign > 0.0 else C_negative
+        sign = 1.0 if y[position] > 0.0 else -1.0
+        C = (C_positive if sign > 0.0 else C_negative) * abs(float(y[position]))
+        if C == 0.0:
+            continue  # left out by its weight
         a = alpha[i]
 
         m = sign * dot_ahead(order, k, count, start, end, indptr, indices, values, w)

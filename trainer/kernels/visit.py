@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import numpy as np
 from numba import njit
 
 from storage.csr import Array
@@ -21,7 +22,10 @@ from trainer.kernels.shared import acquire, release
 
 
 class Box(NamedTuple):
-    """Of a lane: 0 <= alpha_i <= U and the curvature D, of the rows with y = +1 and of those with y = -1."""
+    """Of a lane: 0 <= alpha_i <= U and the curvature D, of the rows with y = +1 and of those with y = -1.
+
+    Of rows with weights, |y| > 0, U is multiplied and D divided by them; of weight 0 both are 0.
+    """
 
     U_positive: float
     D_positive: float
@@ -67,6 +71,8 @@ class Notes(NamedTuple):
 #
 # Visits the rows at the positions `order` (k,) int32, one after the other:
 #
+# y_i here is the sign of what rows have for y, whose size is the row's weight
+#
 #   G  = y_i <w, x_i> - 1 + D_i alpha_i              gradient
 #   PG = 0 if alpha_i = 0 and G >= 0, or alpha_i = U_i and G <= 0; else G         projected gradient
 #   alpha_i <- min(max(alpha_i - G / (Qii + D_i), 0), U_i),  w += (change of alpha_i) y_i x_i      unless |PG| <= 1e-12
@@ -96,11 +102,13 @@ def visit_rows(
             prefetch(before, row_id[coming] * lanes)
         position = order[k]
         start, end = indptr[position], indptr[position + 1]
-        sign = float(y[position])
+        sign, weight = (1.0 if y[position] > 0.0 else -1.0), abs(np.float64(y[position]))
         least, rests, risen = float("inf"), float("inf"), 0.0
         for lane in range(lanes):
             box = boxes[lane]
             U, D = (box.U_positive, box.D_positive) if sign > 0.0 else (box.U_negative, box.D_negative)
+            if weight != 1.0:
+                U, D = (U * weight, D / weight) if weight > 0.0 else (0.0, 0.0)
             i = row_id[position] * lanes + lane
             was, a = before[i], alpha[i]
             inside = min(max(a, 0.0), U)

@@ -114,7 +114,7 @@ def make_cursor(
     checkpoints = Checkpoints(
         slots or Slots(Path(), None, inf, 0),
         state,
-        max(problem.box.U_positive, problem.box.U_negative),
+        max(problem.box.U_positive, problem.box.U_negative) * settings.largest_weight,
         problem.loss in REGRESSION,
         is_exact,
         settings.follows,

@@ -1,0 +1,90 @@
+"""Rows that count differently: weights multiply C, row by row."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.svm import LinearSVC
+
+from reader.ingest import ingest
+from service.problem import TRAINS_WEIGHTS
+from tests.contracts.problems import libsvm_text, make_dataset, random_problem, stored_rows
+from tests.reference.dcd import primal_objective
+from tests.training import train
+
+SOLVED = {"tolerance": None, "relative_gap": 1e-8, "max_passes": 50_000}
+N_ROWS, C = 500, 0.5
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return random_problem(N_ROWS, 60, 12)
+
+
+def weighted(directory, X, y, weight):
+    """The problem as a dataset whose rows have these weights (n_rows,)."""
+    lines = libsvm_text(X, y).splitlines()
+    texts = [line.replace(b" ", b":%f " % w, 1) for line, w in zip(lines, weight, strict=True)]
+    ingest([b"\n".join(texts) + b"\n"], directory)
+    return directory
+
+
+def losses_and_norm(X, y, w, weight, loss):
+    """The primal objective with weights, in plain numpy."""
+    slack = np.maximum(0.0, 1.0 - y * (X @ w))
+    each = {"hinge": slack, "squared_hinge": slack**2, "logistic": np.logaddexp(0.0, -y * (X @ w))}[loss]
+    return w @ w / 2 + C * weight @ each
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("way", [{}, {"on_disk": True}, {"cache_bytes": 4 << 20}])
+def test_the_optimum_is_that_of_scikit_learn(tmp_path, problem, loss, way):
+    X, y = problem
+    weight = np.random.default_rng(2).choice([0.0, 0.25, 1.0, 3.0, 20.0], N_ROWS)
+    dataset = weighted(tmp_path / "data", X, y, weight)
+    settings = {"cache_bytes": 1 << 17, **way, "loss": loss, "C": C, **SOLVED}
+    found = train(tmp_path / "run", dataset, settings.pop("cache_bytes"), **settings)
+    svm = LinearSVC(loss=loss, C=C, fit_intercept=False, dual=True, tol=1e-8, max_iter=10**6)
+    svm.fit(X, y, sample_weight=np.maximum(weight, 1e-30))
+    best = losses_and_norm(X, y, svm.coef_[0], weight, loss)
+    w = found.state.w[1:]
+    assert found.result["converged"]
+    assert losses_and_norm(X, y, w, weight, loss) <= best * (1 + 1e-6)
+    certificate = found.result["certificate"]
+    assert certificate["primal_objective"] == pytest.approx(losses_and_norm(X, y, w, weight, loss), rel=1e-6)
+    assert certificate["dual_objective"] <= best * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("solver", "loss"), [*product(TRAINS_WEIGHTS, ("hinge", "squared_hinge")), ("dcd", "logistic")]
+)
+def test_a_row_of_weight_three_is_three_rows_and_one_of_weight_nought_none(tmp_path, problem, solver, loss):
+    X, y = problem
+    times = np.random.default_rng(1).integers(0, 4, N_ROWS)
+    picked = np.repeat(np.arange(N_ROWS), times)
+    settings = {"solver": solver, "loss": loss, "C": C, **SOLVED}
+    if loss == "logistic":
+        settings["relative_gap"] = 1e-7
+    repeated = make_dataset(tmp_path / "repeated", sparse.csr_matrix(X[picked]), y[picked])
+    found = [
+        train(tmp_path / f"run{k}", dataset, 4 << 20, **settings).result
+        for k, dataset in enumerate([weighted(tmp_path / "data", X, y, times), repeated])
+    ]
+    objectives = [result["certificate"]["primal_objective"] for result in found]
+    assert all(result["converged"] for result in found)
+    assert objectives[0] == pytest.approx(objectives[1], rel=1e-6)
+
+
+def test_alpha_is_in_the_box_of_its_row(tmp_path, problem):
+    X, y = problem
+    weight = np.random.default_rng(3).choice([0.0, 0.5, 7.0], N_ROWS)
+    dataset = weighted(tmp_path / "data", X, y, weight)
+    found = train(tmp_path / "run", dataset, 1 << 17, C=C, **SOLVED)
+    alpha = found.state.alpha
+    weight = stored_rows(dataset)[0].weight
+    assert (alpha >= 0).all() and (alpha <= C * weight).all()
+    assert (alpha[weight == 7.0] > C).any() and not alpha[weight == 0.0].any()
+    unweighted = train(tmp_path / "plain", make_dataset(tmp_path / "plain data", X, y), 1 << 17, C=C, **SOLVED)
+    best = primal_objective(X, y, unweighted.state.w[1:], C, "hinge")
+    assert primal_objective(X, y, found.state.w[1:], C, "hinge") > best * 1.001
