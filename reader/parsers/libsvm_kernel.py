@@ -23,26 +23,24 @@ from storage.csr import Array
 # What parse_lines returns.
 DONE, FULL, FAULT = 0, 1, 2
 # Places in its `state`.
-(POSITION, ROWS, PAIRS, HARD, BLANK, COMMENT, ZEROS, EMPTY, MAX_INDEX, MIN_INDEX, TOKEN, PREVIOUS, STATE_SIZE) = range(
-    13
-)
+POSITION, ROWS, PAIRS, HARD, BLANK, COMMENT, ZEROS, EMPTY, MAX_INDEX, MIN_INDEX, TOKEN, PREVIOUS = range(12)
+STATE_SIZE = 12
 # Kinds of hard tokens.
 HARD_LABEL, HARD_VALUE, HARD_WEIGHT = 0, 1, 2
 
 SPACE, TAB, NEWLINE, RETURN, SHARP = 32, 9, 10, 13, 35
-
 INDEX_LIMIT = 2**31
 
 # parse_lines reads the lines of text[state[POSITION]:end], which must end with a line feed:
 #
-#   line   = [label [":" weight] (blank+ index ":" value)*] blank* ["#" anything] [CR] LF      blank = space or tab
-#   label, weight, value = [+-]? (digits [. digits*] | . digits) ([eE] [+-]? digits)?     index = digits
+#   line = [label [":" weight] (blank+ index ":" value)*] blank* ["#" anything] [CR] LF      blank = space or tab
 #
-# all in ASCII without NUL and without a CR that no LF follows; a blank may also stand before the label. A weight has no
-# minus sign, and is there only if `weight` has room for it; one that is missing is 1.
+# label, weight and value are numbers (number_kernel), index is digits; all ASCII without NUL and without a CR that no
+# LF follows; a blank may also stand before the label. A weight has no minus sign; it is there only if `weight` has room
+# for it, and 1 if it is missing.
 #
 # text (n,) uint8; max_line: most bytes in a line without its LF; lowest: smallest index allowed (0 or 1); features:
-# every index is below it (<= 2^31); POWERS (65,) float64: 10^k.
+# every index is below it (<= 2^31).
 # Changed in place: label (r,) float64; weight (r,) float64, or (0,) if rows have none; row_end (r,) int64, the pairs up
 # to and with that row; indices (p,) int32 and values (p,) float32; hard (h, 4) int64; state (STATE_SIZE,) int64.
 # p must be at least a quarter of the bytes to read: a pair takes four with its blank.
@@ -53,14 +51,10 @@ INDEX_LIMIT = 2**31
 # Returns DONE at `end`; FULL when `label` or `hard` has no room for the next line, which then left no trace; FAULT at
 # the first line that is too long or not of the grammar: TOKEN is the start of the token (or the byte) that is wrong,
 # PREVIOUS the index before it in its row, lowest - 1 for the first pair, lowest - 2 for the label, lowest - 3 for the
-# weight. What is wrong is for
-# the caller to find out. HARD then counts the tokens of the faulty line as well, for they come before the fault.
+# weight. What is wrong is for the caller to find out. HARD then counts the tokens of the faulty line as well.
 #
-# Numbers are correctly rounded: label and weight = float(token), value = float32(float(token)). A decimal m * 10^e with
-# m < 2^53 and |e| <= 22 takes one exact operation (Clinger, How to read floating point numbers accurately, 1990). Any
-# other value is estimated in double from its first 18 digits within 2^-50; if both ends of that interval round to the
-# same float32, so does the double nearest to the token. What remains is left to the caller: hard[k] = (kind, place in
-# label, weight or values, start of the token, end of the token).
+# Numbers are correctly rounded: label, weight = float(token), value = float32(float(token)). Those that number_kernel
+# cannot round are left to the caller: hard[k] = (kind, place in label, weight or values, start, end of the token).
 
 
 @njit(cache=True, nogil=True)
@@ -82,10 +76,7 @@ def skip_comment(text: Array, begin: int) -> int:
 
 @njit(cache=True, nogil=True)
 def put_hard(hard: Array, count: int, kind: int, place: int, begin: int, end: int) -> int:
-    hard[count, 0] = kind
-    hard[count, 1] = place
-    hard[count, 2] = begin
-    hard[count, 3] = end
+    hard[count, 0], hard[count, 1], hard[count, 2], hard[count, 3] = kind, place, begin, end
     return count + 1
 
 
@@ -127,8 +118,7 @@ def parse_lines(
         value: Any = np.float32(0.0)
         if is_row:
             if rows == label.shape[0]:
-                full = True
-                fault = True
+                full = fault = True
             else:
                 p, mantissa, exponent, exact = scan_number(text, token)
                 has_weight = p >= 0 and text[p] == COLON and weight.shape[0] > 0
@@ -138,8 +128,7 @@ def parse_lines(
                     number, certain = exact_double(mantissa, exponent, exact)
                     if not certain:
                         if n_hard == hard.shape[0]:
-                            full = True
-                            fault = True
+                            full = fault = True
                         else:
                             n_hard = put_hard(hard, n_hard, HARD_LABEL, rows, token, p)
                     label[rows] = -number if text[token] == MINUS else number
@@ -157,8 +146,7 @@ def parse_lines(
                         weight[rows], certain = exact_double(mantissa, exponent, exact)
                         if not certain:
                             if n_hard == hard.shape[0]:
-                                full = True
-                                fault = True
+                                full = fault = True
                             else:
                                 n_hard = put_hard(hard, n_hard, HARD_WEIGHT, rows, first, p)
         # One turn a pair.
@@ -213,8 +201,7 @@ def parse_lines(
                 value, certain = round_value(mantissa, exponent, exact)
                 if not certain:
                     if n_hard == hard.shape[0]:
-                        full = True
-                        fault = True
+                        full = fault = True
                         break
                     n_hard = put_hard(hard, n_hard, HARD_VALUE, pairs, first, p)
                     value = np.float32(1.0)  # any but zero, which would be left out
@@ -235,13 +222,10 @@ def parse_lines(
             if p - line > max_line or text[p] != NEWLINE:
                 fault = True
         if full:
-            state[PAIRS] = pairs_before
-            state[HARD] = hard_before
+            state[PAIRS], state[HARD] = pairs_before, hard_before
             return FULL
         if fault:
-            state[HARD] = n_hard
-            state[TOKEN] = token
-            state[PREVIOUS] = previous
+            state[HARD], state[TOKEN], state[PREVIOUS] = n_hard, token, previous
             return FAULT
         p += 1
         if is_row:

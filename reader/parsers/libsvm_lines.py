@@ -170,7 +170,8 @@ class LineReader:
         if fault is not None:
             return self._window.error(place, *fault)
         if previous < self._lowest - 1:
-            return self._window.error(place, *label_fault(token))
+            label = token.partition(b":")[0] if len(self._weight) else token
+            return self._window.error(place, *label_fault(label))
         return self._window.error(place, *pair_fault(token, previous, self._lowest, self._features))
 
 

@@ -17,6 +17,12 @@ FLOAT32_MAX = 3.4028234e38
 SLACK = 2.0**-50
 POWERS = np.array([float(f"1e{k}") for k in range(LARGEST_POWER + 1)])
 
+# number = [+-]? (digits [. digits*] | . digits) ([eE] [+-]? digits)?
+#
+# A decimal m * 10^e with m < 2^53 and |e| <= 22 takes one exact operation (Clinger, How to read floating point numbers
+# accurately, 1990). Any other value is estimated in double from its first 18 digits within 2^-50; if both ends of that
+# interval round to the same float32, so does the double nearest to the token. What remains is left to the caller.
+
 
 @njit(cache=True, nogil=True)
 def scan_number(text: Array, begin: int) -> tuple[int, int, int, bool]:

@@ -79,7 +79,8 @@ def test_classes_that_are_strings_are_trained_on_as_numbers_are(processes, tmp_p
 def test_strings_that_the_format_has_no_place_for_are_refused_before_training(processes, tmp_path):
     (tmp_path / "a.csv").write_text("kind,a\nham,1\nspam,2\n")
     for pace in ("adaptive", "fixed"):
-        done = processes.run("train", tmp_path / "a.csv", "--pace", pace, "-o", tmp_path / "a.model", text=True)
+        given = ("--label-column", "kind", "--pace", pace, "-o", tmp_path / "a.model")
+        done = processes.run("train", tmp_path / "a.csv", *given, text=True)
         assert (done.returncode, "not_exportable" in done.stderr) == (2, True)
         assert "-o NAME.npz" in done.stderr and not (tmp_path / "a.model").exists()
 

@@ -61,7 +61,9 @@ def test_classes_that_are_strings_are_named():
         return plan_job(parse_spec({"dataset": "d", **fields}), named)
 
     found = plan_named(class_weight={"spam": 3.0}, C=2.0)
-    assert (found.positive, found.negative, found.C_positive, found.C_negative) == (1.0, 0.0, 6.0, 2.0)
+    lane = found.lane
+    assert (lane.positive, lane.label, lane.C_positive, lane.C_negative) == (1.0, "spam", 6.0, 2.0)
+    assert (found.labels, found.model_labels) == ((1.0, 0.0), ("spam", "ham"))
     for fields, code, told in (
         ({"class_weight": {"1": 3.0}}, "unknown_label", "ham, spam"),
         ({"loss": "epsilon_insensitive", "solver": "dcd"}, "label_not_numeric", "classes"),
