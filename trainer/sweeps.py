@@ -30,6 +30,7 @@ Shares = Callable[[int, int], bool]  # (bytes, rows): whether threads share swee
 _WORTH_NARROWING = 0.75
 _FEW = 10_000  # rows, to know that share
 _CAUTION = 0.7  # each time that a look was in vain, the next is taken so much later
+_LEAST_CAUTION = 1e-3  # passes of a few sweeps may be thousands
 _AT_END = 0.75  # what a sweep meets is of its middle; measured, the gap at its end is 0.6 to 0.75 times that
 
 
@@ -142,7 +143,8 @@ class Sweeps:
     def _begin_run(self, step: Step) -> None:
         alpha, w = self._alpha[: step.n_rows], self._w[: step.width]
         self._momentum = Momentum(alpha, w, self._tally, self._link.room[: step.width])
-        self._caution *= _CAUTION  # had the last look been enough, there would be no more sweeps
+        # Had the last look been enough, there would be no more sweeps.
+        self._caution = max(_CAUTION * self._caution, _LEAST_CAUTION)
         self._slack = inf
 
     def _sweep(self, store: Store, kind: Next, gaps: list[float], threads: Threads, rng: Random) -> Met | None:

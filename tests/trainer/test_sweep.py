@@ -44,12 +44,13 @@ def test_a_row_that_came_back_into_its_box_at_a_loss_has_not_moved_margins():
         (None, None, 1.0, False),
         (0.51, None, 1.0, True),
         (0.49, None, 1.0, False),
-        (None, 0.101, 1.0, True),
-        (None, 0.099, 1.0, False),
-        (0.49, 0.101, 1.0, True),
+        # At the end of a sweep that met a gap of 1 it is likely 0.75, of a primal objective of 9.75.
+        (None, 0.077, 1.0, True),
+        (None, 0.076, 1.0, False),
+        (0.49, 0.077, 1.0, True),
         (0.26, None, 0.5, True),
-        (None, 0.051, 0.5, True),
-        (0.99, 0.199, 2.0, False),
+        (None, 0.039, 0.5, True),
+        (0.99, 0.153, 2.0, False),
     ],
 )
 def test_what_is_near(tolerance, relative_gap, factor, near):
