@@ -17,7 +17,7 @@ from tests.bench.peers.__main__ import CANNOT_RUN
 from tests.bench.prepared import Prepared
 from tests.bench.usage import Spent
 
-MOST_SECONDS = 120  # of all trials together
+MOST_SECONDS = 60  # of all trials together
 
 
 @dataclass(frozen=True)
