@@ -1,5 +1,6 @@
 """/, /jobs/{id} and /models/{id}: what there is, a job as it trains, and what came of it."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -59,13 +60,15 @@ def show_job(context: Context, request: Request, job_id: str) -> HTMLResponse:
         record = context.store.job(job_id)
     except ServiceError as error:
         return page("error.html", 404, error=error, logged_in=logged_in)
+    shown = job_view(context.settings, record)
+    classes = [lane["class"] for lane in (shown["result"] or {}).get("lanes", ())]
     return page(
         "job.html",
-        job=job_view(context.settings, record),
+        job=shown,
         ended=not TRANSITIONS[record["state"]],
         may_go_on=not TRANSITIONS[record["state"]] and has_checkpoint(context.settings.jobs / job_id),
         log=log_tail(context.settings.jobs / job_id / "log"),
-        formats=MODEL_FORMATS,
+        formats=_formats(classes),
         logged_in=logged_in,
     )
 
@@ -88,14 +91,15 @@ def show_model(context: Context, request: Request, model_id: str) -> HTMLRespons
         datasets=[record["name"] for record in context.store.datasets() if record["state"] == "ready"],
         most_labels=_MOST_LABELS,
         base=str(request.base_url),
-        formats={name: kind for name, kind in MODEL_FORMATS.items() if name != "liblinear" or not _has_texts(model)},
+        formats=_formats(model["labels"]),
         logged_in=logged_in,
     )
 
 
-def _has_texts(model: dict[str, Any]) -> bool:
-    """Whether its labels are no numbers, for which LIBLINEAR has no room."""
-    return any(isinstance(label, str) for label in model["labels"])
+def _formats(labels: Iterable[Any]) -> dict[str, Any]:
+    """Those that can say a model of these labels: LIBLINEAR has no room for strings."""
+    has_strings = any(isinstance(label, str) for label in labels)
+    return {name: kind for name, kind in MODEL_FORMATS.items() if name != "liblinear" or not has_strings}
 
 
 def _dataset(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:

@@ -152,6 +152,28 @@ def test_a_model_has_a_page(filled):
     assert filled.request("GET", "/models/mdl_0").status_code == 404
 
 
+def test_a_job_of_several_lanes_shows_each_and_its_models(service):
+    dataset = service.add_dataset("data")
+    job = service.store.add_job(dataset, {"dataset": "data", "C": [0.1, 1.0]}, 10)
+    service.store.claim_job()
+    certificate = {
+        "gap": 0.5, "primal_objective": 2.0, "dual_objective": 1.5, "relative_duality_gap": 0.25, "m_plus": 0.25,
+        "m_minus": -0.25, "w_error": 0.0,
+    }  # fmt: skip
+    outcome = {"converged": True, "stop_reason": "tolerance", "passes": 7}
+    lanes = [{"class": "spam", "C": C, **outcome, **certificate} for C in (0.1, 1.0)]
+    ids = [f"mdl_{k:026d}" for k in range(2)]
+    models = [{"C": C, "model_id": model} for C, model in zip((0.1, 1.0), ids, strict=True)]
+    result = {**outcome, "certificate": certificate, "lanes": lanes, "models": models}
+    service.store.finish_job(job, "succeeded", models=ids, model_id=ids[-1], result=result)
+    text = service.request("GET", f"/jobs/{job}").text
+    assert "2 lanes" in text and text.count("<td>spam") == 2
+    assert all(f'href="/models/{model}"' in text for model in ids)
+    # LIBLINEAR's text has no place for such a class.
+    assert "format=npz" in text and "format=liblinear" not in text
+    assert "0.1, 1" in service.request("GET", "/").text
+
+
 def test_a_job_goes_on_only_from_a_checkpoint_and_says_what_it_continues(service):
     dataset = service.add_dataset("data")
     first = service.store.add_job(dataset, {"dataset": "data", "C": 1.0, "max_passes": 3}, 10)

@@ -21,8 +21,9 @@ const whole = (number) => Math.round(number).toLocaleString("en");
 const precise = (number) => (number && Math.abs(number) < 1e-3 ? number.toExponential(2) : number.toPrecision(3));
 
 function place(progress) {
-  if (progress.sweep) return ` · sweep ${progress.sweep}`;
-  return progress.blocks ? ` · ${progress.block}/${progress.blocks}` : "";
+  const lane = progress.lane && progress.lane.of > 1 ? ` · lane ${progress.lane.number + 1}/${progress.lane.of}` : "";
+  if (progress.sweep) return `${lane} · sweep ${progress.sweep}`;
+  return lane + (progress.blocks ? ` · ${progress.block}/${progress.blocks}` : "");
 }
 
 const FIGURES = {
