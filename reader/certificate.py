@@ -6,6 +6,7 @@ from math import sqrt
 import numpy as np
 
 from reader.certificate_kernel import dots_and_sums
+from reader.folds import HeldOut
 from storage.csr import Array
 from storage.errors import RowsMissing
 from storage.objective import Objective
@@ -33,9 +34,11 @@ class CertificatePass:
     """`add` every row once, in any order, then take the `result`.
 
     w (width,) and alpha (n_rows,) stay as they are. alpha is projected on its bounds before it is used.
+    held_out: is told of the rows that have no part in training, if there are any.
     """
 
-    def __init__(self, objective: Objective, w: Array, alpha: Array) -> None:
+    def __init__(self, objective: Objective, w: Array, alpha: Array, held_out: HeldOut | None = None) -> None:
+        self._held_out = held_out
         self._objective = objective
         self._pairs = np.zeros((len(w), 2))  # w and v
         self._pairs[:, 0] = w
@@ -49,6 +52,8 @@ class CertificatePass:
         own, dots = self._objective.projected(rows.y, self._alpha[rows.row_id]), np.empty(len(rows))
         coefficients = self._objective.coefficients(rows.y, own)
         dots_and_sums(coefficients, rows.indptr, rows.indices, rows.values, self._pairs.reshape(-1), dots)
+        if self._held_out is not None:
+            self._held_out.add(rows, dots)
         m = self._objective.m(rows.y, dots)
         PG = self._objective.projected_gradient(rows.y, m, own)
         self._rows += len(rows)

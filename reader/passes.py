@@ -23,7 +23,7 @@ class Passes:
 
     def __init__(self, settings: ReaderSettings, wait: Callable[[], object]) -> None:
         self._settings = settings
-        self._examples = Examples(settings.positive, settings.bias, width=0)
+        self._examples = Examples(settings.positive, settings.bias, width=0, left_out=settings.left_out)
         self._streamer = Streamer(self._examples, wait)
         self._source: Source | None = None
         self._arriving = None

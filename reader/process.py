@@ -13,6 +13,7 @@ import numpy as np
 from reader.arrivals import Arrivals, ArrivalSource
 from reader.block_residents import BlockResidents
 from reader.certificate import CertificatePass
+from reader.folds import HeldOut
 from reader.passes import Passes
 from reader.residents import Eviction, Residents
 from reader.resume import ResidentRows, WeightCheck, check_w_error
@@ -39,6 +40,7 @@ class Reader:
         self._passes = Passes(settings, self._wait)
         self._objective = make_objective(settings.loss, settings.C_positive, settings.C_negative, settings.epsilon)
         self._state = open_state(run, settings.n_rows, settings.width)
+        self._held_out = HeldOut(run, settings.n_rows) if settings.left_out else None
         self._plan = settings.cache
         self._cache = CacheWriter(run / CACHE_FILE, self._plan)
         by_block = settings.blocks is not None
@@ -181,7 +183,9 @@ class Reader:
 
     def _certify(self) -> None:
         state, passes = self._state, self._passes
-        certificate = CertificatePass(self._objective, state.w[: passes.width], state.alpha[: passes.n_rows])
+        certificate = CertificatePass(
+            self._objective, state.w[: passes.width], state.alpha[: passes.n_rows], self._held_out
+        )
         with closing(passes.stream(0, lambda rows: None, is_alone=True)) as stream:
             for streamed in stream:
                 certificate.add(streamed.rows)

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from reader.folds import LeftOut
 from storage.plan import CachePlan
 from storage.state import RUN_FILE
 
@@ -23,6 +24,7 @@ class ReaderSettings:
     bias                  value of a constant feature added to every row, or None
     evicts                what leaves a full cache first: the rows with the highest "score", or "random" ones
     exact                 after a crash, go on from the very place of the checkpoint, with the cache as it was
+    left_out              rows of a fold of a cross-validation, which have no part in training; None: there are none
     resume                the checkpoint to go on from, or None
     threads               that work at once, the trainer's main one included
     is_dual               the trainer makes w of alpha: at a checkpoint it is compared
@@ -55,6 +57,7 @@ class ReaderSettings:
     exact: bool
     is_dual: bool
     threads: int
+    left_out: LeftOut | None
     resume: Path | None
     screening: float | None = None
     permute_blocks: bool = True
@@ -64,4 +67,5 @@ class ReaderSettings:
         """The settings in a run directory."""
         settings = json.loads((run / RUN_FILE).read_bytes())["reader"]
         paths = {name: settings[name] and Path(settings[name]) for name in ("dataset", "staged", "resume")}
-        return cls(**{**settings, **paths, "cache": CachePlan(**settings["cache"])})
+        left_out = settings["left_out"] and LeftOut(**settings["left_out"])
+        return cls(**{**settings, **paths, "cache": CachePlan(**settings["cache"]), "left_out": left_out})

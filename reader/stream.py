@@ -6,7 +6,7 @@ A thread reads ahead. Decoding, and whatever else is to be done with a piece on 
 import sys
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import islice
 from typing import Generic, Protocol, TypeAlias, TypeVar
@@ -14,6 +14,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from reader.ahead import work_ahead
+from reader.folds import LeftOut
 from reader.order import block_order, piece_order
 from storage.block import Piece
 from storage.csr import INDEX, VALUE, Array, Rows
@@ -89,24 +90,31 @@ class Examples:
     positive    label of the rows with y = +1, all others have -1; where rows have weights, +weight and -weight. None: y
                 is the label itself
     bias        value of the constant feature, or None; it is the last: feature width - 1
+    left_out    rows that are to have no part in training: y is 0, its sign that of the class; None: there are none
     """
 
     positive: float | None
     bias: float | None
     width: int
+    left_out: LeftOut | None = field(default=None, kw_only=True)
 
     def of(self, piece: Piece) -> Segment:
         """The rows of a piece."""
         rows = piece.rows
         examples = Segment(
             row_id=np.arange(piece.first_row, piece.first_row + len(piece), dtype=ROW_ID),
-            y=self._targets(rows),
+            y=self._without(piece, self._targets(rows)),
             Qii=piece.Qii,
             indptr=rows.indptr.astype(OFFSET),
             indices=rows.indices,
             values=rows.values,
         )
         return examples if self.bias is None else _with_constant(examples, self.width - 1, float(VALUE.type(self.bias)))
+
+    def _without(self, piece: Piece, y: Array) -> Array:
+        if self.left_out is None:
+            return y
+        return np.where(self.left_out.holds(piece), np.copysign(TARGET.type(0), y), y)
 
     def _targets(self, rows: Rows) -> Array:
         if self.positive is None:

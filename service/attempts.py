@@ -60,7 +60,11 @@ class Attempts:
         raise ServiceError("dataset_lost", "the dataset could not be read in", "The answer to its upload says why.")
 
     def start(self, record: dict[str, Any], plan: JobPlan | FollowPlan, done: list[Mapping[str, Any]]) -> Attempt:
-        """At the first lane that is not done. Raises ServiceError, StorageError, OSError, and leaves no files then."""
+        """At the first lane that is not done, or the last.
+
+        Raises ServiceError, StorageError, OSError, and leaves no files then.
+        """
+        done = done[: len(plan.lanes) - 1] if isinstance(plan, JobPlan) else done
         plan = plan.next_lane(done) if isinstance(plan, JobPlan) else plan
         directory = self.directories.place(record, len(done), plan.run_bytes)
         try:

@@ -11,7 +11,7 @@ from typing import Any
 
 from service.errors import ServiceError
 from service.jobs import JobSpec
-from service.lanes import Cs_of
+from service.lanes import Cs_of, n_folds_of
 from service.memory import cache_of
 from service.problem import run_file, spills
 from storage.cores import usable_cores
@@ -52,11 +52,12 @@ class FollowPlan:
             n_rows=self.n_rows,
             width=self.width,
             C=(Cs_of(self.spec)[0],) * 2,
-            lane={"number": 0, "of": 1, "class": None, "C": Cs_of(self.spec)[0]},
+            lane={"number": 0, "of": 1, "class": None, "fold": None, "C": Cs_of(self.spec)[0]},
             reader={
                 "dataset": str(dataset),
                 "staged": str(staged_path(dataset)),
                 "positive": 0.0,
+                "left_out": None,
                 "blocks": None,
                 "kept_bytes": 0,
                 "keeps_all": spills(self.spec),
@@ -76,8 +77,9 @@ def can_follow(spec: JobSpec) -> bool:
     """Whether the job needs to know nothing of the dataset that only shows at its end."""
     solver = SOLVERS[spec.solver]
     # A run of pace "fixed" is a function of the data, not of when it came.
-    sized = spec.memory_bytes is None and spec.bias is None and not spec.class_weight and len(Cs_of(spec)) == 1
-    return solver.feed == "steps" and solver.evicts == "score" and sized and spec.pace == "adaptive"
+    sized = spec.memory_bytes is None and spec.bias is None and not spec.class_weight
+    is_one = len(Cs_of(spec)) == 1 and not n_folds_of(spec)
+    return solver.feed == "steps" and solver.evicts == "score" and sized and is_one and spec.pace == "adaptive"
 
 
 def plan_following(spec: JobSpec, max_features: int) -> FollowPlan:
@@ -87,7 +89,7 @@ def plan_following(spec: JobSpec, max_features: int) -> FollowPlan:
             "not_ready",
             "the dataset is still being read in, and this job needs to know it as a whole",
             "Submit it when the dataset is ready, "
-            "or leave out bias, class_weight, memory_bytes, pace fixed, solver and all but one C.",
+            "or leave out bias, class_weight, memory_bytes, pace fixed, solver, folds, probability and all but one C.",
         )
     # Nor are the lengths of rows known: one that is too long ends the run.
     cache = cache_of(spec.cache_bytes, _LONGEST_ROW_GUESSED)

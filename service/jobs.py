@@ -29,6 +29,12 @@ class JobFields(BaseModel):
     C                 weight of the losses, in the sum form 1/2 |w|^2 + C sum loss; several: a model for each, in
                       ascending order, each begun where the last one ended
     multiclass        with more than two labels: a problem for each label against the rest
+    folds             cross-validation: a model for each fold, trained on the rows of the others; null: none
+    refit             with folds: train on all rows, too
+    select_by         with folds: which C wins, by the mean over them
+    keep              with folds: models of the C that wins alone, or of all
+    probability       "sigmoid" makes probabilities of decision values, fitted on rows held out, in 5 folds if none are
+                      asked for
     bias              value of a constant feature, regularised as in LIBLINEAR; null: none
     class_weight      label -> factor of C
     tolerance         stop at M+ - M- <= tolerance; of cpa and ocas: at bounds so near, relative to P(0); null: never
@@ -49,6 +55,11 @@ class JobFields(BaseModel):
     epsilon: Annotated[Finite, Field(ge=0)] = 0.1
     C: Weights = 1.0
     multiclass: Literal["one_vs_rest"] = "one_vs_rest"
+    folds: Annotated[int, Field(ge=2, le=100)] | None = None
+    refit: bool = True
+    select_by: Literal["accuracy", "balanced_accuracy", "f1", "auc", "log_loss"] = "accuracy"
+    keep: Literal["selected", "all"] = "selected"
+    probability: Literal["sigmoid"] | None = None
     bias: Annotated[Finite, Field(ge=-1e9, le=1e9)] | None = None
     class_weight: dict[str, Weight] | None = None
     tolerance: Positive | None = 1e-3
@@ -108,10 +119,27 @@ def _check_together(spec: JobSpec) -> None:
     if spec.loss not in REGRESSION and _is_set(spec, "epsilon"):
         losses = " and ".join(REGRESSION)
         raise ServiceError("solver_loss", f'loss "{spec.loss}" has no epsilon', f"Losses with one are {losses}.")
+    _check_folds(spec)
     for name in sorted(OPTIONS.keys() - options_of(solver.options)):
         if _is_set(spec, name):
             known = ", ".join(users(name))
             raise ServiceError("solver_option", f'solver "{spec.solver}" has no {name}', f"It is an option of {known}.")
+
+
+def _check_folds(spec: JobSpec) -> None:
+    """What goes with what in a cross-validation."""
+    if spec.folds is None and spec.probability is None:
+        return
+    if spec.loss in REGRESSION:
+        raise ServiceError("folds_loss", f"there are no folds with {spec.loss} loss yet", "Leave folds out.")
+    if spec.probability and spec.loss == "logistic":
+        raise ServiceError("probability_range", "logistic loss has probabilities by itself", "Leave probability out.")
+    if spec.probability and not spec.refit:
+        raise ServiceError("probability_range", "without refit there is no model to have probabilities", "Leave refit.")
+    if spec.warm_start is not None:
+        raise ServiceError("warm_start", "there is no warm start with folds", "Leave warm_start out.")
+    if spec.select_by == "log_loss" and not (spec.probability or spec.loss == "logistic"):
+        raise ServiceError("select_by_range", "log_loss needs probabilities", 'Ask for probability "sigmoid".')
 
 
 def _is_set(spec: JobSpec, name: str) -> bool:

@@ -7,12 +7,17 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
+from reader.folds import read_held_out
+from service.errors import ServiceError
 from service.problem import JobPlan
 from storage.checkpoint import SLOTS
+from storage.csr import Array
 from storage.model_file import Model, read_model, write_model
 
 _LANES = "lanes"
-_OUTCOME = "model"
+_OUTCOME, _HELD_OUT = "model", "held_out.npz"
 
 
 def lane_directory(job_dir: Path, plan: JobPlan) -> Path:
@@ -26,9 +31,43 @@ def newest_lane(job_dir: Path) -> tuple[int, Path]:
     return (int(begun[-1].name), begun[-1]) if begun else (0, job_dir)
 
 
-def keep_outcome(directory: Path, outcome: Model) -> None:
-    """A lane that has this directory is done: its w and, as `about`, its result and the seconds of the job."""
+def keep_outcome(job_dir: Path, plan: JobPlan, run: Path, outcome: Model) -> None:
+    """The lane that was run is done: its w and, as `about`, its result and the seconds of the job.
+
+    Raises ServiceError: empty_fold, fold_without_class.
+    """
+    directory = lane_directory(job_dir, plan)
+    if plan.lane.fold is not None:
+        ids, is_positive, decision_values = read_held_out(run, plan.n_rows)
+        _check_fold(plan, is_positive)
+        np.savez(directory / _HELD_OUT, ids=ids, is_positive=is_positive, decision_values=decision_values)
+    shutil.rmtree(directory / _OUTCOME, ignore_errors=True)  # of one that was run once more
     write_model(directory / _OUTCOME, outcome)
+
+
+def _check_fold(plan: JobPlan, is_positive: Array) -> None:
+    """Whether a fold can be left out: there is something in it, and something else to train on."""
+    lane, n_positive = plan.lane, int(np.count_nonzero(is_positive))
+    if not len(is_positive):
+        raise ServiceError("empty_fold", f"fold {lane.fold} has no rows", "Ask for fewer folds, or have more groups.")
+    left = {"that class": plan.manifest.labels[lane.positive] - n_positive}  # type: ignore[index]
+    left["any other"] = plan.n_rows - len(is_positive) - left["that class"]
+    for which, rows in left.items():
+        if not rows:
+            raise ServiceError(
+                "fold_without_class",
+                f"without fold {lane.fold} no row of {which} is left to tell class {lane.label} by",
+                "Ask for other folds, or have more rows of each class, in more groups.",
+            )
+
+
+def held_out(job_dir: Path, number: int) -> dict[str, Array]:
+    """Of the rows that the lane of this number has left out, and was judged by.
+
+    ids (n,) int64; is_positive (n,) bool; decision_values (n,) float64
+    """
+    with np.load(job_dir / _LANES / f"{number:04d}" / _HELD_OUT) as arrays:
+        return dict(arrays)
 
 
 def outcomes(job_dir: Path) -> Iterator[Model]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from service.errors import ServiceError
 from service.jobs import JobSpec
@@ -9,6 +10,7 @@ from storage.manifest import Manifest
 from storage.objective import REGRESSION
 
 MOST_LANES = 1000
+_FOLDS_FOR_PROBABILITY = 5
 _REGRESSION_HINT = "If the labels are numbers to be predicted, choose a loss of regression."
 
 
@@ -18,15 +20,22 @@ class Lane:
 
     positive                what rows hold for the label with y = +1, all others have -1; None in regression: y is it
     label                   that label as it stood in the input
+    fold                    its rows have no part in training; None: all have
     C                       weight of the losses, one of the job's
     C_positive, C_negative  the same of the rows with y = +1 and y = -1
     """
 
     positive: float | None
     label: float | str | None
+    fold: int | None
     C: float
     C_positive: float
     C_negative: float
+
+    @property
+    def view(self) -> dict[str, Any]:
+        """As it is shown."""
+        return {"class": self.label, "fold": self.fold, "C": self.C}
 
 
 def labels_of(spec: JobSpec, manifest: Manifest) -> tuple[float, ...]:
@@ -58,20 +67,26 @@ def shown(label: float, manifest: Manifest) -> float | str:
 
 
 def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tuple[Lane, ...]:
-    """In the order in which they run: class by class, from the smallest C to the largest.
+    """In the order in which they run: class by class, fold by fold, from the smallest C to the largest.
 
     Raises ServiceError: unknown_label, lanes_range.
     """
     classes: tuple[float | None, ...] = labels if len(labels) > 2 else (labels[0] if labels else None,)
-    values = Cs_of(spec)
-    if len(classes) * len(values) > MOST_LANES:
+    values, folds = Cs_of(spec), _folds(spec)
+    n_lanes = len(classes) * len(values) * len(folds)
+    if n_lanes > MOST_LANES:
+        times = f" x {len(folds)} folds, all rows among them" if len(folds) > 1 else ""
         raise ServiceError(
             "lanes_range",
-            f"{len(classes)} classes x {len(values)} values of C are {len(classes) * len(values)} problems",
+            f"{len(classes)} classes x {len(values)} values of C{times} are {n_lanes} problems",
             f"A job may have {MOST_LANES}.",
         )
+    if spec.select_by == "auc" and len(labels) > 2:
+        raise ServiceError("select_by_range", "the area under a curve is of two classes", "Choose accuracy, or f1.")
     weights = _class_weights(spec, labels, manifest)
-    return tuple(_lane(label, C, labels, weights, manifest) for label in classes for C in values)
+    return tuple(
+        _lane(label, fold, C, labels, weights, manifest) for label in classes for fold in folds for C in values
+    )
 
 
 def Cs_of(spec: JobSpec) -> tuple[float, ...]:
@@ -79,14 +94,30 @@ def Cs_of(spec: JobSpec) -> tuple[float, ...]:
     return tuple(sorted(set(spec.C))) if isinstance(spec.C, list) else (spec.C,)
 
 
+def n_folds_of(spec: JobSpec) -> int:
+    """Of the cross-validation; 0: there is none."""
+    return spec.folds or (_FOLDS_FOR_PROBABILITY if spec.probability else 0)
+
+
+def _folds(spec: JobSpec) -> tuple[int | None, ...]:
+    """Those left out, one after the other; None: all rows are trained on."""
+    n_folds = n_folds_of(spec)
+    return (*range(n_folds), *((None,) if spec.refit or not n_folds else ()))
+
+
 def _lane(
-    positive: float | None, C: float, labels: tuple[float, ...], weights: Mapping[float, float], manifest: Manifest
+    positive: float | None,
+    fold: int | None,
+    C: float,
+    labels: tuple[float, ...],
+    weights: Mapping[float, float],
+    manifest: Manifest,
 ) -> Lane:
     if positive is None:
-        return Lane(None, None, C, C, C)
+        return Lane(None, None, fold, C, C, C)
     # Against several others their weights do not count, as in LIBLINEAR.
     rest = weights[labels[1]] if len(labels) == 2 else 1.0
-    return Lane(positive, shown(positive, manifest), C, C * weights[positive], C * rest)
+    return Lane(positive, shown(positive, manifest), fold, C, C * weights[positive], C * rest)
 
 
 def _class_weights(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> dict[float, float]:

@@ -9,15 +9,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from reader.options import InputOptions
 from service.continuing import keep_history
+from service.cross_validation import cross_validation
 from service.errors import ServiceError
 from service.following import FollowPlan, can_follow, plan_following
 from service.ingesting import Ingesting
 from service.jobs import JobSpec
-from service.lane_files import drop_older_checkpoints, lane_directory
+from service.lane_files import drop_older_checkpoints, keep_outcome, lane_directory
 from service.models import lane_outcome
 from service.problem import JobPlan, plan_job
 from service.progress import HISTORY, progress, read_history
@@ -36,10 +37,17 @@ Report = Callable[[dict[str, Any], list[dict[str, Any]]], None]
 Check = Callable[[JobPlan], None]
 
 
+class Trained(NamedTuple):
+    """Models with their C, ascending, and what the folds of a cross-validation say, if there were any."""
+
+    models: list[tuple[float, Model]]
+    folds: dict[str, Any]
+
+
 def train_file(
     file: Path, spec: JobSpec, settings: Settings, options: InputOptions, report: Report, check: Check
-) -> list[tuple[float, Model]]:
-    """Train on a file, if possible while it is being read in: a model for each C, ascending.
+) -> Trained:
+    """Train on a file, if possible while it is being read in.
 
     `report` receives progress and history about ten times a second; `check` the plan as soon as there is one, and
     raises ServiceError if its models would be of no use. Raises InputError for a bad file, ServiceError for
@@ -74,7 +82,7 @@ class _Training:
         self._report = report
         self._check = check
 
-    def all_lanes(self, plan: JobPlan | FollowPlan) -> list[tuple[float, Model]]:
+    def all_lanes(self, plan: JobPlan | FollowPlan) -> Trained:
         keep_history(self._work, 0)
         if isinstance(plan, JobPlan):
             self._check(plan)
@@ -84,7 +92,8 @@ class _Training:
             known = known.next_lane([each.about for each in done])
             _, outcome = self._lane(known)
             done += [outcome] if outcome else []
-        return list(models_of(known, done, {}))
+        folds = cross_validation(known, self._work, len(done))
+        return Trained(list(models_of(known, done, {}, folds)), folds.view if folds else {})
 
     def _lane(self, plan: JobPlan | FollowPlan) -> tuple[JobPlan, Model | None]:
         """Run it; what is known then, and what it came to: nothing if it took the first two labels for all."""
@@ -102,7 +111,10 @@ class _Training:
             if isinstance(plan, FollowPlan) and len(known.lanes) > 1:
                 keep_history(self._work, 0)
                 return known, None
-            return known, lane_outcome(known, self._dataset, run.directory, run.result())
+            outcome = lane_outcome(known, self._dataset, run.directory, run.result())
+            if len(known.lanes) > 1:
+                keep_outcome(self._work, known, run.directory, outcome)
+            return known, outcome
 
     def _prepare(self, plan: JobPlan | FollowPlan, directory: Path) -> None:
         """Checkpoints are for the next lane alone, if there is one."""

@@ -3,8 +3,10 @@
 import os
 from dataclasses import asdict, dataclass
 
+from reader.folds import HELD_OUT
 from service.errors import ServiceError
 from service.jobs import JobSpec
+from service.lanes import n_folds_of
 from service.sizes import format_size
 from storage.errors import CacheTooSmall
 from storage.manifest import Manifest
@@ -16,6 +18,7 @@ _PROCESSES_BYTES = 320 << 20
 _BUFFERS_BYTES = 48 << 20
 # alpha, score, visited, skipped; is_resident and leaving of the reader.
 _ROW_BYTES = 16
+_HELD_OUT_BYTES = HELD_OUT.itemsize  # of a row, with folds
 # w of the trainer, that before a sweep over a cache with all rows, the published one, and two while it is certified.
 _FEATURE_BYTES = 40
 
@@ -52,7 +55,8 @@ def threads_of(spec: JobSpec, cores: int) -> int:
 def memory_of(spec: JobSpec, manifest: Manifest, threads: int) -> Memory:
     """What a job with a cache of `cache_bytes` and so many threads of the trainer holds."""
     width = manifest.width + (spec.bias is not None)
-    rows, features = _ROW_BYTES * manifest.n_rows, _FEATURE_BYTES * width
+    row_bytes = _ROW_BYTES + (_HELD_OUT_BYTES if n_folds_of(spec) else 0)
+    rows, features = row_bytes * manifest.n_rows, _FEATURE_BYTES * width
     own = SOLVERS[spec.solver].own_bytes(manifest.n_rows, width, threads, spec.options)
     return Memory(_PROCESSES_BYTES, _BUFFERS_BYTES, rows, features, own, spec.cache_bytes)
 

@@ -11,6 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from service.cross_validation import CrossValidation
 from service.errors import needing_space
 from service.exports import MODEL_FORMATS
 from service.ids import new_id
@@ -44,8 +45,10 @@ def lane_outcome(plan: JobPlan, dataset: Path, run: Path, result: dict[str, Any]
     )
 
 
-def publish_models(settings: Settings, plan: JobPlan, outcomes: Iterable[Model]) -> list[dict[str, Any]]:
-    """Make the models of a job durable, one for each C all of whose lanes are done.
+def publish_models(
+    settings: Settings, plan: JobPlan, outcomes: Iterable[Model], folds: CrossValidation | None
+) -> list[dict[str, Any]]:
+    """Make the models of a job durable, see `models_of`.
 
     Returns their values of C and the ids under which they are to be recorded.
     The files name no job and no time: the same runs make the same bytes.
@@ -53,7 +56,7 @@ def publish_models(settings: Settings, plan: JobPlan, outcomes: Iterable[Model])
     about = {"dataset": {"name": plan.spec.dataset, "uid": plan.manifest.uid}}
     published: list[dict[str, Any]] = []
     try:
-        for C, model in models_of(plan, outcomes, about):
+        for C, model in models_of(plan, outcomes, about, folds):
             published.append({"C": C, "model_id": new_id("mdl")})
             write_model(settings.models / published[-1]["model_id"], model)
     except BaseException:

@@ -10,7 +10,7 @@ import numpy as np
 from service.blocks import count_blocks, kept_bytes, uses_blocks
 from service.errors import ServiceError
 from service.jobs import JobSpec
-from service.lanes import Lane, labels_of, lanes_of, shown
+from service.lanes import Lane, labels_of, lanes_of, n_folds_of, shown
 from service.memory import plan_memory, threads_of
 from storage.cores import usable_cores
 from storage.manifest import Manifest
@@ -100,7 +100,15 @@ class JobPlan:
     def _kept_rows(self, dataset: Path) -> dict[str, Any]:
         """What tells the rows of this job from those of others, as they are trained on."""
         own = {"uid": self.manifest.uid, "positive": self.lane.positive, "bias": self.spec.bias}
-        return {"dataset": str(dataset), **own}
+        left_out = {"left_out": self._left_out} if self._left_out else {}
+        return {"dataset": str(dataset), **own, **left_out}
+
+    @property
+    def _left_out(self) -> dict[str, int] | None:
+        """The fold whose rows have no part in the lane's training."""
+        if self.lane.fold is None:
+            return None
+        return {"fold": self.lane.fold, "of": n_folds_of(self.spec), "seed": self.spec.seed}
 
     def run_file(self, dataset: Path) -> dict[str, Any]:
         """Contents of `run.json` for the dataset in this directory."""
@@ -111,11 +119,18 @@ class JobPlan:
             n_rows=self.n_rows,
             width=self.width,
             C=(self.lane.C_positive, self.lane.C_negative),
-            lane={"number": self.number, "of": len(self.lanes), "class": self.lane.label, "C": self.lane.C},
+            lane={
+                "number": self.number,
+                "of": len(self.lanes),
+                "class": self.lane.label,
+                "fold": self.lane.fold,
+                "C": self.lane.C,
+            },
             reader={
                 "dataset": str(dataset),
                 "staged": None,
                 "positive": self.lane.positive,
+                "left_out": self._left_out,
                 "blocks": self._partition,
                 "kept_bytes": kept_bytes(self.spec, self.cache, self.manifest.longest_row),
                 "keeps_all": self.spills or self.cache.row_bytes >= self.manifest.decoded_bytes,
@@ -216,6 +231,8 @@ def _check_weights(spec: JobSpec, manifest: Manifest) -> None:
             f"rows of the dataset have weights, which {spec.solver} would ignore with {spec.loss} loss",
             f"Solvers that know weights, of classification, are {', '.join(TRAINS_WEIGHTS)}.",
         )
+    if manifest.weights is not None and manifest.weights.zeros and n_folds_of(spec):
+        raise ServiceError("folds_weights", "rows of weight 0 belong to no fold", "Leave them out of the file.")
     if manifest.weights is not None and spec.warm_start is not None:
         raise ServiceError("warm_start", "there is no warm start on rows that have weights", "Leave warm_start out.")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from service.cross_validation import CrossValidation
 from service.lanes import Cs_of, Lane
 from service.problem import JobPlan
 from storage.model_file import Model
@@ -27,7 +28,13 @@ def job_result(lanes: Sequence[Lane], results: Sequence[Mapping[str, Any]]) -> d
         "passes": sum(each["passes"] for each in results),
         "certificate": worst,
         "lanes": [
-            {"class": lane.label, "C": lane.C, **{name: each[name] for name in _OWN}, **each["certificate"]}
+            {
+                "class": lane.label,
+                "fold": lane.fold,
+                "C": lane.C,
+                **{name: each[name] for name in _OWN},
+                **each["certificate"],
+            }
             for lane, each in zip(lanes, results, strict=False)
         ],
     }
@@ -39,20 +46,25 @@ def _distance(certificate: Mapping[str, Any]) -> tuple[float, float]:
     return gap, relative
 
 
-def models_of(plan: JobPlan, outcomes: Iterable[Model], about: Mapping[str, Any]) -> Iterator[tuple[float, Model]]:
-    """A model for each C all of whose lanes are done, with its C.
+def models_of(
+    plan: JobPlan, outcomes: Iterable[Model], about: Mapping[str, Any], folds: CrossValidation | None
+) -> Iterator[tuple[float, Model]]:
+    """A model for each C all of whose lanes over all rows are done, with its C; with folds the selected one, or all.
 
     outcomes  of the lanes that are done, in order; the `about` of each has its trainer's `result`
     about     what all models say of where they come from
     """
-    done = list(zip(plan.lanes, outcomes, strict=False))
-    values = Cs_of(plan.spec)
+    values = Cs_of(plan.spec) if folds is None or plan.spec.keep == "all" else (folds.selected_C,)
+    lanes = zip(plan.lanes, outcomes, strict=False)
+    done = [(lane, outcome) for lane, outcome in lanes if lane.fold is None and lane.C in values]
+    n_classes = len(plan.labels) if len(plan.labels) > 2 else 1
     for C in values:
-        mine = [(lane, outcome) for lane, outcome in done if lane.C == C]
-        if len(mine) == len(plan.lanes) // len(values):
+        mine = [each for each in done if each[0].C == C]
+        if len(mine) == n_classes:
             own = {"loss": plan.spec.loss, "C": C, "solver": plan.spec.solver}
             spec = plan.spec.model_copy(update={"C": C}).model_dump()
-            yield C, _joined(plan.model_labels, mine, {**about, "spec": spec}, own)
+            model = _joined(plan.model_labels, mine, {**about, "spec": spec}, own)
+            yield C, model if folds is None else replace(model, sigmoid=folds.sigmoid(C))
 
 
 def _joined(

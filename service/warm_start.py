@@ -77,7 +77,8 @@ def begin_lane(state: State, plan: JobPlan, job_dir: Path) -> None:
     state.control["elapsed_seconds"] = plan.seconds_before
     before, spec = plan.lanes[plan.number - 1], plan.lane_spec
     is_scaled = spec.class_weight is None and plan.manifest.weights is None
-    if before.positive == plan.lane.positive and spec.loss in LOSSES and is_scaled:
+    is_next = (before.positive, before.fold) == (plan.lane.positive, plan.lane.fold)
+    if is_next and spec.loss in LOSSES and is_scaled:
         checkpoint = newest_checkpoint(lane_directory(job_dir, replace(plan, number=plan.number - 1)))
         if checkpoint:
             warm_up(state, spec, before.C, checkpoint)

@@ -10,17 +10,17 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
-from itertools import chain
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from service.attempts import Attempt, Attempts
 from service.continuing import inherit
+from service.cross_validation import cross_validation
 from service.errors import ServiceError
 from service.following import FollowPlan
 from service.fork_server import fork_server
-from service.lane_files import drop_lanes, keep_outcome, lane_directory, outcomes
+from service.lane_files import drop_lanes, keep_outcome, outcomes
 from service.lock import give_sign, lock, unlock
 from service.logs import JobLog, log_as_json
 from service.models import lane_outcome, publish_models, unpublish_models
@@ -158,44 +158,39 @@ class Worker:
         """Go on with the next lane, or publish the models, then say so: a job that has succeeded has its models."""
         record, run = active.record, active.run
         job_dir, dataset = self._settings.jobs / record["id"], self._settings.datasets / record["dataset_id"]
-        result, published = run.result(), []
-        is_last = plan.number + 1 == len(plan.lanes) or result["stop_reason"] == "stopped"
+        reported = run.result()
         try:
-            outcome = lane_outcome(plan, dataset, run.directory, result)
-            if is_last:
-                published = publish_models(self._settings, plan, chain(outcomes(job_dir), [outcome]))
-            else:
-                keep_outcome(lane_directory(job_dir, plan), outcome)
-        except (StorageError, OSError) as error:
+            outcome = lane_outcome(plan, dataset, run.directory, reported)
+            if len(plan.lanes) > 1:
+                keep_outcome(job_dir, plan, run.directory, outcome)
+            done = [*active.done, outcome.about]
+            if len(done) < len(plan.lanes) and reported["stop_reason"] != "stopped":
+                self._drop_run(active)
+                self._start(record, plan, done)
+                return
+            folds = cross_validation(plan, job_dir, len(done))
+            result = {**job_result(plan.lanes, [each["result"] for each in done]), **(folds.view if folds else {})}
+            kept = outcomes(job_dir) if len(plan.lanes) > 1 else [outcome]
+            published = publish_models(self._settings, plan, kept, folds)
+        except (ServiceError, StorageError, OSError) as error:
             self._drop_run(active)
             self._setbacks.fail_or_pause(record, describe(error))
             return
-        done = [*active.done, outcome.about]
-        if is_last:
-            self._conclude(active, plan, done, published)
-        else:
-            self._drop_run(active)
-            self._start(record, plan, done)
+        state = "stopped" if reported["stop_reason"] == "stopped" else "succeeded"
+        self._conclude(active, plan, state, {**result, "models": published})
 
-    def _conclude(
-        self, active: Attempt, plan: JobPlan, done: list[Mapping[str, Any]], published: list[dict[str, Any]]
-    ) -> None:
+    def _conclude(self, active: Attempt, plan: JobPlan, state: str, result: dict[str, Any]) -> None:
         """The job has ended, and its models are published."""
         record, run = active.record, active.run
-        result = {**job_result(plan.lanes, [each["result"] for each in done]), "models": published}
         history = last_passes(self._settings.jobs / record["id"] / HISTORY)
         last = {**progress(run.control, run.lane, plan.spec, plan.blocks, history), "eta_seconds": 0}
-        ids = [each["model_id"] for each in published]
+        ids = {each["C"]: each["model_id"] for each in result["models"]}
+        chosen = ids.get(result.get("selected_C", max(ids, default=None)))
         state = self._store.finish_job(
-            record["id"],
-            "stopped" if done[-1]["result"]["stop_reason"] == "stopped" else "succeeded",
-            models=ids,
-            result=result,
-            progress=last,
-            model_id=ids[-1] if ids else None,
+            record["id"], state, models=list(ids.values()), result=result, progress=last, model_id=chosen
         )
         if state == "cancelled":
-            unpublish_models(self._settings, published)
+            unpublish_models(self._settings, result["models"])
         self._drop_run(active)
         drop_lanes(self._settings.jobs / record["id"])
         JobLog(_log, record["id"]).info("%s, %s", state, result["stop_reason"])

@@ -39,6 +39,14 @@ class Display:
     def show_progress(self, progress: dict[str, Any]) -> None:
         """In the middle of a pass."""
 
+    def show_folds(self, result: Mapping[str, Any]) -> None:
+        """What a cross-validation says, if there was one."""
+        for each in result.get("cv", ()):
+            said = ", ".join(
+                f"{name} {short(mean, 4)} +- {short(each['std'][name], 2)}" for name, mean in each["mean"].items()
+            )
+            self.say(f"C = {short(each['C'])}: {said}" + (", selected" if each["C"] == result["selected_C"] else ""))
+
     def finish(self, result: Mapping[str, Any], output: str | None) -> None:
         """It is over; the model is in the file."""
         certificate = result["certificate"]
@@ -75,6 +83,10 @@ class JsonLines(Display):
 
     def show_pass(self, record: dict[str, Any]) -> None:
         print(json.dumps(record), flush=True)
+
+    def show_folds(self, result: Mapping[str, Any]) -> None:
+        if "cv" in result:
+            print(json.dumps({name: result[name] for name in ("cv", "selected_C")}), flush=True)
 
     def finish(self, result: Mapping[str, Any], output: str | None) -> None:
         print(json.dumps({"result": {**result, "model": output, "at": time.time()}}), flush=True)

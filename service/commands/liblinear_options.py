@@ -21,10 +21,18 @@ _SOLVER = "dcd"
 
 
 def add_liblinear_options(parser: argparse.ArgumentParser) -> None:
-    """-s and -B; -c, -e and -p are other names of options that are there, -w is spelled out before."""
+    """-s, -v and -B; -c, -e and -p are other names of options that are there, -w is spelled out before."""
     known = ", ".join(_LOSS)
     parser.add_argument("-s", dest="loss", action=_Solver, metavar="SOLVER", help=f"the loss, as in LIBLINEAR: {known}")
+    parser.add_argument("-v", dest="folds", action=_Folds, type=int, metavar="N", help="--folds N --no-refit")
     parser.add_argument("-B", dest="bias", action=_Bias, type=float, help="--bias; none if it is negative")
+
+
+class _Folds(argparse.Action):
+    """Cross-validation, and no model, as in LIBLINEAR."""
+
+    def __call__(self, _parser: argparse.ArgumentParser, options: Any, value: Any, _: Any = None) -> None:
+        options.folds, options.refit = value, False
 
 
 class _Solver(argparse.Action):

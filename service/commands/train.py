@@ -48,6 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--multiclass", choices=("one_vs_rest",), help="with more than two labels (default: one_vs_rest)"
     )
+    parser.add_argument("--folds", type=int, help="cross-validation with so many folds (default: none)")
+    parser.add_argument("--no-refit", dest="refit", action="store_false", default=None, help="with --folds: no model")
+    parser.add_argument("--select-by", help="which C wins: accuracy (default), balanced_accuracy, f1, auc, log_loss")
+    parser.add_argument("--keep", choices=("selected", "all"), help="models of the C that wins (default), or of all")
+    parser.add_argument("--probability", choices=("sigmoid",), help="make probabilities of decision values")
     parser.add_argument("--loss", choices=tuple(OBJECTIVES))
     parser.add_argument("-p", "--epsilon", type=float, help="residuals up to it cost nothing (default: 0.1)")
     parser.add_argument("--bias", type=float, help="value of a constant feature (default: none)")
@@ -85,7 +90,8 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
         raise ServiceError("unknown_job", "there are no jobs here to start from", "Name their service: --url.")
     show.say(f"reading {options.file}")
     spec, settings, check = parse_spec(fields), Settings.from_environment(), partial(_check_labels, format_of(output))
-    models = train_file(options.file, spec, settings, input_options(options), show, check)
+    models, folds = train_file(options.file, spec, settings, input_options(options), show, check)
+    show.show_folds(folds)
     for (_, model), path in zip(models, output_files(output, [C for C, _ in models]), strict=True):
         pieces = MODEL_FORMATS[format_of(path)].write(model)
         with path.open("wb") as file:
@@ -120,6 +126,7 @@ def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Pa
         show.say(f"it goes on: streamsvm job watch {job_id}")
         raise
     code = exit_code(job)
+    show.show_folds(job["result"] or {})
     models = (job["result"] or {}).get("models", [])
     for model, path in zip(models, output_files(output, [model["C"] for model in models]), strict=True):
         download_model(client, model["model_id"], path)

@@ -1,0 +1,67 @@
+"""Folds of a cross-validation: which rows are left out of training, and what the certificate finds of them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from storage.block import Piece
+from storage.csr import Array
+from storage.segment import Segment
+
+HELD_OUT_FILE = "held_out"  # in a run directory
+HELD_OUT = np.dtype([("is_held_out", "?"), ("is_positive", "?"), ("decision_value", "<f8")])
+
+_WORD = (1 << 64) - 1
+
+
+def fold_of(keys: Array, of: int, seed: int) -> Array:
+    """The fold (n,) int64, 0 to `of` - 1, of rows with these keys (n,): ids, or hashes of groups.
+
+    A hash (splitmix64: Steele, Lea, Flood, OOPSLA 2014) of seed and key: of no other rows, nor of their order.
+    """
+    z = keys.astype(np.uint64) + np.uint64((seed + 1) * 0x9E3779B97F4A7C15 & _WORD)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((z ^ (z >> np.uint64(31))) % np.uint64(of)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Rows of fold number `fold` of so many."""
+
+    fold: int
+    of: int
+    seed: int
+
+    def holds(self, piece: Piece) -> Array:
+        """Which rows of the piece are left out, (n,) bool: by group where they have one."""
+        group = piece.rows.group
+        ids = np.arange(piece.first_row, piece.first_row + len(piece))
+        return fold_of(ids if group is None else group, self.of, self.seed) == self.fold
+
+
+class HeldOut:
+    """Writes down the decision values of the rows that a lane leaves out, as a certificate meets them.
+
+    They are those whose y is 0; its sign still says of which class they are.
+    """
+
+    def __init__(self, run: Path, n_rows: int) -> None:
+        self._rows = np.memmap(run / HELD_OUT_FILE, HELD_OUT, "w+", shape=(n_rows,))
+
+    def add(self, rows: Segment, decision_values: Array) -> None:
+        """Some rows, and <w, x_i> (n,) of each."""
+        held_out = rows.y == 0
+        found = np.empty(int(np.count_nonzero(held_out)), HELD_OUT)
+        found["is_held_out"] = True
+        found["is_positive"] = ~np.signbit(rows.y[held_out])
+        found["decision_value"] = decision_values[held_out]
+        self._rows[rows.row_id[held_out]] = found
+
+
+def read_held_out(run: Path, n_rows: int) -> tuple[Array, Array, Array]:
+    """Of the rows held out, by id: id (n,) int64, whether they are of the positive class (n,), decision value (n,)."""
+    rows = np.memmap(run / HELD_OUT_FILE, HELD_OUT, "r", shape=(n_rows,))
+    ids = np.flatnonzero(rows["is_held_out"])
+    return ids, rows["is_positive"][ids], rows["decision_value"][ids]

@@ -1,0 +1,166 @@
+"""Cross-validation in the stream of a job: its figures against scikit-learn's, on the same folds."""
+
+import json
+
+import httpx
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, roc_auc_score
+from sklearn.svm import LinearSVC
+
+from reader.folds import fold_of
+from storage.platt import fit_sigmoid
+from tests.contracts.problems import libsvm_text, random_problem, stored_rows
+from tests.end_to_end.conftest import weights
+from tests.end_to_end.service import PLAIN
+from tests.reference.dcd import primal_objective
+
+VALUES, FOLDS, SEED = (0.003, 0.1, 3.0), 3, 5
+SPEC = {"tolerance": None, "relative_gap": 1e-9, "max_passes": 100_000, "cache_bytes": 1 << 17, "seed": SEED}
+
+
+def problem(n_classes):
+    X, _ = random_problem(600, 80)
+    rng = np.random.default_rng(n_classes)
+    scores = X @ rng.normal(size=(X.shape[1], n_classes))
+    return X, np.argmax(scores + rng.normal(0, 0.5, scores.shape), axis=1).astype(float)
+
+
+@pytest.fixture(scope="module")
+def datasets(service):
+    """(X, y) by name, in the order of the rows' ids, of datasets that the service has."""
+    arrays = {}
+    for name, n_classes in (("two", 2), ("three", 3)):
+        before = set(service.data_dir.glob("datasets/ds_*"))
+        service.upload(name, libsvm_text(*problem(n_classes)))
+        (directory,) = set(service.data_dir.glob("datasets/ds_*")) - before
+        rows, _ = stored_rows(directory)
+        arrays[name] = sparse.csr_matrix((rows.values, rows.indices - 1, rows.indptr), (len(rows), 80)), rows.label
+    return arrays
+
+
+def out_of_fold(X, y, C, positive):
+    """Decision values of scikit-learn's machines, each of a row that it was not trained on."""
+    fold, values = fold_of(np.arange(len(y)), FOLDS, SEED), np.empty(len(y))
+    sign = np.where(y == positive, 1, -1)
+    for k in range(FOLDS):
+        svm = LinearSVC(loss="hinge", C=C, fit_intercept=False, dual=True, tol=1e-9, max_iter=10**6)
+        svm.fit(X[fold != k], sign[fold != k])
+        values[fold == k] = svm.decision_function(X[fold == k])
+    return fold, values
+
+
+def test_two_classes_are_judged_as_scikit_learn_does(service, datasets):
+    X, y = datasets["two"]
+    ended = service.wait_until_ended(service.submit(dataset="two", C=VALUES, folds=FOLDS, select_by="auc", **SPEC))
+    assert ended["state"] == "succeeded", ended["failure"]
+    result = ended["result"]
+    for C, found in zip(VALUES, result["cv"], strict=True):
+        fold, values = out_of_fold(X, y, C, 1.0)
+        expected = []
+        for k in range(FOLDS):
+            own, predicted = y[fold == k], np.where(values[fold == k] > 0, 1.0, 0.0)
+            expected.append(
+                {
+                    "accuracy": accuracy_score(own, predicted),
+                    "balanced_accuracy": balanced_accuracy_score(own, predicted),
+                    "f1": f1_score(own, predicted),
+                    "auc": roc_auc_score(own, values[fold == k]),
+                }
+            )
+        assert found["C"] == C
+        assert found["folds"] == [pytest.approx(each, abs=1e-9) for each in expected]
+        for name in expected[0]:
+            each = [fold[name] for fold in expected]
+            assert found["mean"][name] == pytest.approx(np.mean(each), abs=1e-9)
+            assert found["std"][name] == pytest.approx(np.std(each), abs=1e-9)
+    best = max(result["cv"], key=lambda each: each["mean"]["auc"])["C"]
+    assert result["selected_C"] == best
+    # One model, trained on all rows.
+    assert result["models"] == [{"C": best, "model_id": ended["model_id"]}]
+    w = weights(service.model(ended))
+    svm = LinearSVC(loss="hinge", C=best, fit_intercept=False, dual=True, tol=1e-9, max_iter=10**6).fit(X, y)
+    sign = np.where(y == 1.0, 1.0, -1.0)
+    assert primal_objective(X, sign, w, best, "hinge") <= primal_objective(X, sign, svm.coef_[0], best, "hinge") * (
+        1 + 1e-6
+    )
+    assert {(lane["fold"], lane["C"]) for lane in result["lanes"]} == {(k, C) for k in (0, 1, 2, None) for C in VALUES}
+
+
+def test_three_classes_have_probabilities_of_rows_held_out(service, datasets):
+    X, y = datasets["three"]
+    spec = {**SPEC, "dataset": "three", "C": [0.1, 3.0], "folds": FOLDS, "probability": "sigmoid", "keep": "all"}
+    ended = service.wait_until_ended(service.submit(**spec, select_by="log_loss"))
+    assert ended["state"] == "succeeded", ended["failure"]
+    assert [model["C"] for model in ended["result"]["models"]] == [0.1, 3.0]
+    for model, cv in zip(ended["result"]["models"], ended["result"]["cv"], strict=True):
+        columns = [out_of_fold(X, y, model["C"], label) for label in (0.0, 1.0, 2.0)]
+        values, fold = np.stack([column for _, column in columns], axis=1), columns[0][0]
+        accuracy = [accuracy_score(y[fold == k], values[fold == k].argmax(axis=1)) for k in range(FOLDS)]
+        assert [each["accuracy"] for each in cv["folds"]] == pytest.approx(accuracy, abs=1e-9)
+        document = httpx.get(f"{service.url}/v1/models/{model['model_id']}/file?format=json", **PLAIN).json()
+        expected = [fit_sigmoid(values[:, k], y == k) for k in range(3)]
+        np.testing.assert_allclose(document["sigmoid"], expected, rtol=1e-3)
+    answer = httpx.post(
+        f"{service.url}/v1/models/{ended['model_id']}/predict", content=b"0 1:1 5:0.5\n",
+        headers={"Content-Type": "text/libsvm"}, **PLAIN,
+    )  # fmt: skip
+    (row,) = answer.json()["predictions"]
+    assert sum(row["probabilities"]) == pytest.approx(1.0)
+
+
+def test_without_refit_there_is_no_model(service, datasets):
+    ended = service.wait_until_ended(service.submit(dataset="two", folds=2, refit=False, cache_bytes=1 << 17))
+    assert (ended["state"], ended["model_id"], ended["result"]["models"]) == ("succeeded", None, [])
+    assert len(ended["result"]["cv"][0]["folds"]) == 2
+
+
+def test_the_command_says_how_each_C_did_and_writes_the_best(processes, tmp_path):
+    (tmp_path / "rows").write_bytes(libsvm_text(*problem(2)))
+    given = ("-C", "0.001,1", "--folds", "3", "--cache", "128KiB", "-o", tmp_path / "m")
+    done = processes.run("train", tmp_path / "rows", *given, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "C = 0.001: accuracy 0." in done.stderr and ", selected" in done.stderr
+    assert (tmp_path / "m").exists()
+    done = processes.run("train", tmp_path / "rows", "-v", "3", "--cache", "128KiB", "--json", text=True)
+    assert done.returncode == 0, done.stderr
+    cv = json.loads(done.stdout.splitlines()[-1])["cv"]
+    assert len(cv) == 1 and len(cv[0]["folds"]) == 3
+    assert not (tmp_path / "rows.model").exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"folds": 1}, "folds_range"),
+        ({"folds": 2, "loss": "epsilon_insensitive", "solver": "dcd"}, "folds_loss"),
+        ({"folds": 2, "select_by": "log_loss"}, "select_by_range"),
+        ({"folds": 2, "select_by": "auc", "dataset": "three"}, "select_by_range"),
+        ({"probability": "sigmoid", "refit": False}, "probability_range"),
+        ({"probability": "sigmoid", "loss": "logistic", "solver": "dcd"}, "probability_range"),
+        ({"folds": 100, "C": [1.0 + k for k in range(10)], "dataset": "three"}, "lanes_range"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(service, datasets, fields, code):
+    answer = httpx.post(f"{service.url}/v1/jobs", json={"dataset": "two", **fields}, **PLAIN)
+    assert (answer.status_code, answer.json()["code"]) == (422, code)
+
+
+@pytest.mark.parametrize(
+    ("rows", "code"),
+    [
+        ([("a", 1), ("b", 1)] * 20, "empty_fold"),
+        ([("a", 1)] * 20 + [("b", 2)] * 20, "fold_without_class"),
+        ([("a", 1)] * 30 + [("b", k) for k in range(2, 20)], "fold_without_class"),
+    ],
+)
+def test_groups_that_make_no_folds(service, rows, code):
+    """One group alone, a class in one group each, a class in one group."""
+    name = f"groups{len(rows)}-{rows[1][1]}-{code}".replace("_", "-")
+    text = "y,x,person\n" + "".join(f"{label},{k % 5},{group}\n" for k, (label, group) in enumerate(rows))
+    query = "label_column=y&group_column=person&format=csv"
+    assert httpx.put(f"{service.url}/v1/datasets/{name}?{query}", content=text.encode(), **PLAIN).status_code == 201
+    ended = service.wait_until_ended(service.submit(dataset=name, folds=2, cache_bytes=1 << 17))
+    assert (ended["state"], ended["failure"]["code"]) == ("failed", code)
+    assert ended["failure"]["hint"]
