@@ -39,6 +39,7 @@ def comparison(**fields) -> Comparison:
     given = {
         "jobs": {"streamsvm": [{LEVEL: job()}], "sbm": [{LEVEL: job(sweep=9.0)}]},
         "peers": {"LIBLINEAR": [Measured(points)], "Snap ML, 1 thread": [fast]},
+        "first_jobs": {LEVEL: [job(sweep=5.0)]},
         "ingests": [Command(Spent(10.0, 15.0), 0, {})],
         "commands": {LEVEL: [command()], 1e-4: [command(converged=False)]},
         "readings": [Reading(40.0, Spent(60.0, 61.0))],
@@ -50,20 +51,20 @@ def test_the_certificate_counts_in_all_that_a_user_waits_for():
     found = comparison()
     assert found.training(LEVEL) == Spent(6.0, 12.0)
     assert found.next_job(LEVEL) == Spent(7.0, 14.0)
-    assert found.whole_run(LEVEL) == Spent(17.0, 29.0)
+    assert found.whole_run(LEVEL) == Spent(19.0, 33.0)  # of a first job
     assert found.command(LEVEL) == Spent(30.0, 40.0)
 
 
 def test_a_job_that_certified_less_has_not_come_there():
-    found = comparison(jobs={"streamsvm": [{LEVEL: job(converged=False)}]})
+    found = comparison(jobs={"streamsvm": [{LEVEL: job(converged=False)}]}, first_jobs={LEVEL: [job(converged=False)]})
     assert (found.next_job(LEVEL), found.training(LEVEL), found.whole_run(LEVEL)) == (None, None, None)
     assert found.command(1e-4) is None
 
 
 def test_ratios_above_one_are_of_a_faster_streamsvm():
     pairs = [of(comparison(), LEVEL) for of in PROMISED.values()]
-    assert [ratio(*pair, "seconds") for pair in pairs] == pytest.approx([60 / 17, 60 / 30, 60 / 7, 8 / 6])
-    assert [ratio(*pair, "core_seconds") for pair in pairs] == pytest.approx([61 / 29, 61 / 40, 61 / 14, 8 / 12])
+    assert [ratio(*pair, "seconds") for pair in pairs] == pytest.approx([60 / 19, 60 / 30, 60 / 7, 8 / 6])
+    assert [ratio(*pair, "core_seconds") for pair in pairs] == pytest.approx([61 / 33, 61 / 40, 61 / 14, 8 / 12])
 
 
 def test_the_table_of_ratios_has_seconds_and_core_seconds_of_everybody():

@@ -91,7 +91,7 @@ def write_run(run: Path, dataset: Path, cache_bytes: int, positive: float | None
     labels: tuple[float, ...] = ()
     if spec.loss not in REGRESSION:
         labels = (max(manifest.labels) if positive is None else positive, min(manifest.labels))
-    lane = Lane(*(labels or (None,))[:1] * 2, spec.C, spec.C, C_negative or spec.C)
+    lane = Lane(*(labels or (None,))[:1] * 2, None, spec.C, spec.C, C_negative or spec.C)
     plan = JobPlan(spec, manifest, labels, (lane,), cache, usable_cores())
     prepare_run(run, plan, dataset, checkpoints)
     told = json.loads((run / RUN_FILE).read_text())

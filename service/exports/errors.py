@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from pydantic_core import to_json
+import orjson
 
 from service.errors import ModelFormatError
 from storage.csr import Array
@@ -23,7 +23,7 @@ def pieces(w: Array) -> Iterator[Array]:
 
 def numbers(piece: Array) -> bytes:
     """Finite weights as text with commas between; each reads back as the same float."""
-    return to_json(piece.tolist())[1:-1]
+    return orjson.dumps(np.ascontiguousarray(piece), option=orjson.OPT_SERIALIZE_NUMPY)[1:-1]
 
 
 def checked(model: Model) -> Model:

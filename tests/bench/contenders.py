@@ -24,13 +24,18 @@ def climb(name: str, dataset: Path, cache_bytes: int) -> dict[float, jobs.Finish
     """A job for each of LEVELS, asked for that relative gap, until one has not certified it within MOST_SECONDS."""
     done: dict[float, jobs.Finished] = {}
     for level in LEVELS:
-        done[level] = jobs.train(
-            dataset, C=C, cache_bytes=cache_bytes, tolerance=None, relative_gap=level, max_passes=10**6,
-            max_seconds=MOST_SECONDS, **CONTENDERS[name],
-        )  # fmt: skip
+        done[level] = job(dataset, cache_bytes, level, name)
         if not done[level].result["converged"]:
             break
     return done
+
+
+def job(dataset: Path, cache_bytes: int, level: float, name: str = "streamsvm") -> jobs.Finished:
+    """One that ends at this relative gap, certified, or after MOST_SECONDS."""
+    return jobs.train(
+        dataset, C=C, cache_bytes=cache_bytes, tolerance=None, relative_gap=level, max_passes=10**6,
+        max_seconds=MOST_SECONDS, **CONTENDERS[name],
+    )  # fmt: skip
 
 
 def points(done: dict[float, jobs.Finished]) -> tuple[Point, ...]:

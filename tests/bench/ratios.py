@@ -24,9 +24,10 @@ def ratios_table(found: Comparison) -> Iterator[str]:
     yield from prose(
         "The others' over StreamSVM's: more than 1, StreamSVM is ahead. The certificate that ends a job counts in all "
         "of StreamSVM's figures; the others certify nothing. *whole run*, *command*, *next job*: LIBLINEAR reads and "
-        "trains at its default tolerance, against ingest and a job, against `streamsvm train`, and against a job alone "
-        "(start, training, certificates). *training*, and all columns after it: the other's training alone until its "
-        "objective was within the level, against training and certificates."
+        "trains at its default tolerance, against ingest and a first job, against `streamsvm train`, and against a job "
+        "alone (start, training, certificates) for which another one has kept the rows. *training*, and all columns "
+        "after it: the other's training alone until its objective was within the level, against training and "
+        "certificates."
     )
     others = [name for name in (*found.jobs, *found.peers) if name not in ("streamsvm", "LIBLINEAR")]
     yield from header("to", "in", *PROMISED, *others, words=2)

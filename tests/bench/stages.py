@@ -22,7 +22,8 @@ def stages_table(found: Comparison) -> Iterator[str]:
     yield ""
     yield from prose(
         "Of a job to each level: *start* of its processes; *stream*: while rows come from disk; *sweep*: over the rows "
-        "the trainer has; *certify*: all certificates. *next job*: these four. *whole run*: ingest and next job. "
+        "the trainer has; *certify*: all certificates. *next job*: these four, of rows that a job before has "
+        "kept. *whole run*: ingest and a first job. "
         "*command*: `streamsvm train FILE --relative-gap`, model written. *busy*: core seconds over all cores' "
         "seconds. *came to*: objective at the end, relative difference to the optimum. LIBLINEAR's whole run is at "
         f"`-e {DEFAULT_EPS}`, C = {C:g}."

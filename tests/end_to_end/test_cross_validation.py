@@ -107,7 +107,7 @@ def test_three_classes_have_probabilities_of_rows_held_out(service, datasets):
         headers={"Content-Type": "text/libsvm"}, **PLAIN,
     )  # fmt: skip
     (row,) = answer.json()["predictions"]
-    assert sum(row["probabilities"]) == pytest.approx(1.0)
+    assert sum(row["probability"]) == pytest.approx(1.0)
 
 
 def test_without_refit_there_is_no_model(service, datasets):

@@ -81,7 +81,7 @@ def test_the_history_goes_on_from_lane_to_lane(many):
     assert sorted({each["lane"] for each in passes}) == list(range(2 * len(CLASSES)))
     assert [each["lane"] for each in passes] == sorted(each["lane"] for each in passes)
     assert ended["result"]["passes"] == len(passes)
-    assert ended["progress"]["lane"] == {"number": 7, "of": 8, "class": CLASSES[-1], "C": 1.0}
+    assert ended["progress"]["lane"] == {"number": 7, "of": 8, "class": CLASSES[-1], "fold": None, "C": 1.0}
     seconds = [each["elapsed_seconds"] for each in passes]
     assert seconds == sorted(seconds)
 

@@ -50,7 +50,7 @@ def reported(gap, converged=True, reason="tolerance"):
 
 
 def test_a_job_has_converged_when_all_its_lanes_have():
-    lanes = [Lane(float(k), float(k), 1.0, 1.0, 1.0) for k in range(3)]
+    lanes = [Lane(float(k), float(k), None, 1.0, 1.0, 1.0) for k in range(3)]
     found = job_result(lanes, [reported(0.1), reported(0.3), reported(0.2)])
     assert found["converged"] and found["passes"] == 6 and found["certificate"]["gap"] == 0.3
     assert [lane["gap"] for lane in found["lanes"]] == [0.1, 0.3, 0.2]
