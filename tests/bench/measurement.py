@@ -56,7 +56,7 @@ class Comparison:
 
     def whole_run(self, level: float) -> Spent | None:
         """Text to certified model, in two steps: ingest, then the first job on what it made."""
-        job = median_spent([job.spent if job.result["converged"] else None for job in self.first_jobs[level]])
+        job = median_spent([job.spent if job.result["converged"] else None for job in self.first_jobs.get(level, ())])
         return None if job is None else self.ingest + job
 
     def command(self, level: float) -> Spent | None:
