@@ -119,13 +119,7 @@ class JobPlan:
             n_rows=self.n_rows,
             width=self.width,
             C=(self.lane.C_positive, self.lane.C_negative),
-            lane={
-                "number": self.number,
-                "of": len(self.lanes),
-                "class": self.lane.label,
-                "fold": self.lane.fold,
-                "C": self.lane.C,
-            },
+            lane={"number": self.number, "of": len(self.lanes), **self.lane.view},
             reader={
                 "dataset": str(dataset),
                 "staged": None,

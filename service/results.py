@@ -28,13 +28,7 @@ def job_result(lanes: Sequence[Lane], results: Sequence[Mapping[str, Any]]) -> d
         "passes": sum(each["passes"] for each in results),
         "certificate": worst,
         "lanes": [
-            {
-                "class": lane.label,
-                "fold": lane.fold,
-                "C": lane.C,
-                **{name: each[name] for name in _OWN},
-                **each["certificate"],
-            }
+            {**lane.view, **{name: each[name] for name in _OWN}, **each["certificate"]}
             for lane, each in zip(lanes, results, strict=False)
         ],
     }
