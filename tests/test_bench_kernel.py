@@ -5,7 +5,7 @@ import pytest
 
 from storage.plan import LMDB_PAGE_HEADER, SMALLEST_SEGMENT
 from storage.segment import packed_bytes, room
-from tests.bench.kernel import make_segments, smallest_segment
+from tests.bench.kernel import kernel_sweep_seconds, make_segments, smallest_segment
 from tests.contracts.problems import random_problem
 
 
@@ -31,3 +31,8 @@ def test_smallest_segment_holds_the_longest_row_and_its_half_does_not(longest):
     size = smallest_segment(longest)
     assert room(size - LMDB_PAGE_HEADER) >= packed_bytes(1, longest)
     assert size == SMALLEST_SEGMENT or room(size // 2 - LMDB_PAGE_HEADER) < packed_bytes(1, longest)
+
+
+def test_sweeps_over_segments_are_timed():
+    X, y = random_problem(300, 50)
+    assert kernel_sweep_seconds(make_segments(X.sorted_indices(), y, SMALLEST_SEGMENT), X.shape, 3) > 0

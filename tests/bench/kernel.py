@@ -23,6 +23,7 @@ from tests.reference.data import available, load_binary
 from trainer.kernels.coordinate import GAP
 from trainer.kernels.order import permutation
 from trainer.kernels.visit import Box, Dual, Notes, Weights, visit_rows
+from trainer.visitor import NO_LOCK, NO_REST
 
 C = 1.0
 REPEATS = 5
@@ -140,6 +141,5 @@ def _sweep(segments: list[Segment], rng: np.random.Generator, alpha: Array, w: A
         rows = segments[number]
         order = np.empty(len(rows), np.int32)
         permutation(int(rng.integers(1, 1 << 32)), order)
-        notes = Notes(np.empty(len(rows), np.float32), np.empty(len(rows)), np.empty(0, np.float32))
-        weights = Weights(w, np.empty(0), False)
-        visit_rows(order, rows.columns, (Box(C, 0.0, C, 0.0),), GAP, Dual(alpha, alpha), weights, notes)
+        notes = Notes(np.empty(len(rows), np.float32), np.empty(len(rows)), NO_REST)
+        visit_rows(order, rows.columns, (Box(C, 0.0, C, 0.0),), GAP, Dual(alpha, alpha), Weights(w, NO_LOCK), notes)
