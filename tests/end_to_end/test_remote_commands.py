@@ -96,7 +96,8 @@ def test_a_dataset_of_the_service_is_named(typed, tmp_path):
 
 def test_a_job_is_listed_shown_watched_and_stopped(typed, endless):
     assert endless in typed("job", "ls", "--state", "running")
-    assert "running" in typed("job", "show", endless) and "rows/s" in typed("job", "show", endless)
+    assert "running" in typed("job", "show", endless)
+    wait_for(lambda: "rows/s" in typed("job", "show", endless))  # not before the end of a section
     assert json.loads(typed("job", "show", endless, "--json"))["id"] == endless
     watching = typed.service.processes.start(
         "job", "watch", endless, "--url", typed.service.url, stderr=subprocess.PIPE, text=True
