@@ -103,6 +103,7 @@ def test_whom_to_compare_with_is_chosen_by_module():
         ({"started_step": 0}, "start"),
         ({}, "stream"),
         ({"rows_streamed": 200}, "sweep"),
+        ({"rows_streamed": 0, "sweeps": 1}, "sweep"),
         ({"rows_streamed": 200, "pass": 3}, "stream"),
         ({"rows_streamed": 200, "certificates_wanted": 2}, "certify"),
         ({"rows_streamed": 200, "certificates_wanted": 1}, "sweep"),
@@ -111,4 +112,4 @@ def test_whom_to_compare_with_is_chosen_by_module():
 )
 def test_phases_of_a_job(fields, expected):
     page = {"started_step": 1, "pass": 2, "rows_streamed": 199, "certificates_wanted": 1, "certificates_made": 1}
-    assert phase({**page, "training_done": 0, **fields}, 100) == expected
+    assert phase({**page, "training_done": 0, "sweeps": 0, **fields}, 100) == expected

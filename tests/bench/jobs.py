@@ -126,14 +126,15 @@ def _to_the_end(run: Run, n_rows: int) -> dict[str, Spent]:
 def phase(control: Control, n_rows: int) -> str:
     """What a job is at, by its control page: one of PHASES.
 
-    It sweeps when all rows of a pass have streamed by, and the trainer goes on with those it has.
+    It sweeps when all rows of a pass have streamed by, and the trainer goes on with those it has; of rows that a job
+    before has kept none streams, and the first sweep counts as streaming.
     """
     if control["started_step"] == 0:
         return "start"
     if control["training_done"] or control["certificates_wanted"] > control["certificates_made"]:
         return "certify"
     has_streamed = control["rows_streamed"] >= control["pass"] * n_rows
-    return "sweep" if has_streamed else "stream"
+    return "sweep" if has_streamed or control["sweeps"] else "stream"
 
 
 @contextmanager
