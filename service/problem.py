@@ -203,8 +203,9 @@ def run_file(
 def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None) -> JobPlan:
     """The job with the size of its cache settled; cores: as many as there are to use.
 
-    Raises ServiceError: weights_not_supported, single_class, too_many_classes, lanes_range, unknown_label,
-    label_too_large, label_not_numeric, cache_too_small, memory_too_small, n_blocks_range, data_too_large.
+    Raises ServiceError: weights_not_supported, folds_solver, folds_weights, warm_start, single_class, too_many_classes,
+    lanes_range, select_by_range, unknown_label, label_too_large, label_not_numeric, cache_too_small, memory_too_small,
+    n_blocks_range, data_too_large.
     """
     _check_weights(spec, manifest)
     cores = cores or usable_cores()
@@ -225,6 +226,10 @@ def _check_weights(spec: JobSpec, manifest: Manifest) -> None:
             f"rows of the dataset have weights, which {spec.solver} would ignore with {spec.loss} loss",
             f"Solvers that know weights, of classification, are {', '.join(TRAINS_WEIGHTS)}.",
         )
+    if n_folds_of(spec) and spec.solver not in TRAINS_WEIGHTS:
+        # Rows of a fold are left out by a weight of 0.
+        known = ", ".join(TRAINS_WEIGHTS)
+        raise ServiceError("folds_solver", f"{spec.solver} cannot leave rows out", f"Solvers that can are {known}.")
     if manifest.weights is not None and manifest.weights.zeros and n_folds_of(spec):
         raise ServiceError("folds_weights", "rows of weight 0 belong to no fold", "Leave them out of the file.")
     if manifest.weights is not None and spec.warm_start is not None:

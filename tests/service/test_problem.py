@@ -54,6 +54,18 @@ def test_weights_are_not_ignored():
         assert (caught.value.code, bool(caught.value.hint)) == ("weights_not_supported", True)
 
 
+def test_folds_are_left_out_by_those_alone_who_know_weights():
+    for solver in SOLVERS:
+        if solver in TRAINS_WEIGHTS:
+            assert len(plan(solver=solver, folds=2).lanes) == 3
+        else:
+            assert refusal(solver=solver, folds=2).code == "folds_solver"
+    weighted = replace(manifest(), weights=WeightCounts(0.0, 50.0, 1.0, 3))
+    with pytest.raises(ServiceError) as caught:
+        plan_job(parse_spec({"dataset": "d", "folds": 2}), weighted)
+    assert caught.value.code == "folds_weights"
+
+
 def test_classes_that_are_strings_are_named():
     named = replace(manifest({0.0: 30, 1.0: 20}), label_names=("ham", "spam"))
 
