@@ -4,14 +4,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from reader.arrivals_kernel import account, classify
+from reader.arrivals_kernel import account, classify, classify_lanes
 from reader.passes import Passes
 from reader.residents import Residents
 from reader.resume import WeightCheck
 from reader.screening import Margins, Screening
 from reader.stream import Stream, Streamed
 from storage.checkpoint import Checkpoint
-from storage.csr import Array
+from storage.csr import Array, Figure
 from storage.errors import RowTooLong
 from storage.plan import CachePlan
 from storage.segment import Segment, SegmentBuilder, packed_bytes, room
@@ -39,7 +39,7 @@ class Arrivals:
     skipped_bytes: int = 0
     blocks_begun: int = 0
     read_bytes: int = 0
-    pass_losses: float = 0.0
+    pass_losses: Figure = 0.0
     ends_section: bool = False
     ends_pass: bool = False
 
@@ -92,7 +92,10 @@ class ArrivalSource:
         self._state.control["w_unverified"] = check is not None
         if about["pieces"]:
             self._begin_pass(about["pieces"])
-            self._screening.losses, self._screened_unvisited = about["pass_losses"], about["screened_unvisited"]
+            self._screening.losses, self._screened_unvisited = (
+                np.array(about["pass_losses"]),
+                about["screened_unvisited"],
+            )
 
     @property
     def place(self) -> tuple[int, int]:
@@ -121,7 +124,7 @@ class ArrivalSource:
             and arrivals.skipped_bytes < most_skipped
             and len(arrivals.fresh) < most_fresh
         ):
-            self._take_rows(arrivals, self._piece.rows, self._piece.found.m)
+            self._take_rows(arrivals, self._piece.rows, self._piece.found)
             if self._position == len(self._piece.rows):
                 self._finish_piece(self._piece)
         if not self._builder.is_empty:
@@ -163,13 +166,13 @@ class ArrivalSource:
             return coming.blocks_begun > self._blocks_begun
         return self._taken % SECTION_PIECES == 0
 
-    def _take_rows(self, arrivals: Arrivals, piece: Segment, m: Array) -> None:
+    def _take_rows(self, arrivals: Arrivals, piece: Segment, found: Margins) -> None:
         """Stream on through the piece until its end or until the segment being built is full."""
         start, books = self._position, self._residents
         row_id = piece.row_id[start:]
         kind, new = np.empty(len(row_id), np.uint8), np.empty(len(row_id), np.int64)
-        count = classify(
-            row_id, piece.y[start:], m[start:], *self._screening.limits, books.is_resident, books.leaving,
+        count = (classify if found.y.ndim == 1 else classify_lanes)(
+            row_id, found.y[start:], found.m[start:], *self._screening.limits, books.is_resident, books.leaving,
             self._state.alpha, kind, new,
         )  # fmt: skip
         new = new[:count] + start

@@ -44,6 +44,45 @@ def classify(
     return count
 
 
+# classify_lanes(...): the same of a group of lanes. y, m, alpha (.., lanes), U_positive, U_negative (lanes,): a row is
+# SCREENED if it rests by more than `slack` in each lane that it has a part in.
+
+
+@njit(cache=True, nogil=True)
+def classify_lanes(
+    row_id: Array,
+    y: Array,
+    m: Array,
+    slack: float,
+    U_positive: Array,
+    U_negative: Array,
+    is_resident: Array,
+    leaving: Array,
+    alpha: Array,
+    kind: Array,
+    new: Array,
+) -> int:
+    count = 0
+    for k in range(row_id.shape[0]):
+        i = row_id[k]
+        kind[k] = NEW
+        if is_resident[i]:
+            kind[k] = RESIDENT
+        elif slack >= 0.0 and not leaving[i]:
+            kind[k] = SCREENED
+            for lane in range(y.shape[1]):
+                size = abs(y[k, lane])
+                if size > 0.0:
+                    U = size * (U_positive[lane] if y[k, lane] > 0.0 else U_negative[lane])
+                    bound = 0.0 if m[k, lane] > 1.0 else U
+                    if abs(m[k, lane] - 1.0) <= slack or alpha[i, lane] != bound:
+                        kind[k] = NEW
+                        break
+        new[count] = k
+        count += kind[k] == NEW
+    return count
+
+
 # account(row_id, kind, indptr (n + 1,), stamp, is_resident, skipped, visited (n_rows,)): enters the n rows in the
 # books: NEW ones are resident now, RESIDENT ones have streamed by in the pass `stamp`.
 # Returns (rows screened, those of them not visited in the pass, non-zeros of the resident rows, resident rows).

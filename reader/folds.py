@@ -1,5 +1,6 @@
 """Folds of a cross-validation: which rows are left out of training, and what the certificate finds of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,7 +8,6 @@ import numpy as np
 
 from storage.block import Piece
 from storage.csr import Array
-from storage.segment import Segment
 
 HELD_OUT_FILE = "held_out"  # in a run directory
 HELD_OUT = np.dtype([("is_held_out", "?"), ("is_positive", "?"), ("decision_value", "<f8")])
@@ -26,6 +26,13 @@ def fold_of(keys: Array, of: int, seed: int) -> Array:
     return ((z ^ (z >> np.uint64(31))) % np.uint64(of)).astype(np.int64)
 
 
+def folds_of(piece: Piece, of: int, seed: int) -> Array:
+    """The fold (n,) of each row of a piece: by group where they have one."""
+    group = piece.rows.group
+    ids = np.arange(piece.first_row, piece.first_row + len(piece))
+    return fold_of(ids if group is None else group, of, seed)
+
+
 @dataclass(frozen=True)
 class LeftOut:
     """Rows of fold number `fold` of so many."""
@@ -35,33 +42,37 @@ class LeftOut:
     seed: int
 
     def holds(self, piece: Piece) -> Array:
-        """Which rows of the piece are left out, (n,) bool: by group where they have one."""
-        group = piece.rows.group
-        ids = np.arange(piece.first_row, piece.first_row + len(piece))
-        return fold_of(ids if group is None else group, self.of, self.seed) == self.fold
+        """Which rows of the piece are left out, (n,) bool."""
+        return folds_of(piece, self.of, self.seed) == self.fold
 
 
 class HeldOut:
-    """Writes down the decision values of the rows that a lane leaves out, as a certificate meets them.
+    """Writes down the decision values of the rows that lanes leave out, as a certificate meets them.
 
-    They are those whose y is 0; its sign still says of which class they are.
+    They are those whose y is 0; its sign still says of which class they are. lanes: those that leave rows out.
     """
 
-    def __init__(self, run: Path, n_rows: int) -> None:
-        self._rows = np.memmap(run / HELD_OUT_FILE, HELD_OUT, "w+", shape=(n_rows,))
+    def __init__(self, run: Path, n_rows: int, lanes: Sequence[int] = (0,)) -> None:
+        self._lanes = {lane: np.memmap(_path(run, lane), HELD_OUT, "w+", shape=(n_rows,)) for lane in lanes}
 
-    def add(self, rows: Segment, decision_values: Array) -> None:
-        """Some rows, and <w, x_i> (n,) of each."""
-        held_out = rows.y == 0
-        found = np.empty(int(np.count_nonzero(held_out)), HELD_OUT)
-        found["is_held_out"] = True
-        found["is_positive"] = ~np.signbit(rows.y[held_out])
-        found["decision_value"] = decision_values[held_out]
-        self._rows[rows.row_id[held_out]] = found
+    def add(self, row_id: Array, y: Array, decision_values: Array) -> None:
+        """Some rows (n,): their y and <w, x_i>, (n,) or (n, lanes)."""
+        y, decision_values = y.reshape(len(row_id), -1), decision_values.reshape(len(row_id), -1)
+        for lane, rows in self._lanes.items():
+            held_out = y[:, lane] == 0
+            found = np.empty(int(np.count_nonzero(held_out)), HELD_OUT)
+            found["is_held_out"] = True
+            found["is_positive"] = ~np.signbit(y[held_out, lane])
+            found["decision_value"] = decision_values[held_out, lane]
+            rows[row_id[held_out]] = found
 
 
-def read_held_out(run: Path, n_rows: int) -> tuple[Array, Array, Array]:
-    """Of the rows held out, by id: id (n,) int64, whether they are of the positive class (n,), decision value (n,)."""
-    rows = np.memmap(run / HELD_OUT_FILE, HELD_OUT, "r", shape=(n_rows,))
+def read_held_out(run: Path, n_rows: int, lane: int = 0) -> tuple[Array, Array, Array]:
+    """Of the rows a lane held out, by id: id (n,) int64, whether they are of the positive class, decision value."""
+    rows = np.memmap(_path(run, lane), HELD_OUT, "r", shape=(n_rows,))
     ids = np.flatnonzero(rows["is_held_out"])
     return ids, rows["is_positive"][ids], rows["decision_value"][ids]
+
+
+def _path(run: Path, lane: int) -> Path:
+    return run / f"{HELD_OUT_FILE}.{lane}"

@@ -8,6 +8,7 @@ from reader.partition import Partitioned
 from reader.settings import ReaderSettings
 from reader.stream import Examples, Shuffled, Source, Stream, Streamer
 from storage.arriving import ArrivingDataset
+from storage.csr import Array
 from storage.dataset import Dataset
 from storage.errors import StorageError
 from storage.segment import Segment
@@ -18,12 +19,21 @@ T = TypeVar("T")
 class Passes:
     """Rows and features are counted as they come to be known: at once when the dataset is complete.
 
+    weight  see Examples
+
     n_rows, width   so far
     """
 
-    def __init__(self, settings: ReaderSettings, wait: Callable[[], object]) -> None:
+    def __init__(self, settings: ReaderSettings, wait: Callable[[], object], weight: Array) -> None:
         self._settings = settings
-        self._examples = Examples(settings.positive, settings.bias, width=0, left_out=settings.left_out)
+        self._examples = Examples(
+            settings.positive,
+            settings.bias,
+            width=0,
+            left_out=settings.left_out,
+            group=settings.group,
+            weight=weight,
+        )
         self._streamer = Streamer(self._examples, wait)
         self._source: Source | None = None
         self._arriving = None

@@ -25,7 +25,7 @@ from storage.child import die_with_parent, leave
 from storage.failure import telling
 from storage.heap import keep_freed_memory
 from storage.naps import nap
-from storage.objective import make_objective
+from storage.objective import Objective, make_lane_objective, make_objective
 from storage.segment import SegmentBuilder
 from storage.state import CACHE_FILE, open_state
 
@@ -37,10 +37,10 @@ class Reader:
 
     def __init__(self, run: Path) -> None:
         settings = ReaderSettings.read(run)
-        self._passes = Passes(settings, self._wait)
-        self._objective = make_objective(settings.loss, settings.C_positive, settings.C_negative, settings.epsilon)
-        self._state = open_state(run, settings.n_rows, settings.width)
-        self._held_out = HeldOut(run, settings.n_rows) if settings.left_out else None
+        self._state = open_state(run, settings.n_rows, settings.width, settings.lanes, settings.has_weights)
+        self._passes = Passes(settings, self._wait, self._state.weight)
+        self._objective = self._make_objective(settings)
+        self._held_out = HeldOut(run, settings.n_rows, settings.lanes_with_folds) if settings.lanes_with_folds else None
         self._plan = settings.cache
         self._cache = CacheWriter(run / CACHE_FILE, self._plan)
         by_block = settings.blocks is not None
@@ -110,6 +110,11 @@ class Reader:
         self._passes.close()
         self._cache.close()
 
+    def _make_objective(self, settings: ReaderSettings) -> Objective:
+        if settings.group:
+            return make_lane_objective(settings.loss, settings.group, self._state.weight)
+        return make_objective(settings.loss, settings.C_positive, settings.C_negative, settings.epsilon)
+
     def _make_residents(self, settings: ReaderSettings, by_block: bool) -> Residents:
         if by_block:
             return BlockResidents(self._cache, self._plan, self._state, settings.kept_bytes, settings.seed)
@@ -160,7 +165,7 @@ class Reader:
             screened_unvisited=arrivals.screened_unvisited,
             ends_section=arrivals.ends_section,
             ends_pass=arrivals.ends_pass,
-            pass_losses=arrivals.pass_losses,
+            pass_losses=tuple(np.atleast_1d(arrivals.pass_losses).tolist()),
             fresh=self._residents.fresh,
             resident=self._residents.settled,
         )
@@ -192,10 +197,10 @@ class Reader:
                 state.control["reader_heartbeat"] = time.monotonic()
         found = certificate.result()
         for name, value in vars(found).items():
-            state.control[f"final_{name}"] = value
+            state.lanes[f"final_{name}"] = value
         if state.control["w_unverified"]:
             # The trainer may have had all rows at hand, so that no pass has streamed since.
-            check_w_error(found.w_error)
+            check_w_error(float(np.max(found.w_error)))
             state.control["w_unverified"] = 0
         state.control["certificates_made"] += 1
 

@@ -10,6 +10,7 @@ import numpy as np
 from storage.checkpoint import Checkpoint
 from storage.csr import INDEX, VALUE, Array, add_rows
 from storage.errors import CheckpointUnsound
+from storage.lane_kernel import add_in_lanes
 from storage.objective import Objective
 from storage.segment import NORM, OFFSET, TARGET, Segment
 
@@ -26,7 +27,8 @@ class WeightCheck:
     """`add` all rows of a problem, then `finish`.
 
     `add` raises CheckpointUnsound if alpha is out of its bounds, `finish` if w is not what alpha makes of the rows.
-    alpha (n_rows,) is copied: training may go on meanwhile. w (width,) is that of the checkpoint.
+    alpha (n_rows,) is copied: training may go on meanwhile. w (width,) is that of the checkpoint. Of several lanes both
+    have an axis of them.
     """
 
     def __init__(self, objective: Objective, alpha: Array, w: Array) -> None:
@@ -37,13 +39,13 @@ class WeightCheck:
 
     def add(self, rows: Segment) -> None:
         """Take these rows in."""
-        alpha = self._alpha[rows.row_id]
-        outside = np.flatnonzero(alpha != self._objective.projected(rows.y, alpha))
+        alpha, y = self._alpha[rows.row_id], self._objective.targets(rows)
+        outside = np.argwhere(alpha != self._objective.projected(y, alpha))
         if len(outside):
-            row, value = rows.row_id[outside[0]], alpha[outside[0]]
+            row, value = rows.row_id[outside[0][0]], alpha[tuple(outside[0])]
             raise CheckpointUnsound(f"the checkpoint has alpha = {value:g} for row {row}: out of its bounds")
-        coefficients = self._objective.coefficients(rows.y, alpha)
-        add_rows(coefficients, rows.indptr, rows.indices, rows.values, self._v)
+        add = add_rows if self._v.ndim == 1 else add_in_lanes
+        add(self._objective.coefficients(y, alpha), rows.indptr, rows.indices, rows.values, self._v.reshape(-1))
 
     def finish(self) -> None:
         """All rows have been added."""

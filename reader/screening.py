@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from storage.csr import Array
+from storage.csr import Array, Figure
+from storage.lanes import aligned
 from storage.objective import Objective, margins
 from storage.segment import Segment
 from storage.state import State
@@ -16,10 +17,11 @@ from storage.state import State
 
 @dataclass(frozen=True)
 class Margins:
-    """Of some rows: m_i at the pass's w, (n,), and the sum of their losses."""
+    """Of some rows: their y and m at the pass's w, (n,), and the sum of their losses; of several lanes, of each."""
 
+    y: Array
     m: Array
-    losses: float
+    losses: Figure
 
 
 class Screening:
@@ -34,13 +36,13 @@ class Screening:
         self._slack = slack
         self._spares = spares_first
         self._w: Array | None = None  # None: zero
-        self.losses = 0.0
+        self.losses: Figure = 0.0
 
     def begin_pass(self, width: int) -> None:
         """Take the first `width` of the published w."""
         published = self._state.w[:width]
         # Private memory, not a mapping: the dot products jump about in it, and huge pages make that cheaper.
-        self._w = published.copy() if published.any() else None
+        self._w = aligned(published) if published.any() else None
         self.losses = 0.0
 
     def end_pass(self) -> None:
@@ -51,15 +53,16 @@ class Screening:
     def look(self, rows: Segment) -> Margins:
         """The rows' margins; on any thread."""
         objective = self._objective
-        m = objective.m(rows.y, np.zeros(len(rows))) if self._w is None else margins(objective, rows, self._w)
-        return Margins(m, self._objective.losses(rows.y, m))
+        y = objective.targets(rows)
+        m = objective.m(y, np.zeros(y.shape)) if self._w is None else margins(objective, rows, self._w)
+        return Margins(y, m, objective.losses(y, m))
 
     def take(self, found: Margins) -> None:
         """These rows have streamed by: their losses are added to those of the pass."""
-        self.losses += found.losses
+        self.losses = self.losses + found.losses
 
     @property
-    def limits(self) -> tuple[float, float, float]:
-        """Slack (negative: nothing is screened) and the upper bounds on alpha for y = +1 and -1."""
+    def limits(self) -> tuple[float, Figure, Figure]:
+        """Slack (negative: nothing is screened) and the upper bounds on alpha for y = +1 and -1, of each lane."""
         slack = -1.0 if self._slack is None or self._w is None or self._spares else self._slack
         return slack, *self._objective.upper

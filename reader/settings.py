@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reader.folds import LeftOut
+from storage.lanes import Group
 from storage.plan import CachePlan
 from storage.state import RUN_FILE
 
@@ -16,6 +17,8 @@ class ReaderSettings:
     staged                where it is being put together while it is read in, or None: it is complete
     positive              label of the rows with y = +1; all others have y = -1. Found out if it is being read in.
                           None: y is the label itself
+    group                 the lanes that are trained side by side, or None: one
+    has_weights           rows have weights, which the state is to hold: in a group of lanes y does not tell them
     n_rows, width         lengths of the state's arrays: of alpha and w, or bounds on them while that is not known
     C_positive, C_negative  C_i of the rows with y = +1 and y = -1
     loss                  a key of `storage.objective.OBJECTIVES`
@@ -41,6 +44,8 @@ class ReaderSettings:
     dataset: Path
     staged: Path | None
     positive: float | None
+    group: Group | None
+    has_weights: bool
     n_rows: int
     width: int
     C_positive: float
@@ -67,5 +72,21 @@ class ReaderSettings:
         """The settings in a run directory."""
         settings = json.loads((run / RUN_FILE).read_bytes())["reader"]
         paths = {name: settings[name] and Path(settings[name]) for name in ("dataset", "staged", "resume")}
-        left_out = settings["left_out"] and LeftOut(**settings["left_out"])
-        return cls(**{**settings, **paths, "cache": CachePlan(**settings["cache"]), "left_out": left_out})
+        own = {
+            "cache": CachePlan(**settings["cache"]),
+            "left_out": settings["left_out"] and LeftOut(**settings["left_out"]),
+            "group": settings["group"] and Group.of(settings["group"]),
+        }
+        return cls(**{**settings, **paths, **own})
+
+    @property
+    def lanes_with_folds(self) -> tuple[int, ...]:
+        """The places of those that leave rows out."""
+        if self.group is None:
+            return (0,) if self.left_out else ()
+        return tuple(place for place, lane in enumerate(self.group.lanes) if lane.fold is not None)
+
+    @property
+    def lanes(self) -> int:
+        """Of the axis of lanes; 1: there is none."""
+        return self.group.width if self.group else 1

@@ -14,12 +14,13 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from reader.ahead import work_ahead
-from reader.folds import LeftOut
+from reader.folds import LeftOut, folds_of
 from reader.order import block_order, piece_order
 from storage.block import Piece
 from storage.csr import INDEX, VALUE, Array, Rows
 from storage.dataset import Dataset
 from storage.direct import Part
+from storage.lanes import Group
 from storage.segment import OFFSET, ROW_ID, TARGET, Segment
 
 T = TypeVar("T")
@@ -91,25 +92,38 @@ class Examples:
                 is the label itself
     bias        value of the constant feature, or None; it is the last: feature width - 1
     left_out    rows that are to have no part in training: y is 0, its sign that of the class; None: there are none
+    group       lanes: y is the kind of a row, see storage.lanes, and its weight goes to `weight` (n_rows,), by its id
     """
 
     positive: float | None
     bias: float | None
     width: int
     left_out: LeftOut | None = field(default=None, kw_only=True)
+    group: Group | None = field(default=None, kw_only=True)
+    weight: Array = field(default_factory=lambda: np.empty(0), kw_only=True)
 
     def of(self, piece: Piece) -> Segment:
         """The rows of a piece."""
         rows = piece.rows
         examples = Segment(
             row_id=np.arange(piece.first_row, piece.first_row + len(piece), dtype=ROW_ID),
-            y=self._without(piece, self._targets(rows)),
+            y=self._without(piece, self._targets(rows)) if self.group is None else self._kinds(piece, self.group),
             Qii=piece.Qii,
             indptr=rows.indptr.astype(OFFSET),
             indices=rows.indices,
             values=rows.values,
         )
         return examples if self.bias is None else _with_constant(examples, self.width - 1, float(VALUE.type(self.bias)))
+
+    def _kinds(self, piece: Piece, group: Group) -> Array:
+        rows = piece.rows
+        if len(self.weight) and rows.weight is not None:
+            self.weight[piece.first_row : piece.first_row + len(piece)] = rows.weight
+        labels = np.array(group.labels)
+        by_value = np.argsort(labels)
+        places = by_value[np.searchsorted(labels[by_value], rows.label)]
+        folds = folds_of(piece, group.n_folds, group.seed) if group.n_folds > 1 else 0
+        return (places * group.n_folds + folds).astype(TARGET)
 
     def _without(self, piece: Piece, y: Array) -> Array:
         if self.left_out is None:

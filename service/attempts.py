@@ -60,12 +60,13 @@ class Attempts:
         raise ServiceError("dataset_lost", "the dataset could not be read in", "The answer to its upload says why.")
 
     def start(self, record: dict[str, Any], plan: JobPlan | FollowPlan, done: list[Mapping[str, Any]]) -> Attempt:
-        """At the first lane that is not done, or the last.
+        """At the first lanes that are not done, or the last.
 
         Raises ServiceError, StorageError, OSError, and leaves no files then.
         """
-        done = done[: len(plan.lanes) - 1] if isinstance(plan, JobPlan) else done
-        plan = plan.next_lane(done) if isinstance(plan, JobPlan) else plan
+        if isinstance(plan, JobPlan):
+            plan = plan.next_lanes(done)
+            done = done[: plan.number]
         directory = self.directories.place(record, len(done), plan.run_bytes)
         try:
             run, checkpoint = self._prepare(record, plan, directory)

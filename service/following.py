@@ -13,7 +13,7 @@ from service.errors import ServiceError
 from service.jobs import JobSpec
 from service.lanes import Cs_of, n_folds_of
 from service.memory import cache_of
-from service.problem import run_file, spills
+from service.run_file import run_file, spills
 from storage.cores import usable_cores
 from storage.dataset import staged_path
 from storage.plan import CachePlan
@@ -52,7 +52,9 @@ class FollowPlan:
             n_rows=self.n_rows,
             width=self.width,
             C=(Cs_of(self.spec)[0],) * 2,
-            lane={"number": 0, "of": 1, "class": None, "fold": None, "C": Cs_of(self.spec)[0]},
+            lane={"number": 0, "count": 1, "of": 1, "class": None, "fold": None, "C": Cs_of(self.spec)[0]},
+            group=None,
+            has_weights=False,
             reader={
                 "dataset": str(dataset),
                 "staged": str(staged_path(dataset)),

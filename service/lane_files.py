@@ -4,13 +4,14 @@ A job of one lane has its checkpoints beside its history; of several, each has a
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from reader.folds import read_held_out
 from service.errors import ServiceError
+from service.lanes import Lane
 from service.problem import JobPlan
 from storage.checkpoint import SLOTS
 from storage.csr import Array
@@ -21,8 +22,12 @@ _OUTCOME, _HELD_OUT = "model", "held_out.npz"
 
 
 def lane_directory(job_dir: Path, plan: JobPlan) -> Path:
-    """Where the lane that is run has its checkpoints."""
-    return job_dir / _LANES / f"{plan.number:04d}" if len(plan.lanes) > 1 else job_dir
+    """Where the lanes that are run have their checkpoints: that of the first."""
+    return _directory(job_dir, plan.number) if len(plan.lanes) > 1 else job_dir
+
+
+def _directory(job_dir: Path, number: int) -> Path:
+    return job_dir / _LANES / f"{number:04d}"
 
 
 def newest_lane(job_dir: Path) -> tuple[int, Path]:
@@ -31,23 +36,26 @@ def newest_lane(job_dir: Path) -> tuple[int, Path]:
     return (int(begun[-1].name), begun[-1]) if begun else (0, job_dir)
 
 
-def keep_outcome(job_dir: Path, plan: JobPlan, run: Path, outcome: Model) -> None:
-    """The lane that was run is done: its w and, as `about`, its result and the seconds of the job.
+def keep_outcomes(job_dir: Path, plan: JobPlan, run: Path, outcome_of: Callable[[int], Model]) -> None:
+    """The lanes that were run are done: w of each, by its place, and, as `about`, its result and seconds of the job.
 
     Raises ServiceError: empty_fold, fold_without_class.
     """
-    directory = lane_directory(job_dir, plan)
-    if plan.lane.fold is not None:
-        ids, is_positive, decision_values = read_held_out(run, plan.n_rows)
-        _check_fold(plan, is_positive)
-        np.savez(directory / _HELD_OUT, ids=ids, is_positive=is_positive, decision_values=decision_values)
-    shutil.rmtree(directory / _OUTCOME, ignore_errors=True)  # of one that was run once more
-    write_model(directory / _OUTCOME, outcome)
+    # The first is written last: a crash in between leaves none that counts as done.
+    for place, lane in reversed(list(enumerate(plan.running))):
+        directory = _directory(job_dir, plan.number + place)
+        directory.mkdir(parents=True, exist_ok=True)
+        if lane.fold is not None:
+            ids, is_positive, decision_values = read_held_out(run, plan.n_rows, place)
+            _check_fold(plan, lane, is_positive)
+            np.savez(directory / _HELD_OUT, ids=ids, is_positive=is_positive, decision_values=decision_values)
+        shutil.rmtree(directory / _OUTCOME, ignore_errors=True)  # of one that was run once more
+        write_model(directory / _OUTCOME, outcome_of(place))
 
 
-def _check_fold(plan: JobPlan, is_positive: Array) -> None:
+def _check_fold(plan: JobPlan, lane: Lane, is_positive: Array) -> None:
     """Whether a fold can be left out: there is something in it, and something else to train on."""
-    lane, n_positive = plan.lane, int(np.count_nonzero(is_positive))
+    n_positive = int(np.count_nonzero(is_positive))
     if not len(is_positive):
         raise ServiceError("empty_fold", f"fold {lane.fold} has no rows", "Ask for fewer folds, or have more groups.")
     left = {"that class": plan.manifest.labels[lane.positive] - n_positive}  # type: ignore[index]
@@ -66,14 +74,16 @@ def held_out(job_dir: Path, number: int) -> dict[str, Array]:
 
     ids (n,) int64; is_positive (n,) bool; decision_values (n,) float64
     """
-    with np.load(job_dir / _LANES / f"{number:04d}" / _HELD_OUT) as arrays:
+    with np.load(_directory(job_dir, number) / _HELD_OUT) as arrays:
         return dict(arrays)
 
 
 def outcomes(job_dir: Path) -> Iterator[Model]:
     """Of the lanes that are done, in order, one in memory at a time. Raises CorruptData."""
-    for directory in sorted((job_dir / _LANES).glob(f"[0-9]*/{_OUTCOME}")):
+    number = 0
+    while (directory := _directory(job_dir, number) / _OUTCOME).exists():
         yield read_model(directory)
+        number += 1
 
 
 def drop_older_checkpoints(job_dir: Path, plan: JobPlan) -> None:

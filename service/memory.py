@@ -9,18 +9,25 @@ from service.jobs import JobSpec
 from service.lanes import n_folds_of
 from service.sizes import format_size
 from storage.errors import CacheTooSmall
+from storage.lanes import WIDTHS, width_for
 from storage.manifest import Manifest
 from storage.plan import CachePlan, plan_cache
+from trainer.problem import LOSSES
 from trainer.solvers import SOLVERS
 
 # Measured, rounded up: two interpreters with compiled kernels, and pieces and segments on their way.
 _PROCESSES_BYTES = 320 << 20
 _BUFFERS_BYTES = 48 << 20
-# alpha, score, visited, skipped; is_resident and leaving of the reader.
-_ROW_BYTES = 16
-_HELD_OUT_BYTES = HELD_OUT.itemsize  # of a row, with folds
-# w of the trainer, that before a sweep over a cache with all rows, the published one, and two while it is certified.
-_FEATURE_BYTES = 40
+# score, visited, skipped; is_resident and leaving of the reader. Of each lane: alpha.
+_ROW_BYTES, _ROW_LANE_BYTES = 8, 8
+_WEIGHT_BYTES = 4  # of a row that has one, of a group of lanes
+_HELD_OUT_BYTES = HELD_OUT.itemsize  # of a row, for each lane with a fold
+# Of a lane: w of the trainer, that before a sweep over a cache with all rows, the published one, and two while it is
+# certified; of a group of lanes the published one is the one that is certified, and the one before a sweep.
+_FEATURE_BYTES, _FEATURE_LANE_BYTES = 40, 24
+# What a group of lanes may hold for each row and feature, if nobody says how much memory there is.
+_GROUP_BYTES = 2 << 30
+_LEAST_SHARE = 0.05  # of the memory, for the cache of a group
 
 
 @dataclass(frozen=True)
@@ -52,21 +59,47 @@ def threads_of(spec: JobSpec, cores: int) -> int:
     return spec.threads or (1 if spec.pace == "fixed" else cores)
 
 
-def memory_of(spec: JobSpec, manifest: Manifest, threads: int) -> Memory:
-    """What a job with a cache of `cache_bytes` and so many threads of the trainer holds."""
-    width = manifest.width + (spec.bias is not None)
-    row_bytes = _ROW_BYTES + (_HELD_OUT_BYTES if n_folds_of(spec) else 0)
-    rows, features = row_bytes * manifest.n_rows, _FEATURE_BYTES * width
+def memory_of(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1) -> Memory:
+    """What a job with a cache of `cache_bytes`, so many threads of the trainer and lanes side by side holds."""
+    width, axis = manifest.width + (spec.bias is not None), width_for(lanes)
+    row_bytes = _ROW_BYTES + axis * _ROW_LANE_BYTES + (lanes * _HELD_OUT_BYTES if n_folds_of(spec) else 0)
+    if lanes > 1 and manifest.weights is not None:
+        row_bytes += _WEIGHT_BYTES
+    features = (axis * _FEATURE_LANE_BYTES if lanes > 1 else _FEATURE_BYTES) * width
     own = SOLVERS[spec.solver].own_bytes(manifest.n_rows, width, threads, spec.options)
-    return Memory(_PROCESSES_BYTES, _BUFFERS_BYTES, rows, features, own, spec.cache_bytes)
+    own += (axis - 1) * _ROW_LANE_BYTES * manifest.n_rows  # alpha before a sweep
+    return Memory(_PROCESSES_BYTES, _BUFFERS_BYTES, row_bytes * manifest.n_rows, features, own, spec.cache_bytes)
 
 
-def plan_memory(spec: JobSpec, manifest: Manifest, threads: int) -> CachePlan:
-    """The plan of the cache: of `cache_bytes`, or of what `memory_bytes` leave.
+def plan_memory(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1) -> tuple[int, CachePlan]:
+    """How many of the job's lanes are trained side by side, and the plan of its cache.
 
+    As many as there is room for beside a cache: of `cache_bytes`, or of what `memory_bytes` leave.
     Raises ServiceError: cache_too_small, memory_too_small, max_cuts_range.
     """
-    memory = memory_of(spec, manifest, threads)
+    if not SOLVERS[spec.solver].has_lanes or spec.loss not in LOSSES:
+        return 1, _plan_cache(spec, manifest, threads, 1)
+    for width in reversed(WIDTHS[1:]):
+        at_once = min(width, lanes)
+        if width_for(at_once) == width and _has_room(spec, manifest, threads, at_once):
+            return at_once, _plan_cache(spec, manifest, threads, at_once)
+    return 1, _plan_cache(spec, manifest, threads, 1)
+
+
+def _has_room(spec: JobSpec, manifest: Manifest, threads: int, lanes: int) -> bool:
+    memory = memory_of(spec, manifest, threads, lanes)
+    if spec.memory_bytes is None:
+        return memory.rows_bytes + memory.features_bytes + memory.solver_bytes <= _GROUP_BYTES
+    # A cache that is too small for the rows to be held for a while is no cache.
+    room = spec.memory_bytes - (memory.total_bytes - memory.cache_bytes)
+    try:
+        return room >= _LEAST_SHARE * spec.memory_bytes and bool(_plan_cache(spec, manifest, threads, lanes))
+    except ServiceError:
+        return False
+
+
+def _plan_cache(spec: JobSpec, manifest: Manifest, threads: int, lanes: int) -> CachePlan:
+    memory = memory_of(spec, manifest, threads, lanes)
     _check_cuts(spec, manifest, memory.solver_bytes)
     longest_row = manifest.longest_row + (spec.bias is not None)
     if spec.memory_bytes is None:

@@ -4,7 +4,7 @@ import functools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -26,22 +26,25 @@ from storage.model_file import Model, read_model, write_model
 from storage.state import open_state
 
 
-def lane_outcome(plan: JobPlan, dataset: Path, run: Path, result: dict[str, Any]) -> Model:
-    """What the finished run of a lane on the dataset in this directory came to: w of its state files, and the result.
+def lane_outcome(plan: JobPlan, dataset: Path, run: Path, results: Sequence[dict[str, Any]], place: int = 0) -> Model:
+    """What a finished run of lanes on the dataset in this directory came to: of the one at a place w, and its result.
 
     Its labels are the signs: which rows are meant by them says the lane.
     """
-    state = open_state(run, plan.manifest.n_rows, plan.width)
-    seconds = state.control["elapsed_seconds"]
-    w = Dataset(dataset).in_input_order(state.w[: plan.manifest.width])
-    features: Array = w[plan.manifest.index_base :]
+    state = open_state(run, plan.manifest.n_rows, plan.width, *plan.axes)
+    w = np.ascontiguousarray(state.w.reshape(plan.width, -1)[:, place])
+    features: Array = Dataset(dataset).in_input_order(w[: plan.manifest.width])[plan.manifest.index_base :]
     return Model(
         w=np.array(features),
         labels=(1.0, -1.0) if plan.labels else (),
         index_base=plan.manifest.index_base,
         bias=plan.spec.bias,
-        w_bias=float(state.w[plan.width - 1]) if plan.spec.bias is not None else 0.0,
-        about={"result": result, "elapsed_seconds": seconds},
+        w_bias=float(w[-1]) if plan.spec.bias is not None else 0.0,
+        about={
+            "result": results[place],
+            "elapsed_seconds": state.control["elapsed_seconds"],
+            "job_passes": plan.passes_before + int(state.control["finished_passes"]),
+        },
     )
 
 

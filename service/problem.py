@@ -1,7 +1,7 @@
 """From a job and a dataset to what reader and trainer are told. Everything that can be refused is refused here."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +12,24 @@ from service.errors import ServiceError
 from service.jobs import JobSpec
 from service.lanes import Lane, labels_of, lanes_of, n_folds_of, shown
 from service.memory import plan_memory, threads_of
+from service.run_file import run_file, spills
 from storage.cores import usable_cores
+from storage.lanes import Group, LaneTerms
 from storage.manifest import Manifest
 from storage.objective import REGRESSION
 from storage.plan import CachePlan
 from storage.segment import TARGET
 from storage.state import state_bytes
-from trainer.solvers import SOLVERS
-from trainer.solvers.options import options_of
 
 
 @dataclass(frozen=True)
 class JobPlan:
-    """A job that can run on a dataset, a lane at a time.
+    """A job that can run on a dataset, some lanes at a time.
 
     labels        what rows hold for those a model is to have
-    lanes         its problems; number: of the one to be run
+    lanes         its problems; number: of the first to be run; at_once: most that are trained side by side
     cores         it may use
-    passes_before, seconds_before: of the lanes before this one
+    passes_before, seconds_before: of the lanes before these
     """
 
     spec: JobSpec
@@ -38,6 +38,7 @@ class JobPlan:
     lanes: tuple[Lane, ...]
     cache: CachePlan
     cores: int
+    at_once: int = 1
     number: int = 0
     passes_before: int = 0
     seconds_before: float = 0.0
@@ -48,19 +49,36 @@ class JobPlan:
         return tuple(shown(label, self.manifest) for label in self.labels)
 
     @property
-    def lane(self) -> Lane:
-        """The one to be run."""
-        return self.lanes[self.number]
+    def running(self) -> tuple[Lane, ...]:
+        """Those to be run."""
+        return self.lanes[self.number : self.number + self.at_once]
 
-    def next_lane(self, done: Sequence[Mapping[str, Any]]) -> "JobPlan":
-        """The same with the first lane to be run that is not done; of those that are, what is kept of each."""
-        passes = sum(each["result"]["passes"] for each in done)
-        seconds = done[-1]["elapsed_seconds"] if done else 0.0
-        return replace(self, number=len(done), passes_before=passes, seconds_before=seconds)
+    @property
+    def lane(self) -> Lane:
+        """The first of them."""
+        return self.running[0]
+
+    @property
+    def group(self) -> Group | None:
+        """Those to be run, if they are several."""
+        if len(self.running) == 1:
+            return None
+        terms = (
+            LaneTerms(self.labels.index(lane.positive), lane.fold, lane.C_positive, lane.C_negative)
+            for lane in self.running
+        )
+        return Group(self.labels, max(1, n_folds_of(self.spec)), self.spec.seed, tuple(terms))
+
+    def next_lanes(self, done: Sequence[Mapping[str, Any]]) -> "JobPlan":
+        """The same with the first lanes to be run that are not done; of those that are, what is kept of each."""
+        passes, seconds = (done[-1]["job_passes"], done[-1]["elapsed_seconds"]) if done else (0, 0.0)
+        # One that ended with less has all of its last lanes run once more.
+        number = min(len(done), (len(self.lanes) - 1) // self.at_once * self.at_once)
+        return replace(self, number=number, passes_before=passes, seconds_before=seconds)
 
     @property
     def lane_spec(self) -> JobSpec:
-        """The job as if it had this lane's C alone."""
+        """The job as if it had the lane's C alone."""
         return self.spec.model_copy(update={"C": self.lane.C})
 
     @property
@@ -95,18 +113,28 @@ class JobPlan:
     @property
     def run_bytes(self) -> int:
         """Size of cache and state files."""
-        return self.spec.cache_bytes + state_bytes(self.n_rows, self.width)
+        return self.spec.cache_bytes + state_bytes(self.n_rows, self.width, *self.axes)
 
-    def _kept_rows(self, dataset: Path) -> dict[str, Any]:
+    @property
+    def axes(self) -> tuple[int, bool]:
+        """Of the state: lanes side by side, and whether it has weights of rows."""
+        return (self.group.width, self.manifest.weights is not None) if self.group else (1, False)
+
+    def _kept_rows(self, dataset: Path) -> dict[str, Any] | None:
         """What tells the rows of this job from those of others, as they are trained on."""
-        own = {"uid": self.manifest.uid, "positive": self.lane.positive, "bias": self.spec.bias}
-        left_out = {"left_out": self._left_out} if self._left_out else {}
-        return {"dataset": str(dataset), **own, **left_out}
+        own: dict[str, Any] = {"uid": self.manifest.uid, "bias": self.spec.bias}
+        if self.group is None:
+            left_out = {"left_out": self._left_out} if self._left_out else {}
+            return {"dataset": str(dataset), **own, "positive": self.lane.positive, **left_out}
+        if self.manifest.weights is not None:
+            return None  # they are not kept with the rows
+        folds = {"of": self.group.n_folds, "seed": self.spec.seed} if self.group.n_folds > 1 else None
+        return {"dataset": str(dataset), **own, "labels": list(self.labels), "folds": folds}
 
     @property
     def _left_out(self) -> dict[str, int] | None:
-        """The fold whose rows have no part in the lane's training."""
-        if self.lane.fold is None:
+        """The fold whose rows have no part in the training of a lane that is trained alone."""
+        if self.lane.fold is None or self.group:
             return None
         return {"fold": self.lane.fold, "of": n_folds_of(self.spec), "seed": self.spec.seed}
 
@@ -118,12 +146,14 @@ class JobPlan:
             self.cores,
             n_rows=self.n_rows,
             width=self.width,
-            C=(self.lane.C_positive, self.lane.C_negative),
-            lane={"number": self.number, "of": len(self.lanes), **self.lane.view},
+            C=(max(lane.C_positive for lane in self.running), max(lane.C_negative for lane in self.running)),
+            lane=self._shown_lane,
+            group=self.group,
+            has_weights=self.axes[1],
             reader={
                 "dataset": str(dataset),
                 "staged": None,
-                "positive": self.lane.positive,
+                "positive": None if self.group else self.lane.positive,
                 "left_out": self._left_out,
                 "blocks": self._partition,
                 "kept_bytes": kept_bytes(self.spec, self.cache, self.manifest.longest_row),
@@ -139,65 +169,16 @@ class JobPlan:
             },
         )
 
-
-def spills(spec: JobSpec) -> bool:
-    """Whether the active set is to be kept on the disk of the data: pace "fixed" leaves no time to visit it there."""
-    return getattr(spec.options, "spill", False) and spec.pace == "adaptive"
+    @property
+    def _shown_lane(self) -> dict[str, Any]:
+        """What is run: class, fold and C where all lanes have the same."""
+        views = [lane.view for lane in self.running]
+        same = {name: value if all(view[name] == value for view in views) else None for name, value in views[0].items()}
+        return {"number": self.number, "count": len(views), "of": len(self.lanes), **same}
 
 
 # Solvers that train with the weights of rows.
 TRAINS_WEIGHTS = ("streamsvm", "dcd", "avsf", "bm", "sbm")
-
-_BOTH = {"loss", "epsilon", "seed"}
-_TRAINER_ALONE = {
-    "solver", "pace", "tolerance", "relative_gap", "max_passes", "max_seconds", "checkpoint_seconds"
-}  # fmt: skip
-
-
-def run_file(
-    spec: JobSpec,
-    cache: CachePlan,
-    cores: int,
-    n_rows: int,
-    width: int,
-    C: tuple[float, float],
-    lane: dict[str, Any],
-    reader: dict[str, Any],
-    trainer: dict[str, Any],
-) -> dict[str, Any]:
-    """Contents of `run.json`: which lane is run, what a job tells both processes, and what only one of them is told."""
-    shared = {
-        "cache": asdict(cache),
-        "n_rows": n_rows,
-        "width": width,
-        "C_positive": C[0],
-        "C_negative": C[1],
-        **spec.model_dump(include=_BOTH),
-    }
-    solver = SOLVERS[spec.solver]
-    options = asdict(spec.options)
-    own = {
-        "bias": spec.bias,
-        # Beyond the cores, threads would only hold more of what is read ahead.
-        "threads": min(spec.threads or cores, cores),
-        **{name: options[name] for name, known in options_of(solver.options).items() if known.for_reader},
-        "exact": spec.pace == "fixed",
-        "evicts": solver.evicts,
-        "is_dual": solver.is_dual,
-    }
-    rest = spec.model_dump(include=_TRAINER_ALONE)
-    return {
-        "lane": lane,
-        "reader": {**shared, **reader, **own},
-        "trainer": {
-            **shared,
-            **trainer,
-            **rest,
-            "lane": lane["number"],
-            "options": options,
-            "threads": threads_of(spec, cores),
-        },
-    }
 
 
 def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None) -> JobPlan:
@@ -209,14 +190,15 @@ def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None) -> Job
     """
     _check_weights(spec, manifest)
     cores = cores or usable_cores()
-    cache = plan_memory(spec, manifest, threads_of(spec, cores))
-    spec = spec.model_copy(update={"cache_bytes": cache.cache_bytes})
-    if uses_blocks(spec):
-        count_blocks(spec, manifest, cache)
     if spec.loss in REGRESSION:
         _check_targets(spec, manifest)
     labels = labels_of(spec, manifest)
-    return JobPlan(spec, manifest, labels, lanes_of(spec, labels, manifest), cache, cores)
+    lanes = lanes_of(spec, labels, manifest)
+    at_once, cache = plan_memory(spec, manifest, threads_of(spec, cores), len(lanes))
+    spec = spec.model_copy(update={"cache_bytes": cache.cache_bytes})
+    if uses_blocks(spec):
+        count_blocks(spec, manifest, cache)
+    return JobPlan(spec, manifest, labels, lanes, cache, cores, at_once)
 
 
 def _check_weights(spec: JobSpec, manifest: Manifest) -> None:

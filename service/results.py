@@ -15,17 +15,18 @@ from storage.model_file import Model
 _OWN = ("converged", "stop_reason", "passes")
 
 
-def job_result(lanes: Sequence[Lane], results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of some lanes and what their trainers reported, in the same order.
+def job_result(lanes: Sequence[Lane], abouts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Of some lanes and what is kept of each, in the same order.
 
     Converged if all are, else the reason is that of the first that is not; the certificate is the worst.
     """
+    results = [about["result"] for about in abouts]
     first = next((each for each in results if not each["converged"]), results[-1])
     worst = max((each["certificate"] for each in results), key=_distance)
     return {
         "converged": first["converged"],
         "stop_reason": first["stop_reason"],
-        "passes": sum(each["passes"] for each in results),
+        "passes": abouts[-1]["job_passes"],
         "certificate": worst,
         "lanes": [
             {**lane.view, **{name: each[name] for name in _OWN}, **each["certificate"]}
@@ -67,7 +68,7 @@ def _joined(
     lanes, parts = zip(*mine, strict=True)
     if len(parts) == 1:
         return replace(parts[0], labels=labels, about={**about, **parts[0].about["result"], **own})
-    result = job_result(lanes, [part.about["result"] for part in parts])
+    result = job_result(lanes, [part.about for part in parts])
     return replace(
         parts[0],
         w=np.stack([part.w for part in parts]),

@@ -15,7 +15,7 @@ from service.progress import HISTORY, read_json
 from storage.checkpoint import Checkpoint, newest_checkpoint
 from storage.failure import told
 from storage.state import KEPT_ARRAYS, RUN_FILE, Control, State, create_state, open_control
-from trainer.link import HandedBack
+from trainer.link import SHOWN_OF_LANE, HandedBack
 
 _LOG_TAIL_BYTES = 2000
 _POLL_SECONDS = 0.1
@@ -36,7 +36,8 @@ def prepare_run(
     is what comes back. Raises ServiceError `dataset_changed`.
     """
     directory.mkdir(parents=True)
-    state = create_state(directory, plan.n_rows, plan.width, is_sparse=isinstance(plan, FollowPlan))
+    axes = plan.axes if isinstance(plan, JobPlan) else (1, False)
+    state = create_state(directory, plan.n_rows, plan.width, isinstance(plan, FollowPlan), *axes)
     checkpoint = newest_checkpoint(checkpoints) if checkpoints else None
     if checkpoint:
         _restore(state, checkpoint)
@@ -55,15 +56,24 @@ def _restore(state: State, checkpoint: Checkpoint) -> None:
     published = "published" if checkpoint.about["pieces"] else "w"
     for name, kept_as in (*zip(KEPT_ARRAYS, KEPT_ARRAYS, strict=True), ("w", published)):
         array, kept = getattr(state, name), checkpoint[kept_as]
-        if len(kept) != len(array):
+        if kept.shape != array.shape:
             raise ServiceError("dataset_changed", "rows came or went since the checkpoint", "Submit a job anew.")
         array[:] = kept
     for name, value in checkpoint.about["control"].items():
         state.control[name] = value
+    _restore_lanes(state, checkpoint)
+
+
+def _restore_lanes(state: State, checkpoint: Checkpoint) -> None:
+    if "lanes" in checkpoint.names:
+        state.lanes[:] = checkpoint["lanes"]
+    else:
+        for name in SHOWN_OF_LANE:
+            state.lanes[name] = state.control[name]
 
 
 def read_lane(directory: Path) -> dict[str, Any]:
-    """Which lane the run in this directory is of: number, of how many, class, C."""
+    """Which lanes the run in this directory is of: number of the first, count, of how many, class, fold, C."""
     return json.loads((directory / RUN_FILE).read_bytes())["lane"]
 
 
@@ -132,8 +142,8 @@ class Run:
         self.control["hand_back"] = 1
         return self.control["committed_step"] > 0 and not self.control["certificates_wanted"]
 
-    def result(self) -> dict[str, Any]:
-        """What the trainer reported at its end."""
+    def results(self) -> list[dict[str, Any]]:
+        """What the trainer reported at its end, of each lane."""
         *_, last = self._history.read_text().splitlines()
         return read_json(last)["result"]
 

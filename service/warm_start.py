@@ -75,6 +75,8 @@ def beginning(store: Store, jobs: Path, job_id: str, plan: JobPlan | FollowPlan)
 def begin_lane(state: State, plan: JobPlan, job_dir: Path) -> None:
     """A lane that is not the first: where the one before it ended, if that was of the same class at a smaller C."""
     state.control["elapsed_seconds"] = plan.seconds_before
+    if plan.group:
+        return  # side by side each begins at zero
     before, spec = plan.lanes[plan.number - 1], plan.lane_spec
     is_scaled = spec.class_weight is None and plan.manifest.weights is None
     is_next = (before.positive, before.fold) == (plan.lane.positive, plan.lane.fold)

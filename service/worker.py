@@ -9,7 +9,8 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -20,7 +21,7 @@ from service.cross_validation import cross_validation
 from service.errors import ServiceError
 from service.following import FollowPlan
 from service.fork_server import fork_server
-from service.lane_files import drop_lanes, keep_outcome, outcomes
+from service.lane_files import drop_lanes, keep_outcomes, outcomes
 from service.lock import give_sign, lock, unlock
 from service.logs import JobLog, log_as_json
 from service.models import lane_outcome, publish_models, unpublish_models
@@ -35,6 +36,7 @@ from storage.child import die_with_parent
 from storage.csr import load_kernels
 from storage.errors import CheckpointUnsound, DatasetCorrupt, OutOfSpace, StorageError
 from storage.kept_rows import release_when_short
+from storage.model_file import Model
 
 _POLL_SECONDS = 0.1
 _SIGN_SECONDS = 1.0
@@ -156,28 +158,38 @@ class Worker:
 
     def _finish(self, active: Attempt, plan: JobPlan) -> None:
         """Go on with the next lane, or publish the models, then say so: a job that has succeeded has its models."""
-        record, run = active.record, active.run
-        job_dir, dataset = self._settings.jobs / record["id"], self._settings.datasets / record["dataset_id"]
-        reported = run.result()
+        record = active.record
+        job_dir = self._settings.jobs / record["id"]
+        reported = active.run.results()
+        is_stopped = any(each["stop_reason"] == "stopped" for each in reported)
         try:
-            outcome = lane_outcome(plan, dataset, run.directory, reported)
-            if len(plan.lanes) > 1:
-                keep_outcome(job_dir, plan, run.directory, outcome)
-            done = [*active.done, outcome.about]
-            if len(done) < len(plan.lanes) and reported["stop_reason"] != "stopped":
+            done, kept = self._outcomes(active, plan, reported)
+            if len(done) < len(plan.lanes) and not is_stopped:
                 self._drop_run(active)
                 self._start(record, plan, done)
                 return
             folds = cross_validation(plan, job_dir, len(done))
-            result = {**job_result(plan.lanes, [each["result"] for each in done]), **(folds.view if folds else {})}
-            kept = outcomes(job_dir) if len(plan.lanes) > 1 else [outcome]
+            result = {**job_result(plan.lanes, done), **(folds.view if folds else {})}
             published = publish_models(self._settings, plan, kept, folds)
         except (ServiceError, StorageError, OSError) as error:
             self._drop_run(active)
             self._setbacks.fail_or_pause(record, describe(error))
             return
-        state = "stopped" if reported["stop_reason"] == "stopped" else "succeeded"
+        state = "stopped" if is_stopped else "succeeded"
         self._conclude(active, plan, state, {**result, "models": published})
+
+    def _outcomes(
+        self, active: Attempt, plan: JobPlan, reported: list[dict[str, Any]]
+    ) -> tuple[list[Mapping[str, Any]], Iterable[Model]]:
+        """What is kept of all lanes that are done, and they themselves."""
+        job_dir, run = self._settings.jobs / active.record["id"], active.run.directory
+        dataset = self._settings.datasets / active.record["dataset_id"]
+        outcome_of = partial(lane_outcome, plan, dataset, run, reported)
+        if len(plan.lanes) == 1:
+            outcome = outcome_of(0)
+            return [outcome.about], [outcome]
+        keep_outcomes(job_dir, plan, run, outcome_of)
+        return [outcome.about for outcome in outcomes(job_dir)], outcomes(job_dir)
 
     def _conclude(self, active: Attempt, plan: JobPlan, state: str, result: dict[str, Any]) -> None:
         """The job has ended, and its models are published."""

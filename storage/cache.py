@@ -17,6 +17,7 @@ import numpy as np
 
 from storage.csr import Array
 from storage.errors import CacheFull, OutOfSpace
+from storage.lanes import WIDTHS
 from storage.plan import PAGE, CachePlan
 from storage.segment import Segment, view
 
@@ -36,7 +37,7 @@ class Step:
     screened_unvisited  rows screened in the pass so far and not visited in it otherwise
     ends_section  the reader does nothing more before the trainer has done with all that came so far
     ends_pass    it is the last of its pass, and of a section
-    pass_losses  sum of the losses of the pass's rows so far, at the w published before it
+    pass_losses  sum of the losses of the pass's rows so far, at the w published before it, of each lane
     fresh        ids of the segments with rows that have just been read, never visited in the cache
     resident     ids of all other segments
     """
@@ -52,15 +53,18 @@ class Step:
     screened_unvisited: int
     ends_section: bool
     ends_pass: bool
-    pass_losses: float
+    pass_losses: tuple[float, ...]
     fresh: tuple[int, ...]
     resident: tuple[int, ...]
 
 
-# A step's record: its fields but the ids, the number of fresh ids and of all, and then the ids.
-_KINDS: dict[str, Any] = {field.name: field.type for field in fields(Step) if field.name not in ("fresh", "resident")}
+# A step's record: its numbers, those of losses, of fresh ids and of all ids, the losses, and then the ids.
+_KINDS: dict[str, Any] = {field.name: field.type for field in fields(Step) if field.type in (int, bool)}
 _STEP = np.dtype(
-    [*((name, "<f8" if kind is float else "<i8") for name, kind in _KINDS.items()), ("fresh", "<i8"), ("live", "<i8")]
+    [
+        *((name, "<i8") for name in (*_KINDS, "lanes", "fresh", "live")),
+        ("pass_losses", "<f8", (max(WIDTHS),)),
+    ]
 )
 
 
@@ -117,8 +121,11 @@ class CacheWriter:
 
     def _record(self, step: Step) -> bytes:
         ids = np.array([*step.fresh, *step.resident], "<i8")
-        values = (*(getattr(step, name) for name in _KINDS), len(step.fresh), len(ids))
-        header = np.array([values], _STEP)
+        header = np.zeros(1, _STEP)
+        for name in _KINDS:
+            header[name] = getattr(step, name)
+        header["lanes"], header["fresh"], header["live"] = len(step.pass_losses), len(step.fresh), len(ids)
+        header["pass_losses"][0, : len(step.pass_losses)] = step.pass_losses
         # Always of one size, as everything in this file is: mixed sizes would fragment its free list.
         return (header.tobytes() + ids.tobytes()).ljust(self._step_bytes, b"\0")
 
@@ -170,4 +177,5 @@ def _parse(record: memoryview) -> Step:
     ids: Array = np.frombuffer(record, "<i8", int(header["live"]), _STEP.itemsize)
     fresh = int(header["fresh"])
     known = {name: kind(header[name]) for name, kind in _KINDS.items()}
+    known["pass_losses"] = tuple(header["pass_losses"][: int(header["lanes"])].tolist())
     return Step(**known, fresh=tuple(ids[:fresh].tolist()), resident=tuple(ids[fresh:].tolist()))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from storage.prefetch_kernel import prefetch
 
 Array = NDArray[Any]
+Figure = Any  # a number, or, of several lanes, an array (lanes,) of them
 EMPTY: Mapping[str, Array] = {}  # no arrays
 
 INDPTR = np.dtype("<i8")

@@ -5,17 +5,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from storage.csr import Array
+from storage.segment import Segment
 
 # Where the logistic loss takes alpha / C for 0 and 1, as trainer/kernels/logistic.py has it.
 LEAST_SHARE, MOST_SHARE = 2.0**-100, 1.0 - 2.0**-33
 
 
 @dataclass(frozen=True)
-class _OfMargins:
+class OfMargins:
     """C_i is C_positive |y_i| for y_i > 0, else C_negative |y_i|: 0 for a row that its weight leaves out."""
 
     C_positive: float
     C_negative: float
+
+    def targets(self, rows: Segment) -> Array:
+        return rows.y
 
     def m(self, y: Array, dots: Array) -> Array:
         return dots * np.sign(y)
@@ -27,6 +31,15 @@ class _OfMargins:
     def upper(self) -> tuple[float, float]:
         return self.C_positive, self.C_negative
 
+    def losses(self, y: Array, m: Array) -> float:
+        raise NotImplementedError
+
+    def projected_gradient(self, y: Array, m: Array, alpha: Array) -> Array:
+        raise NotImplementedError
+
+    def dual(self, y: Array, alpha: Array) -> float:
+        raise NotImplementedError
+
     def projected(self, y: Array, alpha: Array) -> Array:
         return np.clip(alpha, 0.0, np.where(y == 0, 0.0, self._upper(y)))
 
@@ -37,7 +50,7 @@ class _OfMargins:
         return np.where(y > 0, self.C_positive, self.C_negative) * np.abs(y).astype(float)
 
 
-class Hinge(_OfMargins):
+class Hinge(OfMargins):
     """max(0, 1 - m);  d(a) = a,  0 <= a <= C."""
 
     def losses(self, y: Array, m: Array) -> float:
@@ -50,7 +63,7 @@ class Hinge(_OfMargins):
         return float(alpha.sum())
 
 
-class SquaredHinge(_OfMargins):
+class SquaredHinge(OfMargins):
     """max(0, 1 - m)^2;  d(a) = a - a^2 / (4 C),  0 <= a."""
 
     @property
@@ -74,7 +87,7 @@ class SquaredHinge(_OfMargins):
         return np.where(y == 0, 1.0, 2.0 * self._C(y))
 
 
-class Logistic(_OfMargins):
+class Logistic(OfMargins):
     """log(1 + exp(-m));  d(a) = C log C - a log a - (C - a) log(C - a),  0 <= a <= C, the optimum inside."""
 
     def losses(self, y: Array, m: Array) -> float:

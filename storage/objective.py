@@ -9,7 +9,10 @@ from typing import Protocol
 
 import numpy as np
 
-from storage.csr import Array, row_dots
+from storage.csr import Array, Figure, row_dots
+from storage.lane_kernel import dots_of_lanes
+from storage.lane_losses import LaneObjective
+from storage.lanes import Group
 from storage.margin_losses import Hinge, Logistic, SquaredHinge
 from storage.regression_losses import EpsilonInsensitive, SquaredEpsilonInsensitive
 from storage.segment import Segment
@@ -22,8 +25,11 @@ class Objective(Protocol):
     """
 
     @property
-    def upper(self) -> tuple[float, float]:
+    def upper(self) -> tuple[Figure, Figure]:
         """Upper bounds on alpha_i for y_i = +1 and -1 (times |y_i|); of |alpha_i|, both the same, in regression."""
+
+    def targets(self, rows: Segment) -> Array:
+        """y of the rows, (n,)."""
 
     def projected(self, y: Array, alpha: Array) -> Array:
         """The alpha (n,) inside the bounds that are nearest to these."""
@@ -31,13 +37,13 @@ class Objective(Protocol):
     def m(self, y: Array, dots: Array) -> Array:
         """From <w, x_i> (n,)."""
 
-    def losses(self, y: Array, m: Array) -> float:
+    def losses(self, y: Array, m: Array) -> Figure:
         """Sum of C_i loss_i."""
 
     def projected_gradient(self, y: Array, m: Array, alpha: Array) -> Array:
         """PG_i of -D, (n,)."""
 
-    def dual(self, y: Array, alpha: Array) -> float:
+    def dual(self, y: Array, alpha: Array) -> Figure:
         """Sum of d_i(alpha_i)."""
 
     def coefficients(self, y: Array, alpha: Array) -> Array:
@@ -60,8 +66,17 @@ def make_objective(loss: str, C_positive: float, C_negative: float, epsilon: flo
     return OBJECTIVES[loss](C_positive, C_negative, epsilon)
 
 
+def make_lane_objective(loss: str, group: Group, weight: Array) -> LaneObjective:
+    """That of a group of lanes; weight (n_rows,) of the rows, or (0,)."""
+    return LaneObjective(group, {"hinge": Hinge, "squared_hinge": SquaredHinge}[loss], weight)
+
+
 def margins(objective: Objective, examples: Segment, w: Array) -> Array:
-    """m (n_rows,) of the rows at w."""
-    dots = np.empty(len(examples))
-    row_dots(examples.indptr, examples.indices, examples.values, w, dots)
-    return objective.m(examples.y, dots)
+    """m (n_rows,) of the rows at w; of several lanes (n_rows, lanes), at w (width, lanes)."""
+    if w.ndim == 1:
+        dots = np.empty(len(examples))
+        row_dots(examples.indptr, examples.indices, examples.values, w, dots)
+    else:
+        dots = np.empty((len(examples), w.shape[1]))
+        dots_of_lanes(examples.indptr, examples.indices, examples.values, w.reshape(-1), dots)
+    return objective.m(objective.targets(examples), dots)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from storage.csr import Array
+from storage.segment import Segment
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,9 @@ class EpsilonInsensitive:
     def projected(self, _y: Array, alpha: Array) -> Array:
         upper, _ = self.upper
         return np.clip(alpha, -upper, upper)
+
+    def targets(self, rows: Segment) -> Array:
+        return rows.y
 
     def m(self, y: Array, dots: Array) -> Array:
         return dots - y

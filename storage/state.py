@@ -1,6 +1,7 @@
 """A job's state, memory-mapped and shared by reader, trainer and worker: each field and array has one writer."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -30,12 +31,6 @@ CONTROL = (
     ("evicted_rows", INTEGER, "reader"),  # over all passes
     ("reader_wait_seconds", REAL, "reader"),
     ("w_unverified", INTEGER, "reader"),  # the w of the checkpoint it began with is still to be compared
-    # reader, in the certificate pass
-    ("final_primal_objective", REAL, "reader"),
-    ("final_dual_objective", REAL, "reader"),
-    ("final_M_plus", REAL, "reader"),
-    ("final_M_minus", REAL, "reader"),
-    ("final_w_error", REAL, "reader"),  # |w - sum_i alpha_i y_i x_i| / |w|
     ("certificates_made", INTEGER, "reader"),
     # trainer
     ("trainer_heartbeat", REAL, "trainer"),
@@ -44,7 +39,8 @@ CONTROL = (
     ("trainer_wait_seconds", REAL, "trainer"),
     ("finished_passes", INTEGER, "trainer"),
     ("sweeps", INTEGER, "trainer"),  # over the active set, at the end of the last pass begun; 0: it is streaming
-    ("updates", INTEGER, "trainer"),  # this and all below as of the last finished pass, or of its last sweep
+    # this and all below as of the last finished pass, or of its last sweep; of several lanes, of the worst
+    ("updates", INTEGER, "trainer"),
     ("M_plus", REAL, "trainer"),
     ("M_minus", REAL, "trainer"),
     ("rows_unvisited", INTEGER, "trainer"),
@@ -68,6 +64,23 @@ KEPT = (
     "trainer_wait_seconds", "finished_passes", "sweeps", "updates", "M_plus", "M_minus", "rows_unvisited",
     "dual_objective", "primal_bound", "free_rows", "elapsed_seconds",
 )  # fmt: skip
+
+# The same of each lane.
+OF_LANE = (
+    # reader, in the certificate pass
+    ("final_primal_objective", REAL, "reader"),
+    ("final_dual_objective", REAL, "reader"),
+    ("final_M_plus", REAL, "reader"),
+    ("final_M_minus", REAL, "reader"),
+    ("final_w_error", REAL, "reader"),  # |w - sum_i alpha_i y_i x_i| / |w|
+    # trainer, as of the last finished pass
+    ("M_plus", REAL, "trainer"),
+    ("M_minus", REAL, "trainer"),
+    ("dual_objective", REAL, "trainer"),
+    ("primal_bound", REAL, "trainer"),
+    ("converged_by", INTEGER, "trainer"),  # 0: not yet; else the place in CONVERGED of why, from 1: it is left as it is
+)
+_LANE_DTYPE = np.dtype([(name, dtype) for name, dtype, _ in OF_LANE])
 
 _CONTROL_DTYPE = np.dtype([(name, dtype) for name, dtype, _ in CONTROL])
 
@@ -96,59 +109,62 @@ class Control:
 
 @dataclass(frozen=True)
 class State:
-    """The mapped arrays of a job. A lane is one problem over the same rows; so far a job has one.
+    """The mapped arrays of a job. A lane is one problem over the same rows; alpha and w of several have an axis of it.
 
-    alphas  (n_rows, lanes)  float64  dual variables; written by the trainer
-    ws      (width, lanes)   float64  the weights as last published by the trainer: constant while a pass streams
+    alpha   (n_rows,) or (n_rows, lanes)  float64  dual variables; written by the trainer
+    w       (width,) or (width, lanes)   float64  the weights as last published by the trainer: constant while a pass
+                                                  streams
+    lanes   (lanes,)           OF_LANE  figures of each
     score   (n_rows,)  float32  how little a row has left to teach, as of its last visit: highest leaves first
     visited (n_rows,)  uint8    stamp of the last pass in which the row was visited; written by the trainer
     skipped (n_rows,)  uint8    stamp of the last pass in which it streamed by while resident; written by the reader
+    weight  (n_rows,)  float32  of the rows, where a group of lanes is trained and they have one; written by the reader
     """
 
-    alphas: Array
-    ws: Array
+    alpha: Array
+    w: Array
+    lanes: Array
     score: Array
     visited: Array
     skipped: Array
+    weight: Array
     control: Control
 
-    @property
-    def alpha(self) -> Array:
-        """Of the one lane, (n_rows,)."""
-        return self.alphas[:, 0]
 
-    @property
-    def w(self) -> Array:
-        """Of the one lane, (width,)."""
-        return self.ws[:, 0]
-
-
-# Name of the file, type; the fields of State of those with a lane axis.
-_ARRAYS = (("alpha", "<f8"), ("w", "<f8"), ("score", "<f4"), ("visited", "u1"), ("skipped", "u1"))
-_OF_LANES = {"alpha": "alphas", "w": "ws"}
+_ARRAYS = {
+    "alpha": REAL,
+    "w": REAL,
+    "lanes": _LANE_DTYPE,
+    "score": np.dtype("<f4"),
+    "visited": np.dtype("u1"),
+    "skipped": np.dtype("u1"),
+    "weight": np.dtype("<f4"),
+}
 
 
-def state_bytes(n_rows: int, width: int, lanes: int = 1) -> int:
+def state_bytes(n_rows: int, width: int, lanes: int = 1, has_weights: bool = False) -> int:
     """Size of all state files together."""
-    shapes = _shapes(n_rows, width, lanes)
-    return sum(np.dtype(dtype).itemsize * prod(shapes[name]) for name, dtype in _ARRAYS) + _CONTROL_DTYPE.itemsize
+    shapes = _shapes(n_rows, width, lanes, has_weights)
+    return sum(dtype.itemsize * prod(shapes[name]) for name, dtype in _ARRAYS.items()) + _CONTROL_DTYPE.itemsize
 
 
-def create_state(directory: Path, n_rows: int, width: int, is_sparse: bool = False, lanes: int = 1) -> State:
+def create_state(
+    directory: Path, n_rows: int, width: int, is_sparse: bool = False, lanes: int = 1, has_weights: bool = False
+) -> State:
     """New state files, all zero; OSError if there is no room. Sparse ones take it as they are used.
 
     A process that uses a page of a sparse file when the disk is full dies of signal 7.
     """
-    state = _map_state(directory, n_rows, width, lanes, "w+")
+    state = _map_state(directory, _shapes(n_rows, width, lanes, has_weights), "w+")
     if not is_sparse:
-        for name in ("control", *(name for name, _ in _ARRAYS)):
+        for name in ("control", *_ARRAYS):
             _reserve(directory / name)
     return state
 
 
-def open_state(directory: Path, n_rows: int, width: int, lanes: int = 1) -> State:
+def open_state(directory: Path, n_rows: int, width: int, lanes: int = 1, has_weights: bool = False) -> State:
     """The state files of a running job, read and write."""
-    return _map_state(directory, n_rows, width, lanes, "r+")
+    return _map_state(directory, _shapes(n_rows, width, lanes, has_weights), "r+")
 
 
 def open_control(directory: Path) -> Control:
@@ -166,25 +182,29 @@ def pass_stamp(number: int) -> int:
     return (number - 1) % 255 + 1
 
 
-def _map_state(directory: Path, n_rows: int, width: int, lanes: int, mode: str) -> State:
-    shapes = _shapes(n_rows, width, lanes)
-    arrays = {
-        _OF_LANES.get(name, name): _map(directory / name, np.dtype(dtype), mode, shapes[name])
-        for name, dtype in _ARRAYS
-    }
+def _map_state(directory: Path, shapes: Mapping[str, tuple[int, ...]], mode: str) -> State:
+    arrays = {name: _map(directory / name, dtype, mode, shapes[name]) for name, dtype in _ARRAYS.items()}
     return State(**arrays, control=Control(directory / "control", mode))
 
 
 def _reserve(path: Path) -> None:
     """Give a file its room on the disk; OSError if there is none."""
-    with path.open("r+b") as file:
-        os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    if size := path.stat().st_size:
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, size)
 
 
-def _shapes(n_rows: int, width: int, lanes: int) -> dict[str, tuple[int, ...]]:
-    return {"alpha": (n_rows, lanes), "w": (width, lanes)} | dict.fromkeys(("score", "visited", "skipped"), (n_rows,))
+def _shapes(n_rows: int, width: int, lanes: int, has_weights: bool) -> dict[str, tuple[int, ...]]:
+    axis = (lanes,) if lanes > 1 else ()
+    a_row = dict.fromkeys(("score", "visited", "skipped"), (n_rows,))
+    weight = (n_rows if has_weights else 0,)
+    return {"alpha": (n_rows, *axis), "w": (width, *axis), "lanes": (lanes,), "weight": weight, **a_row}
 
 
 def _map(path: Path, dtype: np.dtype, mode: Any, shape: tuple[int, ...]) -> Array:
+    if not prod(shape):
+        # There is no mapping of nothing.
+        path.touch()
+        return np.empty(shape, dtype)
     # A plain array over the mapping: np.memmap's own class slows every access down.
     return np.asarray(np.memmap(path, dtype, mode, shape=shape))

@@ -10,11 +10,12 @@ from pathlib import Path
 from reader.process import Reader
 from service.jobs import JobSpec
 from service.lanes import Lane
-from service.problem import JobPlan
+from service.problem import JobPlan, plan_job
 from service.run import prepare_run
 from storage.cores import usable_cores
 from storage.csr import Array
 from storage.dataset import Dataset
+from storage.lanes import Group
 from storage.objective import REGRESSION
 from storage.patience import Patience
 from storage.plan import plan_cache
@@ -28,11 +29,16 @@ from trainer.solvers.streamsvm import MakeDisk, streamsvm
 
 @dataclass
 class Outcome:
-    """What a run left: a dict per pass, the result with its certificate, and the state."""
+    """What a run left: a dict per pass, the result of each lane with its certificate, and the state."""
 
     passes: list[dict]
-    result: dict
+    results: list[dict]
     state: State
+
+    @property
+    def result(self) -> dict:
+        """Of the first lane, or the only one."""
+        return self.results[0]
 
     @property
     def w(self) -> Array:
@@ -79,20 +85,25 @@ def write_run(run: Path, dataset: Path, cache_bytes: int, positive: float | None
 
     `settings` are a job's fields, C_negative, `checkpoints`, and ways of the contracts: on_disk, rows are kept there at
     pace "fixed", too, and a pass has as many sweeps as updates_per_row says; holds_all, which is about `cache_bytes`;
-    keeps_rows, also for the next job on the dataset.
+    keeps_rows, also for the next job on the dataset; lanes, all that the fields say, side by side.
     """
     settings.pop("holds_all", None)
     checkpoints = settings.pop("checkpoints", None)
     on_disk, keeps_rows = settings.pop("on_disk", False), settings.pop("keeps_rows", False)
     manifest = Dataset(dataset).manifest
     C_negative = settings.pop("C_negative", None)
+    has_lanes = settings.pop("lanes", False)
     spec = JobSpec(**{"dataset": "test", "pace": "fixed", "cache_bytes": cache_bytes, **settings})
     cache = plan_cache(cache_bytes, manifest.longest_row + (spec.bias is not None))
     labels: tuple[float, ...] = ()
-    if spec.loss not in REGRESSION:
-        labels = (max(manifest.labels) if positive is None else positive, min(manifest.labels))
-    lane = Lane(*(labels or (None,))[:1] * 2, None, spec.C, spec.C, C_negative or spec.C)
-    plan = JobPlan(spec, manifest, labels, (lane,), cache, usable_cores())
+    if has_lanes:
+        plan = plan_job(spec, manifest)
+        assert len(plan.running) == len(plan.lanes) > 1
+    else:
+        if spec.loss not in REGRESSION:
+            labels = (max(manifest.labels) if positive is None else positive, min(manifest.labels))
+        lane = Lane(*(labels or (None,))[:1] * 2, None, spec.C, spec.C, C_negative or spec.C)
+        plan = JobPlan(spec, manifest, labels, (lane,), cache, usable_cores())
     prepare_run(run, plan, dataset, checkpoints)
     told = json.loads((run / RUN_FILE).read_text())
     if on_disk:
@@ -114,16 +125,17 @@ def train(
     write_run(run, dataset, cache_bytes, positive, **settings)
     reader = Reader(run)
     try:
-        passes, result = to_the_end(run, reader, link)
+        passes, results = to_the_end(run, reader, link)
     finally:
         reader.shutdown()
-    return Outcome(passes, result, open_state_of(run))
+    return Outcome(passes, results, open_state_of(run))
 
 
 def open_state_of(run: Path) -> State:
     """The state of a run, of whatever size."""
     shape = json.loads((run / RUN_FILE).read_text())["trainer"]
-    return open_state(run, shape["n_rows"], shape["width"])
+    lanes = Group.of(shape["group"]).width if shape["group"] else 1
+    return open_state(run, shape["n_rows"], shape["width"], lanes, shape["has_weights"])
 
 
 def make_link(reader: Reader, link: Callable[..., Link] = Turns) -> MakeLink:
@@ -147,8 +159,8 @@ def about_to_begin(
         reader.shutdown()
 
 
-def to_the_end(run: Path, reader: Reader, link: Callable[..., Link] = Turns) -> tuple[list[dict], dict]:
-    """Train with this reader to the stop rule; what each pass and the result came to."""
+def to_the_end(run: Path, reader: Reader, link: Callable[..., Link] = Turns) -> tuple[list[dict], list[dict]]:
+    """Train with this reader to the stop rule; what each pass and the result of each lane came to."""
     while reader.step():
         pass
     cache = reader.cache_reader()
@@ -159,4 +171,4 @@ def to_the_end(run: Path, reader: Reader, link: Callable[..., Link] = Turns) -> 
     trainer.shutdown()
     assert reader.is_finished
     cache.close()
-    return passes, trainer.result()
+    return passes, trainer.results()

@@ -64,9 +64,9 @@ class ActiveRows:
             self._visitor,
             learn=lambda rows, order, visits: self._shrink(taken[-1], rows, order, visits),
         )
-        self._above = met.M_plus if met.M_plus > 0.0 else np.inf
-        self._below = met.M_minus if met.M_minus < 0.0 else -np.inf
-        return met.distance
+        self._above = met.sums.M_plus if met.sums.M_plus > 0.0 else np.inf
+        self._below = met.sums.M_minus if met.sums.M_minus < 0.0 else -np.inf
+        return float(met.distance)
 
     def _shrink(self, numbers: list[int], rows: Segment, order: Array, visits: Visits) -> None:
         """Of the rows just visited, the active ones of the segments of these numbers."""

@@ -153,6 +153,8 @@ class Checkpoints:
             "control": {name: self._state.control[name] for name in KEPT},
         }
         arrays = {"w": w[: step.width]}
+        if self._state.w.ndim > 1:
+            arrays["lanes"] = self._state.lanes
         if place[1]:
             arrays["published"] = self._state.w[: step.width]
         rows = {name: getattr(self._state, name)[: step.n_rows] for name in KEPT_ARRAYS}

@@ -1,15 +1,20 @@
 """What the reader and the service see of the trainer: notes on rows, the published w, figures, signs of life."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 
 import numpy as np
 
 from storage.cache import Step
-from storage.csr import Array
+from storage.csr import Array, Figure
+from storage.lane_kernel import squares_of_lanes
 from storage.naps import nap
 from storage.state import State, pass_stamp
+from trainer.progress import Progress
+
+SHOWN_OF_LANE = ("M_plus", "M_minus", "dual_objective", "primal_bound")
+_SHOWN = ("updates", "rows_unvisited", "free_rows", *SHOWN_OF_LANE)
 
 
 class HandedBack(Exception):
@@ -45,7 +50,7 @@ class Link:
         self._marked = 0  # notes already entered in `visited`
         self._stamp = 0
         self._width = 0
-        self._half_norm = 0.0 if is_blank else float(self._w.ravel() @ self._w.ravel()) / 2  # of the published w
+        self._half_norm: Figure = 0.0 if is_blank else half_squares(self._w)  # of the published w
 
     @property
     def _w(self) -> Array:
@@ -140,21 +145,35 @@ class Link:
         """Let the reader see this w: the coming pass is certified at it."""
         known = w[: self._width]
         self._w[: self._width] = known
-        self._half_norm = float(known.ravel() @ known.ravel()) / 2
+        self._half_norm = half_squares(known)
 
     @property
     def room(self) -> Array:
-        """The published w, (width, lanes), to be written over while nobody reads it: until the next `publish`."""
+        """The published w, to be written over while nobody reads it: until the next `publish`."""
         return self._w
 
-    def primal(self, step: Step) -> float:
+    def primal(self, step: Step) -> Figure:
         """P at the w published before the pass that `step` ends."""
-        return self._half_norm + step.pass_losses
+        return self._half_norm + self._figure(step.pass_losses)
 
     @property
-    def certified_primal(self) -> float:
+    def certified_primal(self) -> Figure:
         """P at the w certified last; inf if none has been."""
-        return self.control["final_primal_objective"] if self.control["certificates_made"] else inf
+        return self._figure(self._state.lanes["final_primal_objective"]) if self.control["certificates_made"] else inf
+
+    def _figure(self, each: Sequence[float] | Array) -> Figure:
+        """A number of each lane; of one, the number."""
+        return float(each[0]) if self._w.ndim == 1 else np.array(each)
+
+    @property
+    def has_converged(self) -> Array:
+        """(lanes,) bool of each."""
+        return self._state.lanes["converged_by"] != 0
+
+    @property
+    def weight(self) -> Array:
+        """(n_rows,) of the rows as they come to be known, or (0,)."""
+        return self._state.weight
 
     def certify(self, w: Array) -> None:
         """Have all rows looked at, at this w; what the reader finds is in the control page."""
@@ -162,8 +181,20 @@ class Link:
         self.control["certificates_wanted"] += 1
         self.wait_until(lambda: self.control["certificates_made"] >= self.control["certificates_wanted"])
 
-    def show(self, **figures: float) -> None:
-        """Fields of the control page, for those who watch."""
+    def show(self, progress: Progress) -> None:
+        """For those who watch."""
         self.control["elapsed_seconds"] = self.elapsed_seconds
-        for name, figure in figures.items():
-            self.control[name] = figure
+        for name in _SHOWN:
+            self.control[name] = getattr(progress, name)
+        for lane, each in enumerate(progress.lanes or (progress,)):
+            for name in SHOWN_OF_LANE:
+                self._state.lanes[name][lane] = getattr(each, name)
+
+
+def half_squares(w: Array) -> Figure:
+    """|w|^2 / 2, of each lane if there are several."""
+    if w.ndim == 1:
+        return float(w @ w) / 2
+    squares = np.empty(w.shape[1])
+    squares_of_lanes(w, squares)
+    return squares / 2

@@ -8,7 +8,7 @@ alpha leaves its box by that, and a row's next visit brings it back: a row that 
 rows that were visited in the last sweep have changed in it, so only these are moved.
 """
 
-from storage.csr import Array
+from storage.csr import Array, Figure
 from trainer.kernels.visit import move_on
 from trainer.tally import Tally
 
@@ -31,22 +31,20 @@ class Momentum:
         self._alpha, self.w = alpha, w
         self._earlier_alpha, self._earlier_w = alpha.copy(), earlier_w
         self._earlier_w[:] = w
-        self._yields = False
+        self._yields: bool | Array = False
         self.before = alpha
 
-    def begin_sweep(self, gaps: list[float]) -> None:
+    def begin_sweep(self, gaps: list[Figure]) -> None:
         """Move alpha and w. `gaps` are those that the sweeps so far have met."""
         self._of_alpha = self._tally.of_alpha
-        share = 0.0 if self._yields else beta(gaps)
-        move_on(self._alpha, self._earlier_alpha, share)
-        move_on(self.w, self._earlier_w, share)
+        self._move(gaps)
         self.before = self._earlier_alpha
 
     def has_moved(self, row_id: Array) -> Array:
         """Which rows (k,) are elsewhere than at the end of the last sweep, (k,) bool."""
         return self._alpha[row_id] != self._earlier_alpha[row_id]
 
-    def end_sweep(self, yields: bool) -> None:
+    def end_sweep(self, yields: bool | Array) -> None:
         """All rows that had moved have been visited. `yields`: the next sweep begins where this one ended."""
         self.before = self._alpha
         self._yields = yields
@@ -57,6 +55,11 @@ class Momentum:
         self.w[:] = self._earlier_w
         self._tally.of_alpha = self._of_alpha
         self.before = self._alpha
+
+    def _move(self, gaps: list[Figure]) -> None:
+        share = 0.0 if self._yields else beta(gaps)
+        move_on(self._alpha, self._earlier_alpha, share)
+        move_on(self.w, self._earlier_w, share)
 
 
 def beta(gaps: list[float]) -> float:

@@ -14,6 +14,7 @@ class Progress:
     primal_bound        least P(w) known so far, from the streaming certificate
     free_rows           rows with 0 < alpha < U
     is_worth_a_look     at all rows, at the w of now: the solver has done what it could without one
+    lanes               the same of each lane, where several are trained: the figures above are those of the worst
     """
 
     pass_: int
@@ -25,6 +26,7 @@ class Progress:
     primal_bound: float
     free_rows: int
     is_worth_a_look: bool = field(default=False, kw_only=True)
+    lanes: tuple["Progress", ...] = field(default=(), kw_only=True)
 
     @property
     def gap(self) -> float:

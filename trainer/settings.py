@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from storage.lanes import Group
 from storage.plan import CachePlan
 from trainer.problem import Problem
 
@@ -12,6 +13,7 @@ class TrainerSettings:
     """
     n_rows, width     lengths of alpha and w, or bounds on them while the dataset is being read in
     lane              number of the problem among those of the job; passes_before: of the lanes before it
+    group             the problems, if several are trained side by side: `lane` is that of the first; else None
     follows           the first pass is over a dataset that is being read in
     cache             how it is divided
     cache_rows        rows the cache holds when full, on average: Omega in the paper
@@ -19,6 +21,7 @@ class TrainerSettings:
     solver            a key of `trainer.solvers.SOLVERS`
     options           of the solver's own class
     largest_weight    of a row, 1 if they have none
+    has_weights       rows have weights, and y does not tell them: it is the kind of a row in a group of lanes
     tolerance         stop when M+ - M-, or what the solver has for it, falls to it in a pass that visited every row;
                       None: never
     relative_gap      stop when the streaming certificate falls to it; None: never
@@ -36,6 +39,7 @@ class TrainerSettings:
     cache: CachePlan
     cache_rows: float
     lane: int
+    group: Group | None
     passes_before: int
     follows: bool
     solver: str
@@ -45,6 +49,7 @@ class TrainerSettings:
     C_positive: float
     C_negative: float
     largest_weight: float
+    has_weights: bool
     tolerance: float | None
     relative_gap: float | None
     max_passes: int
@@ -57,6 +62,11 @@ class TrainerSettings:
     checkpoints: str | None
     checkpoint_seconds: float
     resume: str | None
+
+    @property
+    def lanes(self) -> int:
+        """Of the axis of lanes; 1: there is none."""
+        return self.group.width if self.group else 1
 
     @property
     def problem(self) -> Problem:

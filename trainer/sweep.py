@@ -9,11 +9,12 @@ from math import inf, sqrt
 
 import numpy as np
 
-from storage.csr import Array
+from storage.csr import Array, Figure
 from storage.segment import Segment
 from trainer.kernels.order import random_order
 from trainer.schedule import WHOLE_EVERY
-from trainer.visitor import Visitor, Visits
+from trainer.sums import NONE, Sums
+from trainer.visitor import Visiting, Visits
 
 # Rows that rest by more than margins have moved lately, and by what the reader screens by default, may be left out.
 _LEAST_SLACK = 0.1
@@ -26,34 +27,26 @@ Learn = Callable[[Segment, Array, Visits], None]
 class Met:
     """Each row as it was when it was visited; what has been left out of the sweep is not in here.
 
-    visits           rows visited
-    gap              sum of their terms of P - D: at one w, the terms of all rows add up to it
-    M_plus, M_minus  largest and smallest projected gradient
+    visits  rows visited
     """
 
     visits: int = 0
-    gap: float = 0.0
-    M_plus: float = -inf
-    M_minus: float = inf
-    _squares: float = 0.0
+    sums: Sums = NONE
 
-    def add(self, visits: Visits, Qii: Array) -> None:
-        """More rows, of these squared norms (k,), have been visited."""
-        self.visits += len(Qii)
-        self.gap -= float(np.minimum(visits.score, 0.0).sum(dtype=np.float64))
-        self.M_plus, self.M_minus = max(self.M_plus, visits.M_plus), min(self.M_minus, visits.M_minus)
-        # A step to where PG is 0 gains PG^2 / (2 Qii).
-        self._squares += 2.0 * float(np.maximum(visits.gain, 0.0) @ Qii)
+    def add(self, visits: Visits) -> None:
+        """More rows have been visited."""
+        self.visits += len(visits.score)
+        self.sums = self.sums.plus(visits.sums)
 
     @property
-    def distance(self) -> float:
+    def distance(self) -> Figure:
         """M+ - M-."""
-        return self.M_plus - self.M_minus
+        return self.sums.M_plus - self.sums.M_minus
 
     @property
     def moved(self) -> float:
-        """By how much margins have moved since the rows' last visits, root mean square."""
-        return sqrt(self._squares / max(self.visits, 1))
+        """By how much margins have moved since the rows' last visits, root mean square; where it is most, of lanes."""
+        return sqrt(float(np.max(self.sums.squares)) / max(self.visits, 1))
 
     @property
     def slack(self) -> float:
@@ -85,7 +78,7 @@ def shuffled(rng: np.random.Generator) -> Choose:
 def sweep(
     windows: Iterable[Segment],
     choose: Choose,
-    visitor: Visitor,
+    visitor: Visiting,
     threads: Threads = ALONE,
     learn: Learn | None = None,
     met: Met | None = None,
@@ -99,14 +92,14 @@ def sweep(
     met = met or Met()
     for rows, order, visits in _visited(windows, choose, visitor, threads):
         visitor.take(rows, order, visits)
-        met.add(visits, rows.Qii[order])
+        met.add(visits)
         if learn is not None:
             learn(rows, order, visits)
     return met
 
 
 def _visited(
-    windows: Iterable[Segment], choose: Choose, visitor: Visitor, threads: Threads
+    windows: Iterable[Segment], choose: Choose, visitor: Visiting, threads: Threads
 ) -> Iterator[tuple[Segment, Array, Visits]]:
     if threads.pool is None:
         for rows in windows:
@@ -145,7 +138,7 @@ class Rounds:
         self,
         windows: Callable[[Callable[[Array], Array], np.random.Generator], Iterator[Segment]],
         score: Array,
-        visitor: Visitor,
+        visitor: Visiting,
         threads: Threads,
     ) -> None:
         self._new_windows = windows

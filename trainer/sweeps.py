@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from storage.cache import Step
-from storage.csr import Array
+from storage.csr import Array, Figure
 from storage.segment import Segment
 from trainer.kernels.order import random_order
 from trainer.momentum import Momentum
@@ -21,7 +21,8 @@ from trainer.rows.cache import Cursor
 from trainer.schedule import Next, is_worth_threads, next_sweep
 from trainer.sweep import ALONE, Met, Threads, sweep
 from trainer.tally import Tally
-from trainer.visitor import Visitor, Visits
+from trainer.variables import Variables
+from trainer.visitor import Visiting, Visits
 
 Random = np.random.Generator
 Shares = Callable[[int, int], bool]  # (bytes, rows): whether threads share sweeps over them
@@ -77,50 +78,57 @@ class Wanted:
     tolerance: float | None
     relative_gap: float | None
 
-    def is_near(self, met: Met, dual_objective: float, factor: float) -> bool:
-        """Whether what there is after a sweep that met this, times `factor`, is likely what is wanted."""
-        gap = _AT_END * met.gap
-        relative = gap / (dual_objective + gap)
-        found = ((met.distance, self.tolerance), (relative, self.relative_gap))
-        return met.visits > 0 and any(limit is not None and factor * each <= limit for each, limit in found)
+    def is_near(self, met: Met, dual_objective: Figure, factor: Figure) -> bool | Array:
+        """Whether what there is after a sweep that met this, times `factor`, is likely what is wanted, in each lane."""
+        near: bool | Array = False
+        if met.visits == 0:
+            return near
+        if self.tolerance is not None:
+            near = factor * met.distance <= self.tolerance
+        if self.relative_gap is not None:
+            gap = _AT_END * met.sums.gap
+            near |= factor * gap <= self.relative_gap * (dual_objective + gap)
+        return near
 
 
 class Sweeps:
-    """`run` them at the end of a pass. alpha (n_rows,) and w (width,) are those the visitor changes."""
+    """`run` them at the end of a pass. `variables` are those the visitor changes."""
 
     def __init__(
         self,
-        visitor: Visitor,
+        visitor: Visiting,
         cursor: Cursor,
         tally: Tally,
-        alpha: Array,
-        w: Array,
+        variables: Variables,
         wanted: Wanted,
         threads: Threads,
         kept: Mapping[str, Array],
         shares: Shares = is_worth_threads,
+        make_momentum: Callable[..., Momentum] = Momentum,
     ) -> None:
+        self._make_momentum = make_momentum
         self._visitor = visitor
         self._cursor = cursor
         self._link = cursor.link
         self._tally = tally
-        self._alpha, self._w = alpha, w
+        self._variables = variables
         self._wanted = wanted
         self._threads = threads
         self._shares = shares
-        self._caution = float(kept.get("caution", [1.0 / _CAUTION])[0])
+        self._caution = kept.get("caution", np.full(variables.count, 1.0 / _CAUTION))
         self._slack = inf
         self._pays = True  # to have the active rows read on their own
         self._n_visited = 0  # in the last sweep
 
     def resumable(self) -> dict[str, Array]:
         """What new ones have to be given as `kept` to go on."""
-        return {"caution": np.array([self._caution])}
+        return {"caution": self._caution}
 
     def run(self, store: Store, is_late: Callable[[int], bool], rng: Random) -> None:
         """Until training is likely where it is wanted, is late after so many sweeps, or is interrupted."""
-        step, D, has_to_end = self._cursor.step, -inf, is_late(0)
-        gaps: list[float] = []
+        step, has_to_end = self._cursor.step, is_late(0)
+        D: Figure = -inf
+        gaps: list[Figure] = []
         self._begin_run(step)
         threads = self._threads if self._shares(store.n_bytes, step.n_rows) else ALONE
         while (kind := next_sweep(len(gaps), has_to_end)) is not Next.STOP:
@@ -130,22 +138,41 @@ class Sweeps:
                 self._visitor.before = self._momentum.before
                 break
             self._link.hand_over()  # the next leaves out what has come to rest in this one
-            gaps.append(met.gap)
-            figures = self._tally.so_far(step, inf)
-            self._momentum.end_sweep(yields=figures["dual_objective"] < D)
+            gaps.append(met.sums.gap)
+            before, D = D, self._tally.dual_objective(step)
+            self._momentum.end_sweep(yields=before > D)
             self._visitor.before = self._momentum.before
-            D = figures["dual_objective"]
-            self._show(met, figures)
-            has_to_end = is_late(len(gaps)) or self._wanted.is_near(met, D, 1.0 / self._caution)
-            self._cursor.checkpoints.make_within(step, self._w)
+            self._show(step, met)
+            near = self._wanted.is_near(met, D, 1.0 / self._caution)
+            has_to_end = is_late(len(gaps)) or self._settle(step, near)
+            if self._cursor.checkpoints.is_due(ends_pass=False):
+                self._cursor.checkpoints.make_within(step, self._variables.whole_w)
         del self._momentum  # its arrays are for nobody else
+        self._variables.end()
+        self._visitor.before = self._variables.alpha
 
     def _begin_run(self, step: Step) -> None:
-        alpha, w = self._alpha[: step.n_rows], self._w[: step.width]
-        self._momentum = Momentum(alpha, w, self._tally, self._link.room[: step.width])
+        self._variables.begin()
+        self._momentum = self._begin_momentum(step)
         # Had the last look been enough, there would be no more sweeps.
-        self._caution = max(_CAUTION * self._caution, _LEAST_CAUTION)
+        less = np.maximum(_CAUTION * self._caution, _LEAST_CAUTION)
+        self._caution = np.where(self._variables.is_left, less, self._caution)
         self._slack = inf
+
+    def _begin_momentum(self, step: Step) -> Momentum:
+        variables = self._variables
+        alpha, w, earlier_w = variables.alpha[: step.n_rows], variables.w, variables.earlier_w
+        return self._make_momentum(alpha, w[: step.width], self._tally, earlier_w[: step.width])
+
+    def _settle(self, step: Step, near: bool | Array) -> bool:
+        """Leave what is near enough as it is; whether nothing else is left."""
+        alpha = self._variables.alpha
+        if self._variables.settle(near):
+            return True
+        if self._variables.alpha is not alpha:
+            self._momentum = self._begin_momentum(step)
+            self._visitor.before = self._momentum.before
+        return False
 
     def _sweep(self, store: Store, kind: Next, gaps: list[float], threads: Threads, rng: Random) -> Met | None:
         """One sweep; None if it did not come to its end."""
@@ -192,6 +219,6 @@ class Sweeps:
             self._n_read += len(rows)
             self._pays = self._n_read < _FEW or self._n_active < _WORTH_NARROWING * self._n_read
 
-    def _show(self, met: Met, figures: Mapping[str, float]) -> None:
+    def _show(self, step: Step, met: Met) -> None:
         self._link.control["sweeps"] += 1
-        self._link.show(M_plus=met.M_plus, M_minus=met.M_minus, **figures)
+        self._link.show(self._tally.progress(step, met.sums.M_plus, met.sums.M_minus, rows_unvisited=0))

@@ -1,14 +1,14 @@
 """What a pass adds up to, over all the segments visited in it."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from storage.cache import Step
-from storage.csr import EMPTY, Array
+from storage.csr import EMPTY, Array, Figure
 from trainer.problem import Problem
 from trainer.progress import Progress
+from trainer.sums import NONE, Sums
 
 
 class Tally:
@@ -22,70 +22,71 @@ class Tally:
         self._alpha = alpha
         self._w = w
         found = kept.get("tally", (0, 0.0, 0, np.inf, -np.inf, np.inf, 0.0))
-        self._updates, self._free_rows = int(found[0]), int(found[2])
-        self._curvature, self._primal_bound, self._M_plus, self._M_minus, self.owed = map(float, (found[1], *found[3:]))
+        self._updates, self.owed = int(np.max(found[0])), float(np.max(found[6]))
+        figures: tuple[Figure, ...] = tuple(found[1:6])
+        self._curvature, self._free_rows, self._primal_bound, self._M_plus, self._M_minus = figures
 
     def resumable(self) -> dict[str, Array]:
         """What a new Tally has to be given to go on."""
         spread = self._M_plus, self._M_minus
         counts = self._updates, self._curvature, self._free_rows, self._primal_bound
-        return {"tally": np.array([*counts, *spread, self.owed])}
+        return {"tally": np.array(np.broadcast_arrays(*counts, *spread, self.owed))}
 
-    def add(self, updates: int, M_plus: float, M_minus: float, curvature: float, freed: int) -> None:
-        """One kernel call: rows visited, projected gradients, changes of sum D_i alpha_i^2 / 2 and of free rows."""
+    def add(self, updates: int, sums: Sums) -> None:
+        """So many rows have been visited, and these are their sums."""
         self._updates += updates
-        self._M_plus, self._M_minus = max(self._M_plus, M_plus), min(self._M_minus, M_minus)
-        self._curvature += curvature
-        self._free_rows += freed
+        self._M_plus, self._M_minus = np.maximum(self._M_plus, sums.M_plus), np.minimum(self._M_minus, sums.M_minus)
+        # Not in place: `of_alpha` is what was at the time.
+        self._curvature = self._curvature + sums.curvature
+        self._free_rows = self._free_rows + sums.freed
 
     @property
-    def of_alpha(self) -> tuple[float, int]:
+    def of_alpha(self) -> tuple[Figure, Figure]:
         """What is known of alpha: sum D_i alpha_i^2 / 2 and the number of free rows."""
         return self._curvature, self._free_rows
 
     @of_alpha.setter
-    def of_alpha(self, known: tuple[float, int]) -> None:
+    def of_alpha(self, known: tuple[Figure, Figure]) -> None:
         self._curvature, self._free_rows = known
 
     def add_screened(self, rows: int) -> None:
         """Rows the reader found resting at their bounds: looked at, with projected gradient 0."""
         if rows:
-            self.add(0, 0.0, 0.0, 0.0, 0)
+            self.add(0, NONE._replace(M_plus=0.0, M_minus=0.0))
 
-    def meet(self, primal: float) -> float:
+    def meet(self, primal: Figure) -> Figure:
         """P at some w; the least so far, which bounds the optimum: P holds for every w."""
-        self._primal_bound = min(self._primal_bound, primal)
+        self._primal_bound = np.minimum(self._primal_bound, primal)
         return self._primal_bound
 
-    def so_far(self, step: Step, primal: float) -> dict[str, Any]:
-        """Figures of a Progress that hold at any time, of the rows and features there are in a step.
-
-        `primal` is P at the w published before the pass.
-        """
-        self.meet(primal)
+    def dual_objective(self, step: Step) -> Figure:
+        """D at the alpha of now, of the rows and features there are in a step."""
         alpha, w = self._alpha[: step.n_rows], self._w[: step.width]
-        return {
-            "updates": self._updates,
-            "dual_objective": float(alpha.sum() - w @ w / 2 - self._curvature),
-            "primal_bound": self._primal_bound,
-            "free_rows": self._free_rows,
-        }
+        return float(alpha.sum() - w @ w / 2 - self._curvature)
 
     def begin_sweep(self) -> None:
         """What is met from here on is of one sweep over all that matters: what was met before is out of date."""
         self._M_plus, self._M_minus = -np.inf, np.inf
 
-    def finish_pass(self, step: Step, rows_unvisited: int, primal: float) -> Progress:
+    def finish_pass(self, step: Step, rows_unvisited: int, primal: Figure) -> Progress:
         """Close the pass that `step` ends; `primal` is P at the w published before it."""
-        progress = Progress(
-            pass_=step.pass_,
-            M_plus=self._M_plus,
-            M_minus=self._M_minus,
-            rows_unvisited=rows_unvisited,
-            **self.so_far(step, primal),
-        )
+        self.meet(primal)
+        progress = self.progress(step, self._M_plus, self._M_minus, rows_unvisited)
         self.begin_sweep()
         return progress
+
+    def progress(self, step: Step, M_plus: Figure, M_minus: Figure, rows_unvisited: int) -> Progress:
+        """With these gradients, as things are."""
+        return Progress(
+            pass_=step.pass_,
+            updates=self._updates,
+            M_plus=float(M_plus),
+            M_minus=float(M_minus),
+            rows_unvisited=rows_unvisited,
+            dual_objective=float(self.dual_objective(step)),
+            primal_bound=float(self._primal_bound),
+            free_rows=int(self._free_rows),
+        )
 
 
 def warm_tally(problem: Problem, alpha: Array) -> dict[str, Array]:

@@ -1,5 +1,6 @@
 """Visits rows of a problem, a visitor for each family of losses, and has what came of it counted and told."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from trainer.kernels.logistic import visit_logistic
 from trainer.kernels.regression import Tube, visit_regression
 from trainer.kernels.visit import Dual, Notes, Weights, visit_rows
 from trainer.problem import Problem
+from trainer.sums import Sums
 from trainer.tally import Tally
 
 NO_REST, NO_LOCK = np.empty(0, np.float32), np.empty(0, np.int64)
@@ -21,7 +23,7 @@ Note = Callable[[Array, Array], None]  # takes the ids (k,) of rows that were vi
 
 
 class Visits(NamedTuple):
-    """Of some rows, one after the other: score, gain and rest of each (k,), see kernels.visit.Notes; what a Tally adds.
+    """Of some rows, one after the other: score, gain and rest of each (k,), see kernels.visit.Notes; their sums.
 
     `rest` is empty where nobody asked.
     """
@@ -29,18 +31,36 @@ class Visits(NamedTuple):
     score: Array
     gain: Array
     rest: Array
-    M_plus: float
-    M_minus: float
-    curvature: float
-    freed: int
+    sums: Sums
 
 
-class Visitor:
+class Visiting(ABC):
+    """Visits rows, and tells the reader.
+
+    before  (n_rows,) alpha before momentum moved it; alpha where it has not
+    """
+
+    def __init__(self, tally: Tally, note: Note, before: Array) -> None:
+        self._tally = tally
+        self.note = note
+        self.before = before
+        self._lock = np.zeros(1, np.int64)
+
+    @abstractmethod
+    def visit(self, rows: Segment, order: Array, is_alone: bool = True) -> Visits:
+        """Visit the rows at the positions `order` (k,) int32. Not alone: other threads visit other rows meanwhile."""
+
+    def take(self, rows: Segment, order: Array, visits: Visits) -> None:
+        """Count these visits, and tell the reader."""
+        self._tally.add(len(order), visits.sums)
+        self.note(rows.row_id[order], visits.score)
+
+
+class Visitor(Visiting):
     """Of the hinge family. alpha (n_rows,) and w (width,) change in place; of one lane.
 
     kind       of score: see trainer.kernels.coordinate
     asks_rest  whether visits are to tell how far rows rest
-    before     (n_rows,) alpha before momentum moved it; alpha where it has not
     """
 
     def __init__(
@@ -53,19 +73,15 @@ class Visitor:
         kind: int = GAP,
         asks_rest: bool = False,
     ) -> None:
+        super().__init__(tally, note, alpha)
         self._problem = problem
         self._boxes = (problem.box,)
         self.kind = kind
         self._asks_rest = asks_rest
         self._alpha = alpha
         self._w = w
-        self._tally = tally
-        self.note = note
-        self.before = alpha
-        self._lock = np.zeros(1, np.int64)
 
     def visit(self, rows: Segment, order: Array, is_alone: bool = True) -> Visits:
-        """Visit the rows at the positions `order` (k,) int32. Not alone: other threads visit other rows meanwhile."""
         rest = np.empty(len(order), np.float32) if self._asks_rest else NO_REST
         notes = Notes(np.empty(len(order), np.float32), np.empty(len(order)), rest)
         found = visit_rows(
@@ -77,12 +93,7 @@ class Visitor:
             Weights(self._w, NO_LOCK if is_alone else self._lock),
             notes,
         )
-        return Visits(notes.score, notes.gain, rest, *found)
-
-    def take(self, rows: Segment, order: Array, visits: Visits) -> None:
-        """Count these visits, and tell the reader."""
-        self._tally.add(len(order), visits.M_plus, visits.M_minus, visits.curvature, visits.freed)
-        self.note(rows.row_id[order], visits.score)
+        return gathered(rows, order, notes, found)
 
     def rests_beyond(self, row_id: Array, visits: Visits, above: float, below: float) -> Array:
         """Which of the rows (k,) just visited rest by more than this at alpha_i = 0, or than -below at U_i: (k,) bool.
@@ -98,7 +109,7 @@ class LogisticVisitor(Visitor):
     def visit(self, rows: Segment, order: Array, is_alone: bool = True) -> Visits:
         C_positive, _, C_negative, _ = self._problem.box
         found = visit_logistic(order, rows.columns, C_positive, C_negative, self._alpha, self._w)
-        return Visits(_zeros(order), _zeros(order), _zeros(order) - 1, *found)
+        return gathered(rows, order, Notes(_zeros(order), _zeros(order), _zeros(order) - 1), found)
 
 
 class RegressionVisitor(Visitor):
@@ -108,7 +119,7 @@ class RegressionVisitor(Visitor):
         U, D, _, _ = self._problem.box
         rest = _zeros(order)
         found = visit_regression(order, rows.columns, Tube(U, D, self._problem.epsilon), self._alpha, self._w, rest)
-        return Visits(_zeros(order), _zeros(order), rest, *found)
+        return gathered(rows, order, Notes(_zeros(order), _zeros(order), rest), found)
 
     def rests_beyond(self, row_id: Array, visits: Visits, above: float, below: float) -> Array:
         """By more than the larger of the two (Ho, Lin 2012, section 3.2)."""
@@ -118,6 +129,14 @@ class RegressionVisitor(Visitor):
 def visitor_of(loss: str) -> type[Visitor]:
     """Who visits the rows of a problem with this loss."""
     return LogisticVisitor if loss == "logistic" else RegressionVisitor if loss in REGRESSION else Visitor
+
+
+def gathered(rows: Segment, order: Array, notes: Notes, found: tuple[float, float, float, int]) -> Visits:
+    """What a kernel noted and found at the positions `order` (k,) of one problem."""
+    gap = -float(np.minimum(notes.score, 0.0).sum(dtype=np.float64))
+    # A step to where PG is 0 gains PG^2 / (2 Qii).
+    squares = 2.0 * float(np.maximum(notes.gain, 0.0) @ rows.Qii[order])
+    return Visits(*notes, Sums(*found, gap, squares))
 
 
 def _zeros(order: Array) -> Array:

@@ -99,7 +99,7 @@ def train(dataset: Path, **fields: object) -> Finished:
         prepare_run(directory / "run", plan_job(spec, manifest), dataset)
         run = Run(directory / "run", directory, Settings.from_environment().stall_seconds)
         phases = _to_the_end(run, manifest.n_rows)
-        passes, result = read_history(directory / "history.ndjson"), run.result()
+        passes, result = read_history(directory / "history.ndjson"), run.results()[0]
         cached = run.control["resident_bytes"] / manifest.decoded_bytes
     return Finished(passes, result, cached, phases, watch.peak_bytes)
 

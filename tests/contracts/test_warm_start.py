@@ -69,7 +69,7 @@ def test_dual_solvers_go_on_from_alpha_and_w(tmp_path, dataset, found, mode, los
         while trainer.stop_reason is None:
             trainer.step()
         trainer.shutdown()
-        result = trainer.result()
+        result = trainer.results()[0]
     assert result["stop_reason"] == "relative_gap"
     best = dcd(problem.X, problem.y, C, loss, tol=1e-8).dual
     assert result["certificate"]["dual_objective"] == pytest.approx(best, rel=1.1 * goal)

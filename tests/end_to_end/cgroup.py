@@ -101,7 +101,7 @@ def main(group: Path, dataset: Path, run_directory: Path, job_directory: Path, s
         run.start()
         while not run.poll():
             time.sleep(_POLL_SECONDS)
-        print(json.dumps(run.result()))
+        print(json.dumps(run.results()[0]))
     finally:
         run.kill()
 

@@ -74,14 +74,29 @@ def test_every_class_is_told_from_the_rest_at_every_C(many, rows, tmp_path):
     assert [each["label"] for each in answer.json()["predictions"]] == labels.tolist()
 
 
-def test_the_history_goes_on_from_lane_to_lane(many):
+def test_the_history_has_each_lane_of_each_pass(many):
     ended = many.wait_until_ended(many.submit(dataset="many", C=[0.1, 1.0], pace="fixed", **EXACT))
+    passes = many.get(f"/v1/jobs/{ended['id']}/history")["passes"]
+    assert [each["pass"] for each in passes] == list(range(1, len(passes) + 1))
+    for each in passes:
+        assert [lane["lane"] for lane in each["lanes"]] == list(range(2 * len(CLASSES)))
+        assert each["gap"] == max(lane["gap"] for lane in each["lanes"])
+    assert ended["result"]["passes"] == len(passes)
+    shown = {"number": 0, "count": 8, "of": 8, "class": None, "fold": None, "C": None}
+    assert ended["progress"]["lane"] == shown
+
+
+def test_the_history_goes_on_from_lane_to_lane(many):
+    """Of a solver that trains them one after the other."""
+    one_by_one = {**EXACT, "solver": "dcd", "cache_bytes": 4 << 20}
+    ended = many.wait_until_ended(many.submit(dataset="many", C=[0.1, 1.0], pace="fixed", **one_by_one))
     passes = many.get(f"/v1/jobs/{ended['id']}/history")["passes"]
     assert [each["pass"] for each in passes] == list(range(1, len(passes) + 1))
     assert sorted({each["lane"] for each in passes}) == list(range(2 * len(CLASSES)))
     assert [each["lane"] for each in passes] == sorted(each["lane"] for each in passes)
     assert ended["result"]["passes"] == len(passes)
-    assert ended["progress"]["lane"] == {"number": 7, "of": 8, "class": CLASSES[-1], "fold": None, "C": 1.0}
+    shown = {"number": 7, "count": 1, "of": 8, "class": CLASSES[-1], "fold": None, "C": 1.0}
+    assert ended["progress"]["lane"] == shown
     seconds = [each["elapsed_seconds"] for each in passes]
     assert seconds == sorted(seconds)
 
@@ -97,24 +112,24 @@ def contents(service, ended) -> list[bytes]:
 
 @pytest.mark.parametrize("killed", ["trainer.process", "service.worker"])
 def test_a_kill_in_the_middle_changes_no_byte(new_service, many, rows, killed):
-    """Of twelve lanes."""
+    """Of twelve lanes, side by side."""
     undisturbed = contents(many, many.wait_until_ended(many.submit(**SPEC)))
     service = new_service().start()
     service.upload("many", libsvm_text(*rows))
     job = service.submit(**SPEC)
-    for lane in (2, 7):
-        wait_for(lambda n=lane: (p := service.job(job)["progress"]) and p["lane"]["number"] >= n)
+    for pass_ in (2, 7):
+        wait_for(lambda n=pass_: (p := service.job(job)["progress"]) and p["pass"] >= n)
         os.kill(service.processes.one(killed), signal.SIGKILL)
-        wait_for(lambda n=lane: service.job(job)["attempt"] > 1 + (n > 2))
+        wait_for(lambda n=pass_: service.job(job)["attempt"] > 1 + (n > 2))
     assert contents(service, service.wait_until_ended(job)) == undisturbed
     wait_for(lambda: not list((service.data_dir / "jobs" / job).glob("lanes")))
 
 
 def test_a_job_that_is_stopped_keeps_the_models_that_are_whole(new_service, problem):
-    """Two classes: a lane a C."""
+    """Two classes: a lane a C, one after the other."""
     service = new_service().start()
     service.upload("data", libsvm_text(*problem))
-    slow = {"tolerance": 1e-12, "max_passes": 50, "pace": "fixed", "cache_bytes": 1 << 17}
+    slow = {"tolerance": 1e-12, "max_passes": 50, "pace": "fixed", "cache_bytes": 1 << 17, "solver": "bm"}
     job = service.submit(dataset="data", C=[0.1, 1.0, 10.0, 100.0], **slow)
     wait_for(lambda: (p := service.job(job)["progress"]) and p["lane"]["number"] >= 1)
     httpx.post(f"{service.url}/v1/jobs/{job}/stop", **PLAIN)
@@ -123,6 +138,19 @@ def test_a_job_that_is_stopped_keeps_the_models_that_are_whole(new_service, prob
     made = ended["result"]["models"]
     assert 2 <= len(made) < 4 and [model["C"] for model in made] == [0.1, 1.0, 10.0][: len(made)]
     assert {model["id"] for model in service.get("/v1/models")["models"]} == {model["model_id"] for model in made}
+
+
+def test_lanes_side_by_side_that_are_stopped_are_models_as_they_are(new_service, problem):
+    service = new_service().start()
+    service.upload("data", libsvm_text(*problem))
+    slow = {"tolerance": 1e-12, "max_passes": 100_000, "pace": "fixed", "cache_bytes": 1 << 17}
+    job = service.submit(dataset="data", C=[0.1, 1.0, 10.0, 100.0], **slow)
+    wait_for(lambda: (p := service.job(job)["progress"]) and p["pass"] >= 3)
+    httpx.post(f"{service.url}/v1/jobs/{job}/stop", **PLAIN)
+    ended = service.wait_until_ended(job)
+    assert ended["state"] == "stopped" and not ended["result"]["converged"]
+    assert [model["C"] for model in ended["result"]["models"]] == [0.1, 1.0, 10.0, 100.0]
+    assert {lane["stop_reason"] for lane in ended["result"]["lanes"]} <= {"stopped", "tolerance"}
 
 
 def test_labels_that_turn_out_to_be_more_than_two_while_the_data_arrives(processes, rows, tmp_path):

@@ -1,7 +1,5 @@
 """Which rows a fold has, and what becomes of those that are left out."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -59,7 +57,7 @@ def test_rows_left_out_have_y_nought_of_the_sign_of_their_class():
 
 def test_what_is_found_of_them_is_read_back(tmp_path):
     held = HeldOut(tmp_path, 10)
-    rows = SimpleNamespace(y=np.array([0.0, -0.0, 1.0, -2.0], TARGET), row_id=np.array([7, 3, 1, 2], ROW_ID))
-    held.add(rows, np.array([0.5, -1.5, 9.0, 9.0]))
+    y, row_id = np.array([0.0, -0.0, 1.0, -2.0], TARGET), np.array([7, 3, 1, 2], ROW_ID)
+    held.add(row_id, y, np.array([0.5, -1.5, 9.0, 9.0]))
     ids, is_positive, values = read_held_out(tmp_path, 10)
     assert (ids.tolist(), is_positive.tolist(), values.tolist()) == ([3, 7], [False, True], [-1.5, 0.5])

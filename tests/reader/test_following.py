@@ -89,14 +89,14 @@ def follow(tmp_path, monkeypatch):
 
 def finish(run, reader, link=Turns) -> Outcome:
     """Train to the end with a reader that has begun to follow."""
-    passes, result = to_the_end(run, reader, link)
+    passes, results = to_the_end(run, reader, link)
     manifest = Dataset(run.parent / "data").manifest
     state = open_state(run, FollowPlan.n_rows, MOST_FEATURES)
     # Beyond what there turned out to be nothing was written.
     assert not state.alpha[manifest.n_rows : 4 * manifest.n_rows].any()
     assert not state.w[manifest.width : 4 * manifest.width].any()
     known = open_state(run, manifest.n_rows, manifest.width)
-    return Outcome(passes, result, known)
+    return Outcome(passes, results, known)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -89,7 +89,7 @@ def test_stop_flag_ends_the_run_after_the_pass(tmp_path, dataset):
         trainer.shutdown()
         while not reader.is_finished:
             reader.step()
-        assert not trainer.result()["converged"]
+        assert not trainer.results()[0]["converged"]
 
 
 @pytest.mark.parametrize("module", ["reader.process", "trainer.process"])

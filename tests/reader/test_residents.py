@@ -239,7 +239,7 @@ def test_losses_of_a_pass_are_those_at_the_published_w(tmp_path):
     cache, losses = reader.cache_reader(), []
     while len(losses) < 2:
         step = cache.renew()
-        losses += [step.pass_losses] if step.ends_pass else []
+        losses += step.pass_losses if step.ends_pass else ()
         reader._state.control["started_step"] = reader._state.control["finished_section"] = step.number
         while reader.step():
             pass

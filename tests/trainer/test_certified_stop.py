@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import trainer.process
+import trainer.convergence
 from tests.contracts.problems import a_dataset
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.training import train
@@ -18,13 +18,13 @@ dataset = a_dataset(500, noise=0.02)
 @pytest.fixture
 def every_pass_would_stop(monkeypatch):
     """What every pass has met seems good enough: the certificate alone decides."""
-    rule = trainer.process.stop_reason
+    rule = trainer.convergence.stop_reason
 
     def stop_reason(progress, tolerance, relative_gap, *rest):
         found = "tolerance" if tolerance is not None else "relative_gap" if relative_gap is not None else None
         return found or rule(progress, None, None, *rest)
 
-    monkeypatch.setattr(trainer.process, "stop_reason", stop_reason)
+    monkeypatch.setattr(trainer.convergence, "stop_reason", stop_reason)
 
 
 @pytest.mark.parametrize("screening", [0.1, None])
@@ -79,7 +79,7 @@ def test_a_look_saves_a_pass(tmp_path, dataset, monkeypatch):
     """The bound a pass comes to is that of the w it began with."""
     found = {}
     for is_likely in (True, False):
-        monkeypatch.setattr(trainer.process, "has_likely_fallen", lambda *_, answer=is_likely: answer)
+        monkeypatch.setattr(trainer.convergence, "has_likely_fallen", lambda *_, answer=is_likely: answer)
         run = tmp_path / str(is_likely)
         found[is_likely] = train(run, dataset, SMALLEST_CACHE, tolerance=None, relative_gap=0.01)
         assert found[is_likely].result["stop_reason"] == "relative_gap"

@@ -12,7 +12,7 @@ from trainer.checkpoints import Checkpoints, OutOfBox, Slots
 
 LAST_STEP = Step(
     number=1, n_rows=0, width=0, pass_=1, section=0, pieces=1, rows=0, screened=0, screened_unvisited=0,
-    ends_section=True, ends_pass=True, pass_losses=0.0, fresh=(), resident=(),
+    ends_section=True, ends_pass=True, pass_losses=(0.0,), fresh=(), resident=(),
 )  # fmt: skip
 
 

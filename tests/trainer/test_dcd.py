@@ -123,7 +123,7 @@ def test_a_model_of_regression_predicts_what_it_was_trained_on(tmp_path):
     found = train(tmp_path / "run", dataset, 4 << 20, relative_gap=1e-3, max_passes=5000, **fields)
     assert found.result["converged"]
     plan = plan_job(parse_spec({"dataset": "d", **fields}), read_manifest(dataset))
-    model = lane_outcome(plan, dataset, tmp_path / "run", {})
+    model = lane_outcome(plan, dataset, tmp_path / "run", [{}])
     assert model.is_regression
     errors = X @ model.w + model.intercept - (y * 10 + 3)
     assert np.mean(errors**2) < 0.1 * np.var(y * 10)

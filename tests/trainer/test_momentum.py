@@ -11,6 +11,7 @@ from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.trainer.test_kernels import count_free, setting
 from tests.training import Turns, train
 from trainer.momentum import Momentum, beta, rate
+from trainer.sums import Sums
 from trainer.tally import Tally
 
 ALL_ROWS = 8 << 20  # bytes of cache, more than the rows need
@@ -67,7 +68,7 @@ class Sweeps:
 
     def visit(self, order):
         found = visit(order, self.rows, (self.box,), self.alpha, self.w, before=self.momentum.before)
-        self.tally.add(len(order), *found)
+        self.tally.add(len(order), Sums(*found, gap=0.0, squares=0.0))
 
     def sweep(self, yields=False):
         """Returns whether alpha was outside its bounds in between."""

@@ -8,6 +8,7 @@ import pytest
 from storage.cache import Step
 from trainer.problem import Problem
 from trainer.progress import Progress
+from trainer.sums import Sums
 from trainer.tally import Tally
 
 
@@ -37,14 +38,14 @@ def test_progress_has_both_gaps():
 def test_tally_keeps_sums_over_the_run_and_gradients_of_the_pass():
     alpha, w = np.array([0.0, 1.0, 0.25]), np.array([3.0, 4.0])
     tally = Tally(alpha, w)
-    tally.add(10, 0.5, -0.5, 2.0, 3)
-    tally.add(5, 0.1, -2.0, 0.5, -2)
-    step = Step(9, 3, 2, 1, 0, 0, 0, 0, 0, True, True, 0.0, (), ())
+    tally.add(10, Sums(0.5, -0.5, 2.0, 3, 0.0, 0.0))
+    tally.add(5, Sums(0.1, -2.0, 0.5, -2, 0.0, 0.0))
+    step = Step(9, 3, 2, 1, 0, 0, 0, 0, 0, True, True, (0.0,), (), ())
     first = tally.finish_pass(step, 7, primal=20.0)
     assert (first.updates, first.M_plus, first.M_minus, first.rows_unvisited) == (15, 0.5, -2.0, 7)
     assert first.dual_objective == pytest.approx(1.25 - 12.5 - 2.5)
     assert first.free_rows == 1
-    tally.add(1, 0.0, 0.0, -1.0, 0)
+    tally.add(1, Sums(0.0, 0.0, -1.0, 0, 0.0, 0.0))
     second = tally.finish_pass(step, 0, primal=30.0)
     assert (second.updates, second.gap) == (16, 0.0)
     assert second.dual_objective == pytest.approx(1.25 - 12.5 - 1.5)

@@ -77,9 +77,9 @@ class Clocked(Turns):
         self._now += 1.0
         super().begin_step(step, pass_)
 
-    def show(self, **figures) -> None:
+    def show(self, progress) -> None:
         self._now += self._sweep_seconds
-        super().show(**figures)
+        super().show(progress)
 
 
 class Looking(Slots):

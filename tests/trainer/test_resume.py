@@ -111,12 +111,12 @@ class Job:
         write_run(self._run, self._dataset, self._cache, **self._settings)
         reading = Reader(self._run)
         try:
-            passes, result = to_the_end(self._run, reading, link)
+            passes, results = to_the_end(self._run, reading, link)
         except Killed:
             return None
         finally:
             reading.shutdown()
-        return Outcome(passes, result, open_state_of(self._run))
+        return Outcome(passes, results, open_state_of(self._run))
 
 
 def comparable(done, mode):
@@ -253,8 +253,8 @@ class DoomedBetweenSweeps(Turns):
         super().__init__(*args, clock=itertools.count().__next__)
         self._left = sweeps
 
-    def show(self, **figures):
-        super().show(**figures)
+    def show(self, progress):
+        super().show(progress)
         self._left -= 1
         if not self._left:
             raise Killed

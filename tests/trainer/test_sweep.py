@@ -8,34 +8,49 @@ import pytest
 
 from storage.segment import Segment
 from tests.contracts.kernels import columns
+from trainer.kernels.visit import Notes
 from trainer.problem import Problem
+from trainer.sums import Sums
 from trainer.sweep import ALONE, Met, Threads, sweep
 from trainer.sweeps import Wanted
 from trainer.tally import Tally
-from trainer.visitor import NO_REST, Visitor, Visits
+from trainer.visitor import NO_REST, Visitor, Visits, gathered
 
 
-def visits(score, gain, M_plus=0.0, M_minus=0.0):
-    return Visits(np.array(score, np.float32), np.array(gain, float), NO_REST, M_plus, M_minus, 0.0, 0)
+def visits(score, M_plus=0.0, M_minus=0.0, gap=0.0, squares=0.0):
+    sums = Sums(M_plus, M_minus, 0.0, 0, gap, squares)
+    return Visits(np.array(score, np.float32), np.zeros(len(score)), NO_REST, sums)
 
 
 def test_it_adds_up():
     met = Met()
     assert met.moved == 0.0
-    met.add(visits([-0.5, 0.25], [2.0, 0.0], 0.5, -0.25), np.array([1.0, 3.0]))
-    met.add(visits([-1.5], [0.5], 0.25, -2.0), np.array([4.0]))
-    met.add(visits([], [], -np.inf, np.inf), np.array([]))
-    # What rests has no part in P - D; the steps were 2 and 2 / 2 long, in margins 2 and 2.
-    assert (met.visits, met.gap, met.M_plus, met.M_minus, met.distance) == (3, 2.0, 0.5, -2.0, 2.5)
+    met.add(visits([-0.5, 0.25], 0.5, -0.25, gap=0.5, squares=4.0))
+    met.add(visits([-1.5], 0.25, -2.0, gap=1.5, squares=4.0))
+    met.add(visits([], -np.inf, np.inf))
+    assert (met.visits, met.sums.gap, met.sums.M_plus, met.sums.M_minus, met.distance) == (3, 2.0, 0.5, -2.0, 2.5)
     assert met.moved == pytest.approx(np.sqrt((2.0**2 + 0.0 + 2.0**2) / 3))
     assert met.slack == met.moved
 
 
 def test_a_row_that_came_back_into_its_box_at_a_loss_has_not_moved_margins():
     met = Met()
-    met.add(visits([0.5], [-3.0]), np.ones(1))
-    assert (met.moved, met.gap) == (0.0, 0.0)
+    found = gathered(Segment(*columns()), np.arange(1, dtype=np.int32), notes_of([0.5], [-3.0]), (0.0, 0.0, 0.0, 0))
+    met.add(found)
+    assert (met.moved, met.sums.gap) == (0.0, 0.0)
     assert met.slack > 0.0
+
+
+def test_what_visits_add_up_to():
+    """What rests has no part in P - D; a step to where PG is 0 gains PG^2 / (2 Qii)."""
+    rows = Segment(*columns())
+    order, notes = np.array([4, 1], np.int32), notes_of([-0.5, 0.25], [2.0, 0.0])
+    found = gathered(rows, order, notes, (0.5, -0.25, 1.5, -1))
+    assert found.sums == Sums(0.5, -0.25, 1.5, -1, 0.5, pytest.approx(4.0 * rows.Qii[4]))
+
+
+def notes_of(score, gain):
+    return Notes(np.array(score, np.float32), np.array(gain, float), NO_REST)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +70,7 @@ def test_a_row_that_came_back_into_its_box_at_a_loss_has_not_moved_margins():
 )
 def test_what_is_near(tolerance, relative_gap, factor, near):
     met = Met()
-    met.add(visits([-1.0], [0.0], 0.25, -0.25), np.ones(1))
+    met.add(visits([-1.0], 0.25, -0.25, gap=1.0))
     assert Wanted(tolerance, relative_gap).is_near(met, 9.0, factor) == near
 
 

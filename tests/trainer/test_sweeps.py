@@ -145,10 +145,10 @@ def test_momentum_yields_for_a_sweep_when_the_dual_objective_has_fallen(tmp_path
             return super().windows(*args)
 
     class Watching(Turns):
-        def show(self, **figures):
-            super().show(**figures)
+        def show(self, progress):
+            super().show(progress)
             ends.append(session.alpha.copy())
-            D.append(figures["dual_objective"])
+            D.append(progress.dual_objective)
 
     def make_disk(directory, lent, shelf):
         return Watched(directory, lent, shelf, SMALL, partial(Patience, clock=lambda: 0.0))

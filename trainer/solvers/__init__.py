@@ -9,6 +9,7 @@ from typing import Any
 
 from storage.cache import CacheReader
 from storage.csr import EMPTY, Array
+from storage.lanes import Group
 from storage.objective import OBJECTIVES, REGRESSION
 from storage.plan import CachePlan
 from storage.state import RUN_FILE, State
@@ -34,6 +35,7 @@ class Solver:
     options   class of the fields of a job that mean something to it and not to all solvers
     evicts    what leaves a full cache first: "score", the rows with the highest; "random", the infinite ones, then any
     is_dual   it trains alpha, and w with it; else w alone, and its Progress has a lower bound of its own
+    has_lanes several problems may be trained side by side
     own_bytes (n_rows, width, threads, its options) -> bytes it may hold beside alpha, w and what is kept about rows
     """
 
@@ -43,6 +45,7 @@ class Solver:
     options: type = NoOptions
     evicts: str = "score"
     is_dual: bool = True
+    has_lanes: bool = False
     own_bytes: Callable[[int, int, int, Any], int] = lambda *_: 0
 
     @property
@@ -61,7 +64,9 @@ _SWEEPS = _a_row(9)  # alpha after the sweep before, and which rows are set asid
 _PREFERENCE = _a_row(8)  # how often each row is to be visited, and what it is owed of a visit
 
 SOLVERS = {
-    "streamsvm": Solver(streamsvm.streamsvm, "steps", LOSSES, streamsvm.Options, own_bytes=_SWEEPS),
+    "streamsvm": Solver(
+        streamsvm.streamsvm, "steps", LOSSES, streamsvm.Options, has_lanes=True, own_bytes=_SWEEPS
+    ),
     "streamsvm_paper": Solver(
         streamsvm_paper.streamsvm_paper, "steps", LOSSES, streamsvm_paper.Options, evicts="random"
     ),
@@ -95,7 +100,8 @@ def read_settings(run: Path) -> TrainerSettings:
     """The settings in a run directory, with the options of their solver."""
     told = json.loads((run / RUN_FILE).read_bytes())["trainer"]
     cache, options = CachePlan(**told["cache"]), SOLVERS[told["solver"]].options(**told["options"])
-    return TrainerSettings(**{**told, "cache": cache, "options": options})
+    group = told["group"] and Group.of(told["group"])
+    return TrainerSettings(**{**told, "cache": cache, "options": options, "group": group})
 
 
 def make_cursor(

@@ -7,7 +7,7 @@ Where the trainer has room for all rows, in the cache or decoded on its own disk
 follows is shuffled dual coordinate descent out of core, with shrinking and momentum: see trainer.sweeps.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -19,6 +19,9 @@ import numpy as np
 from storage.cache import Step
 from storage.csr import Array
 from storage.segment import Segment
+from trainer.group import Parts, lane_parts
+from trainer.link import Link
+from trainer.momentum import Momentum
 from trainer.problem import Problem
 from trainer.progress import Progress
 from trainer.rows.cache import Cursor, ResidentRows
@@ -29,6 +32,7 @@ from trainer.solvers.options import StreamOptions, option
 from trainer.sweep import ALONE, Rounds, Threads, shuffled, sweep
 from trainer.sweeps import Shares, Store, Sweeps, Wanted
 from trainer.tally import Tally
+from trainer.variables import Variables
 from trainer.visitor import Visitor, Visits
 
 _STREAM, _SWEEPS = 2, 1  # of random numbers, apart from those of others with the same seed, and from each other
@@ -89,8 +93,11 @@ class _Training:
         self._link = cursor.link
         self._w = w
         kept = cursor.checkpoints.kept
-        self._tally = Tally(alpha, w, kept)
-        self._visitor = Visitor(problem, alpha, w, self._tally, cursor.link.note)
+        self._variables, self._tally, self._visitor, make_momentum = (
+            lane_parts(settings, cursor.link, alpha, w, kept)
+            if settings.group
+            else _parts(problem, cursor.link, alpha, w, kept)
+        )
         # While rows stream half of the cores decode.
         both, self._streaming = (_threads(count, stack) for count in (settings.threads, settings.threads // 2))
         self._residents = ResidentRows(cursor, both.lent)
@@ -98,7 +105,9 @@ class _Training:
         self._disk = make_disk(settings.spill_directory, both.lent, shelf)
         stack.callback(self._disk.shutdown)
         wanted = Wanted(settings.tolerance, settings.relative_gap)
-        self._sweeps = Sweeps(self._visitor, cursor, self._tally, alpha, w, wanted, both, kept, shares)
+        self._sweeps = Sweeps(
+            self._visitor, cursor, self._tally, self._variables, wanted, both, kept, shares, make_momentum
+        )
         self._rounds = Rounds(self._residents.windows, self._link.score, self._visitor, self._streaming)
         self._link.control["collects"] = self._disk.is_open and not self._disk.is_sealed
         # Of a pass whose rows were all at hand, or that began at another w than was published last, no bound is known.
@@ -123,6 +132,7 @@ class _Training:
                 self._cursor.checkpoints.make_within(step, self._w)
             if step.ends_pass:
                 yield from self._end_pass(step)
+                self._variables.end()  # lanes may have been found to have converged
             if step.ends_section:
                 self._cursor.end_section(self._w)
             self._use_spare_time(step, rng)
@@ -206,6 +216,11 @@ class _Training:
         is_bound = (settings.tolerance, settings.relative_gap) != (None, None)
         late = settings.max_seconds is not None and self._link.elapsed_seconds >= settings.max_seconds
         return late or sweeps >= (_MOST_SWEEPS if is_bound else _MOST_SWEEPS_UNBOUND)
+
+
+def _parts(problem: Problem, link: Link, alpha: Array, w: Array, kept: Mapping[str, Array]) -> Parts:
+    tally = Tally(alpha, w, kept)
+    return Variables(alpha, w, lambda: link.room), tally, Visitor(problem, alpha, w, tally, link.note), Momentum
 
 
 def _threads(count: int, stack: ExitStack) -> Threads:

@@ -25,6 +25,7 @@ from trainer.rows.cache import Cursor
 from trainer.settings import TrainerSettings
 from trainer.solvers.options import StreamOptions, option
 from trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
+from trainer.sums import Sums
 from trainer.tally import Tally
 
 BETA = 0.9
@@ -101,7 +102,7 @@ class Picks:
         looked_at = np.unique(order)
         looked_at = rows.row_id[looked_at[~self._gone[rows.row_id[looked_at]]]]
         found = paper_visits(order, rows.columns, self._box, self._ways, self._alpha, self._w, self._gone, self._rule)
-        self._tally.add(len(order), *found)
+        self._tally.add(len(order), Sums(*found, gap=0.0, squares=0.0))
         self._cursor.link.note(looked_at, np.where(self._gone[looked_at], np.inf, 0.0).astype(np.float32))
         return len(order)
 

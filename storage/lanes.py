@@ -1,0 +1,96 @@
+"""Lanes: several problems over the same rows, trained side by side, and how a row looks to each of them.
+
+A row's kind is the place of its class among the labels, times the number of folds, plus its fold. In a group of lanes
+it is what a row has for `y`; which sign that is in a lane, and with what C, is looked up. w and alpha have an axis of
+lanes, the last, of one of WIDTHS: lanes beyond those there are, of no rows, make it full.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from storage.csr import Array
+
+# One index, one value and one line of the processor's cache serve eight lanes of w.
+WIDTHS = (1, 4, 8, 16)
+_LINE = 8  # numbers
+
+
+@dataclass(frozen=True)
+class LaneTerms:
+    """One lane.
+
+    place   among the labels, of the class with y = +1; all others have -1
+    fold    its rows have no part in training; None: all have
+    C_positive, C_negative  weights of the losses of rows with y = +1 and y = -1
+    """
+
+    place: int
+    fold: int | None
+    C_positive: float
+    C_negative: float
+
+
+@dataclass(frozen=True)
+class Group:
+    """Lanes that are trained side by side.
+
+    labels   what rows hold for their classes, by place
+    n_folds  rows are dealt out to, by a hash of `seed`; 1: there are none
+    """
+
+    labels: tuple[float, ...]
+    n_folds: int
+    seed: int
+    lanes: tuple[LaneTerms, ...]
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> "Group":
+        """From what `asdict` makes of one, be it by way of JSON."""
+        lanes = tuple(LaneTerms(**lane) for lane in told["lanes"])
+        return cls(tuple(told["labels"]), told["n_folds"], told["seed"], lanes)
+
+    @property
+    def width(self) -> int:
+        """Of the axis of lanes."""
+        return width_for(len(self.lanes))
+
+    @cached_property
+    def signs(self) -> Array:
+        """y of a row of each kind in each lane, (n_kinds, width): 0 leaves it out, its sign telling the class."""
+        places = np.repeat(np.arange(len(self.labels)), self.n_folds)
+        folds = np.tile(np.arange(self.n_folds), len(self.labels))
+        signs = np.zeros((len(places), self.width))
+        for number, lane in enumerate(self.lanes):
+            sign = np.where(places == lane.place, 1.0, -1.0)
+            is_left_out = folds == (-1 if lane.fold is None else lane.fold)
+            signs[:, number] = np.where(is_left_out, np.copysign(0.0, sign), sign)
+        return signs
+
+    def targets(self, kinds: Array, weight: Array | None) -> Array:
+        """y of rows of these kinds (n,) in each lane, (n, width): the sign times the weight (n,), if rows have one."""
+        y = self.signs[kinds.astype(np.intp)]
+        return y if weight is None else y * weight[:, np.newaxis]
+
+
+def width_for(lanes: int) -> int:
+    """The least of WIDTHS with room for so many."""
+    return next(width for width in WIDTHS if width >= lanes)
+
+
+def aligned(array: Array) -> Array:
+    """A copy of an array, the lanes of a feature within one line of the processor's cache where they fit."""
+    copy = zeros(*array.shape)
+    copy[:] = array
+    return copy
+
+
+def zeros(*shape: int) -> Array:
+    """float64, the lanes of a feature within one line of the processor's cache where they fit."""
+    n = int(np.prod(shape))
+    room = np.zeros(n + _LINE)
+    start = (-room.ctypes.data // room.itemsize) % _LINE
+    return room[start : start + n].reshape(shape)

@@ -1,0 +1,122 @@
+"""Lanes side by side: each comes to its own optimum, whatever runs beside it, and says so itself."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from reader.folds import fold_of, read_held_out
+from storage.dataset import Dataset
+from storage.lanes import WIDTHS
+from tests.contracts.problems import make_dataset, random_problem, stored_rows
+from tests.trainer.test_sample_weights import weighted
+from tests.training import train
+
+SMALL_CACHE, ALL_ROWS = 1 << 17, 4 << 20
+CS = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
+SOLVED = {"tolerance": None, "relative_gap": 1e-6, "max_passes": 50_000, "lanes": True}
+WAYS = {
+    "two loops": {"cache_bytes": SMALL_CACHE},
+    "no screening": {"cache_bytes": SMALL_CACHE, "screening": None},
+    "in the cache": {"cache_bytes": ALL_ROWS},
+    "on disk": {"cache_bytes": SMALL_CACHE, "on_disk": True},
+    "at any pace": {"cache_bytes": SMALL_CACHE, "on_disk": True, "pace": "adaptive"},
+    "on threads": {"cache_bytes": SMALL_CACHE, "on_disk": True, "pace": "adaptive", "threads": 4},
+}
+
+
+def classes(n_classes: int, n_rows: int = 400, seed: int = 0):
+    """(X, labels) of a problem of so many classes, some rows in the wrong one."""
+    rng = np.random.default_rng(seed)
+    X, _ = random_problem(n_rows, 60, 12, seed=seed)
+    labels = np.argmax(X @ rng.standard_normal((60, n_classes)), axis=1)
+    wrong = rng.random(n_rows) < 0.1
+    return X, np.where(wrong, rng.integers(0, n_classes, n_rows), labels).astype(float)
+
+
+def primal_and_dual(X, y, alpha, w, C, loss, weight):
+    """Of one lane, in plain numpy; y (n,) of +1 and -1, 0 where a row has no part; C (n,)."""
+    C = C * weight * (y != 0)
+    slack = np.maximum(0.0, 1.0 - y * (X @ w))
+    own = alpha[C > 0]
+    if loss == "hinge":
+        assert np.all((own >= 0) & (own <= C[C > 0] * (1 + 1e-12)))
+        losses, curvature = C @ slack, 0.0
+    else:
+        assert np.all(own >= 0)
+        losses, curvature = C @ slack**2, np.sum(own**2 / (4 * C[C > 0]))
+    assert not alpha[C == 0].any()
+    v = X.T @ (alpha * y)
+    return w @ w / 2 + losses, alpha.sum() - v @ v / 2 - curvature, np.linalg.norm(w - v) / max(np.linalg.norm(w), 1e-9)
+
+
+def stored(dataset):
+    """X (n, width), labels (n,) and weights of a dataset's rows by their ids."""
+    rows, _ = stored_rows(dataset)
+    width = Dataset(dataset).manifest.width
+    X = sparse.csr_matrix((rows.values, rows.indices, rows.indptr), (len(rows), width))
+    return X, rows.label, np.ones(len(rows)) if rows.weight is None else rows.weight
+
+
+def check_lanes(found, X, ys, Cs, loss, weight=1.0, gap=1e-6):
+    """Each is optimal, by the alpha and w there are, and says so."""
+    assert len(found.results) == len(ys)
+    for lane, (y, C, result) in enumerate(zip(ys, Cs, found.results, strict=True)):
+        alpha, w = found.alpha[:, lane], found.w[:, lane]
+        P, D, w_error = primal_and_dual(X, y, alpha, w, np.full(len(y), C), loss, weight)
+        assert w_error <= 1e-9
+        assert gap * P * (1 + 1e-6) >= P - D
+        certificate = result["certificate"]
+        assert certificate["primal_objective"] == pytest.approx(P, rel=1e-9)
+        assert certificate["dual_objective"] == pytest.approx(D, rel=1e-9)
+        assert result["converged"]
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("way", WAYS)
+def test_values_of_C_side_by_side_come_to_their_optima(tmp_path, loss, way):
+    X, y = random_problem(400, 60, 12)
+    dataset = make_dataset(tmp_path / "data", X, y)
+    settings = {**WAYS[way], **SOLVED, "loss": loss, "C": CS}
+    found = train(tmp_path / "run", dataset, settings.pop("cache_bytes"), **settings)
+    X, y, _ = stored(dataset)
+    check_lanes(found, X, [y] * len(CS), CS, loss)
+    lines = found.passes[-1]["lanes"]
+    assert [line["lane"] for line in lines] == list(range(len(CS)))
+    assert all(line["dual_objective"] <= line["primal_bound"] for line in lines)
+
+
+@pytest.mark.parametrize("n_classes", [3, 5, 16])
+@pytest.mark.parametrize("way", ["two loops", "on disk"])
+def test_classes_side_by_side(tmp_path, n_classes, way):
+    X, labels = classes(n_classes)
+    settings = {**WAYS[way], **SOLVED}
+    dataset = make_dataset(tmp_path / "data", X, labels)
+    found = train(tmp_path / "run", dataset, settings.pop("cache_bytes"), **settings)
+    X, labels, _ = stored(dataset)
+    ys = [np.where(labels == label, 1.0, -1.0) for label in np.unique(labels)]
+    check_lanes(found, X, ys, [1.0] * n_classes, "hinge")
+    assert found.alpha.shape[1] == next(width for width in WIDTHS if width >= n_classes)
+
+
+@pytest.mark.parametrize("way", ["two loops", "on disk", "in the cache"])
+def test_folds_of_classes_with_weights(tmp_path, way):
+    X, labels = classes(3)
+    weight = np.random.default_rng(1).choice([0.5, 1.0, 2.5], len(labels))
+    dataset = weighted(tmp_path / "data", X, labels, weight)
+    settings = {**WAYS[way], **SOLVED, "folds": 3, "C": 0.5, "loss": "squared_hinge", "seed": 7}
+    found = train(tmp_path / "run", dataset, settings.pop("cache_bytes"), **settings)
+    X, labels, weight = stored(dataset)
+    fold = fold_of(np.arange(len(labels)), 3, 7)
+    ys = []
+    for label, left_out in product(np.unique(labels), [0, 1, 2, None]):
+        y = np.where(labels == label, 1.0, -1.0)
+        ys.append(y if left_out is None else np.where(fold == left_out, 0.0, y))
+    check_lanes(found, X, ys, [0.5] * 12, "squared_hinge", weight)
+    for lane, (label, left_out) in enumerate(product(np.unique(labels), [0, 1, 2, None])):
+        if left_out is not None:
+            ids, is_positive, values = read_held_out(tmp_path / "run", len(labels), lane)
+            assert np.array_equal(ids, np.flatnonzero(fold == left_out))
+            assert np.array_equal(is_positive, labels[ids] == label)
+            assert values == pytest.approx(X[ids] @ found.w[:, lane])

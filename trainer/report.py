@@ -1,0 +1,41 @@
+"""What the trainer reports of a pass."""
+
+from dataclasses import asdict
+
+from storage.state import State
+from trainer.progress import Progress
+from trainer.settings import TrainerSettings
+
+NOT_IN_HISTORY = {"is_worth_a_look", "lanes"}  # of what a solver tells
+
+
+def report(progress: Progress, settings: TrainerSettings, state: State, elapsed: float) -> dict:
+    """A pass, as a job's history has it."""
+    fields = {name.rstrip("_").lower(): value for name, value in asdict(progress).items() if name not in NOT_IN_HISTORY}
+    reader = ("rows_streamed", "rows_screened", "resident_rows", "resident_bytes", "evicted_rows")
+    waits = ("reader_wait_seconds", "trainer_wait_seconds")
+    return {
+        **fields,
+        "pass": settings.passes_before + progress.pass_,
+        "lane": settings.lane,
+        "gap": progress.gap,
+        "relative_gap_bound": progress.relative_gap_bound,
+        **({"lanes": _of_lanes(progress, settings.lane)} if progress.lanes else {}),
+        **{name: state.control[name] for name in (*reader, *waits)},
+        "elapsed_seconds": elapsed,
+    }
+
+
+def _of_lanes(progress: Progress, first: int) -> list[dict]:
+    return [
+        {
+            "lane": number,
+            "m_plus": lane.M_plus,
+            "m_minus": lane.M_minus,
+            "gap": lane.gap,
+            "dual_objective": lane.dual_objective,
+            "primal_bound": lane.primal_bound,
+            "relative_gap_bound": lane.relative_gap_bound,
+        }
+        for number, lane in enumerate(progress.lanes, first)
+    ]
