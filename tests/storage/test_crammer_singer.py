@@ -1,0 +1,101 @@
+"""The objective of several classes at once against loops that spell the definitions out."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from storage.crammer_singer import CrammerSinger
+
+
+def a_problem(seed=0, n=30, n_classes=4, d=6, weighted=True):
+    """(objective, X (n, d), y (n,) as rows hold it, weight (n,) or None, C (n,) of the rows)."""
+    rng = np.random.default_rng(seed)
+    objective = CrammerSinger(rng.choice([0.1, 1.0, 3.0], n_classes))
+    y = rng.integers(0, n_classes, n).astype(np.float32)
+    weight = rng.choice([0.0, 0.5, 1.0, 2.0], n).astype(np.float32) if weighted else None
+    C = objective.C[y.astype(int)] * (1.0 if weight is None else weight)
+    return objective, rng.standard_normal((n, d)), y, weight, C
+
+
+def feasible(rng, y, C, n_classes):
+    """alpha (n, n_classes) with C_i shared by few classes, by one, by all."""
+    room = np.zeros((len(y), n_classes))
+    for i in range(len(y)):
+        which = rng.choice(n_classes, rng.integers(1, n_classes + 1), replace=False)
+        room[i, which] = C[i] * rng.dirichlet(np.ones(len(which)))
+    return bounds_of(y, C, n_classes) - room
+
+
+def bounds_of(y, C, n_classes):
+    return np.where(np.arange(n_classes) == y[:, None], C[:, None], 0.0)
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_losses_dual_and_violations(seed, weighted):
+    objective, X, y, weight, C = a_problem(seed, weighted=weighted)
+    rng = np.random.default_rng(seed)
+    alpha, z = feasible(rng, y, C, 4), X @ rng.standard_normal((6, 4))
+    losses = dual = 0.0
+    for i in range(len(y)):
+        own = int(y[i])
+        G = [z[i, m] + (m != own) for m in range(4)]
+        losses += C[i] * (max(G) - z[i, own])
+        dual -= sum(alpha[i, m] for m in range(4) if m != own)
+        with_room = [G[m] for m in range(4) if alpha[i, m] < (C[i] if m == own else 0.0)]
+        violation = max(G) - min(with_room) if with_room else 0.0
+        assert objective.violations(y, z, alpha, weight)[i] == pytest.approx(violation, abs=1e-12)
+    assert objective.losses(y, z, weight) == pytest.approx(losses, rel=1e-12)
+    assert objective.dual(y, alpha) == pytest.approx(dual, rel=1e-12)
+    few = sum(np.count_nonzero(alpha[i] < bounds_of(y, C, 4)[i]) > 1 for i in range(len(y)))
+    assert objective.n_free(y, alpha, weight) == few > 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_gap_terms_add_up_to_the_gap(seed):
+    objective, X, y, weight, C = a_problem(seed)
+    alpha = feasible(np.random.default_rng(seed), y, C, 4)
+    W = X.T @ alpha
+    terms = objective.gap_terms(y, X @ W, alpha, weight)
+    squares = np.sum(W * W)
+    assert terms.min() >= 0
+    gap = objective.losses(y, X @ W, weight) + squares / 2 - (objective.dual(y, alpha) - squares / 2)
+    assert terms.sum() == pytest.approx(gap, rel=1e-9)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 12), st.sampled_from([0.0, 1e-9, 0.5, 10.0]))
+def test_projected_alpha_is_feasible_and_stays_if_it_was(seed, n_classes, moved):
+    rng = np.random.default_rng(seed)
+    objective, _, y, weight, C = a_problem(seed % 1000, n_classes=n_classes)
+    inside = feasible(rng, y, C, n_classes)
+    step = rng.standard_normal(inside.shape) * (C[:, None] > 0)
+    alpha = inside + moved * (step - step.mean(axis=1, keepdims=True))
+    found, bounds = objective.projected(y, alpha, weight), bounds_of(y, C, n_classes)
+    assert np.all(found <= bounds)
+    assert np.abs(found.sum(axis=1)).max() <= 1e-12
+    assert not found[C == 0].any()
+    if moved == 0.0:
+        assert found == pytest.approx(alpha, rel=1e-12, abs=1e-13)
+        assert np.array_equal(found == bounds, alpha == bounds)
+    else:
+        # A little move leads to a little one back; what was beyond its bound is at it.
+        assert np.abs(found - inside).max() <= 20 * n_classes * moved * (1 + np.abs(step).max())
+        assert np.all((found == bounds)[alpha >= bounds])
+
+
+def test_weak_duality_after_projection():
+    """Whatever alpha has become, D of its projection is at most P anywhere."""
+    objective, X, y, weight, _ = a_problem(7)
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        alpha = objective.projected(y, rng.standard_normal((len(y), 4)) * 3, weight)
+        W, V = rng.standard_normal((6, 4)) / 3, X.T @ alpha
+        primal = np.sum(W * W) / 2 + objective.losses(y, X @ W, weight)
+        assert primal >= objective.dual(y, alpha) - np.sum(V * V) / 2
+
+
+def test_alpha_without_room_becomes_nought():
+    objective = CrammerSinger(np.array([1.0, 2.0]))
+    assert not objective.projected(np.array([0.0, 1.0]), np.array([[1.0, 0.0], [5.0, 2.0]])).any()
