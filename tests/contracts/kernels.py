@@ -12,6 +12,7 @@ from storage.segment import Columns
 from tests.contracts.problems import random_problem
 from trainer.kernels.adaptive import adapt, sample_visits, share_visits
 from trainer.kernels.coordinate import DISTANCE, GAP, VIOLATION
+from trainer.kernels.crammer_singer import visit_crammer_singer
 from trainer.kernels.line_search import breakpoints, move_along, slope_after
 from trainer.kernels.logistic import visit_logistic
 from trainer.kernels.order import next_random, permutation
@@ -107,7 +108,13 @@ def compute() -> dict[str, bytes]:
     codec_kernel.integrate(pointers, steps)
     found["integrate"] = steps.tobytes()
 
-    found |= _of_other_losses(rows) | _of_a_large_w(rows) | _of_the_reader(rows, rng) | _of_cutting_planes()
+    found |= (
+        _of_other_losses(rows)
+        | _of_several_classes(rows)
+        | _of_a_large_w(rows)
+        | _of_the_reader(rows, rng)
+        | _of_cutting_planes()
+    )
 
     for loss, box in BOXES.items():
         found |= _of_a_loss(rows, loss, box)
@@ -182,6 +189,29 @@ def _of_other_losses(rows) -> dict[str, bytes]:
             else:
                 results.append(visit_regression(order, rows, Tube(U, D, 0.1), alpha, w, rest))
         found[f"rounds of {name}"] = b"".join(a.tobytes() for a in (alpha, w, rest, np.array(results)))
+    return found
+
+
+def _of_several_classes(rows) -> dict[str, bytes]:
+    """Crammer and Singer's machine, four sweeps with momentum, with weights and without; and a large w."""
+    n_rows, found = len(rows.row_id), {}
+    for n_classes, lanes, stretch in ((3, 3, 1), (5, 8, 1), (21, 24, 1), (5, 8, csr.LARGE_W // 8 // 50)):
+        y = np.random.default_rng(n_classes).integers(0, n_classes, n_rows).astype(np.float32)
+        there = rows._replace(y=y, indices=rows.indices * np.int32(stretch))
+        for weight in (np.empty(0, np.float32), np.linspace(0, 2, 2 * n_rows).astype(np.float32)):
+            C, lock = np.linspace(0.5, 2.0, n_classes), np.zeros(min(len(weight), 1), np.int64)
+            alpha, w, told, results = np.zeros(2 * n_rows * lanes), np.zeros(60 * stretch * lanes), notes(n_rows), []
+            before, earlier_w = alpha.copy(), w.copy()
+            for sweep in range(4):
+                if stretch == 1:  # a large w would take plain Python long
+                    move_on(alpha, before, 0.5 if sweep else 0.0)
+                    move_on(w, earlier_w, 0.5 if sweep else 0.0)
+                order = np.random.default_rng(sweep).permutation(n_rows).astype(np.int32)
+                dual, weights = Dual(alpha, before), Weights(w, lock)
+                results.append(visit_crammer_singer(order, there, weight, C, lanes, dual, weights, told))
+            assert (w.size > csr.LARGE_W) == (stretch > 1)
+            name = f"visit_crammer_singer {n_classes} {lanes} {stretch} {len(weight)}"
+            found[name] = b"".join(array.tobytes() for array in (alpha, w, *told, np.array(results)))
     return found
 
 

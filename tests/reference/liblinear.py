@@ -1,10 +1,11 @@
-"""The real LIBLINEAR (package liblinear-official) behind three functions: train, time its reader, load a model file."""
+"""The real LIBLINEAR (package liblinear-official) behind a few functions: train, time its reader, load a model file."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,6 +55,20 @@ def train(
     if bias >= 0.0:
         X = sparse.hstack([X, np.full((X.shape[0], 1), bias)]).tocsr()
     return Trained(w, primal_objective(X, np.where(y == larger, 1.0, -1.0), w, C, loss), seconds)
+
+
+def train_crammer_singer(
+    X: sparse.csr_matrix, own: np.ndarray, C: float, *, eps: float = 0.1, class_weights: Sequence[float] = ()
+) -> np.ndarray:
+    """Train with -s 4 on classes 0 to n - 1, each with a row at least, without bias: w, (n_features, n_classes).
+
+    ``class_weights`` multiply C, by class.
+    """
+    weights = " ".join(f"-w{place} {weight!r}" for place, weight in enumerate(class_weights))
+    problem = binding.problem(np.asarray(own, float), sparse.csr_matrix(X, dtype=float, copy=True), -1.0)
+    model = liblinearutil.train(problem, binding.parameter(f"-s 4 -c {C!r} -e {eps!r} {weights} -q"))
+    w = np.ctypeslib.as_array(model.w, (problem.n * model.get_nr_class(),)).reshape(problem.n, -1).copy()
+    return w[:, np.argsort(model.get_labels())]
 
 
 def read_seconds(path: str | os.PathLike[str]) -> float:
