@@ -1,9 +1,6 @@
 """Going on from a checkpoint: alpha and the weights it makes are checked, the cache is filled as it was."""
 
-import os
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
@@ -12,6 +9,7 @@ from storage.csr import INDEX, VALUE, Array, add_rows
 from storage.errors import CheckpointUnsound
 from storage.lane_kernel import add_in_lanes
 from storage.objective import Objective
+from storage.scratch import scratch
 from storage.segment import NORM, OFFSET, TARGET, Segment
 
 _TOLERANCE = 1e-9
@@ -65,8 +63,8 @@ class ResidentRows:
         self._place = np.full(n_rows, -1, np.int32)
         self._place[self._row_id] = np.arange(len(self._row_id), dtype=np.int32)
         self._y, self._Qii = np.zeros(len(self._row_id), TARGET), np.zeros(len(self._row_id), NORM)
-        self._indices = _scratch(checkpoint.path.parent, INDEX, int(self._indptr[-1]))
-        self._values = _scratch(checkpoint.path.parent, VALUE, int(self._indptr[-1]))
+        self._indices = scratch(checkpoint.path.parent, INDEX, int(self._indptr[-1]))
+        self._values = scratch(checkpoint.path.parent, VALUE, int(self._indptr[-1]))
 
     def add(self, rows: Segment) -> None:
         """Keep those of these rows that were resident."""
@@ -93,14 +91,6 @@ class ResidentRows:
                 values=self._values[start:end],
             )
             first += size
-
-
-def _scratch(directory: Path, dtype: np.dtype, length: int) -> Array:
-    shape = (max(1, length),)
-    with tempfile.TemporaryFile(dir=directory) as file:
-        # A sparse file would kill the process when the disk is full.
-        os.posix_fallocate(file.fileno(), 0, shape[0] * dtype.itemsize)
-        return np.asarray(np.memmap(file, dtype, "r+", shape=shape))
 
 
 def _ranges(starts: Array, ends: Array) -> Array:

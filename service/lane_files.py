@@ -4,8 +4,9 @@ A job of one lane has its checkpoints beside its history; of several, each has a
 """
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from service.lanes import Lane
 from service.problem import JobPlan
 from storage.checkpoint import SLOTS
 from storage.csr import Array
-from storage.model_file import Model, read_model, write_model
+from storage.model_file import Model, read_about, read_model, write_model
 
 _LANES = "lanes"
 _OUTCOME, _HELD_OUT = "model", "held_out.npz"
@@ -36,7 +37,7 @@ def newest_lane(job_dir: Path) -> tuple[int, Path]:
     return (int(begun[-1].name), begun[-1]) if begun else (0, job_dir)
 
 
-def keep_outcomes(job_dir: Path, plan: JobPlan, run: Path, outcome_of: Callable[[int], Model]) -> None:
+def keep_outcomes(job_dir: Path, plan: JobPlan, run: Path, make: Callable[[int], Model]) -> None:
     """The lanes that were run are done: w of each, by its place, and, as `about`, its result and seconds of the job.
 
     Raises ServiceError: empty_fold, fold_without_class.
@@ -50,7 +51,7 @@ def keep_outcomes(job_dir: Path, plan: JobPlan, run: Path, outcome_of: Callable[
             _check_fold(plan, lane, is_positive)
             np.savez(directory / _HELD_OUT, ids=ids, is_positive=is_positive, decision_values=decision_values)
         shutil.rmtree(directory / _OUTCOME, ignore_errors=True)  # of one that was run once more
-        write_model(directory / _OUTCOME, outcome_of(place))
+        write_model(directory / _OUTCOME, make(place))
 
 
 def _check_fold(plan: JobPlan, lane: Lane, is_positive: Array) -> None:
@@ -78,12 +79,17 @@ def held_out(job_dir: Path, number: int) -> dict[str, Array]:
         return dict(arrays)
 
 
-def outcomes(job_dir: Path) -> Iterator[Model]:
-    """Of the lanes that are done, in order, one in memory at a time. Raises CorruptData."""
-    number = 0
-    while (directory := _directory(job_dir, number) / _OUTCOME).exists():
-        yield read_model(directory)
-        number += 1
+def abouts_of(job_dir: Path) -> list[Mapping[str, Any]]:
+    """What is kept of the lanes that are done, in order, but for their w. Raises CorruptData."""
+    found: list[Mapping[str, Any]] = []
+    while (directory := _directory(job_dir, len(found)) / _OUTCOME).exists():
+        found.append(read_about(directory))
+    return found
+
+
+def outcome_of(job_dir: Path, number: int) -> Model:
+    """What the lane of this number came to. Raises CorruptData."""
+    return read_model(_directory(job_dir, number) / _OUTCOME)
 
 
 def drop_older_checkpoints(job_dir: Path, plan: JobPlan) -> None:

@@ -18,7 +18,7 @@ from service.errors import ServiceError
 from service.following import FollowPlan, can_follow, plan_following
 from service.ingesting import Ingesting
 from service.jobs import JobSpec
-from service.lane_files import drop_older_checkpoints, keep_outcomes, lane_directory
+from service.lane_files import abouts_of, drop_older_checkpoints, keep_outcomes, lane_directory, outcome_of
 from service.models import lane_outcome
 from service.problem import JobPlan, plan_job
 from service.progress import HISTORY, progress, read_history
@@ -86,16 +86,18 @@ class _Training:
         keep_history(self._work, 0)
         if isinstance(plan, JobPlan):
             self._check(plan)
-        known, done = self._lanes(plan)
-        while len(done) < len(known.lanes):
-            known = known.next_lanes([each.about for each in done])
-            _, found = self._lanes(known)
-            done += found
+        known, outcome = self._lanes(plan)
+        if outcome is not None:
+            return Trained(list(models_of(known, 1, lambda _: outcome, {}, None, self._work)), {})
+        while len(done := abouts_of(self._work)) < len(known.lanes):
+            known = known.next_lanes(done)
+            self._lanes(known)
         folds = cross_validation(known, self._work, len(done))
-        return Trained(list(models_of(known, done, {}, folds)), folds.view if folds else {})
+        models = models_of(known, len(done), partial(outcome_of, self._work), {}, folds, self._work)
+        return Trained(list(models), folds.view if folds else {})
 
-    def _lanes(self, plan: JobPlan | FollowPlan) -> tuple[JobPlan, list[Model]]:
-        """Run some; what is known then, and what they came to: nothing if it took the first two labels for all."""
+    def _lanes(self, plan: JobPlan | FollowPlan) -> tuple[JobPlan, Model | None]:
+        """Run some; what is known then, and what the one came to, if there is no other."""
         # The cache belongs into memory, the blocks do not.
         cache_dir = self._settings.cache_dir
         in_memory = cache_dir.is_dir() and shutil.disk_usage(cache_dir).free > plan.run_bytes
@@ -109,11 +111,12 @@ class _Training:
                 run.kill()
             if isinstance(plan, FollowPlan) and len(known.lanes) > 1:
                 keep_history(self._work, 0)
-                return known, []
-            outcome_of = partial(lane_outcome, known, self._dataset, run.directory, run.results())
-            if len(known.lanes) > 1:
-                keep_outcomes(self._work, known, run.directory, outcome_of)
-            return known, [outcome_of(place) for place in range(len(known.running))]
+                return known, None  # it took the first two labels for all
+            make = partial(lane_outcome, known, self._dataset, run.directory, run.results())
+            if len(known.lanes) == 1:
+                return known, make(0)
+            keep_outcomes(self._work, known, run.directory, make)
+            return known, None
 
     def _prepare(self, plan: JobPlan | FollowPlan, directory: Path) -> None:
         """Checkpoints are for the next lane alone, if there is one."""

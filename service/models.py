@@ -4,7 +4,7 @@ import functools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -49,7 +49,7 @@ def lane_outcome(plan: JobPlan, dataset: Path, run: Path, results: Sequence[dict
 
 
 def publish_models(
-    settings: Settings, plan: JobPlan, outcomes: Iterable[Model], folds: CrossValidation | None
+    settings: Settings, plan: JobPlan, n_done: int, outcome_of: Callable[[int], Model], folds: CrossValidation | None
 ) -> list[dict[str, Any]]:
     """Make the models of a job durable, see `models_of`.
 
@@ -59,7 +59,7 @@ def publish_models(
     about = {"dataset": {"name": plan.spec.dataset, "uid": plan.manifest.uid}}
     published: list[dict[str, Any]] = []
     try:
-        for C, model in models_of(plan, outcomes, about, folds):
+        for C, model in models_of(plan, n_done, outcome_of, about, folds, settings.models):
             published.append({"C": C, "model_id": new_id("mdl")})
             write_model(settings.models / published[-1]["model_id"], model)
     except BaseException:

@@ -1,16 +1,17 @@
 """What the lanes of a job come to together: its result, and its models."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from math import inf
+from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from service.cross_validation import CrossValidation
 from service.lanes import Cs_of, Lane
 from service.problem import JobPlan
 from storage.model_file import Model
+from storage.scratch import scratch
 
 _OWN = ("converged", "stop_reason", "passes")
 
@@ -42,37 +43,42 @@ def _distance(certificate: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def models_of(
-    plan: JobPlan, outcomes: Iterable[Model], about: Mapping[str, Any], folds: CrossValidation | None
+    plan: JobPlan,
+    n_done: int,
+    outcome_of: Callable[[int], Model],
+    about: Mapping[str, Any],
+    folds: CrossValidation | None,
+    directory: Path,
 ) -> Iterator[tuple[float, Model]]:
     """A model for each C all of whose lanes over all rows are done, with its C; with folds the selected one, or all.
 
-    outcomes  of the lanes that are done, in order; the `about` of each has its trainer's `result`
-    about     what all models say of where they come from
+    n_done      lanes that are done; outcome_of: what one came to, by its number, with the trainer's result in `about`
+    about       what all models say of where they come from
+    directory   on a disk that holds the weights of all classes: memory is for those of one
     """
     values = Cs_of(plan.spec) if folds is None or plan.spec.keep == "all" else (folds.selected_C,)
-    lanes = zip(plan.lanes, outcomes, strict=False)
-    done = [(lane, outcome) for lane, outcome in lanes if lane.fold is None and lane.C in values]
     n_classes = len(plan.labels) if len(plan.labels) > 2 else 1
     for C in values:
-        mine = [each for each in done if each[0].C == C]
-        if len(mine) == n_classes:
+        numbers = [k for k, lane in enumerate(plan.lanes[:n_done]) if (lane.fold, lane.C) == (None, C)]
+        if len(numbers) == n_classes:
+            model, result = _joined([plan.lanes[k] for k in numbers], map(outcome_of, numbers), directory)
             own = {"loss": plan.spec.loss, "C": C, "solver": plan.spec.solver}
             spec = plan.spec.model_copy(update={"C": C}).model_dump()
-            model = _joined(plan.model_labels, mine, {**about, "spec": spec}, own)
+            model = replace(model, labels=plan.model_labels, about={**about, "spec": spec, **result, **own})
             yield C, model if folds is None else replace(model, sigmoid=folds.sigmoid(C))
 
 
-def _joined(
-    labels: tuple[float | str, ...], mine: list[tuple[Lane, Model]], about: Mapping[str, Any], own: Mapping[str, Any]
-) -> Model:
-    lanes, parts = zip(*mine, strict=True)
-    if len(parts) == 1:
-        return replace(parts[0], labels=labels, about={**about, **parts[0].about["result"], **own})
-    result = job_result(lanes, [part.about for part in parts])
-    return replace(
-        parts[0],
-        w=np.stack([part.w for part in parts]),
-        labels=labels,
-        w_bias=tuple(part.w_bias for part in parts) if parts[0].bias is not None else 0.0,
-        about={**about, **result, **own},
-    )
+def _joined(lanes: Sequence[Lane], outcomes: Iterator[Model], directory: Path) -> tuple[Model, Mapping[str, Any]]:
+    """One model of what lanes of as many classes came to, and their result; its labels are to be said."""
+    first = next(outcomes)
+    if len(lanes) == 1:
+        return first, first.about["result"]
+    w = scratch(directory, first.w.dtype, len(lanes), len(first.w))
+    w_bias: list[Any] = []
+    abouts = []
+    for place, outcome in enumerate(chain([first], outcomes)):
+        w[place] = outcome.w
+        w_bias.append(outcome.w_bias)
+        abouts.append(outcome.about)
+    joined = replace(first, w=w, w_bias=tuple(w_bias) if first.bias is not None else 0.0)
+    return joined, job_result(lanes, abouts)

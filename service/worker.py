@@ -9,7 +9,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -21,7 +21,7 @@ from service.cross_validation import cross_validation
 from service.errors import ServiceError
 from service.following import FollowPlan
 from service.fork_server import fork_server
-from service.lane_files import drop_lanes, keep_outcomes, outcomes
+from service.lane_files import abouts_of, drop_lanes, keep_outcomes, outcome_of
 from service.lock import give_sign, lock, unlock
 from service.logs import JobLog, log_as_json
 from service.models import lane_outcome, publish_models, unpublish_models
@@ -106,7 +106,7 @@ class Worker:
             job_dir.mkdir(exist_ok=True)
             inherit(self._settings.jobs, record)
             plan = self._attempts.plan(record)
-            done = [outcome.about for outcome in outcomes(job_dir)]
+            done = abouts_of(job_dir)
         except (ServiceError, StorageError, OSError) as error:
             self._setbacks.fail_or_pause(record, describe(error))
             return
@@ -118,8 +118,8 @@ class Worker:
         except (ServiceError, StorageError, OSError) as error:
             self._setbacks.fail_or_pause(record, describe(error))
             return
-        passes = self._active.run.control["finished_passes"]
-        JobLog(_log, record["id"]).info("attempt %s started after pass %d", record["attempt"], passes)
+        after = self._active.run.control["finished_passes"]
+        JobLog(_log, record["id"]).info("attempt %s started after pass %d", record["attempt"], after)
 
     def _attend(self, active: Attempt) -> None:
         requested = self._store.job(active.record["id"])["requested"]
@@ -157,11 +157,10 @@ class Worker:
             self._finish(active, active.plan)
 
     def _finish(self, active: Attempt, plan: JobPlan) -> None:
-        """Go on with the next lane, or publish the models, then say so: a job that has succeeded has its models."""
-        record = active.record
-        job_dir = self._settings.jobs / record["id"]
+        """Go on with the next lanes, or publish the models, then say so: a job that has succeeded has its models."""
+        record, job_dir = active.record, self._settings.jobs / active.record["id"]
         reported = active.run.results()
-        is_stopped = any(each["stop_reason"] == "stopped" for each in reported)
+        is_stopped = "stopped" in {each["stop_reason"] for each in reported}
         try:
             done, kept = self._outcomes(active, plan, reported)
             if len(done) < len(plan.lanes) and not is_stopped:
@@ -170,7 +169,7 @@ class Worker:
                 return
             folds = cross_validation(plan, job_dir, len(done))
             result = {**job_result(plan.lanes, done), **(folds.view if folds else {})}
-            published = publish_models(self._settings, plan, kept, folds)
+            published = publish_models(self._settings, plan, len(done), kept, folds)
         except (ServiceError, StorageError, OSError) as error:
             self._drop_run(active)
             self._setbacks.fail_or_pause(record, describe(error))
@@ -180,16 +179,15 @@ class Worker:
 
     def _outcomes(
         self, active: Attempt, plan: JobPlan, reported: list[dict[str, Any]]
-    ) -> tuple[list[Mapping[str, Any]], Iterable[Model]]:
-        """What is kept of all lanes that are done, and they themselves."""
+    ) -> tuple[list[Mapping[str, Any]], Callable[[int], Model]]:
+        """What is kept of all lanes that are done, and what each came to, by its number."""
         job_dir, run = self._settings.jobs / active.record["id"], active.run.directory
-        dataset = self._settings.datasets / active.record["dataset_id"]
-        outcome_of = partial(lane_outcome, plan, dataset, run, reported)
+        make = partial(lane_outcome, plan, self._settings.datasets / active.record["dataset_id"], run, reported)
         if len(plan.lanes) == 1:
-            outcome = outcome_of(0)
-            return [outcome.about], [outcome]
-        keep_outcomes(job_dir, plan, run, outcome_of)
-        return [outcome.about for outcome in outcomes(job_dir)], outcomes(job_dir)
+            outcome = make(0)
+            return [outcome.about], lambda _: outcome
+        keep_outcomes(job_dir, plan, run, make)
+        return abouts_of(job_dir), partial(outcome_of, job_dir)
 
     def _conclude(self, active: Attempt, plan: JobPlan, state: str, result: dict[str, Any]) -> None:
         """The job has ended, and its models are published."""

@@ -5,6 +5,7 @@ import shutil
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from storage.probability import LOGISTIC, Sigmoid
 # 2 has several classes, labels that are texts, and sigmoids. What 1 can say is written as 1.
 VERSION, OLDER = 2, 1
 _RECORD, _WEIGHTS = "model.json", "w.npy"
+_PART = 1 << 20  # weights
 _TRAIN_AGAIN = "The model was damaged on disk: train it again."
 
 
@@ -93,17 +95,14 @@ def write_model(final: Path, model: Model) -> None:
     shutil.rmtree(staged, ignore_errors=True)
     staged.mkdir()
     try:
-        # By way of memory: into a file numpy writes in C, and does not notice that the disk is full when it closes it.
-        weights = io.BytesIO()
-        np.save(weights, model.w)
-        (staged / _WEIGHTS).write_bytes(weights.getbuffer())
+        checksum = _write_weights(staged / _WEIGHTS, model.w)
         content = {
             "labels": model.labels,
             "index_base": model.index_base,
             "bias": model.bias,
             "w_bias": model.w_bias,
             "about": dict(model.about),
-            "w_checksum": zlib.crc32(weights.getbuffer()),
+            "w_checksum": checksum,
         }
         if not model.is_plain:
             content["sigmoid"] = model.sigmoid
@@ -114,10 +113,36 @@ def write_model(final: Path, model: Model) -> None:
         raise
 
 
+def _write_weights(path: Path, w: Array) -> int:
+    """As numpy writes an array, but in parts, so that a full disk is noticed; returns the checksum of the file."""
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(w))
+    checksum = 0
+    with path.open("wb") as file:
+        flat = w.reshape(-1)
+        parts = (flat[start : start + _PART].data for start in range(0, len(flat), _PART))
+        for part in chain([header.getbuffer()], parts):
+            file.write(part)
+            checksum = zlib.crc32(part, checksum)
+    return checksum
+
+
+def read_about(directory: Path) -> Mapping[str, Any]:
+    """Where the model comes from, without its weights; raises CorruptData or UnknownVersion."""
+    return _read_record(directory)["about"]
+
+
+def _read_record(directory: Path) -> dict[str, Any]:
+    try:
+        return unpack((directory / _RECORD).read_bytes(), VERSION, "model", _TRAIN_AGAIN, OLDER)
+    except FileNotFoundError as error:
+        raise CorruptData("a file of the model is missing", _TRAIN_AGAIN) from error
+
+
 def read_model(directory: Path) -> Model:
     """The model, checked; raises CorruptData or UnknownVersion."""
+    content = _read_record(directory)
     try:
-        content = unpack((directory / _RECORD).read_bytes(), VERSION, "model", _TRAIN_AGAIN, OLDER)
         weights = (directory / _WEIGHTS).read_bytes()
     except FileNotFoundError as error:
         raise CorruptData("a file of the model is missing", _TRAIN_AGAIN) from error
