@@ -9,7 +9,7 @@ COMMANDS = {
     "data": "Datasets of a service: add, ls, rm, verify.",
     "job": "Jobs of a service: ls, show, watch, stop, cancel, resume, rm.",
     "model": "Models of a service: get, ls.",
-    "plot": "Plot how a job of a service converges.",
+    "plot": "Plot how a job of a service converges, and its cross-validation.",
     "token": "Make, list and revoke the tokens that let others use the service.",
     "doctor": "Check a data directory: the store, and every byte of its datasets, models and checkpoints.",
     "completion": "Print the script that completes commands in a shell.",
