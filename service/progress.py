@@ -12,7 +12,7 @@ from storage.state import Control
 HISTORY = "history.ndjson"  # in a job's directory: a line a pass
 _PLACE = ("pass", "block", "blocks", "sweep")
 _PASSES_FOR_RATE = 4
-_TAIL_BYTES = 1 << 14  # holds more than so many passes
+_TAIL_BYTES = 1 << 14  # holds more than so many passes of one lane
 
 
 def progress(
@@ -94,13 +94,22 @@ def last_passes(path: Path) -> list[dict[str, Any]]:
     """The last few passes of a history file, as many as `eta_seconds` looks at, however long the file is."""
     if not path.exists():
         return []
-    with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _TAIL_BYTES))
-        lines = file.read().decode().split("\n")[:-1]
-    # The last may be the result, and the first may be half a line.
-    found = [read_json(line) for line in lines[-_PASSES_FOR_RATE - 1 :]]
+    # The last may be the result.
+    found = [read_json(line.decode()) for line in _last_lines(path, _PASSES_FOR_RATE + 1)]
     return [record for record in found if "result" not in record][-_PASSES_FOR_RATE:]
+
+
+def _last_lines(path: Path, most: int) -> list[bytes]:
+    """The last whole lines of a file, so many if it has them. A line of many lanes is long."""
+    with path.open("rb") as file:
+        size, tail = file.seek(0, os.SEEK_END), _TAIL_BYTES
+        while True:
+            begin = file.seek(max(0, size - tail))
+            lines = file.read(size - begin).split(b"\n")[:-1]
+            # The first may be half a line.
+            if begin == 0 or len(lines) > most:
+                return lines[-most:]
+            tail *= 4
 
 
 def read_json(text: str) -> Any:

@@ -1,11 +1,15 @@
 """What a running job shows, from its control page and its history."""
 
 import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from service.jobs import parse_spec
-from service.progress import eta_seconds, progress, read_history
+from service.progress import eta_seconds, last_passes, progress, read_history
 from storage.manifest import Manifest
 from storage.state import create_state
 
@@ -109,3 +113,14 @@ def test_history_has_null_for_what_is_not_finite(tmp_path):
     path = tmp_path / "history.ndjson"
     path.write_text(json.dumps({"pass": 1, "gap": float("-inf"), "primal_bound": float("nan")}) + "\n")
     assert read_history(path) == [{"pass": 1, "gap": None, "primal_bound": None}]
+
+
+@given(st.lists(st.integers(1, 40_000), max_size=12), st.booleans(), st.booleans())
+def test_the_last_passes_are_found_however_long_a_line_is(lengths, has_result, is_cut):
+    """A line of many lanes may be longer than what is read at first."""
+    lines = [json.dumps({"pass": k + 1, "note": "ü" * (length // 6)}) for k, length in enumerate(lengths)]
+    lines += [json.dumps({"result": {}})] * has_result
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "history.ndjson"
+        path.write_text("".join(f"{line}\n" for line in lines) + '{"pass": 99, "no' * is_cut)
+        assert [each["pass"] for each in last_passes(path)] == list(range(1, len(lengths) + 1))[-4:]
