@@ -10,6 +10,7 @@ from service.labels import shown_label
 from service.sizes import format_size
 
 _UNKNOWN = "\N{EN DASH}"
+_MOST_LISTED = 5
 _FOLDER = Path(__file__).parent
 # Nothing from elsewhere, no script or style in the page itself, and nobody shows it in a frame.
 _HEADERS = {
@@ -35,7 +36,10 @@ def _count(number: Any) -> str:
 
 
 def _short(number: Any, digits: int = 3) -> str:
+    """A number; of a list, all of them, or from which to which if they are many."""
     if isinstance(number, list):
+        if len(number) > _MOST_LISTED:
+            return f"{len(number)}: {_short(min(number), digits)} to {_short(max(number), digits)}"
         return ", ".join(_short(each, digits) for each in number)
     return _UNKNOWN if _is_unknown(number) else f"{number:.{digits}g}"
 

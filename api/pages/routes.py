@@ -8,8 +8,9 @@ from fastapi.responses import HTMLResponse
 
 from api.auth import COOKIE
 from api.context import AppContext, Context
+from api.pages.lanes import lane_names, lanes_of_job
 from api.pages.render import page
-from api.pages.solver_fields import loss_solvers, solver_fields
+from api.pages.solver_fields import choices, loss_solvers, solver_fields
 from reader.parsers import READERS
 from service.continuing import has_checkpoint
 from service.errors import ServiceError
@@ -46,6 +47,7 @@ def show_home(
         solvers=SOLVERS,
         losses=loss_solvers(),
         fields=solver_fields(),
+        choices=choices(),
         formats=MODEL_FORMATS,
         readers=READERS,
         logged_in=COOKIE in request.cookies,
@@ -61,14 +63,16 @@ def show_job(context: Context, request: Request, job_id: str) -> HTMLResponse:
     except ServiceError as error:
         return page("error.html", 404, error=error, logged_in=logged_in)
     shown = job_view(context.settings, record)
-    classes = [lane["class"] for lane in (shown["result"] or {}).get("lanes", ())]
+    lanes = lanes_of_job(context, record)
     return page(
         "job.html",
         job=shown,
+        lanes=lanes,
+        names=lane_names(lanes),
         ended=not TRANSITIONS[record["state"]],
         may_go_on=not TRANSITIONS[record["state"]] and has_checkpoint(context.settings.jobs / job_id),
         log=log_tail(context.settings.jobs / job_id / "log"),
-        formats=_formats(classes),
+        formats=_formats(lane["class"] for lane in lanes),
         logged_in=logged_in,
     )
 
@@ -111,8 +115,11 @@ def _dataset(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _model(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
-    """With its job, None if that is deleted."""
+    """With its job, None if that is deleted, and its C, one of the job's."""
     try:
-        return {**record, "job": context.store.job(record["job_id"])}
+        job = context.store.job(record["job_id"])
     except ServiceError:
-        return {**record, "job": None}
+        return {**record, "job": None, "C": None}
+    models = (job["result"] or {}).get("models", ())
+    C = next((each["C"] for each in models if each["model_id"] == record["id"]), job["spec"].get("C"))
+    return {**record, "job": job, "C": C}

@@ -1,7 +1,9 @@
-"""The fields of a form for what only some solvers have: a new option is there at once."""
+"""What the form of a job offers: a new option of a solver, or a new choice of a field, is there at once."""
 
 from dataclasses import dataclass
+from typing import Any, Literal, get_args, get_origin
 
+from service.jobs import JobSpec
 from trainer.solvers import OPTIONS, SOLVERS, users
 from trainer.solvers.options import Option
 
@@ -34,6 +36,17 @@ def loss_solvers() -> dict[str, list[str]]:
     """loss -> the solvers that can minimise it"""
     losses = dict.fromkeys(loss for solver in SOLVERS.values() for loss in solver.losses)
     return {loss: [name for name, solver in SOLVERS.items() if loss in solver.losses] for loss in losses}
+
+
+def choices() -> dict[str, tuple[str, ...]]:
+    """field of a job -> what it may be, of the fields that have a choice; null is not among them"""
+    found = {name: _literal(field.annotation) for name, field in JobSpec.model_fields.items()}
+    return {name: words for name, words in found.items() if words}
+
+
+def _literal(annotation: Any) -> tuple[str, ...]:
+    kinds = (kind for kind in (annotation, *get_args(annotation)) if get_origin(kind) is Literal)
+    return next(map(get_args, kinds), ())
 
 
 def _field(option: Option) -> Field:

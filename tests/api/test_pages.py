@@ -2,16 +2,19 @@
 
 import json
 import re
+from typing import Literal, get_args, get_origin
 
 import numpy as np
 import pytest
 
 from service.exports import MODEL_FORMATS
+from service.jobs import JobSpec
 from storage.checkpoint import SLOTS
 from storage.dataset import staged_path
 from storage.model_file import Model
 from storage.state import RUN_FILE, create_state
 from tests.api.app import ONE_LANE, Service, some_model
+from tests.contracts.problems import random_problem
 from trainer.solvers import SOLVERS
 from trainer.solvers.options import options_of
 
@@ -171,7 +174,74 @@ def test_a_job_of_several_lanes_shows_each_and_its_models(service):
     assert all(f'href="/models/{model}"' in text for model in ids)
     # LIBLINEAR's text has no place for such a class.
     assert "format=npz" in text and "format=liblinear" not in text
-    assert "0.1, 1" in service.request("GET", "/").text
+    home = service.request("GET", "/").text
+    assert "0.1, 1" in home
+    # A model has a C of its own.
+    for model, C in zip(ids, ("0.1", "1"), strict=True):
+        (row,) = re.findall(rf'<a class="id" href="/models/{model}".*?</tr>', home, re.DOTALL)
+        assert re.search(rf'<td class="number">{C}\s', row)
+
+
+def test_a_job_that_has_not_ended_names_the_lanes_that_were_planned(service):
+    X, _ = random_problem(60, 40)
+    service.add_dataset("three", X, np.arange(60) % 3.0)
+    fields = {"dataset": "three", "C": [0.1, 1.0], "folds": 2}
+    job = service.request("POST", "/v1/jobs", json=fields).json()["id"]
+    text = service.request("GET", f"/jobs/{job}").text
+    (names,) = re.findall(r"data-lanes='([^']*)'", text)
+    expected = [
+        {"class": k, "fold": fold, "C": C} for k in (0.0, 1.0, 2.0) for fold in (0, 1, None) for C in (0.1, 1.0)
+    ]
+    assert json.loads(names) == expected
+    assert "18 lanes" in text and re.findall(r'<tr data-lane="(\d+)"', text) == [str(k) for k in range(18)]
+    assert 'id="chart-lanes"' in text and 'id="chart-gap"' not in text
+    # What is done says so; the names are those of before.
+    certificate = {"gap": 0.5, "primal_objective": 2.0, "dual_objective": 1.5, "relative_duality_gap": 0.25}
+    outcome = {"converged": True, "stop_reason": "tolerance", "passes": 7}
+    lanes = [{**expected[k], **outcome, **certificate} for k in (4, 1)]
+    service.store.claim_job()
+    service.store.finish_job(job, "stopped", result={**outcome, "certificate": certificate, "lanes": lanes})
+    text = service.request("GET", f"/jobs/{job}").text
+    there = [k for k in range(18) if k not in (1, 4)]
+    assert re.findall(r'<tr data-lane="(\d+)"', text) == [str(k) for k in there]
+    # Without the data, those that are done are what is known.
+    assert service.request("DELETE", "/v1/datasets/three").status_code == 204
+    assert "2 lanes" in service.request("GET", f"/jobs/{job}").text
+
+
+def test_labels_cannot_leave_the_names_of_lanes(service):
+    dataset = service.add_dataset("data")
+    job = service.store.add_job(dataset, {"dataset": "data", "C": 1.0}, 10)
+    service.store.claim_job()
+    name = "'><script>alert(1)</script>"
+    certificate = {"gap": 0.5, "primal_objective": 2.0, "dual_objective": 1.5, "relative_duality_gap": 0.25}
+    outcome = {"converged": True, "stop_reason": "tolerance", "passes": 7}
+    lanes = [{"class": label, "fold": None, "C": 1.0, **outcome, **certificate} for label in (name, "ham", "spam")]
+    service.store.finish_job(job, "succeeded", result={**outcome, "certificate": certificate, "lanes": lanes})
+    text = service.request("GET", f"/jobs/{job}").text
+    assert "<script>alert" not in text
+    (names,) = re.findall(r"data-lanes='([^']*)'", text)
+    assert [lane["class"] for lane in json.loads(names)] == [name, "ham", "spam"]
+
+
+@pytest.mark.parametrize("field", ["select_by", "keep", "probability", "solver", "loss"])
+def test_the_form_offers_every_choice_of_a_job(filled, field):
+    (form,) = re.findall(r'<form class="card" id="submit">.*?</form>', filled.request("GET", "/").text, re.DOTALL)
+    (select,) = re.findall(rf'<select name="{field}".*?</select>', form, re.DOTALL)
+    choices = re.findall(r'<option(?: value="(\w*)")?[^>]*>(\w*)', select)
+    offered = {value or text for value, text in choices} - {"none"}
+    assert offered == set(get_args(literal(JobSpec.model_fields[field].annotation)))
+
+
+def literal(annotation):
+    """The choice among what a field may be."""
+    return next(kind for kind in (annotation, *get_args(annotation)) if get_origin(kind) is Literal)
+
+
+def test_of_many_values_of_C_the_range_is_listed(service):
+    dataset = service.add_dataset("data")
+    service.store.add_job(dataset, {"dataset": "data", "C": [10.0**k for k in range(-3, 4)]}, 10)
+    assert '<td class="number">7: 0.001 to 1e+03' in service.request("GET", "/").text
 
 
 def test_a_job_goes_on_only_from_a_checkpoint_and_says_what_it_continues(service):

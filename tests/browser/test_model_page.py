@@ -31,7 +31,8 @@ def served(tmp_path_factory):
         "two": Model(np.array([1.0, 1.0, -1.0, 0.0]), (1.0, -1.0), 1, about={"loss": "hinge", "C": 1.0}),
         "regression": Model(np.ones(4), (), 1),
         "texts": model_of_texts(),
-        "many": Model(np.zeros((101, 4)), (*LABELS, *map(float, range(10, 108))), 1),
+        "twenty": Model(np.vstack([4 * np.eye(3, 4), np.zeros((17, 4))]), (*LABELS, *map(float, range(10, 27))), 1),
+        "thousand": Model(np.zeros((1000, 4)), (*LABELS, *map(float, range(10, 1007))), 1),
     }
     try:
         service.models = {name: filled.add_model(dataset_id, model) for name, model in models.items()}
@@ -96,9 +97,37 @@ def test_regression_has_no_pictures(evaluated):
     assert page.locator("#found svg, #found table").count() == 0
 
 
-def test_of_very_many_classes_there_is_a_table_alone(evaluated):
-    page, _ = evaluated("many", "three")
-    assert page.locator("#found tbody tr").count() == 101 and page.locator("#found svg").count() == 0
+def confused(found) -> list[list[str]]:
+    """Pairs of different classes, those with most rows first."""
+    labels, rows = found["confusion"]["labels"], found["confusion"]["rows"]
+    pairs = [(count, k, j) for k, row in enumerate(rows) for j, count in enumerate(row) if count and k != j]
+    pairs.sort(key=lambda pair: (-pair[0], pair[1], pair[2]))
+    return [
+        [f"{labels[k]:g}", f"{labels[j]:g}", str(count), f"{100 * count / sum(rows[k]):.1f}%"] for count, k, j in pairs
+    ]
+
+
+def table(page, selector: str) -> list[list[str]]:
+    lines = page.locator(f"{selector} tbody tr")
+    return lines.evaluate_all("all => all.map((row) => [...row.cells].map((cell) => cell.textContent))")
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_twenty_classes_are_drawn_and_those_most_confused_are_named(evaluated, screen):
+    page, found = evaluated("twenty", "three", viewport=SCREENS[screen])
+    assert page.locator(".cell").count() == 400 and page.locator(".count").count() == 0
+    assert table(page, "#confused") == confused(found)[:10]
+    assert page.locator("#classes tbody tr").count() == 20 and page.is_visible("#classes")
+    assert page.evaluate("document.documentElement.scrollWidth") <= SCREENS[screen]["width"]
+
+
+def test_of_very_many_classes_there_are_tables_alone(evaluated):
+    page, found = evaluated("thousand", "three")
+    assert page.locator("#found svg").count() == 0
+    assert table(page, "#confused") == confused(found)[:10]
+    assert page.locator("#classes tbody tr").count() == 1000 and not page.is_visible("#classes")
+    page.click("text=Each of 1,000 classes")
+    assert page.is_visible("#classes")
 
 
 def test_what_cannot_be_evaluated_says_why(served, browser):

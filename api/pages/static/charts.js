@@ -1,7 +1,7 @@
 "use strict";
-// The four charts of a job: a line a series, a point a pass.
+// The charts of a job: a line a series, a point a pass. Which of them there are is for the page to say.
 
-const HEIGHT = 210;
+const HEIGHT = 210, MOST_DOTS = 30;
 const positive = (value) => (value > 0 ? value : null);
 const brief = (value) => (value === null || value === undefined ? "–" : Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 }));
 const tiny = (value) => (value === null || value === undefined ? "–" : value < 1e-3 ? value.toExponential(2) : value.toPrecision(3));
@@ -14,9 +14,16 @@ function laterRange(u) {
   return later.length ? [low - room, high + room] : [0, 1];
 }
 
-// What was counted in a pass of what is counted over all passes.
-const inPass = (record, before, name) => record[name] - (before ? before[name] : 0);
-const share = (record, before, name) => 100 * inPass(record, before, name) / inPass(record, before, "elapsed_seconds");
+// What was counted in a pass of what is counted over all passes of a lane, or of the lanes that run together.
+const inPass = (record, before, name) => record[name] - (before && runTogether(before, record) ? before[name] : 0);
+const seconds = (record, before) => record.elapsed_seconds - (before ? before.elapsed_seconds : 0);
+const share = (record, before, name) => Math.min(100, 100 * inPass(record, before, name) / seconds(record, before));
+
+// The last value of a line up to a place.
+function held(line, at) {
+  while (at > 0 && (line[at] === null || line[at] === undefined)) at -= 1;
+  return line[at];
+}
 
 const CHARTS = [
   { id: "chart-gap", log: true, show: tiny, series: [
@@ -24,7 +31,8 @@ const CHARTS = [
     { label: "relative gap, at most", color: "--curve-2", of: (record) => positive(record.relative_gap_bound) },
     { label: "tolerance", color: "--curve-4", dash: [6, 4], of: (record, before, job) => positive(job.tolerance) },
   ] },
-  { id: "chart-objective", show: (value) => (value === null || value === undefined ? "–" : value.toPrecision(7)), range: laterRange, series: [
+  { id: "chart-lanes", log: true, show: tiny, x: "seconds", lines: laneLines },
+  { id: "chart-objective", among: lastRun, show: (value) => (value === null || value === undefined ? "–" : value.toPrecision(7)), range: laterRange, series: [
     { label: "primal, at most", color: "--curve-2", of: (record) => record.primal_bound },
     { label: "dual", color: "--curve-1", of: (record) => record.dual_objective },
   ] },
@@ -41,60 +49,83 @@ const CHARTS = [
 
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-function plot(chart, place, data) {
+// {series, data} of a chart; one of lanes has others whenever it is drawn.
+function linesOf(chart, all, job) {
+  if (chart.lines) return chart.lines(all, job);
+  const passes = chart.among ? chart.among(all) : all;
+  const line = (series) => passes.map((record, k) => series.of(record, passes[k - 1], job));
+  return { series: chart.series, data: [passes.map((record) => record.pass), ...chart.series.map(line)] };
+}
+
+// A line of few points, or of one, is seen by them.
+const isShort = (line) => line.filter((value) => value !== null && value !== undefined).length <= MOST_DOTS;
+
+// For the longest number at an axis.
+const roomFor = (u, texts) => Math.max(64, 24 + 7.5 * Math.max(0, ...(texts ?? []).map((text) => String(text).length)));
+
+function plot(chart, place, series, data) {
   const axis = { stroke: color("--dim"), grid: { stroke: color("--grid"), width: 1 }, ticks: { stroke: color("--grid") }, font: "12px system-ui" };
   const exponent = (u, splits) => splits.map((value) => (value === null ? "" : value.toExponential(0)));
   return new uPlot({
     width: place.clientWidth,
     height: HEIGHT,
     scales: { x: { time: false }, y: { distr: chart.log ? 3 : 1, ...(chart.range && { range: chart.range }) } },
-    axes: [{ ...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 1e3, 1e4, 1e5] }, 
+    axes: [{ ...axis, ...(!chart.x && { incrs: [1, 2, 5, 10, 20, 50, 100, 1e3, 1e4, 1e5] }) },
       chart.log
         ? { ...axis, size: 64, values: exponent, filter: wholeDecades, grid: { ...axis.grid, filter: wholeDecades }, ticks: { ...axis.ticks, filter: wholeDecades } }
-        : { ...axis, size: 64 },
+        : { ...axis, size: roomFor },
     ],
     series: [
-      { label: "pass" },
-      ...chart.series.map((line) => ({
-        label: line.label, stroke: color(line.color), width: 2, dash: line.dash, points: { show: line.dash ? false : undefined, size: 5 },
-        value: (u, value) => chart.show(value),
+      { label: chart.x ?? "pass", ...(chart.x && { value: (u, value) => brief(value) }) },
+      ...series.map((line) => ({
+        label: line.label, stroke: color(line.color), width: 2, dash: line.dash, points: { show: (u, at) => !line.dash && isShort(u.data[at]), size: 5 },
+        value: (u, value, at, index) => chart.show(line.holds && index !== null ? held(u.data[at], index) : value),
       })),
     ],
     cursor: { y: false, drag: { x: false, y: false } },
   }, data, place);
 }
 
-// Draws the passes of a job; `draw` again whenever there are more.
+// Draws the passes of a job {tolerance, names, hasEnded}; `draw` again whenever there are more.
 class Charts {
   constructor(job) {
     this.job = job;
+    this.charts = CHARTS.filter(({ id }) => document.getElementById(id));
     this.plots = new Map();
+    this.labels = new Map();
     this.passes = [];
-    new ResizeObserver(() => this.resize()).observe(document.querySelector(".charts"));
+    new ResizeObserver(() => this.resize()).observe(document.getElementById("charts"));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
   }
 
   draw(passes) {
     this.passes = passes;
     if (!passes.length) return;
-    for (const chart of CHARTS) {
-      const line = (series) => passes.map((record, k) => series.of(record, passes[k - 1], this.job));
-      const data = [passes.map((record) => record.pass), ...chart.series.map(line)];
-      const drawn = this.plots.get(chart.id);
-      if (drawn) drawn.setData(data);
-      else this.plots.set(chart.id, plot(chart, document.getElementById(chart.id), data));
-    }
+    for (const chart of this.charts) this.drawOne(chart, linesOf(chart, passes, this.job));
     this.showLast();
   }
 
-  // In the legends, until someone points at another pass.
+  drawOne(chart, { series, data, note }) {
+    const drawn = this.plots.get(chart.id), labels = series.map(({ label }) => label).join("\n");
+    if (note) document.getElementById("lanes-note").textContent = note;
+    if (drawn && this.labels.get(chart.id) === labels) return drawn.setData(data);
+    if (drawn) drawn.destroy();
+    this.labels.set(chart.id, labels);
+    const made = plot(chart, document.getElementById(chart.id), series, data);
+    made.over.addEventListener("mouseleave", () => this.showLast());
+    this.plots.set(chart.id, made);
+  }
+
+  // In the legends, until someone points at another pass. What has been made, or resized, forgets it until the next frame.
   showLast() {
-    for (const drawn of this.plots.values()) drawn.setLegend({ idx: this.passes.length - 1 });
+    requestAnimationFrame(() => {
+      for (const drawn of this.plots.values()) drawn.setLegend({ idx: drawn.data[0].length - 1 });
+    });
   }
 
   resize() {
     for (const drawn of this.plots.values()) drawn.setSize({ width: drawn.root.parentElement.clientWidth, height: HEIGHT });
-    this.showLast();  // what has another size forgets it
+    this.showLast();
   }
 
   redraw() {

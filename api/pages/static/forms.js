@@ -1,13 +1,58 @@
 "use strict";
 // Buttons that send a request, and how a problem is shown. Used by all pages.
 
-// The first fault line in an element: shows a problem, or nothing.
+// Of problems whose codes are not called after a field of the form.
+const FIELDS = {
+  lanes: "C", cache: "cache_mib", cache_bytes: "cache_mib", too_many_classes: "loss", single_class: "dataset", unknown_dataset: "dataset",
+  not_ready: "dataset", dataset_exists: "name", too_many_labels: "label_column", same_column: "weight_column",
+};
+
+// The field of a form that a problem is about: codes, and the sentences of wrong types, begin with its name.
+function faultyField(form, { code = "", detail }) {
+  const named = (name) => form.elements.namedItem(FIELDS[name] ?? name);
+  const words = code.split("_"), names = words.map((_, at) => words.slice(0, words.length - at).join("_"));
+  const field = names.map(named).find(Boolean) ?? (code === "wrong_type" ? named(detail.split(":")[0]) : undefined);
+  return field && field.closest("label") && !field.closest("[hidden]") ? field : undefined;
+}
+
+// Opens what a field is hidden in.
+function uncover(field) {
+  for (let around = field.closest("details"); around; around = around.parentElement.closest("details")) around.open = true;
+}
+
+// What the browser itself finds wrong it can only show where it is seen.
+document.addEventListener("invalid", ({ target }) => uncover(target), true);
+
+// A problem at the field it is about, until that is changed.
+function showAtField(field, text) {
+  const line = document.createElement("small");
+  line.className = "at fault";
+  line.setAttribute("role", "alert");
+  line.textContent = text;
+  field.closest("label").append(line);
+  uncover(field);
+  field.setAttribute("aria-invalid", "true");
+  field.focus();
+  field.addEventListener("input", () => forgetField(field), { once: true });
+}
+
+function forgetField(field) {
+  field.removeAttribute("aria-invalid");
+  field.closest("label").querySelector(".at.fault")?.remove();
+}
+
+// Shows a problem, or nothing: at the field it is about, else in the first fault line in an element.
 function showFault(place, problem) {
+  place.querySelectorAll("[aria-invalid]").forEach(forgetField);
   const line = place.querySelector(".fault[role=alert]") || document.querySelector(".fault[role=alert]");
-  line.hidden = !problem;
+  line.hidden = true;
   if (!problem) return;
   const at = problem.at && problem.at.line ? `line ${problem.at.line}: ` : "";
-  line.textContent = at + problem.detail + (problem.hint ? `. ${problem.hint}` : "");
+  const text = at + problem.detail + (problem.hint ? `. ${problem.hint}` : "");
+  const field = place.elements && faultyField(place, problem);
+  if (field) return showAtField(field, text);
+  line.hidden = false;
+  line.textContent = text;
 }
 
 // The answer as JSON, null if there is none; throws a problem.

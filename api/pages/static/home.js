@@ -1,7 +1,7 @@
 "use strict";
 // The forms, and lists that are kept as they are on the server.
 
-const REFRESH_MILLISECONDS = 3000;
+const REFRESH_MILLISECONDS = 3000, MOST_LABELS = 5, MOST_HEAD_BYTES = 1 << 16;
 
 async function refresh() {
   const answer = await fetch(location.pathname + location.search, { headers: { Accept: "text/html" } }).catch(() => null);
@@ -18,11 +18,31 @@ async function refresh() {
 
 const upload = document.getElementById("upload");
 
-upload.elements.file.addEventListener("change", () => {
+// What was made of a file, for one to see at once that a column was taken for another.
+function found({ name, rows, features, label_type, label_counts, weights }) {
+  const labels = Object.keys(label_counts), shown = labels.slice(0, MOST_LABELS).join(", ") + (labels.length > MOST_LABELS ? ", …" : "");
+  const kinds = label_type === "string" ? "strings" : "numbers";
+  const parts = [`${rows.toLocaleString("en")} rows`, `${features.toLocaleString("en")} features`, labels.length ? `labels ${shown} (${kinds})` : "labels are numbers"];
+  return `${name}: ${[...parts, weights ? `weights ${weights.min} to ${weights.max}` : "no weights"].join(", ")}`;
+}
+
+// The names of columns in the first line of a table that is plain text; none if it cannot be told.
+async function columnsOf(file) {
+  const separator = { csv: ",", tsv: "\t" }[file.name.split(".").pop().toLowerCase()];
+  if (!separator) return [];
+  const [head] = (await file.slice(0, MOST_HEAD_BYTES).text()).split(/\r?\n/);
+  return head.split(separator).map((name) => name.trim().replace(/^"(.*)"$/, "$1"));
+}
+
+upload.elements.file.addEventListener("change", async () => {
   const [file] = upload.elements.file.files;
-  if (!file || upload.elements.name.value) return;
+  if (!file) return;
   const name = file.name.split(".")[0].toLowerCase().replace(/[^a-z0-9_-]+/g, "-").replace(/^[-_]+/, "");
-  upload.elements.name.value = name.slice(0, 64);
+  upload.elements.name.value ||= name.slice(0, 64);
+  // A table's columns are for its owner to name.
+  const columns = await columnsOf(file);
+  document.getElementById("columns").replaceChildren(...columns.map((column) => new Option(column)));
+  if (columns.length) upload.querySelector("details").open = true;
 });
 
 upload.addEventListener("submit", (event) => {
@@ -46,7 +66,7 @@ upload.addEventListener("submit", (event) => {
     let content = {};
     try { content = JSON.parse(request.responseText); } catch { content = { detail: "the service's answer is not understood" }; }
     if (request.status !== 201) return over("", content);
-    over(`${content.name}: ${content.rows.toLocaleString("en")} rows`, null);
+    over(found(content), null);
     upload.reset();
     const choice = document.getElementById("dataset-choice");
     refresh().then(() => { choice.value = content.name; });
@@ -84,27 +104,58 @@ function chosenOptions() {
   return Object.fromEntries(changed.map(({ name, type, value }) => [name, value in words ? words[value] : type === "number" ? Number(value) : value]));
 }
 
+// One number, or several; throws a problem.
+function valuesOfC(text) {
+  const words = text.split(/[\s,;]+/).filter(Boolean), values = words.map(Number);
+  const wrong = words.find((word, at) => !Number.isFinite(values[at]));
+  if (wrong !== undefined || !words.length) throw { code: "C_range", detail: `'${wrong ?? ""}' is not a number`, hint: "Write 1, or several: 0.01, 0.1, 1" };
+  return words.length > 1 ? values : values[0];
+}
+
+// What only a cross-validation has.
+function suitFolds() {
+  const hasFolds = submit.elements.folds.value !== "" || submit.elements.probability.value !== "";
+  for (const field of submit.querySelectorAll("[data-of-folds]")) field.disabled = !hasFolds;
+}
+
+// As a job says it: a field that is not there, or is disabled, has its default.
+function chosenFolds() {
+  const { folds, select_by, refit, keep, probability, multiclass } = submit.elements, spec = {};
+  if (folds.value !== "") spec.folds = Number(folds.value);
+  if (probability.value !== "") spec.probability = probability.value;
+  if (!select_by.disabled) Object.assign(spec, { select_by: select_by.value, refit: refit.value === "true", keep: keep.value });
+  if (multiclass) spec.multiclass = multiclass.value;
+  return spec;
+}
+
 submit.elements.solver.addEventListener("change", suitSolver);
+submit.elements.C.addEventListener("input", ({ target }) => {
+  // Several values are there to choose from.
+  if (/\d[\s,;]+\S/.test(target.value)) document.getElementById("choosing").open = true;
+});
+for (const name of ["folds", "probability"]) submit.elements[name].addEventListener("input", suitFolds);
 suitSolver();
+suitFolds();
 
 submit.addEventListener("submit", async (event) => {
   event.preventDefault();
   const given = submit.elements, number = (name) => Number(given[name].value);
-  const spec = {
-    dataset: given.dataset.value,
-    solver: given.solver.value,
-    loss: given.loss.value,
-    C: number("C"),
-    tolerance: given.tolerance.value === "" ? null : number("tolerance"),
-    cache_bytes: Math.round(number("cache_mib") * 1048576),
-    bias: given.bias.value === "" ? null : number("bias"),
-    threads: given.threads.value === "" ? null : number("threads"),
-    max_passes: number("max_passes"),
-    seed: number("seed"),
-    ...chosenOptions(),
-  };
   try {
     showFault(submit, null);
+    const spec = {
+      dataset: given.dataset.value,
+      solver: given.solver.value,
+      loss: given.loss.value,
+      C: valuesOfC(given.C.value),
+      tolerance: given.tolerance.value === "" ? null : number("tolerance"),
+      cache_bytes: Math.round(number("cache_mib") * 1048576),
+      bias: given.bias.value === "" ? null : number("bias"),
+      threads: given.threads.value === "" ? null : number("threads"),
+      max_passes: number("max_passes"),
+      seed: number("seed"),
+      ...chosenFolds(),
+      ...chosenOptions(),
+    };
     const job = await send("POST", "/v1/jobs", spec);
     location.assign(`/jobs/${job.id}`);
   } catch (problem) {

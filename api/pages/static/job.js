@@ -2,7 +2,9 @@
 // A job, live: figures and curves follow its events.
 
 const job = document.getElementById("job").dataset;
-const charts = new Charts({ tolerance: Number(job.tolerance) });
+const lanes = JSON.parse(job.lanes), names = laneNames(lanes);
+const about = { tolerance: Number(job.tolerance), names, hasEnded: job.ended === "yes" };
+const charts = new Charts(about);
 let passes = [], isDue = false;
 
 function duration(seconds) {
@@ -20,18 +22,30 @@ function size(bytes) {
 const whole = (number) => Math.round(number).toLocaleString("en");
 const precise = (number) => (number && Math.abs(number) < 1e-3 ? number.toExponential(2) : number.toPrecision(3));
 
-function place(progress) {
-  const lane = progress.lane && progress.lane.of > 1 ? ` · lane ${progress.lane.number + 1}/${progress.lane.of}` : "";
-  if (progress.sweep) return `${lane} · sweep ${progress.sweep}`;
-  return lane + (progress.blocks ? ` · ${progress.block}/${progress.blocks}` : "");
+function place({ lane, sweep, block, blocks }) {
+  const which = lane && lane.of > 1 && lane.number !== null ? `lane ${lane.number + 1} of ${lane.of}` : "";
+  const where = sweep ? `sweep ${sweep}` : blocks ? `block ${block} of ${blocks}` : "";
+  return [which, where].filter(Boolean).join(", ");
 }
 
+// Seconds of the job when the lane that is run began: rows are counted from there.
+function runBegan({ lane }) {
+  if (!passes.length || !lane || lane.of === 1) return 0;
+  const isRun = lanesIn(passes[passes.length - 1]).some((figures) => figures.lane === lane.number);
+  const before = passes[passes.length - 1 - (isRun ? lastRun(passes).length : 0)];
+  return before ? before.elapsed_seconds : 0;
+}
+
+// Of so little time it says nothing.
+const rate = (count, seconds) => (seconds < 0.05 ? null : whole(count / seconds));
+
 const FIGURES = {
-  pass: (progress) => whole(progress.pass) + place(progress),
+  pass: (progress) => whole(progress.pass),
+  place,
   gap: (progress) => progress.gap === null ? null : precise(progress.gap),
   relative_gap_bound: (progress) => progress.relative_gap_bound === null ? null : precise(progress.relative_gap_bound),
-  rows_per_second: (progress) => progress.elapsed_seconds ? whole(progress.rows_streamed / progress.elapsed_seconds) : null,
-  rows_streamed: (progress) => `${whole(progress.rows_streamed)} in all`,
+  rows_per_second: (progress) => rate(progress.rows_streamed, progress.elapsed_seconds - runBegan(progress)),
+  rows_streamed: (progress) => `${whole(progress.rows_streamed)} ${lanes.length > 1 ? "in this lane" : "in all"}`,
   resident_bytes: (progress) => size(progress.resident_bytes),
   elapsed_seconds: (progress) => duration(progress.elapsed_seconds),
   eta_seconds: (progress) => progress.eta_seconds ? `about ${duration(progress.eta_seconds)} left` : "",
@@ -55,11 +69,16 @@ function showState(state) {
 
 // Many passes may come at once: one drawing will do.
 function addPass(record) {
-  if (passes.length && record.pass <= passes[passes.length - 1].pass) passes = [];  // another attempt
+  // Another attempt goes on from where it can.
+  if (passes.length && record.pass <= passes[passes.length - 1].pass) passes = passes.filter(({ pass }) => pass < record.pass);
   passes.push(record);
   if (isDue) return;
   isDue = true;
-  requestAnimationFrame(() => { isDue = false; charts.draw(passes); });
+  requestAnimationFrame(() => {
+    isDue = false;
+    charts.draw(passes);
+    showLanes(document.getElementById("lanes"), passes, about.hasEnded);
+  });
 }
 
 const events = new EventSource(`/v1/jobs/${job.id}/events`);
@@ -73,7 +92,13 @@ on("progress", (progress) => {
 });
 on("end", (ended) => {
   events.close();
-  if (ended.progress) showProgress({ ...ended.progress, ...(ended.result && { pass: ended.result.passes, blocks: null }) });
+  if (ended.progress) showProgress({ ...ended.progress, ...(ended.result && { blocks: null, sweep: null }) });
+  if (ended.result) {
+    document.querySelector("[data-figure=pass]").textContent = whole(ended.result.passes);
+    document.querySelector("[data-figure=place]").textContent = lanes.length > 1 ? `of ${ended.result.lanes.length} lanes` : "";
+  }
+  const curve = document.getElementById("curve");
+  if (curve) showCurve(curve, ended.result, job.selectBy);
   // What came out is for the server to say.
   if (job.ended === "no") location.reload();
 });

@@ -1,6 +1,7 @@
 "use strict";
 // A model's page: its evaluation on a dataset.
 
+const MOST_LISTED = 40, MOST_PAIRS = 10;
 const form = document.getElementById("evaluate"), found = document.getElementById("found");
 const precise = (number) => (number === null ? "–" : Number(number.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 }));
 const whole = (number) => number.toLocaleString("en");
@@ -52,17 +53,40 @@ function showPictures({ confusion, reliability }) {
   }
 }
 
+// A table with a caption; columns after the first `texts` ones are numbers.
+function addTable(place, id, caption, titles, texts, lines) {
+  const table = added(added(place, "div", undefined, "scroll"), "table");
+  table.id = id;
+  if (caption) added(table, "caption", caption);
+  const kind = (at) => (at < texts ? "" : "number");
+  const head = added(added(table, "thead"), "tr"), body = added(table, "tbody");
+  titles.forEach((title, at) => added(head, "th", title, kind(at)));
+  for (const line of lines) {
+    const row = added(body, "tr");
+    line.forEach((text, at) => added(row, "td", text, kind(at)));
+  }
+}
+
+// Of many classes a picture says no numbers: the pairs that are confused most.
+function showConfused({ confusion }) {
+  if (!confusion?.rows || confusion.labels.length <= MOST_WITH_NUMBERS) return;
+  const { labels, rows } = confusion;
+  const pairs = rows.flatMap((row, is) => row.map((count, said) => ({ is, said, count })).filter(({ said, count }) => said !== is && count));
+  const most = pairs.sort((one, other) => other.count - one.count).slice(0, MOST_PAIRS);
+  const shareOf = ({ is, count }) => percent(count / rows[is].reduce((sum, each) => sum + each, 0));
+  const lines = most.map((pair) => [labels[pair.is], labels[pair.said], whole(pair.count), shareOf(pair)]);
+  if (lines.length) addTable(found, "confused", "Most often confused", ["is", "predicted as", "rows", "of its class"], 2, lines);
+}
+
 function showClasses({ classes }) {
   if (!classes) return;
-  const table = added(added(found, "div", undefined, "scroll"), "table");
-  const head = added(added(table, "thead"), "tr");
-  ["class", "rows", "precision", "recall", "F1"].forEach((title, at) => added(head, "th", title, at ? "number" : ""));
-  const body = added(table, "tbody");
-  for (const { label, rows, precision, recall, f1 } of classes) {
-    const line = added(body, "tr");
-    added(line, "td", label);
-    [whole(rows), ...[precision, recall, f1].map(percent)].forEach((text) => added(line, "td", text, "number"));
+  const lines = classes.map(({ label, rows, ...shares }) => [label, whole(rows), ...["precision", "recall", "f1"].map((name) => percent(shares[name]))]);
+  let place = found;
+  if (classes.length > MOST_LISTED) {
+    place = added(found, "details");
+    added(place, "summary", `Each of ${whole(classes.length)} classes`);
   }
+  addTable(place, "classes", "", ["class", "rows", "precision", "recall", "F1"], 1, lines);
 }
 
 form.addEventListener("submit", async (event) => {
@@ -76,6 +100,7 @@ form.addEventListener("submit", async (event) => {
     found.replaceChildren();
     showFigures(evaluation);
     showPictures(evaluation);
+    showConfused(evaluation);
     showClasses(evaluation);
     showFault(form.parentElement, null);
   } catch (problem) {

@@ -21,13 +21,16 @@ const shortened = (label) => {
 };
 const percent = (share) => (share === null ? "–" : `${(100 * share).toFixed(1)}%`);
 
+// On a small screen letters stay as they are, and the picture is smaller.
+const roomIn = (place, edge, most) => Math.max(120, Math.min(most, place.clientWidth - edge - 42));
+
 // A square a pair of classes: rows that are of one, predicted to be of the other; the darker, the more of the row's class.
 function drawConfusion(place, { labels, rows }) {
   const longest = labels.length > MOST_WITH_NAMES ? 0 : Math.max(...labels.map((label) => shortened(label).length));
-  const edge = 34 + 7 * longest, side = 380 / labels.length, full = edge + 380;
+  const edge = 34 + 7 * longest, room = roomIn(place, edge, 380), side = room / labels.length, full = edge + room;
   const svg = picture(place, full + 10, full + 10, "rows by the class they have and the class predicted");
-  drawn(svg, "text", { x: edge + 190, y: 14, class: "axis", "text-anchor": "middle" }, "predicted");
-  drawn(svg, "text", { x: 12, y: edge + 190, class: "axis", "text-anchor": "middle", transform: `rotate(-90 12 ${edge + 190})` }, "is");
+  drawn(svg, "text", { x: edge + room / 2, y: 14, class: "axis", "text-anchor": "middle" }, "predicted");
+  drawn(svg, "text", { x: 12, y: edge + room / 2, class: "axis", "text-anchor": "middle", transform: `rotate(-90 12 ${edge + room / 2})` }, "is");
   rows.forEach((row, is) => {
     const total = row.reduce((sum, count) => sum + count, 0);
     row.forEach((count, said) => {
@@ -55,7 +58,7 @@ function drawConfusion(place, { labels, rows }) {
 
 // Share that was so against the probability that was said: on the diagonal they agree. The bars are the rows of a bin.
 function drawReliability(place, bins) {
-  const edge = 45, side = 400, at = (share) => edge + side * share, up = (share) => 10 + side * (1 - share);
+  const edge = 45, side = roomIn(place, edge, 400), at = (share) => edge + side * share, up = (share) => 10 + side * (1 - share);
   const most = Math.max(...bins.map((bin) => bin.rows));
   const svg = picture(place, edge + side + 15, side + 60, "share that was so by the probability that was said");
   for (const tick of [0, 0.25, 0.5, 0.75, 1]) {

@@ -1,0 +1,44 @@
+"""The lanes of a job as its page shows them: what was planned, and what has come of it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from api.context import AppContext
+from service.errors import ServiceError
+from service.lanes import labels_of, lanes_of
+from service.stored_specs import read_spec
+from storage.errors import StorageError
+from storage.manifest import read_manifest
+
+_NAME = ("class", "fold", "C")
+
+
+def lanes_of_job(context: AppContext, record: dict[str, Any]) -> list[dict[str, Any]]:
+    """One dictionary a lane, in the order of their numbers: class, fold and C, and its result if it is done.
+
+    Of a job whose dataset is gone, or has changed since, those that are done; empty if there are none.
+    """
+    done = (record["result"] or {}).get("lanes", [])
+    results = {_name(lane): lane for lane in done}
+    planned = _planned(context, record)
+    if not results.keys() <= set(map(_name, planned)):
+        return done
+    return [{**lane, **results.get(_name(lane), {})} for lane in planned]
+
+
+def lane_names(lanes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the scripts of the page call them by."""
+    return [dict(zip(_NAME, _name(lane), strict=True)) for lane in lanes]
+
+
+def _planned(context: AppContext, record: dict[str, Any]) -> list[dict[str, Any]]:
+    try:
+        spec = read_spec(record["spec"])
+        manifest = read_manifest(context.settings.datasets / record["dataset_id"])
+        return [lane.view for lane in lanes_of(spec, labels_of(spec, manifest), manifest)]
+    except (ServiceError, StorageError):
+        return []
+
+
+def _name(lane: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(lane.get(name) for name in _NAME)

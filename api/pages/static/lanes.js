@@ -1,0 +1,90 @@
+"use strict";
+// The lanes of a job: what its history says of each, what they are called, and which of many are drawn.
+
+const MOST_LINES = 10, MOST_RUNNING = 6, WORST_DRAWN = 3;
+const LANE_COLORS = Array.from({ length: MOST_LINES }, (_, at) => `--lane-${at + 1}`);
+
+// What a line of the history says of its lanes: several that run side by side, or one. Old lines do not say which.
+const lanesIn = (record) => record.lanes ?? [{ ...record, lane: record.lane ?? 0 }];
+
+function runTogether(record, other) {
+  const lanes = new Set(lanesIn(other).map(({ lane }) => lane));
+  return lanesIn(record).some(({ lane }) => lanes.has(lane));
+}
+
+// The passes of what was run last: a lane, or several side by side.
+function lastRun(passes) {
+  let first = passes.length - 1;
+  while (first > 0 && runTogether(passes[first - 1], passes[first])) first -= 1;
+  return passes.slice(first);
+}
+
+// Number of a lane -> what each of its passes came to, with the job's time.
+function byLane(passes) {
+  const found = new Map();
+  for (const record of passes) {
+    for (const figures of lanesIn(record)) {
+      if (!found.has(figures.lane)) found.set(figures.lane, []);
+      found.get(figures.lane).push({ ...figures, seconds: record.elapsed_seconds });
+    }
+  }
+  return found;
+}
+
+// By what tells lanes apart: those of one class, or of one C, do not say it.
+function laneNames(lanes) {
+  const vary = (key) => new Set(lanes.map((lane) => lane[key])).size > 1;
+  const [classes, folds, values] = ["class", "fold", "C"].map(vary);
+  return lanes.map((lane, at) => [
+    classes && lane.class,
+    folds && (lane.fold === null ? "all rows" : `fold ${lane.fold}`),
+    values && `C ${Number(lane.C.toPrecision(3))}`,
+  ].filter((part) => part !== false).join(" · ") || `lane ${at + 1}`);
+}
+
+// Of [number, last value] of lanes and the numbers of those that run: which are drawn, and why those if not all are.
+function chosenLanes(last, running) {
+  if (last.length <= MOST_LINES) return new Map(last.map(([lane]) => [lane, ""]));
+  const ranked = last.filter(([, value]) => value !== null).sort((one, other) => other[1] - one[1]).map(([lane]) => lane);
+  const chosen = new Map(ranked.slice(0, WORST_DRAWN).map((lane) => [lane, "worst"]));
+  if (ranked.length) chosen.set(ranked[ranked.length - 1], "best");
+  for (const lane of ranked.filter((lane) => running.has(lane) && !chosen.has(lane)).slice(0, MOST_RUNNING)) chosen.set(lane, "runs");
+  return new Map([...chosen].sort(([one], [other]) => one - other));
+}
+
+// The chart of their gaps, as `charts.js` draws it; solvers without M+ and M- have bounds.
+function laneLines(passes, job) {
+  const lanes = byLane(passes);
+  const hasGaps = [...lanes.values()].some((line) => line.some(({ gap }) => gap !== null));
+  const of = (figures) => (hasGaps ? figures.gap : figures.relative_gap_bound);
+  const last = [...lanes].map(([lane, line]) => [lane, of(line[line.length - 1])]);
+  const running = new Set(job.hasEnded || !passes.length ? [] : lanesIn(passes[passes.length - 1]).map(({ lane }) => lane));
+  const chosen = chosenLanes(last, running);
+  const seconds = [...new Set([...chosen.keys()].flatMap((lane) => lanes.get(lane).map((figures) => figures.seconds)))].sort((one, other) => one - other);
+  const series = [...chosen].map(([lane, why], at) => ({
+    label: (job.names[lane] ?? `lane ${lane + 1}`) + (why && ` (${why})`), color: LANE_COLORS[at], holds: true,
+  }));
+  const lines = [...chosen.keys()].map((lane) => {
+    const values = new Map(lanes.get(lane).map((figures) => [figures.seconds, positive(of(figures))]));
+    return seconds.map((at) => values.get(at) ?? null);
+  });
+  if (job.tolerance > 0 && hasGaps) {
+    series.push({ label: "tolerance", color: "--curve-4", dash: [6, 4] });
+    lines.push(seconds.map(() => job.tolerance));
+  }
+  const some = chosen.size < lanes.size ? `; of ${lanes.size} the worst, the best and what runs` : "";
+  return { series, data: [seconds, ...lines], note: `${hasGaps ? "M+ − M−" : "relative gap, at most,"} by seconds, log scale${some}` };
+}
+
+// What is known so far of the lanes without a result, into their lines of the table.
+function showLanes(table, passes, hasEnded) {
+  if (!table || !passes.length) return;
+  const lanes = byLane(passes), running = new Set(lanesIn(passes[passes.length - 1]).map(({ lane }) => lane));
+  for (const row of table.querySelectorAll("tr[data-lane]")) {
+    const lane = Number(row.dataset.lane), line = lanes.get(lane);
+    const { gap, relative_gap_bound, primal_bound } = line ? line[line.length - 1] : {};
+    const state = !line ? "" : running.has(lane) && !hasEnded ? "runs" : "done";
+    const texts = [line ? line.length : "–", tiny(gap), tiny(relative_gap_bound), brief(primal_bound), state];
+    texts.forEach((text, at) => { row.cells[at + 3].textContent = text; });
+  }
+}
