@@ -48,7 +48,6 @@ def show_home(
         losses=loss_solvers(),
         fields=solver_fields(),
         choices=choices(),
-        formats=MODEL_FORMATS,
         readers=READERS,
         logged_in=COOKIE in request.cookies,
     )
@@ -115,11 +114,12 @@ def _dataset(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _model(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
-    """With its job, None if that is deleted, and its C, one of the job's."""
+    """With its job, None if that is deleted, its C, one of the job's, and the formats that can say it."""
     try:
         job = context.store.job(record["job_id"])
     except ServiceError:
-        return {**record, "job": None, "C": None}
-    models = (job["result"] or {}).get("models", ())
-    C = next((each["C"] for each in models if each["model_id"] == record["id"]), job["spec"].get("C"))
-    return {**record, "job": job, "C": C}
+        return {**record, "job": None, "C": None, "formats": MODEL_FORMATS}
+    result = job["result"] or {}
+    own = (each["C"] for each in result.get("models", ()) if each["model_id"] == record["id"])
+    labels = [lane["class"] for lane in result.get("lanes", ())]
+    return {**record, "job": job, "C": next(own, job["spec"].get("C")), "formats": _formats(labels)}

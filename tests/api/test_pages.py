@@ -180,6 +180,7 @@ def test_a_job_of_several_lanes_shows_each_and_its_models(service):
     for model, C in zip(ids, ("0.1", "1"), strict=True):
         (row,) = re.findall(rf'<a class="id" href="/models/{model}".*?</tr>', home, re.DOTALL)
         assert re.search(rf'<td class="number">{C}\s', row)
+        assert "format=npz" in row and "format=liblinear" not in row
 
 
 def test_a_job_that_has_not_ended_names_the_lanes_that_were_planned(service):

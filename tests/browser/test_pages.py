@@ -52,7 +52,7 @@ def test_upload_train_watch_stop_download(service, open_page, text, tmp_path):
 
     page.fill("#submit [name=tolerance]", "")  # so that it does not end by itself
     page.fill("#submit [name=cache_mib]", "1")
-    page.click("#submit summary")
+    page.click("text=More settings")
     page.fill("#submit [name=max_passes]", "1000000")
     page.click("#submit button")
     page.wait_for_url("**/jobs/job_*")
@@ -88,7 +88,7 @@ def test_a_job_that_has_ended_goes_on_from_its_page(service, open_page):
 
 def test_every_solver_has_its_own_fields(service, open_page):
     page = open_page(service.url)
-    page.click("#submit summary")
+    page.click("text=More settings")
     assert page.is_visible("#submit [name=screening]") and not page.is_visible("#submit [name=schedule]")
     page.select_option("#submit [name=loss]", "hinge")
     page.select_option("#submit [name=solver]", "avsf")
