@@ -111,13 +111,20 @@ def sequence_number(transitions: int, passes: int) -> int:
 
 
 def history_csv(passes: list[dict[str, Any]]) -> str:
-    """A header and one line a pass; what is not known is empty."""
+    """A header and one line a pass, and lane where several were trained side by side; what is not known is empty."""
     text = io.StringIO()
-    if passes:
-        writer = csv.DictWriter(text, passes[0], lineterminator="\n")
+    lines = [line for each in passes for line in _lines(each)]
+    if lines:
+        writer = csv.DictWriter(text, lines[0], lineterminator="\n")
         writer.writeheader()
-        writer.writerows(passes)
+        writer.writerows(lines)
     return text.getvalue()
+
+
+def _lines(each: dict[str, Any]) -> list[dict[str, Any]]:
+    """A pass as its lanes saw it."""
+    own = {name: value for name, value in each.items() if name != "lanes"}
+    return [{**own, **lane} for lane in each["lanes"]] if "lanes" in each else [own]
 
 
 def history(settings: Settings, job_id: str) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ def job(sweep: float = 3.0, converged: bool = True) -> Finished:
     """Start 1, stream 1, sweep 3, certify 2 seconds, all on both cores."""
     seconds = {"start": 1.0, "stream": 1.0, "sweep": sweep, "certify": 2.0}
     phases = {name: Spent(each, 2 * each) for name, each in seconds.items()}
-    return Finished([], {"converged": converged, "certificate": {"primal_objective": 1.0005}}, 0.1, phases, 0)
+    return Finished([], [{"converged": converged, "certificate": {"primal_objective": 1.0005}}], 0.1, phases, 0)
 
 
 def command(converged: bool = True) -> Command:

@@ -18,7 +18,7 @@ _HOARD = "print('begun', flush=True); hoard = bytearray(200 << 20); hoard[::4096
 def job(converged: bool = True) -> Finished:
     """Two passes: a second to start, 4 to stream, 2 to sweep on all cores, 1 to certify."""
     phases = {"start": Spent(1.0, 1.0), "stream": Spent(4.0, 4.0), "sweep": Spent(2.0, 2.0 * CORES)}
-    return Finished([{}, {}], {"converged": converged}, 0.1, {**phases, "certify": Spent(1.0, 1.0)}, 0)
+    return Finished([{}, {}], [{"converged": converged}], 0.1, {**phases, "certify": Spent(1.0, 1.0)}, 0)
 
 
 def ended(code: int, **certificate: float) -> Ended:

@@ -21,6 +21,7 @@ from tests.bench import (
     growth,
     ingest,
     kernel,
+    lanes,
     pollers,
     reader_speed,
     small_memory,
@@ -33,6 +34,7 @@ from tests.bench.command import Benches, main
 BENCHES: Benches = {
     "acceptance": acceptance.run,
     "comparison": {name: partial(comparison.run, name) for name in comparison.DATA},
+    "lanes": {name: partial(lanes.run, name) for name in lanes.PARTS},
     "small-memory": small_memory.run,
     "two-loops": two_loops.run,
     "threads": threads.run,

@@ -8,14 +8,14 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reader.ingest import ingest, read_chunks
 from service.errors import ServiceError
 from service.fork_server import fork_server
 from service.jobs import parse_spec
-from service.problem import plan_job
+from service.problem import JobPlan, plan_job
 from service.progress import read_history
 from service.run import Run, prepare_run
 from service.settings import Settings
@@ -38,17 +38,21 @@ class Finished:
     """A job that has run.
 
     passes      a dictionary a pass
-    result      with the certificate
+    results     of each lane, with its certificate; result: that of the first
     cached      share of the data in the cache in the end
     phases      what was spent in each of PHASES by both processes
     peak_bytes  of both processes, cache and state files
     """
 
     passes: list[dict]
-    result: dict
+    results: list[dict]
     cached: float
     phases: dict[str, Spent]
     peak_bytes: int
+
+    @property
+    def result(self) -> dict:
+        return self.results[0]
 
     @property
     def certificate(self) -> dict:
@@ -91,17 +95,37 @@ def tenth(manifest: Manifest) -> tuple[int, str]:
 
 
 def train(dataset: Path, **fields: object) -> Finished:
-    """Run a job to its end; raises RuntimeError if it dies, ServiceError if it cannot run."""
-    spec = parse_spec({"dataset": "bench", **fields})
-    manifest = read_manifest(dataset)
+    """Run a job to its end, of one group of lanes; raises RuntimeError if it dies, ServiceError if it cannot run."""
+    plan = plan_job(parse_spec({"dataset": "bench", **fields}), read_manifest(dataset))
+    assert len(plan.running) == len(plan.lanes)
+    return _run(dataset, plan)
+
+
+def train_all(dataset: Path, **fields: object) -> Finished:
+    """The same, with as many groups of lanes as there are, one after the other."""
+    plan = plan_job(parse_spec({"dataset": "bench", **fields}), read_manifest(dataset))
+    groups = []
+    for first in range(0, len(plan.lanes), plan.at_once):
+        groups.append(_run(dataset, replace(plan, number=first)))
+    return Finished(
+        passes=[each for group in groups for each in group.passes],
+        results=[each for group in groups for each in group.results],
+        cached=groups[-1].cached,
+        phases={name: sum((group.phases[name] for group in groups), Spent(0.0, 0.0)) for name in PHASES},
+        peak_bytes=max(group.peak_bytes for group in groups),
+    )
+
+
+def _run(dataset: Path, plan: JobPlan) -> Finished:
+    manifest = plan.manifest
     fork_server()  # a worker has one already
     with scratch() as directory, Watch(directory) as watch:
-        prepare_run(directory / "run", plan_job(spec, manifest), dataset)
+        prepare_run(directory / "run", plan, dataset)
         run = Run(directory / "run", directory, Settings.from_environment().stall_seconds)
         phases = _to_the_end(run, manifest.n_rows)
-        passes, result = read_history(directory / "history.ndjson"), run.results()[0]
+        passes, results = read_history(directory / "history.ndjson"), run.results()
         cached = run.control["resident_bytes"] / manifest.decoded_bytes
-    return Finished(passes, result, cached, phases, watch.peak_bytes)
+    return Finished(passes, results, cached, phases, watch.peak_bytes)
 
 
 def _to_the_end(run: Run, n_rows: int) -> dict[str, Spent]:
