@@ -9,7 +9,7 @@ import numpy as np
 from storage.csr import Array
 from storage.state import State
 from trainer.link import SHOWN_OF_LANE
-from trainer.progress import Progress
+from trainer.progress import Progress, relative_gap
 from trainer.settings import TrainerSettings
 from trainer.stop import CONVERGED, has_likely_fallen, stop_reason
 
@@ -48,7 +48,7 @@ class Convergence:
         """As of the last pass, one before a crash too; 0 if there was none."""
         figures = (self._lanes[name].tolist() for name in SHOWN_OF_LANE)
         return [
-            (M_plus - M_minus, (primal - dual) / primal if primal else 0.0)
+            (M_plus - M_minus, relative_gap(primal, dual))
             for M_plus, M_minus, dual, primal in zip(*figures, strict=True)
         ]
 
@@ -118,6 +118,6 @@ class Convergence:
             "gap": M_plus - M_minus,
             "primal_objective": primal,
             "dual_objective": dual,
-            "relative_duality_gap": (primal - dual) / primal,
+            "relative_duality_gap": relative_gap(primal, dual),
             "w_error": w_error,
         }

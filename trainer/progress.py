@@ -41,7 +41,12 @@ class Progress:
     @property
     def relative_gap_bound(self) -> float:
         """Bound on the relative distance of the objective from its optimum: (P - D) / P."""
-        return (self.primal_bound - self.dual_objective) / self.primal_bound
+        return relative_gap(self.primal_bound, self.dual_objective)
+
+
+def relative_gap(primal: float, dual: float) -> float:
+    """(P - D) / P; 0 where P is 0, the least there is: no row costs anything."""
+    return (primal - dual) / primal if primal else 0.0
 
 
 @dataclass(frozen=True)

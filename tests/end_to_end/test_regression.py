@@ -37,6 +37,15 @@ def test_a_model_of_regression_is_trained_and_predicts_what_liblinear_does(
     assert f"mean squared error {error:.6g}" in done.stderr
 
 
+def test_labels_that_all_lie_in_the_tube_cost_nothing(processes, tmp_path):
+    (tmp_path / "rows").write_bytes(b"0.05 1:1\n0.01 1:2\n-0.02 1:3\n")
+    for rule in ((), ("-e", "none", "--relative-gap", "1e-3")):
+        options = ("-s", 13, "-p", 0.1, "--cache", "128KiB", *rule)
+        done = processes.run("train", tmp_path / "rows", *options, "-o", tmp_path / "model", text=True)
+        assert done.returncode == 0, done.stderr
+        assert "objective 0, relative duality gap 0" in done.stderr
+
+
 def test_a_logistic_model_is_liblinears(processes, tmp_path):
     X, y = random_problem()
     file, model = tmp_path / "train.svm", tmp_path / "a.model"
