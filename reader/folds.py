@@ -8,9 +8,10 @@ import numpy as np
 
 from storage.block import Piece
 from storage.csr import Array
+from storage.segment import TARGET
 
 HELD_OUT_FILE = "held_out"  # in a run directory
-HELD_OUT = np.dtype([("is_held_out", "?"), ("is_positive", "?"), ("decision_value", "<f8")])
+HELD_OUT = np.dtype([("is_held_out", "?"), ("target", TARGET), ("decision_value", "<f8")])
 
 _WORD = (1 << 64) - 1
 
@@ -49,29 +50,30 @@ class LeftOut:
 class HeldOut:
     """Writes down the decision values of the rows that lanes leave out, as a certificate meets them.
 
-    They are those whose y is 0; its sign still says of which class they are. lanes: those that leave rows out.
+    They are told apart from those that are trained on, with what they would have been. lanes: those that leave rows out.
     """
 
     def __init__(self, run: Path, n_rows: int, lanes: Sequence[int] = (0,)) -> None:
         self._lanes = {lane: np.memmap(_path(run, lane), HELD_OUT, "w+", shape=(n_rows,)) for lane in lanes}
 
-    def add(self, row_id: Array, y: Array, decision_values: Array) -> None:
-        """Some rows (n,): their y and <w, x_i>, (n,) or (n, lanes)."""
-        y, decision_values = y.reshape(len(row_id), -1), decision_values.reshape(len(row_id), -1)
+    def add(self, row_id: Array, is_held_out: Array, target: Array, decision_values: Array) -> None:
+        """Some rows (n,): whether they are left out, y if they were not, and <w, x_i>, each (n,) or (n, lanes)."""
         for lane, rows in self._lanes.items():
-            held_out = y[:, lane] == 0
-            found = np.empty(int(np.count_nonzero(held_out)), HELD_OUT)
+            out, targets, values = (
+                each.reshape(len(row_id), -1)[:, lane] for each in (is_held_out, target, decision_values)
+            )
+            found = np.empty(int(np.count_nonzero(out)), HELD_OUT)
             found["is_held_out"] = True
-            found["is_positive"] = ~np.signbit(y[held_out, lane])
-            found["decision_value"] = decision_values[held_out, lane]
-            rows[row_id[held_out]] = found
+            found["target"] = targets[out]
+            found["decision_value"] = values[out]
+            rows[row_id[out]] = found
 
 
 def read_held_out(run: Path, n_rows: int, lane: int = 0) -> tuple[Array, Array, Array]:
-    """Of the rows a lane held out, by id: id (n,) int64, whether they are of the positive class, decision value."""
+    """Of the rows a lane held out, by id: id (n,) int64, what y would have been (n,) float32, decision value (n,)."""
     rows = np.memmap(_path(run, lane), HELD_OUT, "r", shape=(n_rows,))
     ids = np.flatnonzero(rows["is_held_out"])
-    return ids, rows["is_positive"][ids], rows["decision_value"][ids]
+    return ids, rows["target"][ids], rows["decision_value"][ids]
 
 
 def _path(run: Path, lane: int) -> Path:

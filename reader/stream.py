@@ -6,7 +6,7 @@ A thread reads ahead. Decoding, and whatever else is to be done with a piece on 
 import sys
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import islice
 from typing import Generic, Protocol, TypeAlias, TypeVar
@@ -91,7 +91,7 @@ class Examples:
     positive    label of the rows with y = +1, all others have -1; where rows have weights, +weight and -weight. None: y
                 is the label itself
     bias        value of the constant feature, or None; it is the last: feature width - 1
-    left_out    rows that are to have no part in training: y is 0, its sign that of the class; None: there are none
+    left_out    rows that are to have no part in training: y is 0, or nan if it would be the label; None: there are none
     group       lanes: y is the kind of a row, see storage.lanes, and its weight goes to `weight` (n_rows,), by its id
     """
 
@@ -105,13 +105,15 @@ class Examples:
     def of(self, piece: Piece) -> Segment:
         """The rows of a piece."""
         rows = piece.rows
+        target = self._targets(rows)
         examples = Segment(
             row_id=np.arange(piece.first_row, piece.first_row + len(piece), dtype=ROW_ID),
-            y=self._without(piece, self._targets(rows)) if self.group is None else self._kinds(piece, self.group),
+            y=self._without(piece, target) if self.group is None else self._kinds(piece, self.group),
             Qii=piece.Qii,
             indptr=rows.indptr.astype(OFFSET),
             indices=rows.indices,
             values=rows.values,
+            target=target if self.left_out else None,
         )
         return examples if self.bias is None else _with_constant(examples, self.width - 1, float(VALUE.type(self.bias)))
 
@@ -128,7 +130,7 @@ class Examples:
     def _without(self, piece: Piece, y: Array) -> Array:
         if self.left_out is None:
             return y
-        return np.where(self.left_out.holds(piece), np.copysign(TARGET.type(0), y), y)
+        return np.where(self.left_out.holds(piece), TARGET.type(np.nan if self.positive is None else 0), y)
 
     def _targets(self, rows: Rows) -> Array:
         if self.positive is None:
@@ -141,9 +143,8 @@ def _with_constant(examples: Segment, column: int, value: float) -> Segment:
     """The rows with one more feature at their end, the same for all."""
     n_rows = len(examples)
     ends = examples.indptr[1:]
-    return Segment(
-        row_id=examples.row_id,
-        y=examples.y,
+    return replace(
+        examples,
         Qii=examples.Qii + value * value,
         indptr=examples.indptr + np.arange(n_rows + 1, dtype=OFFSET),
         indices=np.insert(examples.indices, ends, INDEX.type(column)),

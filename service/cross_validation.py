@@ -7,19 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from reader.auc import area_under_curve
-from reader.calibration import Calibration
-from reader.class_counts import ClassCounts
 from service.errors import ServiceError
+from service.fold_metrics import LESS_IS_BETTER, Figures, class_metrics, number_metrics
 from service.lane_files import held_out
 from service.lanes import Cs_of, n_folds_of
 from service.problem import JobPlan
 from storage.csr import Array
-from storage.decision import predicted_classes
 from storage.platt import fit_sigmoid
-from storage.probability import LOGISTIC, Sigmoid, probabilities
+from storage.probability import LOGISTIC, Sigmoid
 
-_LESS_IS_BETTER = ("log_loss",)
 _HINT = "Ask for fewer folds, or select by another metric."
 
 
@@ -29,20 +25,22 @@ class CrossValidation:
     def __init__(self, plan: JobPlan, job_dir: Path) -> None:
         self._plan = plan
         self._job_dir = job_dir
-        self._n_folds = n_folds_of(plan.spec)
 
     @cached_property
     def figures(self) -> list[dict[str, Any]]:
-        """For each C, ascending: every metric in each fold, its mean over them and its standard deviation."""
-        return [self._figures(C) for C in Cs_of(self._plan.spec)]
+        """For each C, ascending: every metric in each fold, its mean over them, its standard deviation, and `all`.
+
+        `all` is of the rows of all folds together, as LIBLINEAR's -v is.
+        """
+        return [figures for figures, _ in self._found.values()]
 
     @property
     def selected_C(self) -> float:
-        """The C whose mean is best; the smallest of equal ones. Raises ServiceError fold_without_class."""
+        """The C whose mean is best, the smallest of equal ones. Raises ServiceError if a fold has none to compare."""
         by = self._plan.spec.select_by
         if any(each["mean"][by] is None for each in self.figures):
-            raise ServiceError("fold_without_class", f"{by} is not known of a fold without one of the classes", _HINT)
-        sign = -1.0 if by in _LESS_IS_BETTER else 1.0
+            raise _unknown(by, self._n_classes)
+        sign = -1.0 if by in LESS_IS_BETTER else 1.0
         return max(self.figures, key=lambda each: (sign * each["mean"][by], -each["C"]))["C"]
 
     @property
@@ -51,35 +49,51 @@ class CrossValidation:
         return {"cv": self.figures, "selected_C": self.selected_C}
 
     def sigmoid(self, C: float) -> Sigmoid | None:
-        """What makes probabilities of the decision values of a model with this C; None if nobody asked.
+        """What makes probabilities of the decision values of a model with this C; None if nobody asked."""
+        return self._found[C][1]
 
-        Fitted, class by class, on the rows of all folds, each held out (Platt 1999).
-        """
-        if self._plan.spec.probability is None:
-            return None
-        folds = [self._fold(C, fold) for fold in range(self._n_folds)]
-        y, values = (np.concatenate(parts) for parts in zip(*folds, strict=True))
-        columns = values.reshape(len(y), -1).T
-        return tuple(fit_sigmoid(column, y == place) for place, column in enumerate(columns))
+    @cached_property
+    def _found(self) -> dict[float, tuple[dict[str, Any], Sigmoid | None]]:
+        """By C, ascending: its figures, its sigmoid."""
+        return {C: self._find(C) for C in Cs_of(self._plan.spec)}
 
-    def _figures(self, C: float) -> dict[str, Any]:
-        sigmoid = (LOGISTIC,) * self._n_values if self._plan.spec.loss == "logistic" else self.sigmoid(C)
-        n_classes = len(self._plan.labels)
-        folds = [metrics(*self._fold(C, fold), n_classes, sigmoid) for fold in range(self._n_folds)]
-        return {"C": C, "folds": folds, "mean": _over(folds, np.mean), "std": _over(folds, np.std)}
+    def _find(self, C: float) -> tuple[dict[str, Any], Sigmoid | None]:
+        rows = [self._fold(C, fold) for fold in range(n_folds_of(self._plan.spec))]
+        together = np.concatenate([y for y, _ in rows]), np.concatenate([values for _, values in rows])
+        sigmoid = None if self._plan.spec.probability is None else _fitted(*together)
+        folds = [self._metrics(y, values, sigmoid) for y, values in rows]
+        over = {"mean": _over(folds, np.mean), "std": _over(folds, np.std), "all": self._metrics(*together, sigmoid)}
+        return {"C": C, "folds": folds, **over}, sigmoid
+
+    def _metrics(self, y: Array, values: Array, sigmoid: Sigmoid | None) -> Figures:
+        if not self._n_classes:
+            return number_metrics(y, values)
+        if self._plan.spec.loss == "logistic":
+            sigmoid = (LOGISTIC,) * self._n_values
+        return class_metrics(y, values, self._n_classes, sigmoid)
+
+    @property
+    def _n_classes(self) -> int:
+        """0 in regression."""
+        return len(self._plan.labels)
 
     @property
     def _n_values(self) -> int:
         """Decision values of a row."""
-        return len(self._plan.labels) if len(self._plan.labels) > 2 else 1
+        return self._n_classes if self._n_classes > 2 else 1
 
     def _fold(self, C: float, fold: int) -> tuple[Array, Array]:
-        """Rows of a fold, by the lanes that left it out: y (n,) int64, decision values (n,) or (n, n_classes)."""
+        """Rows of a fold, by the lanes that left it out: y (n,), decision values (n,) or (n, n_classes).
+
+        y is the place of the class, int64, or the label, float64, in regression.
+        """
         lanes = enumerate(self._plan.lanes)
         parts = [held_out(self._job_dir, number) for number, lane in lanes if (lane.C, lane.fold) == (C, fold)]
+        if not self._n_classes:
+            return parts[0]["target"].astype(float), parts[0]["decision_values"]
         if self._n_values == 1:
-            return 1 - parts[0]["is_positive"].astype(np.int64), parts[0]["decision_values"]
-        y = np.argmax([part["is_positive"] for part in parts], axis=0)
+            return (parts[0]["target"] < 0).astype(np.int64), parts[0]["decision_values"]
+        y = np.argmax([part["target"] > 0 for part in parts], axis=0)
         return y, np.stack([part["decision_values"] for part in parts], axis=1)
 
 
@@ -88,30 +102,20 @@ def cross_validation(plan: JobPlan, job_dir: Path, n_done: int) -> CrossValidati
     return CrossValidation(plan, job_dir) if n_folds_of(plan.spec) and n_done == len(plan.lanes) else None
 
 
-def metrics(y: Array, values: Array, n_classes: int, sigmoid: Sigmoid | None) -> dict[str, float | None]:
-    """Of rows of these classes (n,) with these decision values (n,) or (n, n_classes); None: not known of such rows.
-
-    f1 is that of the first of two classes, the positive one, and the mean over more; auc is of two classes, log_loss
-    of what has probabilities.
-    """
-    counts, predicted = ClassCounts(n_classes), predicted_classes(values)
-    counts.add(y, predicted)
-    by_class = [each["f1"] or 0.0 for each in counts.by_class()]
-    found: dict[str, float | None] = {
-        "accuracy": counts.accuracy,
-        "balanced_accuracy": counts.balanced_accuracy,
-        "f1": by_class[0] if n_classes == 2 else float(np.mean(by_class)),
-    }
-    if n_classes == 2:
-        found["auc"] = area_under_curve(values[y == 0], values[y == 1])
-    if sigmoid is not None:
-        calibration = Calibration()
-        calibration.add(y, predicted, probabilities(values, sigmoid))
-        found["log_loss"] = calibration.figures()["log_loss"]
-    return found
+def _fitted(y: Array, values: Array) -> Sigmoid:
+    """Class by class, on the rows of all folds, each held out (Platt 1999)."""
+    columns = values.reshape(len(y), -1).T
+    return tuple(fit_sigmoid(column, y == place) for place, column in enumerate(columns))
 
 
-def _over(folds: list[dict[str, float | None]], of: Callable[[list[float]], Any]) -> dict[str, float | None]:
+def _over(folds: list[Figures], of: Callable[[list[float]], Any]) -> Figures:
     """Each metric over the folds; None where a fold does not know it."""
     values = {name: [each[name] for each in folds] for name in folds[0]}
     return {name: None if None in each else float(of(each)) for name, each in values.items()}  # type: ignore[arg-type]
+
+
+def _unknown(metric: str, n_classes: int) -> ServiceError:
+    """No C can be selected by a metric that some fold has not."""
+    if n_classes:
+        return ServiceError("fold_without_class", f"{metric} is not known of a fold without one of the classes", _HINT)
+    return ServiceError("constant_fold", f"{metric} is not known of a fold whose labels are all the same", _HINT)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, create_model
 
 from service.errors import ServiceError
+from service.fold_metrics import OF_CLASSES, OF_NUMBERS
 from service.migrate import GONE
 from storage.objective import OBJECTIVES, REGRESSION
 from trainer.solvers import OPTIONS, SOLVERS, users
@@ -31,7 +32,7 @@ class JobFields(BaseModel):
     multiclass        with more than two labels: a problem for each label against the rest
     folds             cross-validation: a model for each fold, trained on the rows of the others; null: none
     refit             with folds: train on all rows, too
-    select_by         with folds: which C wins, by the mean over them
+    select_by         with folds: which C wins, by the mean over them; by "mse" in regression if nothing is said
     keep              with folds: models of the C that wins alone, or of all
     probability       "sigmoid" makes probabilities of decision values, fitted on rows held out, in 5 folds if none are
                       asked for
@@ -57,7 +58,7 @@ class JobFields(BaseModel):
     multiclass: Literal["one_vs_rest"] = "one_vs_rest"
     folds: Annotated[int, Field(ge=2, le=100)] | None = None
     refit: bool = True
-    select_by: Literal["accuracy", "balanced_accuracy", "f1", "auc", "log_loss"] = "accuracy"
+    select_by: Literal[OF_CLASSES + OF_NUMBERS] = "accuracy"  # type: ignore[valid-type]
     keep: Literal["selected", "all"] = "selected"
     probability: Literal["sigmoid"] | None = None
     bias: Annotated[Finite, Field(ge=-1e9, le=1e9)] | None = None
@@ -104,6 +105,8 @@ def parse_spec(fields: Any) -> JobSpec:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         raise _explain(first) from None
+    if spec.loss in REGRESSION and "select_by" not in spec.model_fields_set:
+        spec = spec.model_copy(update={"select_by": OF_NUMBERS[0]})
     _check_together(spec)
     if spec.memory_bytes is not None and "cache_bytes" in spec.model_fields_set:
         raise ServiceError("memory_bytes_range", "memory_bytes and cache_bytes exclude each other", "Give one of them.")
@@ -130,8 +133,13 @@ def _check_folds(spec: JobSpec) -> None:
     """What goes with what in a cross-validation."""
     if spec.folds is None and spec.probability is None:
         return
-    if spec.loss in REGRESSION:
-        raise ServiceError("folds_loss", f"there are no folds with {spec.loss} loss yet", "Leave folds out.")
+    known = OF_NUMBERS if spec.loss in REGRESSION else OF_CLASSES
+    if spec.select_by not in known:
+        raise ServiceError(
+            "select_by_range", f"{spec.loss} loss has no {spec.select_by}", f"Choose one of {', '.join(known)}."
+        )
+    if spec.probability and spec.loss in REGRESSION:
+        raise ServiceError("probability_range", f"{spec.loss} loss predicts numbers", "Leave probability out.")
     if spec.probability and spec.loss == "logistic":
         raise ServiceError("probability_range", "logistic loss has probabilities by itself", "Leave probability out.")
     if spec.probability and not spec.refit:

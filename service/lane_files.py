@@ -47,20 +47,22 @@ def keep_outcomes(job_dir: Path, plan: JobPlan, run: Path, make: Callable[[int],
         directory = _directory(job_dir, plan.number + place)
         directory.mkdir(parents=True, exist_ok=True)
         if lane.fold is not None:
-            ids, is_positive, decision_values = read_held_out(run, plan.n_rows, place)
-            _check_fold(plan, lane, is_positive)
-            np.savez(directory / _HELD_OUT, ids=ids, is_positive=is_positive, decision_values=decision_values)
+            ids, target, decision_values = read_held_out(run, plan.n_rows, place)
+            _check_fold(plan, lane, target)
+            np.savez(directory / _HELD_OUT, ids=ids, target=target, decision_values=decision_values)
         shutil.rmtree(directory / _OUTCOME, ignore_errors=True)  # of one that was run once more
         write_model(directory / _OUTCOME, make(place))
 
 
-def _check_fold(plan: JobPlan, lane: Lane, is_positive: Array) -> None:
+def _check_fold(plan: JobPlan, lane: Lane, target: Array) -> None:
     """Whether a fold can be left out: there is something in it, and something else to train on."""
-    n_positive = int(np.count_nonzero(is_positive))
-    if not len(is_positive):
-        raise ServiceError("empty_fold", f"fold {lane.fold} has no rows", "Ask for fewer folds, or have more groups.")
-    left = {"that class": plan.manifest.labels[lane.positive] - n_positive}  # type: ignore[index]
-    left["any other"] = plan.n_rows - len(is_positive) - left["that class"]
+    if len(target) in (0, plan.n_rows):
+        has = "all rows" if len(target) else "no rows"
+        raise ServiceError("empty_fold", f"fold {lane.fold} has {has}", "Ask for fewer folds, or have more groups.")
+    if lane.positive is None:
+        return
+    left = {"that class": plan.manifest.labels[lane.positive] - int(np.count_nonzero(target > 0))}
+    left["any other"] = plan.n_rows - len(target) - left["that class"]
     for which, rows in left.items():
         if not rows:
             raise ServiceError(
@@ -73,7 +75,7 @@ def _check_fold(plan: JobPlan, lane: Lane, is_positive: Array) -> None:
 def held_out(job_dir: Path, number: int) -> dict[str, Array]:
     """Of the rows that the lane of this number has left out, and was judged by.
 
-    ids (n,) int64; is_positive (n,) bool; decision_values (n,) float64
+    ids (n,) int64; target (n,) float32: y had they been trained on; decision_values (n,) float64
     """
     with np.load(_directory(job_dir, number) / _HELD_OUT) as arrays:
         return dict(arrays)

@@ -1,6 +1,7 @@
 """Losses of the residual r = <w, x> - y, for any target y: see `storage.objective.Objective`.
 
-Support vector regression (Ho and Lin, JMLR 2012): alpha is beta there, of both signs.
+Support vector regression (Ho and Lin, JMLR 2012): alpha is beta there, of both signs. A row whose y is nan is left
+out: no loss, no gradient, beta 0.
 """
 
 from dataclasses import dataclass
@@ -22,9 +23,9 @@ class EpsilonInsensitive:
     def upper(self) -> tuple[float, float]:
         return self.C, self.C
 
-    def projected(self, _y: Array, alpha: Array) -> Array:
+    def projected(self, y: Array, alpha: Array) -> Array:
         upper, _ = self.upper
-        return np.clip(alpha, -upper, upper)
+        return np.where(np.isnan(y), 0.0, np.clip(alpha, -upper, upper))
 
     def targets(self, rows: Segment) -> Array:
         return rows.y
@@ -45,14 +46,15 @@ class EpsilonInsensitive:
         above, below = G + self.epsilon, G - self.epsilon
         # As for alpha > 0, alpha < 0, and alpha = 0; then what would leave the box.
         PG = np.where(alpha > 0.0, above, np.where(alpha < 0.0, below, np.minimum(above, 0.0) + np.maximum(below, 0.0)))
-        return np.where(alpha == upper, np.maximum(PG, 0.0), np.where(alpha == -upper, np.minimum(PG, 0.0), PG))
+        PG = np.where(alpha == upper, np.maximum(PG, 0.0), np.where(alpha == -upper, np.minimum(PG, 0.0), PG))
+        return np.where(np.isnan(y), 0.0, PG)
 
     def dual(self, y: Array, alpha: Array) -> float:
         squares = self._curvature / 2.0 * float(np.sum(alpha * alpha))
-        return float(np.dot(y, alpha) - self.epsilon * np.sum(np.abs(alpha))) - squares
+        return float(np.dot(np.where(np.isnan(y), 0.0, y), alpha) - self.epsilon * np.sum(np.abs(alpha))) - squares
 
     def _excess(self, m: Array) -> Array:
-        return np.maximum(0.0, np.abs(m) - self.epsilon)
+        return np.fmax(0.0, np.abs(m) - self.epsilon)  # 0 of nan
 
     @property
     def _curvature(self) -> float:

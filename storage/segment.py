@@ -2,8 +2,8 @@
 
     header | Qii | row_id | indptr | indices | values | y | unused
 
-A row here is ready for training: `y` is -1 or +1, or the value to predict, its features are float32, its id finds its
-alpha.
+A row here is ready for training: `y` is -1 or +1 (times a weight), or the value to predict, its features are float32,
+its id finds its alpha. Of a row that is left out of training y is 0, or nan if values are to be predicted.
 """
 
 import struct
@@ -53,6 +53,7 @@ class Segment:
     """Views of a segment's columns, or arrays of the same shape.
 
     row_id (n,) int32   y (n,) float32   Qii (n,) float64   indptr (n + 1,) int32   indices, values (nnz,)
+    target (n,) float32, only of rows some of which are left out of training: what y was before; never in a cache
     """
 
     row_id: Array
@@ -61,6 +62,7 @@ class Segment:
     indptr: Array
     indices: Array
     values: Array
+    target: Array | None = None
 
     def __len__(self) -> int:
         return len(self.row_id)

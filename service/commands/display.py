@@ -46,6 +46,8 @@ class Display:
                 f"{name} {short(mean, 4)} +- {short(each['std'][name], 2)}" for name, mean in each["mean"].items()
             )
             self.say(f"C = {short(each['C'])}: {said}" + (", selected" if each["C"] == result["selected_C"] else ""))
+            for line in _in_liblinears_words(each["all"]):
+                self.say(line)
 
     def finish(self, result: Mapping[str, Any], output: str | None) -> None:
         """It is over; the model is in the file."""
@@ -113,6 +115,17 @@ def progress_line(progress: dict[str, Any], tolerance: float | None) -> str:
     if progress["eta_seconds"] is not None:
         parts.append(f"{duration(progress['eta_seconds'])} left")
     return "  ".join(parts)
+
+
+def _in_liblinears_words(figures: Mapping[str, float | None]) -> list[str]:
+    """What its -v prints, of the rows of all folds together."""
+    if "mse" in figures:
+        correlation = short(figures["squared_correlation"], 6)
+        return [
+            f"Cross Validation Mean squared error = {short(figures['mse'], 6)}",
+            f"Cross Validation Squared correlation coefficient = {correlation}",
+        ]
+    return [f"Cross Validation Accuracy = {100 * figures['accuracy']:g}%"]  # type: ignore[operator]
 
 
 def duration(seconds: float) -> str:

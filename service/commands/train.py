@@ -19,6 +19,7 @@ from service.commands.liblinear_options import add_liblinear_options
 from service.commands.remote import CONVERGED, NOT_CONVERGED, download_model, exit_code, watch
 from service.errors import ServiceError
 from service.exports import MODEL_FORMATS
+from service.fold_metrics import OF_CLASSES, OF_NUMBERS
 from service.jobs import JobSpec, parse_spec
 from service.local import train_file
 from service.model_names import format_of
@@ -50,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--folds", type=int, help="cross-validation with so many folds (default: none)")
     parser.add_argument("--no-refit", dest="refit", action="store_false", default=None, help="with --folds: no model")
-    parser.add_argument("--select-by", help="which C wins: accuracy (default), balanced_accuracy, f1, auc, log_loss")
+    parser.add_argument("--select-by", help=_SELECT_BY)
     parser.add_argument("--keep", choices=("selected", "all"), help="models of the C that wins (default), or of all")
     parser.add_argument("--probability", choices=("sigmoid",), help="make probabilities of decision values")
     parser.add_argument("--loss", choices=tuple(OBJECTIVES))
@@ -160,6 +161,7 @@ def _fields(options: argparse.Namespace) -> dict[str, Any]:
 
 
 _NONE = "none"
+_SELECT_BY = f"which C wins, by {', '.join(OF_CLASSES)} (default: accuracy) or {', '.join(OF_NUMBERS)} (default: mse)"
 
 
 def _or_none(text: str, kind: Callable[[str], Any] = float) -> Any:

@@ -134,7 +134,6 @@ def test_the_command_says_how_each_C_did_and_writes_the_best(processes, tmp_path
     ("fields", "code"),
     [
         ({"folds": 1}, "folds_range"),
-        ({"folds": 2, "loss": "epsilon_insensitive", "solver": "dcd"}, "folds_loss"),
         ({"folds": 2, "select_by": "log_loss"}, "select_by_range"),
         ({"folds": 2, "select_by": "auc", "dataset": "three"}, "select_by_range"),
         ({"probability": "sigmoid", "refit": False}, "probability_range"),

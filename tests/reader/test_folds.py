@@ -46,18 +46,29 @@ def test_rows_of_a_group_are_in_one_fold():
     assert len({each[:, 0].tobytes() for each in held}) == 4
 
 
-def test_rows_left_out_have_y_nought_of_the_sign_of_their_class():
+@pytest.mark.parametrize("bias", [None, 1.0])
+def test_rows_left_out_have_y_nought_and_their_target_aside(bias):
     labels, weight = np.tile([2.0, 3.0], 50), np.full(100, 7.0)
-    y = Examples(3.0, None, 1, left_out=LeftOut(0, 2, 0)).of(piece(labels, weight=weight)).y
+    rows = Examples(3.0, bias, 2, left_out=LeftOut(0, 2, 0)).of(piece(labels, weight=weight))
     held = LeftOut(0, 2, 0).holds(piece(labels))
     assert 20 < np.count_nonzero(held) < 80
-    assert (y[held] == 0).all() and (np.abs(y[~held]) == 7).all()
-    np.testing.assert_array_equal(np.signbit(y), labels == 2.0)
+    assert (rows.y[held] == 0).all()
+    np.testing.assert_array_equal(rows.target, np.where(labels == 3.0, 7.0, -7.0))
+    np.testing.assert_array_equal(rows.y[~held], rows.target[~held])
+    assert Examples(3.0, bias, 2).of(piece(labels)).target is None
+
+
+def test_where_y_is_the_label_rows_left_out_have_none():
+    labels = np.arange(-50.0, 50.0)
+    rows = Examples(None, None, 1, left_out=LeftOut(1, 2, 0)).of(piece(labels))
+    np.testing.assert_array_equal(np.isnan(rows.y), LeftOut(1, 2, 0).holds(piece(labels)))
+    np.testing.assert_array_equal(rows.target, labels)
 
 
 def test_what_is_found_of_them_is_read_back(tmp_path):
+    """Rows whose label is 0 are not among them for that."""
     held = HeldOut(tmp_path, 10)
-    y, row_id = np.array([0.0, -0.0, 1.0, -2.0], TARGET), np.array([7, 3, 1, 2], ROW_ID)
-    held.add(row_id, y, np.array([0.5, -1.5, 9.0, 9.0]))
-    ids, is_positive, values = read_held_out(tmp_path, 10)
-    assert (ids.tolist(), is_positive.tolist(), values.tolist()) == ([3, 7], [False, True], [-1.5, 0.5])
+    y, target = np.array([0.0, np.nan, 0.0, -2.0], TARGET), np.array([1.0, 0.25, 0.0, -2.0], TARGET)
+    held.add(np.array([7, 3, 1, 2], ROW_ID), y != target, target, np.array([0.5, -1.5, 9.0, 9.0]))
+    ids, targets, values = read_held_out(tmp_path, 10)
+    assert (ids.tolist(), targets.tolist(), values.tolist()) == ([3, 7], [0.25, 1.0], [-1.5, 0.5])

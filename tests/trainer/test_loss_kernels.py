@@ -156,6 +156,28 @@ def test_rounds_raise_the_dual_to_the_primal_and_count(loss, seed):
 
 
 @pytest.mark.parametrize("loss", REGRESSION)
+@given(st.sets(st.integers(0, 39)), st.integers(0, 5))
+def test_rows_left_out_are_as_rows_that_are_not_there(loss, left_out, seed):
+    rows, objective, alpha, w = state(loss, seed)
+    n = len(rows.row_id)
+    held = np.isin(np.arange(n), list(left_out))
+    alpha[rows.row_id[held]] = 0.0
+    y, dots, own = np.where(held, np.float32(np.nan), rows.y), np.linspace(-1, 1, n), alpha[rows.row_id]
+    found = []
+    for kept, order in ((slice(None), np.arange(n, dtype=np.int32)), (~held, np.flatnonzero(~held).astype(np.int32))):
+        a, v, rest = alpha.copy(), w.copy(), np.zeros(len(order), np.float32)
+        M_plus, M_minus, *counted = visit(loss, order, rows._replace(y=y), a, v, rest)
+        m = objective.m(y[kept], dots[kept])
+        PG = objective.projected_gradient(y[kept], m, own[kept])
+        sums = objective.losses(y[kept], m), objective.dual(y[kept], own[kept]), max(PG.max(initial=0), 0), PG.sum()
+        found.append((max(M_plus, 0), min(M_minus, 0), counted, a.tolist(), v.tolist(), sums))
+        assert len(order) < n or (np.isinf(rest[held]).all() and np.isfinite(rest[~held]).all())
+    assert found[0][:5] == found[1][:5]
+    assert found[0][5] == pytest.approx(found[1][5], rel=1e-12)
+    np.testing.assert_array_equal(objective.projected(y, np.where(held, 5.0, own))[held], 0.0)
+
+
+@pytest.mark.parametrize("loss", REGRESSION)
 def test_a_row_rests_by_as_much_as_its_gradient_may_change_without_a_step(loss):
     rows, _, alpha, w = state(loss, 0)
     U, D, epsilon = tube(loss)

@@ -13,6 +13,8 @@ from trainer.kernels.coordinate import ROWS_AHEAD, add_row, dot_ahead, prefetch_
 #             w = sum beta_i x_i
 # Source      Ho and Lin, "Large-scale linear support vector regression" (JMLR 2012), algorithm 4
 #
+# A row whose y is nan is left out: its beta_i stays 0.
+#
 # One variable, with r = <w, x_i> - y_i and G = r + D beta_i: the objective is a parabola on either side of beta_i = 0,
 # where its slope jumps from G - epsilon to G + epsilon.
 
@@ -58,7 +60,7 @@ def regression_step(beta: float, G: float, H: float, U: float, epsilon: float) -
 #
 #   at beta_i = 0 inside its tube, min(G + epsilon, epsilon - G);  at U, -(G + epsilon);  or at -U, G - epsilon
 #
-#             -1 if it does not
+#             -1 if it does not; inf if it is left out
 # Returns     largest and smallest PG met (-inf, inf for k = 0); and the changes of sum [beta_i - d_i(beta_i)], d_i the
 #             row's part of the dual objective, and of the number of free rows, 0 < |beta_i| < U
 
@@ -78,6 +80,9 @@ def visit_regression(
         i = row_id[position]
         start, end = indptr[position], indptr[position + 1]
         target = np.float64(y[position])
+        if np.isnan(target):
+            M_plus, M_minus, rest[k] = max(M_plus, 0.0), min(M_minus, 0.0), np.inf
+            continue
         beta = alpha[i]
 
         G = dot_ahead(order, k, count, start, end, indptr, indices, values, w) - target + D * beta

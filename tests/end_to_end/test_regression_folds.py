@@ -1,0 +1,153 @@
+"""Cross-validation of regression: its figures against scikit-learn's and LIBLINEAR's, on the same folds."""
+
+import re
+
+import httpx
+import numpy as np
+import pytest
+from liblinear import liblinearutil
+from scipy import sparse
+from sklearn.metrics import r2_score
+from sklearn.model_selection import PredefinedSplit, cross_val_predict, cross_val_score
+from sklearn.svm import LinearSVR
+
+from reader.folds import fold_of
+from reader.parsers.groups import group_of
+from tests.contracts.problems import libsvm_text, stored_rows
+from tests.end_to_end.conftest import weights
+from tests.end_to_end.service import PLAIN
+
+VALUES, FOLDS, SEED, EPSILON = (0.01, 0.3, 10.0), 4, 3, 0.2
+LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
+SPEC = {
+    "solver": "dcd", "epsilon": EPSILON, "tolerance": None, "relative_gap": 1e-9, "max_passes": 100_000,
+    "cache_bytes": 4 << 20, "seed": SEED, "folds": FOLDS,
+}  # fmt: skip
+
+
+def problem(n_rows=400, n_features=15):
+    """Some labels are 0."""
+    rng = np.random.default_rng(8)
+    X = sparse.random(n_rows, n_features, 0.4, "csr", np.float32, rng)
+    return X, np.round(X @ rng.normal(size=n_features) + rng.normal(0, 0.3, n_rows), 1).astype(np.float32).astype(float)
+
+
+@pytest.fixture(scope="module")
+def numbers(service):
+    """(X, y) in the order of the rows' ids, of the dataset `numbers`."""
+    before = set(service.data_dir.glob("datasets/ds_*"))
+    service.upload("numbers", libsvm_text(*problem()))
+    (directory,) = set(service.data_dir.glob("datasets/ds_*")) - before
+    rows, _ = stored_rows(directory)
+    assert 0.0 in rows.label
+    return sparse.csr_matrix((rows.values, rows.indices - 1, rows.indptr), (len(rows), 15)).astype(float), rows.label
+
+
+def machine(C, loss):
+    return LinearSVR(epsilon=EPSILON, C=C, loss=loss, fit_intercept=False, dual=True, tol=1e-10, max_iter=10**6)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_numbers_are_judged_as_scikit_learn_does(service, numbers, loss):
+    X, y = numbers
+    ended = service.wait_until_ended(service.submit(dataset="numbers", loss=loss, C=VALUES, **SPEC))
+    assert ended["state"] == "succeeded", ended["failure"]
+    assert ended["spec"]["select_by"] == "mse"
+    fold = fold_of(np.arange(len(y)), FOLDS, SEED)
+    for C, found in zip(VALUES, ended["result"]["cv"], strict=True):
+        for name, scoring, sign in (
+            ("mse", "neg_mean_squared_error", -1), ("mae", "neg_mean_absolute_error", -1), ("r_squared", "r2", 1),
+        ):  # fmt: skip
+            expected = sign * cross_val_score(machine(C, loss), X, y, scoring=scoring, cv=PredefinedSplit(fold))
+            assert [each[name] for each in found["folds"]] == pytest.approx(expected.tolist(), rel=1e-4)
+            assert found["mean"][name] == pytest.approx(expected.mean(), rel=1e-4)
+            assert found["std"][name] == pytest.approx(expected.std(), rel=1e-2)
+        together = cross_val_predict(machine(C, loss), X, y, cv=PredefinedSplit(fold))
+        assert found["all"]["mse"] == pytest.approx(np.mean((together - y) ** 2), rel=1e-4)
+        assert found["all"]["r_squared"] == pytest.approx(r2_score(y, together), rel=1e-4)
+        assert found["all"]["squared_correlation"] == pytest.approx(np.corrcoef(together, y)[0, 1] ** 2, rel=1e-4)
+    best = min(ended["result"]["cv"], key=lambda each: each["mean"]["mse"])["C"]
+    assert ended["result"]["selected_C"] == best != VALUES[0]
+    assert ended["result"]["models"] == [{"C": best, "model_id": ended["model_id"]}]
+    assert {lane["fold"] for lane in ended["result"]["lanes"]} == {0, 1, 2, 3, None}
+    np.testing.assert_allclose(weights(service.model(ended)), machine(best, loss).fit(X, y).coef_, rtol=1e-3, atol=1e-4)
+
+
+def test_rows_twice_in_one_fold_are_rows_of_twice_the_C(service):
+    """Rows of a group are in one fold; the constant feature is judged, too."""
+    X, y = problem(60, 5)
+    spec = {**SPEC, "loss": "epsilon_insensitive", "refit": False, "bias": 1.0, "select_by": "mae"}
+    figures = []
+    for name, times, C in (("once", 1, 1.0), ("twice", 2, 0.5)):
+        lines = [
+            f"{label:.9g},g{k},{','.join(f'{x:.9g}' for x in row)}"
+            for k, (row, label) in enumerate(zip(X.toarray(), y, strict=True))
+        ]
+        text = "y,g,a,b,c,d,e\n" + "\n".join(lines * times) + "\n"
+        query = "label_column=y&group_column=g&format=csv"
+        assert httpx.put(f"{service.url}/v1/datasets/{name}?{query}", content=text, **PLAIN).status_code == 201
+        ended = service.wait_until_ended(service.submit(dataset=name, C=C, **spec))
+        assert ended["state"] == "succeeded", ended["failure"]
+        figures.append(ended["result"]["cv"][0])
+    for once, twice in zip(figures[0]["folds"], figures[1]["folds"], strict=True):
+        assert twice == pytest.approx(once, rel=1e-3)
+    fold = fold_of(np.array([group_of(f"g{k}") for k in range(60)], np.uint64), FOLDS, SEED)
+    own = sparse.hstack([X, np.ones((60, 1))]).tocsr()
+    expected = cross_val_predict(machine(1.0, "epsilon_insensitive"), own, y, cv=PredefinedSplit(fold))
+    assert figures[0]["all"]["mae"] == pytest.approx(np.mean(np.abs(expected - y)), rel=1e-3)
+
+
+def test_the_command_says_what_liblinear_does(processes, tmp_path):
+    X, y = problem()
+    (tmp_path / "rows").write_bytes(libsvm_text(X, y))
+    for number in (11, 12, 13):
+        options = ("-s", number, "-v", 5, "-p", EPSILON, "-c", 1, "-e", 1e-4, "--max-passes", 10_000)
+        done = processes.run("train", tmp_path / "rows", *options, text=True)
+        assert done.returncode == 0, done.stderr
+        (error,) = re.findall(r"^Cross Validation Mean squared error = ([\d.e-]+)$", done.stderr, re.M)
+        (correlation,) = re.findall(
+            r"^Cross Validation Squared correlation coefficient = ([\d.e-]+)$", done.stderr, re.M
+        )
+        # On other folds.
+        theirs = liblinearutil.train(y, X.astype(float), f"-s {number} -v 5 -p {EPSILON} -c 1 -q")
+        assert float(error) == pytest.approx(theirs, rel=0.1)
+        assert 1 - float(correlation) == pytest.approx(theirs / np.var(y), rel=0.1)
+    assert not (tmp_path / "rows.model").exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "hint"),
+    [
+        ({"select_by": "accuracy"}, "select_by_range", "mse, mae, r_squared"),
+        ({"select_by": "mse", "loss": "hinge"}, "select_by_range", "accuracy"),
+        ({"probability": "sigmoid"}, "probability_range", "probability"),
+        ({"solver": "streamsvm"}, "solver_loss", "hinge"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(service, numbers, fields, code, hint):
+    given = {"dataset": "numbers", "loss": LOSSES[0], "solver": "dcd", "folds": 3, **fields}
+    answer = httpx.post(f"{service.url}/v1/jobs", json=given, **PLAIN)
+    assert (answer.status_code, answer.json()["code"]) == (422, code)
+    assert hint in answer.json()["hint"]
+
+
+@pytest.mark.parametrize("groups", ["a", "b"])
+def test_all_rows_in_one_group_make_no_folds(service, groups):
+    """Whichever fold it falls into."""
+    text = "y,x,g\n" + "".join(f"{k % 7},{k},{groups}\n" for k in range(1, 30))
+    query = "label_column=y&group_column=g&format=csv"
+    assert httpx.put(f"{service.url}/v1/datasets/one-{groups}?{query}", content=text, **PLAIN).status_code == 201
+    assert {int(fold_of(np.array([group_of(g)], np.uint64), 2, 0)[0]) for g in "ab"} == {0, 1}
+    spec = {"dataset": f"one-{groups}", "loss": LOSSES[1], "solver": "dcd", "folds": 2, "cache_bytes": 1 << 17}
+    ended = service.wait_until_ended(service.submit(**spec))
+    assert (ended["state"], ended["failure"]["code"]) == ("failed", "empty_fold")
+    assert "groups" in ended["failure"]["hint"]
+
+
+def test_labels_of_a_fold_that_are_all_the_same_have_no_r_squared(service):
+    text = "".join(f"{1 if k % 2 else 1.0} 1:{k}\n" for k in range(1, 30))
+    service.upload("constant", text.encode())
+    spec = {"dataset": "constant", "loss": LOSSES[1], "solver": "dcd", "folds": 2, "cache_bytes": 1 << 17}
+    ended = service.wait_until_ended(service.submit(select_by="r_squared", **spec))
+    assert (ended["state"], ended["failure"]["code"]) == ("failed", "constant_fold")
+    assert ended["failure"]["hint"]
