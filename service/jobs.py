@@ -150,6 +150,9 @@ def _check_folds(spec: JobSpec) -> None:
         raise ServiceError("select_by_range", "log_loss needs probabilities", 'Ask for probability "sigmoid".')
 
 
+_RANGE_HINTS = {"C": "Give a number above 0 and up to 1e12, or a list of at least one of them."}
+
+
 def _is_set(spec: JobSpec, name: str) -> bool:
     return bool(getattr(spec, name) != JobSpec.model_fields[name].default)
 
@@ -166,7 +169,7 @@ def _explain(fault: Any) -> ServiceError:
     if kind == "finite_number":
         return ServiceError("not_finite", f"{field} is not a finite number")
     if kind.startswith(("greater_than", "less_than", "too_long", "too_short", "literal_error")):
-        return ServiceError(f"{path[0]}_range", f"{field}: {fault['msg']}")
+        return ServiceError(f"{path[0]}_range", f"{field}: {fault['msg']}", _RANGE_HINTS.get(field, ""))
     return ServiceError("wrong_type", f"{field}: {fault['msg']}")
 
 

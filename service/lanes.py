@@ -11,6 +11,7 @@ from storage.objective import REGRESSION
 
 MOST_LANES = 1000
 _FOLDS_FOR_PROBABILITY = 5
+_VALUES_SHOWN = 10
 _REGRESSION_HINT = "If the labels are numbers to be predicted, choose a loss of regression."
 
 
@@ -69,7 +70,7 @@ def shown(label: float, manifest: Manifest) -> float | str:
 def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tuple[Lane, ...]:
     """In the order in which they run: class by class, fold by fold, from the smallest C to the largest.
 
-    Raises ServiceError: unknown_label, lanes_range.
+    Raises ServiceError: unknown_label, lanes_range, select_by_range, fold_without_class.
     """
     classes: tuple[float | None, ...] = labels if len(labels) > 2 else (labels[0] if labels else None,)
     values, folds = Cs_of(spec), _folds(spec)
@@ -83,6 +84,13 @@ def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tu
         )
     if spec.select_by == "auc" and len(labels) > 2:
         raise ServiceError("select_by_range", "the area under a curve is of two classes", "Choose accuracy, or f1.")
+    for label in labels if n_folds_of(spec) else ():
+        if manifest.labels[label] == 1:
+            raise ServiceError(
+                "fold_without_class",
+                f"one row alone has the label {manifest.label_text(label)}: without its fold there is none",
+                "Leave the row out, or have more of its label.",
+            )
     weights = _class_weights(spec, labels, manifest)
     return tuple(
         _lane(label, fold, C, labels, weights, manifest) for label in classes for fold in folds for C in values
@@ -92,6 +100,15 @@ def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tu
 def Cs_of(spec: JobSpec) -> tuple[float, ...]:
     """The values of C of a job, ascending, each once."""
     return tuple(sorted(set(spec.C))) if isinstance(spec.C, list) else (spec.C,)
+
+
+def order_note(C: float | list[float]) -> str | None:
+    """What to tell who gave values of C that are not run as they were given."""
+    if not isinstance(C, list) or sorted(set(C)) == C:
+        return None
+    values = sorted(set(C))
+    shown = ", ".join(f"{value:g}" for value in values[:_VALUES_SHOWN]) + ", ..." * (len(values) > _VALUES_SHOWN)
+    return f"C was not in ascending order, each value once; it runs as {shown}"
 
 
 def n_folds_of(spec: JobSpec) -> int:

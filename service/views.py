@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from service.lanes import order_note
 from service.progress import HISTORY, last_passes, progress, read_history
 from service.run import read_lane
 from service.settings import Settings
@@ -183,6 +184,8 @@ def _warnings(record: dict[str, Any]) -> list[dict[str, str]]:
         ended = "found no room on the disk" if reasons[-1:] == [OutOfSpace.code] else "died"
         found.append({"code": "started_again", "message": f"attempt {record['attempt']}: the one before {ended}"})
     result, spec = record["result"], record["spec"]
+    if note := order_note(spec.get("C", 1.0)):
+        found.append({"code": "C_sorted", "message": note})
     if result and not result["converged"]:
         message = f"{result['stop_reason']} before it converged: {_where(result['certificate'], spec['tolerance'])}"
         found.append({"code": "not_converged", "message": message})

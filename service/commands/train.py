@@ -21,6 +21,7 @@ from service.errors import ServiceError
 from service.exports import MODEL_FORMATS
 from service.fold_metrics import OF_CLASSES, OF_NUMBERS
 from service.jobs import JobSpec, parse_spec
+from service.lanes import order_note
 from service.local import train_file
 from service.model_names import format_of
 from service.problem import JobPlan
@@ -80,7 +81,10 @@ def run(options: argparse.Namespace) -> int:
     if not output.absolute().parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such directory", str(output.parent))
     fields = _fields(options)
-    show = display(options.json, parse_spec(fields).tolerance)
+    spec = parse_spec(fields)
+    show = display(options.json, spec.tolerance)
+    if note := order_note(spec.C):
+        show.say(note)
     if options.url is not None:
         return _train_there(options, fields, output, show)
     return _train_here(options, fields, output, show)

@@ -151,7 +151,7 @@ def test_what_makes_no_sense_is_refused(service, datasets, fields, code):
     [
         ([("a", 1), ("b", 1)] * 20, "empty_fold"),
         ([("a", 1)] * 20 + [("b", 2)] * 20, "fold_without_class"),
-        ([("a", 1)] * 30 + [("b", k) for k in range(2, 20)], "fold_without_class"),
+        ([("a", 1)] * 30 + [("b", k) for k in range(2, 20)] * 2, "fold_without_class"),
     ],
 )
 def test_groups_that_make_no_folds(service, rows, code):
