@@ -50,7 +50,7 @@ class LeftOut:
 class HeldOut:
     """Writes down the decision values of the rows that lanes leave out, as a certificate meets them.
 
-    They are told apart from those that are trained on, with what they would have been. lanes: those that leave rows out.
+    With what they would have been, had they been trained on. lanes: those that leave rows out.
     """
 
     def __init__(self, run: Path, n_rows: int, lanes: Sequence[int] = (0,)) -> None:
