@@ -44,8 +44,9 @@ def submit_job(context: Context, fields: JsonObject, response: Response) -> dict
     if record["state"] == "ingesting":
         plan_following(spec, context.settings.max_features)
     else:
-        spec = plan_job(spec, context.datasets.manifest(spec.dataset)[1]).spec
-    check_warm_start(context.store, context.settings.jobs, spec, record["id"])
+        plan = plan_job(spec, context.datasets.manifest(spec.dataset)[1])
+        check_warm_start(context.store, context.settings, plan, record["id"])
+        spec = plan.spec
     job_id = context.store.add_job(record["id"], spec.model_dump(), context.settings.max_queued_jobs)
     response.headers["Location"] = f"/v1/jobs/{job_id}"
     return job_view(context.settings, context.store.job(job_id))

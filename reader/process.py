@@ -14,6 +14,7 @@ from reader.arrivals import Arrivals, ArrivalSource
 from reader.block_residents import BlockResidents
 from reader.certificate import CertificatePass
 from reader.folds import HeldOut
+from reader.making_w import make_w
 from reader.passes import Passes
 from reader.residents import Eviction, Residents
 from reader.resume import ResidentRows, WeightCheck, check_w_error
@@ -50,6 +51,8 @@ class Reader:
         self._next_id = 1
         self._number = 0
         self._arrivals: Arrivals | None = None
+        if self._state.control["w_unmade"]:
+            make_w(self._passes, self._objective, self._state)
         if settings.resume is not None:
             self._resume(open_checkpoint(settings.resume), settings.exact, settings.is_dual)
 

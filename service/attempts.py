@@ -16,6 +16,7 @@ from service.run_directories import RunDirectories
 from service.settings import Settings
 from service.store import Store
 from service.stored_specs import read_spec
+from service.trained_rows import note_rows
 from service.warm_start import beginning
 from storage.checkpoint import UNSURE_SLOT, Checkpoint
 from storage.manifest import read_manifest
@@ -86,8 +87,9 @@ class Attempts:
             lane_dir, passes = lane_directory(job_dir, plan), plan.passes_before
             lane_dir.mkdir(parents=True, exist_ok=True)
             drop_older_checkpoints(job_dir, plan)
-        begins = beginning(self._store, self._settings.jobs, record["id"], plan)
         dataset = self._settings.datasets / record["dataset_id"]
+        note_rows(job_dir, plan, dataset, has_checkpoint(job_dir))
+        begins = beginning(self._store, self._settings, record, plan)
         checkpoint = prepare_run(directory, plan, dataset, lane_dir, begins)
         if checkpoint is None and has_checkpoint(lane_dir):
             self._store.explain_job(record["id"], reason="checkpoint_lost")

@@ -9,6 +9,7 @@ from service.jobs import JobSpec, parse_spec
 from service.progress import HISTORY, read_json
 from service.states import TRANSITIONS
 from service.stored_specs import read_spec
+from service.trained_rows import TRAINED_ROWS
 from storage.checkpoint import SLOTS, Checkpoint
 from storage.durable import write_file
 
@@ -38,7 +39,7 @@ def has_checkpoint(directory: Path) -> bool:
 
 
 def inherit(jobs: Path, record: dict[str, Any]) -> None:
-    """Give a job that continues another its checkpoints and its history, unless it has its own already.
+    """Give a job that continues another its checkpoints, the note of its rows and its history, unless it has its own.
 
     Raises ServiceError `checkpoint_lost`.
     """
@@ -48,8 +49,9 @@ def inherit(jobs: Path, record: dict[str, Any]) -> None:
     found = [slot for slot in SLOTS if (other / slot).exists()]
     if not found:
         raise ServiceError("checkpoint_lost", "the job to be continued is gone", "Submit it anew.")
-    if (other / HISTORY).exists():
-        write_file(own / HISTORY, [(other / HISTORY).read_bytes()])
+    for name in (HISTORY, TRAINED_ROWS):
+        if (other / name).exists():
+            write_file(own / name, [(other / name).read_bytes()])
     for slot in found:
         # They are replaced, never written to.
         os.link(other / slot, own / slot)

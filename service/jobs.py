@@ -45,7 +45,7 @@ class JobFields(BaseModel):
     threads           that work at once in reader and trainer; null: as many as there are cores to use
     pace              "fixed" makes the same model to the byte at every run
     checkpoint_seconds  what a crash may cost: a checkpoint is made after so long, or at the end of a pass
-    warm_start        a job that has ended, on the same dataset: begin with what it found
+    warm_start        a job that has ended, on the same dataset: begin with what it found; rows may have come and gone
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

@@ -1,11 +1,14 @@
-"""Starting a job from what another one found, on the same dataset: a path over C, or another solver.
+"""Starting a job from what another one found, on the same dataset: a path over C, other rows, or another solver.
 
 With C' in place of C, alpha and w are scaled by C' / C: alpha stays feasible, and w is still what alpha makes of the
 rows (for hinge loss; Chu et al., "Warm start for parameter selection of linear classifiers", KDD 2015).
+
+Rows that are still there keep their alpha, new ones begin at 0 (Yu et al., section 6.3). If none has gone, w is still
+what alpha makes of the rows; else the reader makes it anew, in a pass of its own.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,30 +21,59 @@ from service.jobs import JobSpec
 from service.lane_files import lane_directory
 from service.lanes import Cs_of
 from service.problem import JobPlan
+from service.settings import Settings
 from service.states import TRANSITIONS
 from service.store import Store
 from service.stored_specs import read_spec
+from service.trained_rows import TrainedRows, noted_rows, rows_of
 from storage.checkpoint import Checkpoint, newest_checkpoint
+from storage.csr import Array
+from storage.row_runs import one_run, shared_rows
 from storage.state import State
 from trainer.problem import LOSSES
 from trainer.solvers import SOLVERS
 
 _SAME = ("loss", "bias", "class_weight")
+_WITHOUT = "Start without it."
 
 
-def check_warm_start(store: Store, jobs: Path, spec: JobSpec, dataset_id: str) -> None:
-    """Raises ServiceError `warm_start` if the job named there is not one to start from, `unknown_job`."""
-    if spec.warm_start is None:
+@dataclass(frozen=True)
+class SharedRows:
+    """What two jobs on a dataset have in common, the second after rows may have come and gone.
+
+    ranges   of rows, see `storage.row_runs.shared_rows`
+    w_holds  what alpha makes of the rows is what it was: none has gone, and each has the sign it had
+    """
+
+    ranges: Array
+    w_holds: bool
+
+    @property
+    def n_rows(self) -> int:
+        """How many."""
+        return int(self.ranges[:, 2].sum())
+
+    def carry(self, alpha: Array, to: Array) -> None:
+        """Alpha of these rows; `to`, (n_rows,) of the second job, is not changed elsewhere."""
+        for then, now, rows in self.ranges.tolist():
+            to[now : now + rows] = alpha[then : then + rows]
+
+
+def check_warm_start(store: Store, settings: Settings, plan: JobPlan, dataset_id: str) -> None:
+    """Raises ServiceError: unknown_job; warm_start if the job named is not one to start from; dataset_changed."""
+    if plan.spec.warm_start is None:
         return
-    other = store.job(spec.warm_start)
-    for reason in _reasons(spec, other, dataset_id):
-        raise ServiceError("warm_start", f"{spec.warm_start} is not one to start from: {reason}")
-    if newest_checkpoint(jobs / other["id"]) is None:
-        raise ServiceError("warm_start", f"{spec.warm_start} is not one to start from: it left no checkpoint")
+    other = store.job(plan.spec.warm_start)
+    for reason in _reasons(plan, other, dataset_id):
+        raise ServiceError("warm_start", f"{other['id']} is not one to start from: {reason}")
+    checkpoint = newest_checkpoint(settings.jobs / other["id"])
+    if checkpoint is None:
+        raise ServiceError("warm_start", f"{other['id']} is not one to start from: it left no checkpoint")
+    _shared(settings, plan, other, checkpoint.length("alpha"))
 
 
-def _reasons(spec: JobSpec, other: dict[str, Any], dataset_id: str) -> list[str]:
-    theirs = read_spec(other["spec"])
+def _reasons(plan: JobPlan, other: dict[str, Any], dataset_id: str) -> list[str]:
+    spec, theirs = plan.spec, read_spec(other["spec"])
     found = [f"its {name} is another" for name in _SAME if getattr(theirs, name) != getattr(spec, name)]
     if TRANSITIONS[other["state"]]:
         found.append("it has not ended")
@@ -53,23 +85,44 @@ def _reasons(spec: JobSpec, other: dict[str, Any], dataset_id: str) -> list[str]
         found.append(f"there is no warm start for {spec.loss} loss")
     if spec.class_weight is not None:
         found.append("there is no warm start with class weights")
+    if len(plan.labels) > 2:
+        found.append("there is no warm start with more than two labels")
     if SOLVERS[spec.solver].is_dual and not SOLVERS[theirs.solver].is_dual:
         found.append(f"{theirs.solver} has no dual variables, which {spec.solver} needs")
     return found
 
 
-def beginning(store: Store, jobs: Path, job_id: str, plan: JobPlan | FollowPlan) -> Callable[[State], None] | None:
-    """What prepares the state of a job, or of its next lane, that begins; None: all zero. `checkpoint_lost`."""
-    if isinstance(plan, JobPlan) and plan.number > 0:
-        return partial(begin_lane, plan=plan, job_dir=jobs / job_id)
-    if plan.spec.warm_start is None:
+def beginning(
+    store: Store, settings: Settings, record: dict[str, Any], plan: JobPlan | FollowPlan
+) -> Callable[[State], None] | None:
+    """What prepares the state of a job, or of its next lane, that begins; None: all zero.
+
+    It raises ServiceError: checkpoint_lost, dataset_changed, unknown_job.
+    """
+    if isinstance(plan, FollowPlan):
         return None
-    other = store.job(plan.spec.warm_start)
-    checkpoint = newest_checkpoint(jobs / other["id"])
+    if plan.number > 0:
+        return partial(begin_lane, plan=plan, job_dir=settings.jobs / record["id"])
+    other_id = plan.spec.warm_start
+    if other_id is None:
+        return None
+
+    def begin(state: State) -> None:
+        warm_start = _from_job(state, store.job(other_id), settings, plan)
+        store.explain_job(record["id"], warm_start=warm_start)
+
+    return begin
+
+
+def _from_job(state: State, other: dict[str, Any], settings: Settings, plan: JobPlan) -> dict[str, int]:
+    """Fill the state; how many rows the other job had, of how many there are."""
+    checkpoint = newest_checkpoint(settings.jobs / other["id"])
     if checkpoint is None:
-        raise ServiceError("checkpoint_lost", "the checkpoint of the job to start from is gone", "Start without.")
+        raise ServiceError("checkpoint_lost", "the checkpoint of the job to start from is gone", _WITHOUT)
+    shared = _shared(settings, plan, other, checkpoint.length("alpha"))
     (other_C,) = Cs_of(read_spec(other["spec"]))
-    return partial(warm_up, spec=plan.spec, other_C=other_C, checkpoint=checkpoint)
+    warm_up(state, plan.spec, other_C, checkpoint, shared)
+    return {"rows": shared.n_rows, "of": plan.n_rows}
 
 
 def begin_lane(state: State, plan: JobPlan, job_dir: Path) -> None:
@@ -83,20 +136,61 @@ def begin_lane(state: State, plan: JobPlan, job_dir: Path) -> None:
     if is_next and spec.loss in LOSSES and is_scaled:
         checkpoint = newest_checkpoint(lane_directory(job_dir, replace(plan, number=plan.number - 1)))
         if checkpoint:
-            warm_up(state, spec, before.C, checkpoint)
+            rows = one_run(plan.n_rows)
+            warm_up(state, spec, before.C, checkpoint, SharedRows(shared_rows(rows, rows), w_holds=True))
 
 
-def warm_up(state: State, spec: JobSpec, other_C: float, checkpoint: Checkpoint) -> None:
-    """Fill alpha and w of a job that is about to start. Raises ServiceError `dataset_changed`."""
-    alpha, w = checkpoint["alpha"], checkpoint["w"]
-    if (len(alpha), len(w)) != (len(state.alpha), len(state.w)):
-        raise ServiceError("dataset_changed", "rows came or went since the job to start from", "Start without it.")
+def _shared(settings: Settings, plan: JobPlan, other: dict[str, Any], n_rows: int) -> SharedRows:
+    """What a job has in common with another one, which has ended, and whose checkpoint has alpha of so many rows.
+
+    Raises ServiceError `dataset_changed` if that is nothing.
+    """
+    now = rows_of(plan, settings.datasets / other["dataset_id"])
+    then = _trained_rows(settings.jobs / other["id"], n_rows, now, plan.manifest.has_gaps)
+    shared = shared_rows(then.runs, now.runs)
+    n_shared = int(shared[:, 2].sum())
+    if not n_shared:
+        raise ServiceError("dataset_changed", "no row is left of those that the job to start from had", _WITHOUT)
+    # Rows none of which has ever gone, and none come, have the labels they had.
+    is_as_it_was = n_shared == now.n_rows and not plan.manifest.has_gaps
+    has_same_signs = now.positive == then.positive or (then.positive is None and is_as_it_was)
+    return SharedRows(shared, w_holds=n_shared == n_rows and has_same_signs)
+
+
+def _trained_rows(job_dir: Path, n_rows: int, now: TrainedRows, has_gaps: bool) -> TrainedRows:
+    """Those of a job that has ended. What versions did that noted nothing, the dataset of now may tell."""
+    noted = noted_rows(job_dir)
+    if noted is not None:
+        return noted.first(n_rows)
+    if not has_gaps:
+        return TrainedRows(one_run(n_rows), None)
+    if n_rows != now.n_rows:
+        raise ServiceError("dataset_changed", "rows went since, and the job to start from did not note which", _WITHOUT)
+    # As many as there were: others or not, any alpha is one to begin with, for w is made of it anew.
+    return TrainedRows(now.runs, None)
+
+
+def warm_up(state: State, spec: JobSpec, other_C: float, checkpoint: Checkpoint, shared: SharedRows) -> None:
+    """Fill alpha and w of a job that is about to start; say so if w is yet to be made."""
     (own_C,) = Cs_of(spec)
-    factor = own_C / other_C
-    state.w[:] = w * factor
+    _fill_w(state.w, checkpoint["w"] * (own_C / other_C), has_constant=spec.bias is not None)
     if SOLVERS[spec.solver].is_dual:
-        state.alpha[:] = alpha * factor
-        if spec.loss == "hinge":
-            # C * (C' / C) need not be C' to the last bit, and nothing may be above it.
-            np.minimum(state.alpha, own_C, out=state.alpha)
-            state.alpha[alpha == other_C] = own_C
+        shared.carry(_scaled(checkpoint["alpha"], spec.loss, own_C, other_C), state.alpha)
+        state.control["w_unmade"] = not shared.w_holds
+
+
+def _fill_w(w: Array, theirs: Array, has_constant: bool) -> None:
+    """New features begin at 0; the constant one is the last."""
+    n_features = len(theirs) - has_constant
+    w[:n_features] = theirs[:n_features]
+    if has_constant:
+        w[-1] = theirs[-1]
+
+
+def _scaled(alpha: Array, loss: str, own_C: float, other_C: float) -> Array:
+    scaled = alpha * (own_C / other_C)
+    if loss == "hinge":
+        # C * (C' / C) need not be C' to the last bit, and nothing may be above it.
+        np.minimum(scaled, own_C, out=scaled)
+        scaled[alpha == other_C] = own_C
+    return scaled

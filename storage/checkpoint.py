@@ -43,6 +43,13 @@ class Checkpoint:
         with _reading(self.path) as archive:
             return _array(archive, name)
 
+    def length(self, name: str) -> int:
+        """Of an array, without reading it; raises CorruptData."""
+        with _reading(self.path) as archive, archive.open(f"{name}.npy") as member:
+            np.lib.format.read_magic(member)
+            shape, _, _ = np.lib.format.read_array_header_1_0(member)
+            return shape[0]
+
     @property
     def names(self) -> list[str]:
         """Of its arrays."""

@@ -15,13 +15,14 @@ from storage.durable import publish
 from storage.errors import UNREADABLE, CorruptData, DatasetCorrupt
 from storage.feature_places import in_dataset_order, in_input_order, read_places
 from storage.manifest import Manifest, read_manifest, write_manifest
+from storage.row_runs import RUN, one_run, runs_of
 
 
 class Dataset:
     """A published dataset, read-only. Its blocks are known by their place in the manifest.
 
     Rows have the ids 0 to n_rows - 1 in the order in which they came. When a block is removed, those behind its rows
-    move up: the order of what is left stays.
+    move up: the order of what is left stays. What stays of a row's id is the one it was written with (`row_runs`).
     """
 
     def __init__(self, directory: Path) -> None:
@@ -50,6 +51,14 @@ class Dataset:
             written, now = self._first_rows
             found["first_row"] = now[np.searchsorted(written, found["first_row"])]
         return found
+
+    def row_runs(self) -> Array:
+        """Its rows by the ids they were written with, see `storage.row_runs`. Raises DatasetCorrupt."""
+        n_rows = self.manifest.n_rows
+        if not self.manifest.has_gaps:
+            return one_run(n_rows)
+        written, now = self._first_rows
+        return runs_of(written.astype(RUN), np.diff(now, append=n_rows))
 
     @cached_property
     def _first_rows(self) -> tuple[Array, Array]:

@@ -53,6 +53,7 @@ CONTROL = (
     ("checkpoint_failures", INTEGER, "trainer"),  # in this attempt: there was no room, or the disk failed
     ("elapsed_seconds", REAL, "trainer"),  # over all attempts, as of the last finished section
     # worker
+    ("w_unmade", INTEGER, "worker"),  # w is yet to be made of the alpha that the job begins with, by its reader
     ("stop", INTEGER, "worker"),  # a person asked for an end after the running pass
     ("hand_back", INTEGER, "worker"),  # the worker has to end: stop after the running section, and keep what there is
 )

@@ -1,0 +1,74 @@
+"""Rows are told apart by the ids they were written with, however many came and went before them."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage.row_runs import first_rows, one_run, runs_of, shared_rows
+
+# What happens to a dataset: rows come (a piece of so many), or a piece goes (whichever of those there are).
+CHANGES = st.lists(st.tuples(st.booleans(), st.integers(1, 5)), max_size=12)
+
+
+class Rows:
+    """Pieces (first id as written, rows) of a dataset that changes."""
+
+    def __init__(self) -> None:
+        self.pieces = [(0, 3)]
+        self._next = 3
+
+    def change(self, comes: bool, number: int) -> None:
+        if comes:
+            self.pieces.append((self._next, number))
+            self._next += number
+        elif len(self.pieces) > 1:
+            self.pieces.pop(number % len(self.pieces))
+
+    @property
+    def runs(self):
+        return runs_of(*np.array(self.pieces).T)
+
+    @property
+    def written(self) -> list[int]:
+        """The ids that the rows were written with, by the ids they have."""
+        return [first + k for first, rows in self.pieces for k in range(rows)]
+
+
+def listed(runs) -> list[int]:
+    return [first + k for first, rows in runs.tolist() for k in range(rows)]
+
+
+def after(changes, more):
+    """A dataset's rows as (written ids, runs) after some changes, and after more of them."""
+    rows, found = Rows(), []
+    for part in (changes, more):
+        for comes, number in part:
+            rows.change(comes, number)
+        found.append((rows.written, rows.runs))
+    return found
+
+
+@given(CHANGES, CHANGES)
+def test_rows_that_are_in_both_are_found(changes, more):
+    (before, runs_before), (now, runs_now) = after(changes, more)
+    assert (listed(runs_before), listed(runs_now)) == (before, now)
+    ranges = shared_rows(runs_before, runs_now)
+    pairs = [(then + k, here + k) for then, here, rows in ranges.tolist() for k in range(rows)]
+    assert pairs == [(before.index(row), now.index(row)) for row in sorted(set(before) & set(now))]
+
+
+@given(CHANGES)
+def test_pieces_without_a_gap_are_one_run(changes):
+    (_, runs), _ = after(changes, [])
+    ends, begins = runs.sum(axis=1)[:-1], runs[1:, 0]
+    assert np.all(begins > ends) and np.all(runs[:, 1] > 0)
+
+
+@given(CHANGES, st.integers(0, 40))
+def test_the_first_rows_of_runs(changes, n_rows):
+    (written, runs), _ = after(changes, [])
+    assert listed(first_rows(runs, n_rows)) == written[:n_rows]
+
+
+def test_datasets_that_have_no_row_in_common_share_none():
+    assert len(shared_rows(one_run(5), np.array([[5, 3]]))) == 0
