@@ -4,8 +4,14 @@ import json
 
 import pytest
 
+from reader.append import append_rows
+from reader.ingest import ingest
+from reader.limits import Limits
+from reader.options import InputOptions
 from service.errors import ServiceError
-from tests.bench import small_memory, threads
+from storage.dataset import Dataset
+from storage.state import create_state
+from tests.bench import small_memory, threads, warm_start
 from tests.bench.commands import Ended, launch
 from tests.bench.jobs import Finished
 from tests.bench.two_loops import megabytes_a_second, ratio_sentence
@@ -72,3 +78,24 @@ def test_what_is_refused_or_does_not_end_says_so_in_its_row():
     refused = ServiceError("invalid_field", "threads: not so many")
     assert "| threads: not so many |" in threads.line("a9a", "null", 1e-3, [refused, refused])
     assert "| not certified after 120 s |" in threads.line("a9a", "1", 1e-3, [job(), job(converged=False)])
+
+
+def test_a_row_of_warm_starts():
+    ways = [Spent(4.0, 6.0), Spent(2.0, 8.0), Spent(9.0, 1.0)], [Spent(1.0, 2.0), Spent(1.0, 2.0), Spent(3.0, 3.0)]
+    cells = warm_start.line("a9a", "came", 1e-4, *ways).strip("| ").split(" | ")
+    assert cells == ["a9a", "came", "1e-04", "4.00", "6.0", "1.00", "2.0", "0.25"]
+
+
+def test_a_bench_of_warm_starts_begins_with_what_was_found(tmp_path):
+    """On nine tenths of the rows; the others begin at 0."""
+    lines = [f"{(-1) ** k} {k % 7 + 1}:1 {k % 31 + 8}:0.5\n" for k in range(3000)]
+    (tmp_path / "text.svm").write_text("".join(lines))
+    dataset = tmp_path / "dataset"
+    ingest(warm_start.lines_of(tmp_path / "text.svm", 0, 2700), dataset)
+    before = warm_start.job_before(dataset, tmp_path / "checkpoints", 1e-2)
+    append_rows(warm_start.lines_of(tmp_path / "text.svm", 2700, 3000), dataset, InputOptions(), Limits(), 1)
+    assert Dataset(dataset).manifest.n_rows == 3000
+    state = create_state(tmp_path, 3000, Dataset(dataset).manifest.width)
+    warm_start.take_over(state, dataset, before)
+    assert state.alpha[:2700].any() and state.w.any() and not state.alpha[2700:].any()
+    assert not state.control["w_unmade"]

@@ -28,6 +28,7 @@ from tests.bench import (
     threads,
     two_loops,
     upload,
+    warm_start,
 )
 from tests.bench.command import Benches, main
 
@@ -45,6 +46,7 @@ BENCHES: Benches = {
     "growth": growth.run,
     "pollers": pollers.run,
     "upload": upload.run,
+    "warm-start": warm_start.run,
 }
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import json
 import re
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from service.settings import Settings
 from storage.errors import CacheTooSmall
 from storage.manifest import Manifest, read_manifest
 from storage.plan import plan_cache
-from storage.state import Control
+from storage.state import Control, State
 from tests.bench.memory import Watch
 from tests.bench.usage import Spent, Stopwatch, core_seconds_below
 from tests.reference.data import write_libsvm
@@ -94,11 +94,16 @@ def tenth(manifest: Manifest) -> tuple[int, str]:
     return wanted, ""
 
 
-def train(dataset: Path, **fields: object) -> Finished:
-    """Run a job to its end, of one group of lanes; raises RuntimeError if it dies, ServiceError if it cannot run."""
+def train(
+    dataset: Path, checkpoints: Path | None = None, begins: Callable[[State], None] | None = None, **fields: object
+) -> Finished:
+    """Run a job to its end, of one group of lanes; raises RuntimeError if it dies, ServiceError if it cannot run.
+
+    checkpoints  a directory that has none: they are made there; begins: fills the state, else it is all zero
+    """
     plan = plan_job(parse_spec({"dataset": "bench", **fields}), read_manifest(dataset))
     assert len(plan.running) == len(plan.lanes)
-    return _run(dataset, plan)
+    return _run(dataset, plan, checkpoints, begins)
 
 
 def train_all(dataset: Path, **fields: object) -> Finished:
@@ -116,11 +121,13 @@ def train_all(dataset: Path, **fields: object) -> Finished:
     )
 
 
-def _run(dataset: Path, plan: JobPlan) -> Finished:
+def _run(
+    dataset: Path, plan: JobPlan, checkpoints: Path | None = None, begins: Callable[[State], None] | None = None
+) -> Finished:
     manifest = plan.manifest
     fork_server()  # a worker has one already
     with scratch() as directory, Watch(directory) as watch:
-        prepare_run(directory / "run", plan, dataset)
+        prepare_run(directory / "run", plan, dataset, checkpoints, begins)
         run = Run(directory / "run", directory, Settings.from_environment().stall_seconds)
         phases = _to_the_end(run, manifest.n_rows)
         passes, results = read_history(directory / "history.ndjson"), run.results()

@@ -179,3 +179,25 @@ def test_datasets_train(opened):
         model = service.get(f"/v1/models/{ended['model_id']}")
         objective = _primal_objective(model, X @ w + intercept, float(w @ w) + w_bias**2, labels)
         assert objective == pytest.approx(certificate["primal_objective"], rel=1e-6)
+
+
+def test_jobs_that_have_ended_are_ones_to_start_from(opened):
+    """The last of all tests here: it adds rows, after which earlier models are of other data."""
+    service, job = opened.service, opened.job("stopped", starts=1)
+    ended = service.wait_until_ended(_start_from(service, job))
+    rows = service.get("/v1/datasets/a9a")["rows"]
+    assert _said_of_start(ended) == {"rows": rows, "of": rows}
+    added = httpx.post(f"{service.url}/v1/datasets/a9a/blocks", content=text("a9a"), **PLAIN)
+    assert added.status_code == 201, added.text
+    ended = service.wait_until_ended(_start_from(service, job))
+    assert ended["result"]["converged"] and ended["result"]["certificate"]["w_error"] < 1e-9
+    assert _said_of_start(ended) == {"rows": rows, "of": added.json()["rows"]}
+
+
+def _start_from(service: Service, job: dict[str, Any]) -> str:
+    return service.submit(dataset=job["spec"]["dataset"], relative_gap=1e-3, tolerance=None, warm_start=job["id"])
+
+
+def _said_of_start(job: dict[str, Any]) -> dict[str, int]:
+    (said,) = [step["warm_start"] for step in job["transitions"] if "warm_start" in step]
+    return said
