@@ -1,6 +1,5 @@
 """Which rows a job is trained on: noted beside its checkpoints, for jobs that begin with what it found."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,38 +12,18 @@ from storage.dataset import Dataset
 from storage.document import pack, unpack
 from storage.durable import write_file
 from storage.errors import StorageError
-from storage.row_runs import RUN, first_rows, one_run, shared_rows
+from storage.row_runs import RUN, count_rows, one_run, shared_rows
 
 TRAINED_ROWS = "rows.json"
 _VERSION = 1
 
 
-@dataclass(frozen=True)
-class TrainedRows:
-    """Rows in the order of alpha.
+def rows_of(plan: JobPlan | FollowPlan, dataset: Path) -> Array:
+    """Runs of the rows in the order of alpha, see `storage.row_runs`; of data that are being read in, more than come.
 
-    runs      of the ids they were written with, see `storage.row_runs`
-    positive  label of those with y = +1; None: not known, as in a job that began while its data were being read in
+    Raises StorageError.
     """
-
-    runs: Array
-    positive: float | None
-
-    @property
-    def n_rows(self) -> int:
-        """Length of alpha."""
-        return int(self.runs[:, 1].sum())
-
-    def first(self, n_rows: int) -> "TrainedRows":
-        """Without what comes behind so many rows."""
-        return TrainedRows(first_rows(self.runs, n_rows), self.positive)
-
-
-def rows_of(plan: JobPlan | FollowPlan, dataset: Path) -> TrainedRows:
-    """Of the lane that is run; of data that are being read in, more than will come. Raises StorageError."""
-    if isinstance(plan, FollowPlan):
-        return TrainedRows(one_run(plan.n_rows), None)
-    return TrainedRows(Dataset(dataset).row_runs(), plan.lane.positive)
+    return one_run(plan.n_rows) if isinstance(plan, FollowPlan) else Dataset(dataset).row_runs()
 
 
 def note_rows(job_dir: Path, plan: JobPlan | FollowPlan, dataset: Path, has_checkpoint: bool) -> None:
@@ -52,20 +31,19 @@ def note_rows(job_dir: Path, plan: JobPlan | FollowPlan, dataset: Path, has_chec
     own, noted = rows_of(plan, dataset), noted_rows(job_dir)
     if noted is not None and has_checkpoint and not _are_same(noted, own):
         raise ServiceError("dataset_changed", "rows came or went since the checkpoint", "Submit a job with warm_start.")
-    content = {"runs": own.runs.tolist(), "positive": own.positive}
-    write_file(job_dir / TRAINED_ROWS, [pack(content, _VERSION)])
+    write_file(job_dir / TRAINED_ROWS, [pack({"runs": own.tolist()}, _VERSION)])
 
 
-def noted_rows(job_dir: Path) -> TrainedRows | None:
+def noted_rows(job_dir: Path) -> Array | None:
     """Of a job; None if nothing was noted, by an earlier version, or it is damaged."""
     try:
         content = unpack((job_dir / TRAINED_ROWS).read_bytes(), _VERSION, "note of a job's rows", "")
     except (StorageError, OSError):
         return None
-    return TrainedRows(np.array(content["runs"], RUN), content["positive"])
+    return np.array(content["runs"], RUN)
 
 
-def _are_same(noted: TrainedRows, own: TrainedRows) -> bool:
+def _are_same(noted: Array, own: Array) -> bool:
     """As far as the notes tell: how many came of data that were being read in, the checkpoint itself does."""
-    n_shared = int(shared_rows(noted.runs, own.runs)[:, 2].sum())
-    return n_shared == own.n_rows and noted.n_rows in (own.n_rows, MOST_ROWS)
+    n_noted, n_own = count_rows(noted), count_rows(own)
+    return int(shared_rows(noted, own)[:, 2].sum()) == n_own and n_noted in (n_own, MOST_ROWS)

@@ -25,10 +25,10 @@ from service.settings import Settings
 from service.states import TRANSITIONS
 from service.store import Store
 from service.stored_specs import read_spec
-from service.trained_rows import TrainedRows, noted_rows, rows_of
+from service.trained_rows import noted_rows, rows_of
 from storage.checkpoint import Checkpoint, newest_checkpoint
 from storage.csr import Array
-from storage.row_runs import one_run, shared_rows
+from storage.row_runs import count_rows, first_rows, one_run, shared_rows
 from storage.state import State
 from trainer.problem import LOSSES
 from trainer.solvers import SOLVERS
@@ -42,7 +42,7 @@ class SharedRows:
     """What two jobs on a dataset have in common, the second after rows may have come and gone.
 
     ranges   of rows, see `storage.row_runs.shared_rows`
-    w_holds  what alpha makes of the rows is what it was: none has gone, and each has the sign it had
+    w_holds  what alpha makes of the rows is what it was: none has gone, so that both labels are those there were
     """
 
     ranges: Array
@@ -146,28 +146,23 @@ def _shared(settings: Settings, plan: JobPlan, other: dict[str, Any], n_rows: in
     Raises ServiceError `dataset_changed` if that is nothing.
     """
     now = rows_of(plan, settings.datasets / other["dataset_id"])
-    then = _trained_rows(settings.jobs / other["id"], n_rows, now, plan.manifest.has_gaps)
-    shared = shared_rows(then.runs, now.runs)
-    n_shared = int(shared[:, 2].sum())
-    if not n_shared:
+    noted = noted_rows(settings.jobs / other["id"])
+    then = _guessed(n_rows, now, plan.manifest.has_gaps) if noted is None else first_rows(noted, n_rows)
+    shared = shared_rows(then, now)
+    if not len(shared):
         raise ServiceError("dataset_changed", "no row is left of those that the job to start from had", _WITHOUT)
-    # Rows none of which has ever gone, and none come, have the labels they had.
-    is_as_it_was = n_shared == now.n_rows and not plan.manifest.has_gaps
-    has_same_signs = now.positive == then.positive or (then.positive is None and is_as_it_was)
-    return SharedRows(shared, w_holds=n_shared == n_rows and has_same_signs)
+    is_sure = noted is not None or not plan.manifest.has_gaps
+    return SharedRows(shared, w_holds=is_sure and int(shared[:, 2].sum()) == n_rows)
 
 
-def _trained_rows(job_dir: Path, n_rows: int, now: TrainedRows, has_gaps: bool) -> TrainedRows:
-    """Those of a job that has ended. What versions did that noted nothing, the dataset of now may tell."""
-    noted = noted_rows(job_dir)
-    if noted is not None:
-        return noted.first(n_rows)
+def _guessed(n_rows: int, now: Array, has_gaps: bool) -> Array:
+    """The rows of a job that noted nothing, from what the dataset has become."""
     if not has_gaps:
-        return TrainedRows(one_run(n_rows), None)
-    if n_rows != now.n_rows:
+        return one_run(n_rows)
+    if n_rows != count_rows(now):
         raise ServiceError("dataset_changed", "rows went since, and the job to start from did not note which", _WITHOUT)
     # As many as there were: others or not, any alpha is one to begin with, for w is made of it anew.
-    return TrainedRows(now.runs, None)
+    return now
 
 
 def warm_up(state: State, spec: JobSpec, other_C: float, checkpoint: Checkpoint, shared: SharedRows) -> None:

@@ -18,6 +18,11 @@ def one_run(n_rows: int) -> Array:
     return np.array([[0, n_rows]], RUN)
 
 
+def count_rows(runs: Array) -> int:
+    """How many they are."""
+    return int(runs[:, 1].sum())
+
+
 def runs_of(first: Array, rows: Array) -> Array:
     """Of pieces (n,) in ascending order: those that follow each other without a gap are one run."""
     begins = np.flatnonzero(np.concatenate(([True], first[1:] != first[:-1] + rows[:-1])))
