@@ -19,7 +19,7 @@ from service.errors import ServiceError
 from service.following import FollowPlan
 from service.jobs import JobSpec
 from service.lane_files import lane_directory
-from service.lanes import Cs_of
+from service.lanes import Cs_of, n_folds_of
 from service.problem import JobPlan
 from service.settings import Settings
 from service.states import TRANSITIONS
@@ -87,6 +87,8 @@ def _reasons(plan: JobPlan, other: dict[str, Any], dataset_id: str) -> list[str]
         found.append("there is no warm start with class weights")
     if len(plan.labels) > 2:
         found.append("there is no warm start with more than two labels")
+    if n_folds_of(spec) or n_folds_of(theirs):
+        found.append("between jobs that have folds there is no warm start")
     if SOLVERS[spec.solver].is_dual and not SOLVERS[theirs.solver].is_dual:
         found.append(f"{theirs.solver} has no dual variables, which {spec.solver} needs")
     return found

@@ -1,6 +1,5 @@
 """Which lanes of a job have converged, one by one: what a pass met is a guess, a certificate decides."""
 
-import sys
 from math import nan
 from typing import Any
 
@@ -11,7 +10,7 @@ from storage.state import State
 from trainer.link import SHOWN_OF_LANE
 from trainer.progress import Progress, relative_gap
 from trainer.settings import TrainerSettings
-from trainer.stop import CONVERGED, has_likely_fallen, stop_reason
+from trainer.stop import CONVERGED, has_likely_fallen, seems_converged
 
 Found = list[tuple[float, float]]  # M+ - M- and the relative gap of each lane
 
@@ -85,7 +84,7 @@ class Convergence:
     def _reasons(self, progress: Progress) -> list[str | None]:
         wanted = self._settings.tolerance, self._settings.relative_gap
         lanes = progress.lanes or (progress,)
-        return [stop_reason(lane, *wanted, sys.maxsize, out_of_time=False) for lane in lanes]
+        return [seems_converged(lane, *wanted) for lane in lanes]
 
     def _has_likely_fallen(self, before: tuple[float, float], now: tuple[float, float]) -> bool:
         tolerance = None if self._state.control["rows_unvisited"] else self._settings.tolerance

@@ -26,7 +26,7 @@ from trainer.link import HandedBack, Link
 from trainer.report import report
 from trainer.settings import TrainerSettings
 from trainer.solvers import SOLVERS, MakeLink, Solver, make_cursor, make_source, read_settings
-from trainer.stop import stop_reason
+from trainer.stop import limit_reached
 from trainer.tally import warm_tally
 
 _SWITCH_SECONDS = 1e-4
@@ -98,7 +98,7 @@ class Trainer:
         self.stop_reason = self._convergence.reason
         if self.stop_reason is None:
             out_of_time = settings.max_seconds is not None and elapsed >= settings.max_seconds
-            self.stop_reason = stop_reason(progress, None, None, settings.max_passes, out_of_time)
+            self.stop_reason = limit_reached(progress.pass_, settings.max_passes, out_of_time)
         if self.stop_reason is None and self._state.control["stop"]:
             self.stop_reason = "stopped"
         return report(progress, self._settings, self._state, elapsed)

@@ -8,10 +8,8 @@ _TO_SPARE = 2.0
 CONVERGED = ("tolerance", "relative_gap")
 
 
-def stop_reason(
-    progress: Progress, tolerance: float | None, relative_gap: float | None, max_passes: int, out_of_time: bool
-) -> str | None:
-    """`tolerance`, `relative_gap` (both: converged), `max_passes`, `max_seconds`, or None to go on.
+def seems_converged(progress: Progress, tolerance: float | None, relative_gap: float | None) -> str | None:
+    """A reason of CONVERGED, by what a pass met; None: it does not.
 
     M+ - M- says something about the rows visited and nothing about others: a pass that missed one cannot stop on it.
     """
@@ -19,7 +17,12 @@ def stop_reason(
         return "tolerance"
     if relative_gap is not None and progress.relative_gap_bound <= relative_gap:
         return "relative_gap"
-    if progress.pass_ >= max_passes:
+    return None
+
+
+def limit_reached(pass_: int, max_passes: int, out_of_time: bool) -> str | None:
+    """`max_passes`, `max_seconds`, or None to go on."""
+    if pass_ >= max_passes:
         return "max_passes"
     return "max_seconds" if out_of_time else None
 

@@ -18,7 +18,7 @@ MakeWriter = Callable[[Path, CachePlan], CacheWriter]
 def make_step(number, fresh=(), resident=()) -> Step:
     return Step(
         number, 99, 9, 1, number // 2, number // 3, 10 * number, number, 5, number % 2 == 0, number % 6 == 0,
-        number / 7, tuple(fresh), tuple(resident),
+        (number / 7, 0.5), tuple(fresh), tuple(resident),
     )  # fmt: skip
 
 
@@ -91,7 +91,7 @@ def _check_steps(make_writer: MakeWriter, directory: Path) -> None:
     """A step comes back as it was committed, with its segments and no others."""
     plan = plan_cache(200_000, 10)
     with _opened(make_writer, directory / "cache", plan) as (writer, reader):
-        step = Step(7, 99, 9, 3, 4, 17, 12345, 678, 90, True, True, 0.1, (5, 2**40), (1, 2))
+        step = Step(7, 99, 9, 3, 4, 17, 12345, 678, 90, True, True, (0.1,), (5, 2**40), (1, 2))
         data = {segment_id: make_segment(segment_id, plan.segment_bytes) for segment_id in (1, 2, 5, 2**40)}
         writer.commit(step, data, [])
         assert reader.renew() == step

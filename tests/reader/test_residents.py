@@ -59,7 +59,7 @@ class Simulated:
             0,
             False,
             False,
-            0.0,
+            (0.0,),
             tuple(added),
             tuple(k for k in live if k not in added),
         )

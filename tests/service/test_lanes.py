@@ -46,7 +46,8 @@ def test_a_thousand_problems_and_no_more():
 
 def reported(gap, converged=True, reason="tolerance"):
     certificate = {"gap": gap, "relative_duality_gap": gap, "primal_objective": 1.0}
-    return {"converged": converged, "stop_reason": reason, "passes": 2, "certificate": certificate}
+    result = {"converged": converged, "stop_reason": reason, "passes": 2, "certificate": certificate}
+    return {"result": result, "job_passes": 6}
 
 
 def test_a_job_has_converged_when_all_its_lanes_have():

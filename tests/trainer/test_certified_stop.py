@@ -18,13 +18,11 @@ dataset = a_dataset(500, noise=0.02)
 @pytest.fixture
 def every_pass_would_stop(monkeypatch):
     """What every pass has met seems good enough: the certificate alone decides."""
-    rule = trainer.convergence.stop_reason
 
-    def stop_reason(progress, tolerance, relative_gap, *rest):
-        found = "tolerance" if tolerance is not None else "relative_gap" if relative_gap is not None else None
-        return found or rule(progress, None, None, *rest)
+    def seems_converged(_progress, tolerance, relative_gap):
+        return "tolerance" if tolerance is not None else "relative_gap" if relative_gap is not None else None
 
-    monkeypatch.setattr(trainer.convergence, "stop_reason", stop_reason)
+    monkeypatch.setattr(trainer.convergence, "seems_converged", seems_converged)
 
 
 @pytest.mark.parametrize("screening", [0.1, None])

@@ -10,7 +10,7 @@ from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, exact, solving
 from tests.training import train
 from trainer.progress import Progress
-from trainer.stop import stop_reason
+from trainer.stop import limit_reached, seems_converged
 
 TOLERANCE = 1e-4
 
@@ -97,4 +97,6 @@ def progress(**changes) -> Progress:
     ],
 )
 def test_stop_rule(changes, tolerance, relative_gap, max_passes, out_of_time, reason):
-    assert stop_reason(progress(**changes), tolerance, relative_gap, max_passes, out_of_time) == reason
+    found = progress(**changes)
+    told = seems_converged(found, tolerance, relative_gap) or limit_reached(found.pass_, max_passes, out_of_time)
+    assert told == reason
