@@ -8,10 +8,19 @@ from scipy import sparse
 
 from reader.folds import fold_of, read_held_out
 from storage.dataset import Dataset
-from storage.lanes import WIDTHS
+from storage.lanes import WIDTHS, Group, LaneTerms
+from storage.segment import Segment
+from tests.contracts.kernels import NO_LOCK, columns
 from tests.contracts.problems import make_dataset, random_problem, stored_rows
 from tests.trainer.test_sample_weights import weighted
 from tests.training import train
+from trainer.kernels.visit import Dual, Weights
+from trainer.kernels.visit_lanes import visit_lanes
+from trainer.lanes import Lanes, terms_of
+from trainer.problem import Problem
+from trainer.sums import Sums
+from trainer.tally import Tally
+from trainer.visitor import Visitor
 
 SMALL_CACHE, ALL_ROWS = 1 << 17, 4 << 20
 CS = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
@@ -116,7 +125,68 @@ def test_folds_of_classes_with_weights(tmp_path, way):
     check_lanes(found, X, ys, [0.5] * 12, "squared_hinge", weight)
     for lane, (label, left_out) in enumerate(product(np.unique(labels), [0, 1, 2, None])):
         if left_out is not None:
-            ids, is_positive, values = read_held_out(tmp_path / "run", len(labels), lane)
+            ids, target, values = read_held_out(tmp_path / "run", len(labels), lane)
             assert np.array_equal(ids, np.flatnonzero(fold == left_out))
-            assert np.array_equal(is_positive, labels[ids] == label)
+            assert np.array_equal(target > 0, labels[ids] == label)
             assert values == pytest.approx(X[ids] @ found.w[:, lane])
+
+
+def test_a_visit_in_many_lanes_is_a_visit_in_each():
+    """Of one class at several C, at a bound and free: as the kernel of one lane has it, gains and gradients too."""
+    rows, n = columns(), len(columns().row_id)
+    order, Cs = np.tile(np.arange(n, dtype=np.int32), 6), (0.05, 0.4, 2.0, 30.0)
+    group = Group((1.0, -1.0), 1, 0, tuple(LaneTerms(0, None, C, 0.5 * C) for C in Cs))
+    kinds = rows._replace(y=np.where(rows.y > 0, 0, 1).astype(np.float32))
+    weight = np.random.default_rng(0).choice([0.5, 1.0, 3.0], 2 * n).astype(np.float32)
+    for loss, row_weight in product(("hinge", "squared_hinge"), (None, weight)):
+        alpha, w = np.zeros((2 * n, 4)), np.zeros((width_of(rows), 4))
+        sums = Sums(np.full(4, -np.inf), np.full(4, np.inf), *(np.zeros(4) for _ in range(4)))
+        score = np.empty(len(order), np.float32)
+        terms = terms_of(group, loss, np.empty(0, np.float32) if row_weight is None else row_weight)
+        dual = Dual(alpha.reshape(-1), alpha.reshape(-1))
+        visit_lanes(order, kinds, terms, dual, Weights(w.reshape(-1), NO_LOCK), score, sums)
+        y = rows.y if row_weight is None else rows.y * row_weight[rows.row_id]
+        scores = []
+        for lane, C in enumerate(Cs):
+            own_alpha, own_w = np.zeros(2 * n), np.zeros(width_of(rows))
+            visitor = Visitor(Problem(loss, C, 0.5 * C), own_alpha, own_w, Tally(own_alpha, own_w), lambda *_: None)
+            found = visitor.visit(Segment(*rows._replace(y=y.astype(np.float32))), order)
+            assert alpha[:, lane] == pytest.approx(own_alpha, rel=1e-9, abs=1e-12)
+            assert w[:, lane] == pytest.approx(own_w, rel=1e-9, abs=1e-12)
+            assert [figure[lane] for figure in sums] == pytest.approx(list(found.sums), rel=1e-6, abs=1e-9)
+            scores.append(found.score)
+        assert score == pytest.approx(np.min(scores, axis=0), rel=1e-5, abs=1e-7)
+
+
+def width_of(rows):
+    return int(rows.indices.max()) + 1
+
+
+@pytest.mark.parametrize("lanes", [2, 5, 9])
+def test_lanes_that_are_done_are_packed_away_and_come_back(lanes):
+    """What is trained is what was there, wherever it lies meanwhile."""
+    rng = np.random.default_rng(lanes)
+    group = Group((1.0, -1.0), 1, 0, tuple(LaneTerms(0, None, 1.0 + k, 1.0) for k in range(lanes)))
+    width = group.width
+    alpha, w, room = rng.random((7, width)), rng.random((11, width)), np.zeros((11, width))
+    before = alpha.copy(), w.copy()
+    done = np.zeros(width, bool)
+    found = Lanes(terms_of(group, "hinge", np.empty(0)), alpha, w, lambda: room, lambda: done)
+    found.begin()
+    assert not found.settle(np.arange(width) > 0)
+    assert found.w.shape[1] == 1 if width > 1 else width
+    assert np.array_equal(found.w[:, 0], before[1][:, 0]) and np.array_equal(found.alpha[:, 0], before[0][:, 0])
+    assert np.flatnonzero(found.is_left).tolist() == [0]
+    found.w += 1.0
+    found.alpha += 2.0
+    found.earlier_w[:] = -1.0  # momentum's: nobody else's
+    assert np.array_equal(found.whole_w[:, 0], before[1][:, 0] + 1.0)
+    assert np.array_equal(found.whole_w[:, 1:], before[1][:, 1:])
+    assert found.settle(np.ones(width, bool))
+    done[0] = True
+    found.end()
+    assert found.w is w and found.alpha is alpha
+    for now, was, added in ((w, before[1], 1.0), (alpha, before[0], 2.0)):
+        assert np.array_equal(now[:, 0], was[:, 0] + added) and np.array_equal(now[:, 1:], was[:, 1:])
+    assert np.flatnonzero(found.is_left).tolist() == list(range(1, lanes))
+    assert not found.terms.sign[:, 0].any() and found.terms.sign[:, 1:lanes].all()

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from storage.csr import Array
+from storage.csr import LARGE_W, Array
 from storage.lane_kernel import add_lanes, dot_lanes
 from storage.prefetch_kernel import prefetch
 from storage.segment import Columns
@@ -44,7 +44,8 @@ def visit_lanes(
     alpha, before = dual
     w, lock = weights
     width, count = terms.sign.shape[1], order.shape[0]
-    z, step = np.empty(width), np.zeros(width)
+    signs, Us, Ds = terms.sign.reshape(-1), terms.U.reshape(-1), terms.D.reshape(-1)
+    z, step, has_rested = np.empty(width), np.zeros(width), np.zeros(width)
     for k in range(count):
         if k + ROWS_AHEAD < count:
             coming = order[k + ROWS_AHEAD]
@@ -53,22 +54,27 @@ def visit_lanes(
         position = order[k]
         start, end = indptr[position], indptr[position + 1]
         after = order[min(k + 1, count - 1)]
-        dot_lanes(indices, values, start, end, w, width, indptr[after], indptr[after + 1], z)
-        kind, first = np.int64(y[position]), np.int64(row_id[position]) * width
+        ahead = indptr[after + 1] if w.shape[0] > LARGE_W else indptr[after]
+        dot_lanes(indices, values, start, end, w, width, indptr[after], ahead, z)
+        kind, first = np.uint64(y[position]) * np.uint64(width), np.uint64(row_id[position]) * np.uint64(width)
         weight = np.float64(terms.weight[row_id[position]]) if terms.weight.shape[0] > 0 else 1.0
-        least, has_moved = float("inf"), False
+        least, has_moved, Q = float("inf"), False, Qii[position]
         for lane in range(width):
             step[lane] = 0.0
-            sign = terms.sign[kind, lane]
+            here, i = kind + np.uint64(lane), first + np.uint64(lane)
+            sign, U, D = signs[here], Us[here], Ds[here]
             if sign == 0.0:
                 continue
-            U, D = terms.U[kind, lane], terms.D[kind, lane]
             if weight != 1.0:
                 U, D = (U * weight, D / weight) if weight > 0.0 else (0.0, 0.0)
-            i = first + lane
             was, a = before[i], alpha[i]
-            inside = min(max(a, 0.0), U)
             m = sign * z[lane]
+            if was == a and ((a == 0.0 and m >= 1.0) or (a == U and D == 0.0 and m <= 1.0)):
+                # At rest: in most lanes most rows are.
+                least = min(least, abs(m - 1.0))
+                has_rested[lane] = 1.0
+                continue
+            inside = min(max(a, 0.0), U)
             G = m - 1.0 + D * a
             PG = projected_gradient(inside, G, U)
             sums.M_plus[lane], sums.M_minus[lane] = max(sums.M_plus[lane], PG), min(sums.M_minus[lane], PG)
@@ -77,13 +83,12 @@ def visit_lanes(
             sums.gap[lane] -= min(rests, 0.0)
             new = a
             if abs(PG) > 1e-12 or inside != a:
-                H = Qii[position] + D
+                H = Q + D
                 new = min(max(a - G / H, 0.0), U) if H > 0.0 else U
                 alpha[i] = new
                 step[lane] = (new - a) * sign
                 has_moved = True
-                risen = (a - new) * (G + (new - a) * H / 2.0)
-                sums.squares[lane] += 2.0 * max(risen, 0.0) * Qii[position]
+                sums.squares[lane] += 2.0 * max((a - new) * (G + (new - a) * H / 2.0), 0.0) * Q
             sums.curvature[lane] += D * (new * new - was * was) / 2.0
             sums.freed[lane] += np.int64(0.0 < new < U) - np.int64(0.0 < was < U)
         score[k] = least
@@ -93,3 +98,6 @@ def visit_lanes(
             add_lanes(indices, values, start, end, step, w, width)
             if lock.shape[0] > 0:
                 release(lock)
+    for lane in range(width):
+        if has_rested[lane] > 0.0:
+            sums.M_plus[lane], sums.M_minus[lane] = max(sums.M_plus[lane], 0.0), min(sums.M_minus[lane], 0.0)
