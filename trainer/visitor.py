@@ -75,7 +75,7 @@ class Visitor(Visiting):
     ) -> None:
         super().__init__(tally, note, alpha)
         self._problem = problem
-        self._boxes = (problem.box,)
+        self._box = problem.box
         self.kind = kind
         self._asks_rest = asks_rest
         self._alpha = alpha
@@ -87,7 +87,7 @@ class Visitor(Visiting):
         found = visit_rows(
             order,
             rows.columns,
-            self._boxes,
+            self._box,
             self.kind,
             Dual(self._alpha, self.before),
             Weights(self._w, NO_LOCK if is_alone else self._lock),

@@ -142,4 +142,4 @@ def _sweep(segments: list[Segment], rng: np.random.Generator, alpha: Array, w: A
         order = np.empty(len(rows), np.int32)
         permutation(int(rng.integers(1, 1 << 32)), order)
         notes = Notes(np.empty(len(rows), np.float32), np.empty(len(rows)), NO_REST)
-        visit_rows(order, rows.columns, (Box(C, 0.0, C, 0.0),), GAP, Dual(alpha, alpha), Weights(w, NO_LOCK), notes)
+        visit_rows(order, rows.columns, Box(C, 0.0, C, 0.0), GAP, Dual(alpha, alpha), Weights(w, NO_LOCK), notes)

@@ -8,6 +8,8 @@ import numpy as np
 from reader import arrivals_kernel, residents_kernel, shuffle_kernel
 from reader.certificate_kernel import dots_and_sums
 from storage import codec_kernel, csr, repack_kernel
+from storage.lane_kernel import add_in_lanes, dots_of_lanes, move_lanes, squares_of_lanes, sums_of_lanes
+from storage.lanes import Group, LaneTerms
 from storage.segment import Columns
 from tests.contracts.problems import random_problem
 from trainer.kernels.adaptive import adapt, sample_visits, share_visits
@@ -20,7 +22,10 @@ from trainer.kernels.pegasos import pegasos_visits
 from trainer.kernels.regression import Tube, visit_regression
 from trainer.kernels.simplex import minimise_on_simplex
 from trainer.kernels.visit import Box, Dual, Notes, Weights, move_on, visit_rows
+from trainer.kernels.visit_lanes import visit_lanes
+from trainer.lanes import terms_of
 from trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
+from trainer.sums import Sums
 
 BOXES = {"hinge": Box(2.0, 0.0, 0.5, 0.0), "squared_hinge": Box(np.inf, 0.25, np.inf, 1.0)}
 NO_LOCK = np.empty(0, np.int64)
@@ -49,11 +54,11 @@ def notes(count: int, asks_rest: bool = True) -> Notes:
     return Notes(np.full(count, np.nan, np.float32), np.full(count, np.nan), rest)
 
 
-def visit(order, rows, boxes, alpha, w, kind=GAP, before=None, lock=NO_LOCK, told=None):
+def visit(order, rows, box, alpha, w, kind=GAP, before=None, lock=NO_LOCK, told=None):
     """What visit_rows returns; without momentum, unless there is a `before`. `told` are the notes."""
     told = notes(len(order)) if told is None else told
     dual = Dual(alpha, alpha if before is None else before)
-    return visit_rows(order, rows, boxes, kind, dual, Weights(w, lock), told)
+    return visit_rows(order, rows, box, kind, dual, Weights(w, lock), told)
 
 
 def compute() -> dict[str, bytes]:
@@ -136,7 +141,7 @@ def _of_a_loss(rows, loss, box) -> dict[str, bytes]:
     results, told = [], notes(n_rows)
     for sweep in range(3):
         order = np.random.default_rng(sweep).permutation(n_rows).astype(np.int32)
-        results.append(visit(order, rows, (box,), alpha, weights, told=told))
+        results.append(visit(order, rows, box, alpha, weights, told=told))
         adapt(order, rows.row_id, told.gain, n_rows, preference, mean)
         share_visits(rows.row_id, 0.9, preference, credit, visits)
     found[f"visit_rows {loss}"] = b"".join(a.tobytes() for a in (alpha, weights, *told, np.array(results)))
@@ -146,9 +151,11 @@ def _of_a_loss(rows, loss, box) -> dict[str, bytes]:
     share_visits(rows.row_id, 0.9, preference, credit, visits)
     found[f"adapt {loss}"] = preference.tobytes() + mean.tobytes()
     found[f"share_visits {loss}"] = visits.tobytes() + credit.tobytes()
-    for lanes, kind in itertools.product((1, 2, 3), (GAP, VIOLATION, DISTANCE)):
+    for kind in (GAP, VIOLATION, DISTANCE):
         for lock in (NO_LOCK, np.zeros(1, np.int64)):
-            found[f"visit_rows {loss} {lanes} {kind} {len(lock)}"] = _visited(rows, box, lanes, kind, lock)
+            found[f"visit_rows {loss} {kind} {len(lock)}"] = _visited(rows, box, kind, lock)
+    for lanes in (1, 3, 7, 16):
+        found[f"visit_lanes {loss} {lanes}"] = _visited_in_lanes(rows, loss, lanes)
 
     alpha, weights = np.zeros(2 * n_rows), np.zeros(60)
     gone, rule = np.zeros(2 * n_rows, bool), np.array([np.inf, 0.0, 0.0, float(n_rows), 0.0])
@@ -162,19 +169,42 @@ def _of_a_loss(rows, loss, box) -> dict[str, bytes]:
     return found
 
 
-def _visited(rows, box, lanes, kind, lock) -> bytes:
-    """Four sweeps with momentum; lanes of ever narrower boxes."""
-    n_rows, rng = len(rows.row_id), np.random.default_rng(lanes)
-    boxes = tuple(Box(*(part / (1 + lane) for part in box)) for lane in range(lanes))
-    alpha, w, told, results = np.zeros(2 * n_rows * lanes), np.zeros(60 * lanes), notes(n_rows), []
+def _visited(rows, box, kind, lock) -> bytes:
+    """Four sweeps with momentum."""
+    n_rows, rng = len(rows.row_id), np.random.default_rng(1)
+    alpha, w, told, results = np.zeros(2 * n_rows), np.zeros(60), notes(n_rows), []
     before, earlier_w = alpha.copy(), w.copy()
     for sweep in range(4):
         move_on(alpha, before, 0.5 if sweep else 0.0)
         move_on(w, earlier_w, 0.5 if sweep else 0.0)
         order = rng.permutation(n_rows).astype(np.int32)
-        results.append(visit(order, rows, boxes, alpha, w, kind, before, lock, told))
+        results.append(visit(order, rows, box, alpha, w, kind, before, lock, told))
     assert not lock.any()
     return b"".join(array.tobytes() for array in (alpha, w, *told, np.array(results)))
+
+
+def _visited_in_lanes(rows, loss, lanes) -> bytes:
+    """Four sweeps with momentum over rows of three kinds; then what the reader makes of them."""
+    n_rows, rng = len(rows.row_id), np.random.default_rng(lanes)
+    group = Group((0.0, 1.0, 2.0), 1, 0, tuple(LaneTerms(lane % 3, None, 0.5 + lane, 1.0) for lane in range(lanes)))
+    there, width = rows._replace(y=rng.integers(0, 3, n_rows).astype(np.float32)), group.width
+    weight = np.linspace(0, 2, 2 * n_rows).astype(np.float32)[: 2 * n_rows * (lanes % 2)]
+    terms, lock = terms_of(group, loss, weight), np.zeros(lanes % 2, np.int64)
+    alpha, w, score = np.zeros((2 * n_rows, width)), np.zeros((60, width)), np.empty(n_rows, np.float32)
+    before, earlier_w, beta = alpha.copy(), w.copy(), np.linspace(0.0, 0.7, width)
+    sums = Sums(np.full(width, -np.inf), np.full(width, np.inf), *(np.zeros(width) for _ in range(4)))
+    for sweep in range(4):
+        move_lanes(alpha, before, beta * (sweep > 0))
+        move_lanes(w, earlier_w, beta * (sweep > 0))
+        order = rng.permutation(n_rows).astype(np.int32)
+        dual = Dual(alpha.reshape(-1), before.reshape(-1))
+        visit_lanes(order, there, terms, dual, Weights(w.reshape(-1), lock), score, sums)
+    dots, squares, total = np.empty((n_rows, width)), np.empty(width), np.empty(width)
+    dots_of_lanes(rows.indptr, rows.indices, rows.values, w.reshape(-1), dots)
+    add_in_lanes(dots, rows.indptr, rows.indices, rows.values, w.reshape(-1))
+    squares_of_lanes(w, squares)
+    sums_of_lanes(alpha, total)
+    return b"".join(array.tobytes() for array in (alpha, w, score, *sums, dots, squares, total))
 
 
 def _of_other_losses(rows) -> dict[str, bytes]:
@@ -228,7 +258,7 @@ def _of_a_large_w(rows) -> dict[str, bytes]:
     pairs, own = np.stack([w, np.zeros(d)], axis=1).reshape(-1), np.empty(n_rows)
     dots_and_sums(dots, indptr, inside, values, pairs, own)
     alpha, order = np.zeros(2 * n_rows), np.arange(n_rows, dtype=np.int32)[::-1].copy()
-    visit(order, rows._replace(indices=inside), (BOXES["hinge"],), alpha, w)
+    visit(order, rows._replace(indices=inside), BOXES["hinge"], alpha, w)
     return {
         "row_dots large": dots.tobytes(),
         "dots_and_sums large": own.tobytes() + pairs.tobytes(),

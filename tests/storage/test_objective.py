@@ -125,7 +125,7 @@ def test_projected_gradient_is_the_kernels(loss):
     by_id[rows.row_id] = alpha
     visited = []
     for k in range(len(rows)):
-        M_plus, M_minus, *_ = visit(np.array([k], np.int32), rows.columns, (box,), by_id.copy(), w.copy(), before=by_id)
+        M_plus, M_minus, *_ = visit(np.array([k], np.int32), rows.columns, box, by_id.copy(), w.copy(), before=by_id)
         assert M_plus == M_minus
         visited.append(M_plus)
     assert visited == pytest.approx(PG.tolist(), rel=1e-9, abs=1e-12)

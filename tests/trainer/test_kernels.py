@@ -63,7 +63,7 @@ def test_visit_is_one_coordinate_step_a_row(loss, seed):
     duals.append(a[row_id].sum() - v @ v / 2 - np.sum(D * a[row_id] ** 2) / 2)
     curvature = np.sum(D * (a[row_id] ** 2 - alpha[row_id] ** 2)) / 2
     free, told = count_free(alpha[row_id], U), notes(len(order))
-    M_plus, M_minus, found, freed = visit(order, rows, (box,), alpha, w, told=told)
+    M_plus, M_minus, found, freed = visit(order, rows, box, alpha, w, told=told)
     assert told.gain == pytest.approx(np.diff(duals), rel=1e-9, abs=1e-9 * np.abs(duals).max())
     assert freed == count_free(alpha[row_id], U) - free
     assert alpha == pytest.approx(a, rel=1e-9, abs=1e-12)
@@ -85,7 +85,7 @@ def test_score_is_minus_the_gap_term_or_the_distance_beyond_the_margin(loss, see
         rests = PG == 0 and a in (0.0, U[k])
         kinds.add(rests)
         told = notes(1)
-        visit(np.array([k], np.int32), rows, (box,), alpha.copy(), w.copy(), before=alpha, told=told)
+        visit(np.array([k], np.int32), rows, box, alpha.copy(), w.copy(), before=alpha, told=told)
         (score,), _, (rest,) = told
         expected = abs(G) if rests else -gap_term(loss, C[k], a, m)
         assert score == pytest.approx(expected, rel=1e-6, abs=1e-6)
@@ -98,7 +98,7 @@ def test_score_is_minus_the_gap_term_or_the_distance_beyond_the_margin(loss, see
 def test_no_rows_no_gradients():
     rows, _, box, *_, alpha, w = setting("hinge", 0)
     before = alpha.copy(), w.copy()
-    found = visit(np.empty(0, np.int32), rows, (box,), alpha, w)
+    found = visit(np.empty(0, np.int32), rows, box, alpha, w)
     assert found == (-np.inf, np.inf, 0.0, 0)
     assert np.array_equal(alpha, before[0])
     assert np.array_equal(w, before[1])
@@ -109,7 +109,7 @@ def test_clipped_alpha_is_exactly_at_its_bound(loss):
     rows, _, box, U, _, _, alpha, w = setting(loss, 3)
     order = np.arange(len(rows[0]), dtype=np.int32)
     for _ in range(20):
-        visit(order, rows, (box,), alpha, w)
+        visit(order, rows, box, alpha, w)
     own = alpha[rows[0]]
     assert np.all((own >= 0) & (own <= U))
     assert np.count_nonzero(own == 0) > 2

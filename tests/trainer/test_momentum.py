@@ -67,7 +67,7 @@ class Sweeps:
         self.rng = np.random.default_rng(seed)
 
     def visit(self, order):
-        found = visit(order, self.rows, (self.box,), self.alpha, self.w, before=self.momentum.before)
+        found = visit(order, self.rows, self.box, self.alpha, self.w, before=self.momentum.before)
         self.tally.add(len(order), Sums(*found, gap=0.0, squares=0.0))
 
     def sweep(self, yields=False):

@@ -11,15 +11,13 @@ import pytest
 from numba import njit
 from scipy import sparse
 
-from tests.contracts.kernels import BOXES, NO_LOCK, columns, notes, visit
+from tests.contracts.kernels import BOXES, columns, visit
 from tests.contracts.problems import a_dataset, make_dataset
 from tests.contracts.solver import cache_for, check_certificate, exact, name_of, solving
 from tests.reference.dcd import dcd
 from tests.training import Turns, train
 from trainer.checkpoints import Slots
-from trainer.kernels.coordinate import DISTANCE, GAP, VIOLATION
 from trainer.kernels.shared import acquire, release
-from trainer.kernels.visit import Box
 from trainer.problem import LOSSES
 
 WAYS = [{"on_disk": True}, {"holds_all": True}, {"spill": False}]
@@ -121,38 +119,6 @@ def test_what_is_added_under_the_lock_is_all_there(threads):
     assert lock[0] == 0
 
 
-@pytest.mark.parametrize("kind", [GAP, VIOLATION, DISTANCE])
-@pytest.mark.parametrize("lock", [NO_LOCK, np.zeros(1, np.int64)], ids=len)
-@pytest.mark.parametrize("loss", BOXES)
-@pytest.mark.parametrize("lanes", [2, 3])
-def test_each_of_several_lanes_is_what_it_is_alone(lanes, loss, lock, kind):
-    """To the byte, in the same order of rows; what is said of a row is the least of its lanes."""
-    rows, n_rows = columns(), len(columns().row_id)
-    boxes = tuple(Box(*(part / (1 + 2 * lane) for part in BOXES[loss])) for lane in range(lanes))
-    alone = [_three_sweeps(rows, (box,), lock, kind) for box in boxes]
-    alpha, w, told, found = _three_sweeps(rows, boxes, lock, kind)
-    for lane, (own_alpha, own_w, _, _) in enumerate(alone):
-        assert alpha.reshape(-1, lanes)[:, lane].tobytes() == own_alpha.tobytes()
-        assert w.reshape(-1, lanes)[:, lane].tobytes() == own_w.tobytes()
-    assert len(alpha) == 2 * n_rows * lanes
-    assert np.array_equal(told.score, np.min([own.score for *_, own, _ in alone], axis=0))
-    assert np.array_equal(told.rest, np.min([own.rest for *_, own, _ in alone], axis=0))
-    assert told.gain == pytest.approx(np.sum([own.gain for *_, own, _ in alone], axis=0), rel=1e-9, abs=1e-12)
-    M_plus, M_minus, curvature, freed = zip(*(own for *_, own in alone), strict=True)
-    assert found[:2] == (max(M_plus), min(M_minus))
-    assert found[2] == pytest.approx(sum(curvature), rel=1e-9, abs=1e-12)
-    assert found[3] == sum(freed)
-
-
-def _three_sweeps(rows, boxes, lock, kind):
-    n_rows, rng = len(rows.row_id), np.random.default_rng(5)
-    alpha, w, told = np.zeros(2 * n_rows * len(boxes)), np.zeros(60 * len(boxes)), notes(n_rows)
-    for _ in range(3):
-        order = rng.permutation(n_rows).astype(np.int32)
-        found = visit(order, rows, boxes, alpha, w, kind, lock=lock, told=told)
-    return alpha, w, told, found
-
-
 def test_many_threads_on_one_w_lose_nothing():
     """The same few rows again and again: w is alpha's to rounding, whoever was first."""
     rows, n_rows = columns(), len(columns().row_id)
@@ -160,7 +126,7 @@ def test_many_threads_on_one_w_lose_nothing():
     alpha, w, lock = np.zeros(2 * n_rows), np.zeros(60), np.zeros(1, np.int64)
     for _ in range(200):
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda part: visit(part, rows, (BOXES["hinge"],), alpha, w, lock=lock), parts))
+            list(pool.map(lambda part: visit(part, rows, BOXES["hinge"], alpha, w, lock=lock), parts))
     v, (row_id, y, _, indptr, indices, values) = np.zeros(60), rows
     for k in range(n_rows):
         places = slice(indptr[k], indptr[k + 1])

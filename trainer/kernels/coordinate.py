@@ -24,22 +24,13 @@ def projected_gradient(a: float, G: float, U: float) -> float:
     return 0.0 if (a == 0.0 and G >= 0.0) or (a == U and G <= 0.0) else G
 
 
-# add_row(start, end, indices, values, step, w): w += step x, in place, of the row at start:end; add_row_in_lane(...):
-# w[:, lane] += step x.
+# add_row(start, end, indices, values, step, w): w += step x, in place, of the row at start:end.
 
 
 @njit(cache=True)
 def add_row(start: int, end: int, indices: Array, values: Array, step: float, w: Array) -> None:
     for j in range(start, end):
         w[np.uint32(indices[j])] += step * float(values[j])
-
-
-@njit(cache=True)
-def add_row_in_lane(
-    start: int, end: int, indices: Array, values: Array, step: float, w: Array, lane: int, lanes: int
-) -> None:
-    for j in range(start, end):
-        w[np.int64(indices[j]) * lanes + lane] += step * float(values[j])
 
 
 # GAP         minus the row's term of the duality gap if it is free or violates its bound, |G| if it rests at a bound
@@ -63,8 +54,7 @@ def score_of(kind: int, a: float, m: float, G: float, PG: float, U: float, D: fl
 
 # prefetch_row(coming: a position to be visited soon, ...): its first lines; of a longer one the processor fetches the
 # rest by itself. dot_ahead(...): <w, x> of the row at start:end, visited k-th of `count`; where w is large, the weights
-# of the row visited after it are asked for meanwhile. dot_lane(...): <w, x> in one of several lanes, added up as `dot`
-# does it.
+# of the row visited after it are asked for meanwhile.
 
 
 @njit(cache=True)
@@ -96,17 +86,3 @@ def dot_ahead(
         coming = order[k + 1]
         return dot_fetching(indices, values, start, end, w, indptr[coming], indptr[coming + 1])
     return dot(indices, values, start, end, w)
-
-
-@njit(cache=True)
-def dot_lane(indices: Array, values: Array, start: int, end: int, w: Array, lane: int, lanes: int) -> float:
-    even = end - ((end - start) & 3)
-    s0 = s1 = s2 = s3 = 0.0
-    for j in range(start, even, 4):
-        s0 += w[np.int64(indices[j]) * lanes + lane] * values[j]
-        s1 += w[np.int64(indices[j + 1]) * lanes + lane] * values[j + 1]
-        s2 += w[np.int64(indices[j + 2]) * lanes + lane] * values[j + 2]
-        s3 += w[np.int64(indices[j + 3]) * lanes + lane] * values[j + 3]
-    for j in range(even, end):
-        s0 += w[np.int64(indices[j]) * lanes + lane] * values[j]
-    return (s0 + s1) + (s2 + s3)

@@ -11,9 +11,7 @@ from storage.segment import Columns
 from trainer.kernels.coordinate import (
     ROWS_AHEAD,
     add_row,
-    add_row_in_lane,
     dot_ahead,
-    dot_lane,
     prefetch_row,
     projected_gradient,
     score_of,
@@ -22,7 +20,7 @@ from trainer.kernels.shared import acquire, release
 
 
 class Box(NamedTuple):
-    """Of a lane: 0 <= alpha_i <= U and the curvature D, of the rows with y = +1 and of those with y = -1.
+    """0 <= alpha_i <= U and the curvature D, of the rows with y = +1 and of those with y = -1.
 
     Of rows with weights, |y| > 0, U is multiplied and D divided by them; of weight 0 both are 0.
     """
@@ -34,14 +32,17 @@ class Box(NamedTuple):
 
 
 class Dual(NamedTuple):
-    """alpha (n_rows * lanes,) float64 by row id, and what it was before momentum moved it; alpha itself without."""
+    """alpha (n_rows,) float64 by row id, and what it was before momentum moved it; alpha itself without.
+
+    Of several lanes (n_rows * lanes,).
+    """
 
     alpha: Array
     before: Array
 
 
 class Weights(NamedTuple):
-    """w (d * lanes,) float64.
+    """w (d,) float64, of several lanes (d * lanes,).
 
     lock  (1,) int64, for whoever adds a row while other threads visit rows at the same w; (0,): there are none
     """
@@ -64,7 +65,6 @@ class Notes(NamedTuple):
 
 
 # Problem     min over 0 <= alpha_i <= U_i of  1/2 |w|^2 + sum D_i alpha_i^2 / 2 - sum alpha_i,  w = sum alpha_i y_i x_i
-#             in each lane
 # Source      Hsieh, Chang, Lin, Keerthi, Sundararajan (ICML 2008), Algorithm 1; StreamSVM (KDD 2012), section 3;
 #             on several threads: Hsieh, Yu, Dhillon, "PASSCoDe" (ICML 2015), with a lock for each row's addition to w:
 #             dot products meet a w that changes meanwhile, but it stays the sum of alpha_i y_i x_i
@@ -79,72 +79,60 @@ class Notes(NamedTuple):
 #
 # An alpha_i that momentum has moved out of its box counts, for PG and the score, as the nearest in it.
 #
-# Inputs      rows: a segment's columns; boxes: a Box a lane; kind of score, see coordinate.score_of
-# In place    dual.alpha; weights; notes: score and rest as the row was met, the lowest of all lanes; gain 0 without a
-#             step, less than 0 if the row had to come back into its box
+# Inputs      rows: a segment's columns; kind of score, see coordinate.score_of
+# In place    dual.alpha; weights; notes: score and rest as the row was met; gain 0 without a step, less than 0 if the
+#             row had to come back into its box
 # Returns     largest and smallest PG met (M+, M-; -inf, inf for k = 0; zeros count, as in LIBLINEAR), and the
 #             changes of sum D_i alpha_i^2 / 2 and of the number of free rows, from what was `before`
 
 
 @njit(cache=True, nogil=True)
 def visit_rows(
-    order: Array, rows: Columns, boxes: tuple[Box, ...], kind: int, dual: Dual, weights: Weights, notes: Notes
+    order: Array, rows: Columns, box: Box, kind: int, dual: Dual, weights: Weights, notes: Notes
 ) -> tuple[float, float, float, int]:
     row_id, y, Qii, indptr, indices, values = rows
     alpha, before = dual
     w, lock = weights
-    lanes, count = len(boxes), order.shape[0]
+    count = order.shape[0]
     M_plus, M_minus, curvature, freed = -float("inf"), float("inf"), 0.0, 0
     for k in range(count):
         if k + ROWS_AHEAD < count:
             coming = order[k + ROWS_AHEAD]
-            prefetch_row(coming, row_id, y, Qii, indptr, indices, values, alpha, lanes)
-            prefetch(before, row_id[coming] * lanes)
+            prefetch_row(coming, row_id, y, Qii, indptr, indices, values, alpha, 1)
+            prefetch(before, row_id[coming])
         position = order[k]
-        start, end = indptr[position], indptr[position + 1]
+        i, start, end = row_id[position], indptr[position], indptr[position + 1]
         sign, weight = (1.0 if y[position] > 0.0 else -1.0), abs(np.float64(y[position]))
-        least, rests, risen = float("inf"), float("inf"), 0.0
-        for lane in range(lanes):
-            box = boxes[lane]
-            U, D = (box.U_positive, box.D_positive) if sign > 0.0 else (box.U_negative, box.D_negative)
-            if weight != 1.0:
-                U, D = (U * weight, D / weight) if weight > 0.0 else (0.0, 0.0)
-            i = row_id[position] * lanes + lane
-            was, a = before[i], alpha[i]
-            inside = min(max(a, 0.0), U)
+        U, D = (box.U_positive, box.D_positive) if sign > 0.0 else (box.U_negative, box.D_negative)
+        if weight != 1.0:
+            U, D = (U * weight, D / weight) if weight > 0.0 else (0.0, 0.0)
+        was, a = before[i], alpha[i]
+        inside = min(max(a, 0.0), U)
 
-            if lanes == 1:
-                m = sign * dot_ahead(order, k, count, start, end, indptr, indices, values, w)
-            else:
-                m = sign * dot_lane(indices, values, start, end, w, lane, lanes)
-            G = m - 1.0 + D * a
+        m = sign * dot_ahead(order, k, count, start, end, indptr, indices, values, w)
+        G = m - 1.0 + D * a
 
-            PG = projected_gradient(inside, G, U)
-            M_plus, M_minus = max(M_plus, PG), min(M_minus, PG)
-            least = min(least, score_of(kind, inside, m, G, PG, U, D))
-            rests = min(rests, abs(G) if PG == 0.0 and (inside == 0.0 or inside == U) else -1.0)
-
-            new = a
-            if abs(PG) > 1e-12 or inside != a:
-                H = Qii[position] + D
-                # A row without features has no part in w: the bound is its optimum.
-                new = min(max(a - G / H, 0.0), U) if H > 0.0 else U
-                alpha[i] = new
-                step = (new - a) * sign
-                if lock.shape[0] > 0:
-                    acquire(lock)
-                if lanes == 1:
-                    add_row(start, end, indices, values, step, w)
-                else:
-                    add_row_in_lane(start, end, indices, values, step, w, lane, lanes)
-                if lock.shape[0] > 0:
-                    release(lock)
-                risen += (a - new) * (G + (new - a) * H / 2.0)
-            curvature += D * (new * new - was * was) / 2.0
-            freed += int(0.0 < new < U) - int(0.0 < was < U)
-        notes.score[k], notes.gain[k] = least, risen
+        PG = projected_gradient(inside, G, U)
+        M_plus, M_minus = max(M_plus, PG), min(M_minus, PG)
+        notes.score[k] = score_of(kind, inside, m, G, PG, U, D)
         if notes.rest.shape[0] > 0:
-            notes.rest[k] = rests
+            notes.rest[k] = abs(G) if PG == 0.0 and (inside == 0.0 or inside == U) else -1.0
+
+        new, risen = a, 0.0
+        if abs(PG) > 1e-12 or inside != a:
+            H = Qii[position] + D
+            # A row without features has no part in w: the bound is its optimum.
+            new = min(max(a - G / H, 0.0), U) if H > 0.0 else U
+            alpha[i] = new
+            if lock.shape[0] > 0:
+                acquire(lock)
+            add_row(start, end, indices, values, (new - a) * sign, w)
+            if lock.shape[0] > 0:
+                release(lock)
+            risen = (a - new) * (G + (new - a) * H / 2.0)
+        notes.gain[k] = risen
+        curvature += D * (new * new - was * was) / 2.0
+        freed += int(0.0 < new < U) - int(0.0 < was < U)
     return M_plus, M_minus, curvature, freed
 
 
