@@ -22,8 +22,13 @@ function size(bytes) {
 const whole = (number) => Math.round(number).toLocaleString("en");
 const precise = (number) => (number && Math.abs(number) < 1e-3 ? number.toExponential(2) : number.toPrecision(3));
 
+function lanesBeingTrained({ number, count, of }) {
+  if (count === of) return `${of} lanes side by side`;
+  return count > 1 ? `lanes ${number + 1} to ${number + count} of ${of}` : `lane ${number + 1} of ${of}`;
+}
+
 function place({ lane, sweep, block, blocks }) {
-  const which = lane && lane.of > 1 && lane.number !== null ? `lane ${lane.number + 1} of ${lane.of}` : "";
+  const which = lane && lane.of > 1 && lane.number !== null ? lanesBeingTrained(lane) : "";
   const where = sweep ? `sweep ${sweep}` : blocks ? `block ${block} of ${blocks}` : "";
   return [which, where].filter(Boolean).join(", ");
 }
@@ -45,7 +50,7 @@ const FIGURES = {
   gap: (progress) => progress.gap === null ? null : precise(progress.gap),
   relative_gap_bound: (progress) => progress.relative_gap_bound === null ? null : precise(progress.relative_gap_bound),
   rows_per_second: (progress) => rate(progress.rows_streamed, progress.elapsed_seconds - runBegan(progress)),
-  rows_streamed: (progress) => `${whole(progress.rows_streamed)} ${lanes.length > 1 ? "in this lane" : "in all"}`,
+  rows_streamed: (progress) => `${whole(progress.rows_streamed)} ${lanes.length > 1 ? "in these lanes" : "in all"}`,
   resident_bytes: (progress) => size(progress.resident_bytes),
   elapsed_seconds: (progress) => duration(progress.elapsed_seconds),
   eta_seconds: (progress) => progress.eta_seconds ? `about ${duration(progress.eta_seconds)} left` : "",
