@@ -106,3 +106,20 @@ def test_the_sizes_of_the_readme_are_those_of_an_estimate(line):
 
 def test_the_readme_has_sizes():
     assert len(SIZES) == 3
+
+
+@pytest.mark.parametrize(
+    ("memory", "features", "at_once"), [(1 << 30, 1000, 16), (1 << 30, 4 << 20, 4), (700 << 20, 4 << 20, 1)]
+)
+def test_lanes_are_trained_side_by_side_as_far_as_memory_goes(memory, features, at_once):
+    values = [0.1 * (k + 1) for k in range(20)]
+    plan = plan_job(parse_spec({"dataset": "d", "C": values, "memory_bytes": memory}), manifest(1_000, features))
+    found = estimate(plan)
+    assert found["lanes"] == {"count": 20, "at_once": at_once, "groups": -(-20 // at_once)}
+    assert found["memory"]["total_bytes"] <= memory
+    assert found["memory"]["cache_bytes"] == plan.cache.cache_bytes
+
+
+def test_a_solver_without_lanes_trains_them_one_after_the_other():
+    spec = parse_spec({"dataset": "d", "C": [0.1, 1.0, 10.0], "solver": "dcd"})
+    assert estimate(plan_job(spec, manifest()))["lanes"] == {"count": 3, "at_once": 1, "groups": 3}
