@@ -6,6 +6,7 @@ import numpy as np
 
 from reader.certificate_kernel import dots_and_sums
 from reader.folds import HeldOut
+from storage.class_losses import ClassObjective
 from storage.csr import Array, Figure
 from storage.errors import RowsMissing
 from storage.lane_kernel import add_in_lanes, dots_of_lanes
@@ -34,15 +35,15 @@ class Certificate:
 class CertificatePass:
     """`add` every row once, in any order, then take the `result`.
 
-    w (width,) and alpha (n_rows,) stay as they are; of several lanes both have an axis of them. alpha is projected on
-    its bounds before it is used.
+    w (width,) and alpha (n_rows,) stay as they are; of several lanes, or classes, both have an axis of them. alpha is
+    projected on its bounds before it is used.
     held_out: is told of the rows that have no part in training, if there are any.
     """
 
     def __init__(self, objective: Objective, w: Array, alpha: Array, held_out: HeldOut | None = None) -> None:
         self._held_out = held_out
         self._objective = objective
-        self._weights = _Pairs(w) if w.ndim == 1 else _Lanes(w)
+        self._weights = _weights_of(objective, w)
         self._alpha = alpha
         self._rows = 0
         self._losses: Figure = 0.0
@@ -78,6 +79,12 @@ class CertificatePass:
             M_minus=self._M_minus,
             w_error=np.sqrt(difference) / np.maximum(np.sqrt(w_w), 1e-300),
         )
+
+
+def _weights_of(objective: Objective, w: Array) -> "_Pairs | _Lanes":
+    if w.ndim == 1:
+        return _Pairs(w)
+    return _Classes(w) if isinstance(objective, ClassObjective) else _Lanes(w)
 
 
 class _Pairs:
@@ -123,3 +130,11 @@ class _Lanes:
             for number, part in enumerate((w, v, w - v)):
                 total[number] += np.einsum("fl,fl->l", part, part)
         return total
+
+
+class _Classes(_Lanes):
+    """Of the classes of one problem."""
+
+    def squared_norms(self) -> Array:
+        """(3,)."""
+        return super().squared_norms().sum(axis=1)

@@ -26,7 +26,7 @@ from storage.child import die_with_parent, leave
 from storage.failure import telling
 from storage.heap import keep_freed_memory
 from storage.naps import nap
-from storage.objective import Objective, make_lane_objective, make_objective
+from storage.objective import Objective, make_axis_objective, make_objective
 from storage.segment import SegmentBuilder
 from storage.state import CACHE_FILE, open_state
 
@@ -115,7 +115,7 @@ class Reader:
 
     def _make_objective(self, settings: ReaderSettings) -> Objective:
         if settings.group:
-            return make_lane_objective(settings.loss, settings.group, self._state.weight)
+            return make_axis_objective(settings.loss, settings.group, self._state.weight)
         return make_objective(settings.loss, settings.C_positive, settings.C_negative, settings.epsilon)
 
     def _make_residents(self, settings: ReaderSettings, by_block: bool) -> Residents:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reader.folds import LeftOut
+from storage.classes import Classes, axis_of
 from storage.lanes import Group
 from storage.plan import CachePlan
 from storage.state import RUN_FILE
@@ -17,8 +18,9 @@ class ReaderSettings:
     staged                where it is being put together while it is read in, or None: it is complete
     positive              label of the rows with y = +1; all others have y = -1. Found out if it is being read in.
                           None: y is the label itself
-    group                 the lanes that are trained side by side, or None: one
-    has_weights           rows have weights, which the state is to hold: in a group of lanes y does not tell them
+    group                 the lanes that are trained side by side, or the classes of one; None: one
+    has_weights           rows have weights, which the state is to hold: in a group of lanes, or of several classes, y
+                          does not tell them
     n_rows, width         lengths of the state's arrays: of alpha and w, or bounds on them while that is not known
     C_positive, C_negative  C_i of the rows with y = +1 and y = -1
     loss                  a key of `storage.objective.OBJECTIVES`
@@ -44,7 +46,7 @@ class ReaderSettings:
     dataset: Path
     staged: Path | None
     positive: float | None
-    group: Group | None
+    group: Group | Classes | None
     has_weights: bool
     n_rows: int
     width: int
@@ -75,18 +77,19 @@ class ReaderSettings:
         own = {
             "cache": CachePlan(**settings["cache"]),
             "left_out": settings["left_out"] and LeftOut(**settings["left_out"]),
-            "group": settings["group"] and Group.of(settings["group"]),
+            "group": axis_of(settings["group"]),
         }
         return cls(**{**settings, **paths, **own})
 
     @property
     def lanes_with_folds(self) -> tuple[int, ...]:
-        """The places of those that leave rows out."""
-        if self.group is None:
-            return (0,) if self.left_out else ()
+        """The places of those that leave rows out; the classes of one problem leave out the same."""
+        if not isinstance(self.group, Group):
+            columns = 1 if self.group is None else len(self.group.labels)
+            return tuple(range(columns)) if self.left_out else ()
         return tuple(place for place, lane in enumerate(self.group.lanes) if lane.fold is not None)
 
     @property
     def lanes(self) -> int:
-        """Of the axis of lanes; 1: there is none."""
+        """Of the axis of lanes, or classes; 1: there is none."""
         return self.group.width if self.group else 1

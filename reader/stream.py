@@ -17,6 +17,7 @@ from reader.ahead import work_ahead
 from reader.folds import LeftOut, folds_of
 from reader.order import block_order, piece_order
 from storage.block import Piece
+from storage.classes import Classes
 from storage.csr import INDEX, VALUE, Array, Rows
 from storage.dataset import Dataset
 from storage.direct import Part
@@ -91,15 +92,17 @@ class Examples:
     positive    label of the rows with y = +1, all others have -1; where rows have weights, +weight and -weight. None: y
                 is the label itself
     bias        value of the constant feature, or None; it is the last: feature width - 1
-    left_out    rows that are to have no part in training: y is 0, or nan if it would be the label; None: there are none
-    group       lanes: y is the kind of a row, see storage.lanes, and its weight goes to `weight` (n_rows,), by its id
+    left_out    rows that are to have no part in training: y is 0, or nan if it would be the label; or the weight is 0,
+                where y is the place of a class; None: there are none
+    group       lanes: y is the kind of a row, see storage.lanes, or the place of its class, see storage.classes; its
+                weight goes to `weight` (n_rows,), by its id, if that is there
     """
 
     positive: float | None
     bias: float | None
     width: int
     left_out: LeftOut | None = field(default=None, kw_only=True)
-    group: Group | None = field(default=None, kw_only=True)
+    group: Group | Classes | None = field(default=None, kw_only=True)
     weight: Array = field(default_factory=lambda: np.empty(0), kw_only=True)
 
     def of(self, piece: Piece) -> Segment:
@@ -113,19 +116,24 @@ class Examples:
             indptr=rows.indptr.astype(OFFSET),
             indices=rows.indices,
             values=rows.values,
-            target=target if self.left_out else None,
+            target=target if self.left_out and self.group is None else None,
         )
         return examples if self.bias is None else _with_constant(examples, self.width - 1, float(VALUE.type(self.bias)))
 
-    def _kinds(self, piece: Piece, group: Group) -> Array:
+    def _kinds(self, piece: Piece, group: Group | Classes) -> Array:
         rows = piece.rows
-        if len(self.weight) and rows.weight is not None:
-            self.weight[piece.first_row : piece.first_row + len(piece)] = rows.weight
+        if len(self.weight):
+            self.weight[piece.first_row : piece.first_row + len(piece)] = self._weights(piece)
         labels = np.array(group.labels)
         by_value = np.argsort(labels)
         places = by_value[np.searchsorted(labels[by_value], rows.label)]
         folds = folds_of(piece, group.n_folds, group.seed) if group.n_folds > 1 else 0
         return (places * group.n_folds + folds).astype(TARGET)
+
+    def _weights(self, piece: Piece) -> Array:
+        given = piece.rows.weight
+        weights = np.ones(len(piece)) if given is None else given
+        return weights if self.left_out is None else np.where(self.left_out.holds(piece), 0.0, weights)
 
     def _without(self, piece: Piece, y: Array) -> Array:
         if self.left_out is None:

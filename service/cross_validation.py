@@ -92,9 +92,12 @@ class CrossValidation:
         if not self._n_classes:
             return parts[0]["target"].astype(float), parts[0]["decision_values"]
         if self._n_values == 1:
-            return (parts[0]["target"] < 0).astype(np.int64), parts[0]["decision_values"]
-        y = np.argmax([part["target"] > 0 for part in parts], axis=0)
-        return y, np.stack([part["decision_values"] for part in parts], axis=1)
+            target, values = (
+                parts[0][name].reshape(len(parts[0]["ids"]), -1)[:, 0] for name in ("target", "decision_values")
+            )
+            return (target < 0).astype(np.int64), values
+        target, values = (np.column_stack([part[name] for part in parts]) for name in ("target", "decision_values"))
+        return target.argmax(axis=1), values
 
 
 def cross_validation(plan: JobPlan, job_dir: Path, n_done: int) -> CrossValidation | None:

@@ -6,7 +6,6 @@ from typing import Any
 
 from service.memory import memory_of
 from service.problem import JobPlan
-from storage.lanes import width_for
 
 # Of one core each, on the slow side of what tests/bench/RESULTS.md shows.
 _READER_BYTES_PER_SECOND = 180e6
@@ -22,12 +21,12 @@ def estimate(plan: JobPlan) -> dict[str, Any]:
     memory = memory_of(spec, manifest, plan.threads, at_once)
     reading = manifest.decoded_bytes / _READER_BYTES_PER_SECOND
     training = getattr(spec.options, "visits", _VISITS) * manifest.nnz / _TRAINER_NON_ZEROS_PER_SECOND
-    training *= max(1.0, _LANE_SHARE * width_for(at_once))
+    training *= max(1.0, _LANE_SHARE * plan.axes[0])
     return {
         "memory": {**asdict(memory), "total_bytes": memory.total_bytes},
         # The run's files lie in memory if there is room.
         "disk": {
-            "model_bytes": _MODEL_WEIGHT_BYTES * plan.width,
+            "model_bytes": _MODEL_WEIGHT_BYTES * plan.width * (len(plan.labels) if spec.is_joint else 1),
             "run_bytes": plan.run_bytes,
             # At most: in the second pass, that of the first and what is left of it.
             "spill_bytes": 2 * manifest.decoded_bytes if plan.spills else 0,

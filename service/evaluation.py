@@ -133,7 +133,7 @@ def _scores(n_rows: int, directory: Path) -> Iterator[Array]:
 
 
 def _view(model: Model, manifest: Manifest, found: EvaluationPass, figures: dict[str, Any]) -> dict[str, Any]:
-    norm = float(np.vdot(model.w, model.w) + np.sum(np.square(model.w_bias)))
+    norm = float(np.vdot(model.w, model.w) + np.sum(np.square(model.w_bias))) * (2 if model.is_mirrored else 1)
     return {
         "rows": manifest.n_rows,
         **figures,

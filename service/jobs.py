@@ -23,13 +23,17 @@ Weights = Annotated[
 ]
 
 
+JOINT_SOLVERS = tuple(name for name, solver in SOLVERS.items() if solver.has_joint)
+
+
 class JobFields(BaseModel):
     """A job as submitted. Every field but `dataset` has a default; unknown fields are refused.
 
     epsilon           of the losses of regression: residuals up to it cost nothing
     C                 weight of the losses, in the sum form 1/2 |w|^2 + C sum loss; several: a model for each, in
                       ascending order, each begun where the last one ended
-    multiclass        with more than two labels: a problem for each label against the rest
+    multiclass        with more than two labels: "one_vs_rest", a problem for each label against the rest, or
+                      "crammer_singer", one problem of all of them
     folds             cross-validation: a model for each fold, trained on the rows of the others; null: none
     refit             with folds: train on all rows, too
     select_by         with folds: which C wins, by the mean over them; by "mse" in regression if nothing is said
@@ -55,7 +59,7 @@ class JobFields(BaseModel):
     loss: Literal[tuple(OBJECTIVES)] = "hinge"  # type: ignore[valid-type]
     epsilon: Annotated[Finite, Field(ge=0)] = 0.1
     C: Weights = 1.0
-    multiclass: Literal["one_vs_rest"] = "one_vs_rest"
+    multiclass: Literal["one_vs_rest", "crammer_singer"] = "one_vs_rest"
     folds: Annotated[int, Field(ge=2, le=100)] | None = None
     refit: bool = True
     select_by: Literal[OF_CLASSES + OF_NUMBERS] = "accuracy"  # type: ignore[valid-type]
@@ -75,6 +79,11 @@ class JobFields(BaseModel):
     checkpoint_seconds: Annotated[Finite, Field(gt=0, le=86400)] = 60.0
     warm_start: Annotated[str, Field(pattern="^job_[0-9A-Z]{26}$")] | None = None
     labels: Annotated[dict[str, str], Field(max_length=64)] = {}
+
+    @property
+    def is_joint(self) -> bool:
+        """All classes are one problem."""
+        return self.multiclass == "crammer_singer"
 
     @property
     def options(self) -> Any:
@@ -122,11 +131,22 @@ def _check_together(spec: JobSpec) -> None:
     if spec.loss not in REGRESSION and _is_set(spec, "epsilon"):
         losses = " and ".join(REGRESSION)
         raise ServiceError("solver_loss", f'loss "{spec.loss}" has no epsilon', f"Losses with one are {losses}.")
+    _check_multiclass(spec)
     _check_folds(spec)
     for name in sorted(OPTIONS.keys() - options_of(solver.options)):
         if _is_set(spec, name):
             known = ", ".join(users(name))
             raise ServiceError("solver_option", f'solver "{spec.solver}" has no {name}', f"It is an option of {known}.")
+
+
+def _check_multiclass(spec: JobSpec) -> None:
+    if spec.is_joint and (spec.solver not in JOINT_SOLVERS or spec.loss != "hinge"):
+        known = " or ".join(JOINT_SOLVERS)
+        raise ServiceError(
+            "multiclass_range",
+            f'solver "{spec.solver}" with loss "{spec.loss}" has no multiclass "{spec.multiclass}"',
+            f"It is of solver {known} with hinge loss.",
+        )
 
 
 def _check_folds(spec: JobSpec) -> None:

@@ -20,6 +20,7 @@ from storage.model_file import Model, read_about, read_model, write_model
 
 _LANES = "lanes"
 _OUTCOME, _HELD_OUT = "model", "held_out.npz"
+_HINT = "Ask for other folds, or have more rows of each class, in more groups."
 
 
 def lane_directory(job_dir: Path, plan: JobPlan) -> Path:
@@ -47,11 +48,20 @@ def keep_outcomes(job_dir: Path, plan: JobPlan, run: Path, make: Callable[[int],
         directory = _directory(job_dir, plan.number + place)
         directory.mkdir(parents=True, exist_ok=True)
         if lane.fold is not None:
-            ids, target, decision_values = read_held_out(run, plan.n_rows, place)
+            ids, target, decision_values = _held_out(plan, run, place)
             _check_fold(plan, lane, target)
             np.savez(directory / _HELD_OUT, ids=ids, target=target, decision_values=decision_values)
         shutil.rmtree(directory / _OUTCOME, ignore_errors=True)  # of one that was run once more
         write_model(directory / _OUTCOME, make(place))
+
+
+def _held_out(plan: JobPlan, run: Path, place: int) -> tuple[Array, Array, Array]:
+    """What a lane has left out, see `held_out`."""
+    if not plan.spec.is_joint:
+        return read_held_out(run, plan.n_rows, place)
+    columns = [read_held_out(run, plan.n_rows, column) for column in range(len(plan.labels))]
+    ids, targets, decision_values = zip(*columns, strict=True)
+    return ids[0], np.stack(targets, axis=1), np.stack(decision_values, axis=1)
 
 
 def _check_fold(plan: JobPlan, lane: Lane, target: Array) -> None:
@@ -59,6 +69,14 @@ def _check_fold(plan: JobPlan, lane: Lane, target: Array) -> None:
     if len(target) in (0, plan.n_rows):
         has = "all rows" if len(target) else "no rows"
         raise ServiceError("empty_fold", f"fold {lane.fold} has {has}", "Ask for fewer folds, or have more groups.")
+    if plan.spec.is_joint:
+        for label, n_held_out in zip(plan.labels, (target > 0).sum(axis=0), strict=True):
+            if n_held_out == plan.manifest.labels[label]:
+                name = plan.manifest.label_text(label)
+                raise ServiceError(
+                    "fold_without_class", f"without fold {lane.fold} no row of class {name} is left", _HINT
+                )
+        return
     if lane.positive is None:
         return
     left = {"that class": plan.manifest.labels[lane.positive] - int(np.count_nonzero(target > 0))}
@@ -68,14 +86,15 @@ def _check_fold(plan: JobPlan, lane: Lane, target: Array) -> None:
             raise ServiceError(
                 "fold_without_class",
                 f"without fold {lane.fold} no row of {which} is left to tell class {lane.label} by",
-                "Ask for other folds, or have more rows of each class, in more groups.",
+                _HINT,
             )
 
 
 def held_out(job_dir: Path, number: int) -> dict[str, Array]:
     """Of the rows that the lane of this number has left out, and was judged by.
 
-    ids (n,) int64; target (n,) float32: y had they been trained on; decision_values (n,) float64
+    ids (n,) int64; target (n,) float32: y had they been trained on; decision_values (n,) float64; of all classes in one
+    problem (n, n_classes)
     """
     with np.load(_directory(job_dir, number) / _HELD_OUT) as arrays:
         return dict(arrays)

@@ -19,11 +19,12 @@ _REGRESSION_HINT = "If the labels are numbers to be predicted, choose a loss of 
 class Lane:
     """One problem.
 
-    positive                what rows hold for the label with y = +1, all others have -1; None in regression: y is it
+    positive                what rows hold for the label with y = +1, all others have -1; None in regression, where y is
+                            the label, and of all classes in one problem
     label                   that label as it stood in the input
     fold                    its rows have no part in training; None: all have
     C                       weight of the losses, one of the job's
-    C_positive, C_negative  the same of the rows with y = +1 and y = -1
+    C_positive, C_negative  the same of the rows with y = +1 and y = -1; of all classes in one problem the largest
     """
 
     positive: float | None
@@ -59,6 +60,10 @@ def labels_of(spec: JobSpec, manifest: Manifest) -> tuple[float, ...]:
             f"{len(values)} labels in {manifest.n_rows} rows: nearly every row has its own",
             _REGRESSION_HINT,
         )
+    if spec.is_joint and len(values) > MOST_LANES:
+        raise ServiceError(
+            "too_many_classes", f"{len(values)} labels in one problem", f"There may be {MOST_LANES}; or one_vs_rest."
+        )
     return (values[1], values[0]) if len(values) == 2 else tuple(values)
 
 
@@ -73,6 +78,8 @@ def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tu
     Raises ServiceError: unknown_label, lanes_range, select_by_range, fold_without_class.
     """
     classes: tuple[float | None, ...] = labels if len(labels) > 2 else (labels[0] if labels else None,)
+    if spec.is_joint:
+        classes = (None,)
     values, folds = Cs_of(spec), _folds(spec)
     n_lanes = len(classes) * len(values) * len(folds)
     if n_lanes > MOST_LANES:
@@ -91,7 +98,7 @@ def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tu
                 f"one row alone has the label {manifest.label_text(label)}: without its fold there is none",
                 "Leave the row out, or have more of its label.",
             )
-    weights = _class_weights(spec, labels, manifest)
+    weights = class_weights(spec, labels, manifest)
     return tuple(
         _lane(label, fold, C, labels, weights, manifest) for label in classes for fold in folds for C in values
     )
@@ -131,13 +138,15 @@ def _lane(
     manifest: Manifest,
 ) -> Lane:
     if positive is None:
-        return Lane(None, None, fold, C, C, C)
+        largest = C * max(weights.values(), default=1.0)
+        return Lane(None, None, fold, C, largest, largest)
     # Against several others their weights do not count, as in LIBLINEAR.
     rest = weights[labels[1]] if len(labels) == 2 else 1.0
     return Lane(positive, shown(positive, manifest), fold, C, C * weights[positive], C * rest)
 
 
-def _class_weights(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> dict[float, float]:
+def class_weights(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> dict[float, float]:
+    """What multiplies C, of each label. Raises ServiceError unknown_label."""
     weights = dict.fromkeys(labels, 1.0)
     for label, weight in (spec.class_weight or {}).items():
         value = manifest.label_of(label)

@@ -4,10 +4,12 @@ import os
 from dataclasses import asdict, dataclass
 
 from reader.folds import HELD_OUT
+from reader.shuffle import PIECE_WORDS
 from service.errors import ServiceError
 from service.jobs import JobSpec
 from service.lanes import n_folds_of
 from service.sizes import format_size
+from storage.classes import width_of
 from storage.errors import CacheTooSmall
 from storage.lanes import WIDTHS, width_for
 from storage.manifest import Manifest
@@ -18,13 +20,15 @@ from trainer.solvers import SOLVERS
 # Measured, rounded up: two interpreters with compiled kernels, and pieces and segments on their way.
 _PROCESSES_BYTES = 320 << 20
 _BUFFERS_BYTES = 48 << 20
-# score, visited, skipped; is_resident and leaving of the reader. Of each lane: alpha.
+# score, visited, skipped; is_resident and leaving of the reader. Of each lane, or class of one problem: alpha.
 _ROW_BYTES, _ROW_LANE_BYTES = 8, 8
-_WEIGHT_BYTES = 4  # of a row that has one, of a group of lanes
+_WEIGHT_BYTES = 4  # of a row that has one, of a group of lanes, or of several classes
 _HELD_OUT_BYTES = HELD_OUT.itemsize  # of a row, for each lane with a fold
 # Of a lane: w of the trainer, that before a sweep over a cache with all rows, the published one, and two while it is
 # certified; of a group of lanes the published one is the one that is certified, and the one before a sweep.
 _FEATURE_BYTES, _FEATURE_LANE_BYTES = 40, 24
+# Of a piece that is certified, and of each that is looked at ahead, measured: arrays of its rows and classes.
+_CERTIFIED_ARRAYS, _SCREENED_ARRAYS = 10, 7
 # What a group of lanes may hold for each row and feature, if nobody says how much memory there is.
 _GROUP_BYTES = 2 << 30
 _LEAST_SHARE = 0.05  # of the memory, for the cache of a group
@@ -61,14 +65,24 @@ def threads_of(spec: JobSpec, cores: int) -> int:
 
 def memory_of(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1) -> Memory:
     """What a job with a cache of `cache_bytes`, so many threads of the trainer and lanes side by side holds."""
-    width, axis = manifest.width + (spec.bias is not None), width_for(lanes)
-    row_bytes = _ROW_BYTES + axis * _ROW_LANE_BYTES + (lanes * _HELD_OUT_BYTES if n_folds_of(spec) else 0)
-    if lanes > 1 and manifest.weights is not None:
+    width, has_folds = manifest.width + (spec.bias is not None), bool(n_folds_of(spec))
+    columns = len(manifest.labels) if spec.is_joint else lanes
+    axis = width_of(columns) if spec.is_joint else width_for(lanes)
+    row_bytes = _ROW_BYTES + axis * _ROW_LANE_BYTES + (columns * _HELD_OUT_BYTES if has_folds else 0)
+    if axis > 1 and (manifest.weights is not None or (spec.is_joint and has_folds)):
         row_bytes += _WEIGHT_BYTES
-    features = (axis * _FEATURE_LANE_BYTES if lanes > 1 else _FEATURE_BYTES) * width
+    features = (axis * _FEATURE_LANE_BYTES if axis > 1 else _FEATURE_BYTES) * width
     own = SOLVERS[spec.solver].own_bytes(manifest.n_rows, width, threads, spec.options)
     own += (axis - 1) * _ROW_LANE_BYTES * manifest.n_rows  # alpha before a sweep
-    return Memory(_PROCESSES_BYTES, _BUFFERS_BYTES, row_bytes * manifest.n_rows, features, own, spec.cache_bytes)
+    buffers = _BUFFERS_BYTES + (_class_buffers(manifest, axis, threads) if spec.is_joint else 0)
+    return Memory(_PROCESSES_BYTES, buffers, row_bytes * manifest.n_rows, features, own, spec.cache_bytes)
+
+
+def _class_buffers(manifest: Manifest, axis: int, threads: int) -> int:
+    """What the reader makes of the rows of pieces for each class."""
+    words = 3 + 2 * manifest.nnz / max(1, manifest.n_rows)  # of a row in a piece
+    rows = min(manifest.n_rows, int(PIECE_WORDS / words))
+    return rows * axis * _ROW_LANE_BYTES * (_CERTIFIED_ARRAYS + threads * _SCREENED_ARRAYS)
 
 
 def plan_memory(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1) -> tuple[int, CachePlan]:
@@ -77,7 +91,7 @@ def plan_memory(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1)
     As many as there is room for beside a cache: of `cache_bytes`, or of what `memory_bytes` leave.
     Raises ServiceError: cache_too_small, memory_too_small, max_cuts_range.
     """
-    if not SOLVERS[spec.solver].has_lanes or spec.loss not in LOSSES:
+    if not SOLVERS[spec.solver].has_lanes or spec.loss not in LOSSES or spec.is_joint:
         return 1, _plan_cache(spec, manifest, threads, 1)
     for width in reversed(WIDTHS[1:]):
         at_once = min(width, lanes)

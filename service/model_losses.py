@@ -23,7 +23,7 @@ def model_losses(model: Model) -> Losses | None:
         objective = _objective(model, 1.0, 1.0)
         return lambda y, decision: objective.losses(y, objective.m(y, decision))
     weights = [_class_weight(model, label) for label in model.labels]
-    if model.is_crammer_singer:
+    if model.is_crammer_singer or model.is_mirrored:
         return _crammer_singer(model.about["C"] * np.array(weights))
     if not model.is_multiclass:
         return _against_the_rest([_objective(model, *weights)])
@@ -51,6 +51,8 @@ def _crammer_singer(C: Array) -> Losses:
 
     def losses(y: Array, decision: Array) -> float:
         rows, own = np.arange(len(y)), y.astype(np.int64)
+        if decision.ndim == 1:
+            decision = np.stack([decision, -decision], axis=1)  # see Model.is_mirrored
         beyond = decision + 1.0
         beyond[rows, own] -= 1.0
         return float(C[own] @ (beyond.max(axis=1) - decision[rows, own]))

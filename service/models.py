@@ -22,30 +22,43 @@ from service.settings import Settings
 from service.store import Store
 from storage.csr import Array
 from storage.dataset import Dataset
-from storage.model_file import Model, read_model, write_model
+from storage.model_file import Model, read_model, tuples, write_model
 from storage.state import open_state
 
 
 def lane_outcome(plan: JobPlan, dataset: Path, run: Path, results: Sequence[dict[str, Any]], place: int = 0) -> Model:
     """What a finished run of lanes on the dataset in this directory came to: of the one at a place w, and its result.
 
-    Its labels are the signs: which rows are meant by them says the lane.
+    Its labels are the signs, and which rows are meant by them says the lane; but of several classes in one problem.
     """
     state = open_state(run, plan.manifest.n_rows, plan.width, *plan.axes)
-    w = np.ascontiguousarray(state.w.reshape(plan.width, -1)[:, place])
-    features: Array = Dataset(dataset).in_input_order(w[: plan.manifest.width])[plan.manifest.index_base :]
+    has_bias, w = plan.spec.bias is not None, state.w.reshape(plan.width, -1)
+    columns = w[:, : len(plan.labels)].T if _has_classes(plan) else w[:, place]
+    w_bias = columns[..., -1].tolist() if has_bias else 0.0
     return Model(
-        w=np.array(features),
-        labels=(1.0, -1.0) if plan.labels else (),
+        w=_in_input_order(plan, dataset, columns),
+        labels=plan.model_labels if _has_classes(plan) else (1.0, -1.0) if plan.labels else (),
         index_base=plan.manifest.index_base,
         bias=plan.spec.bias,
-        w_bias=float(w[-1]) if plan.spec.bias is not None else 0.0,
+        w_bias=tuples(w_bias),
         about={
             "result": results[place],
             "elapsed_seconds": state.control["elapsed_seconds"],
             "job_passes": plan.passes_before + int(state.control["finished_passes"]),
         },
     )
+
+
+def _has_classes(plan: JobPlan) -> bool:
+    """Whether a lane has a decision value for each class. Of two classes those of the second are minus the first's."""
+    return plan.spec.is_joint and len(plan.labels) > 2
+
+
+def _in_input_order(plan: JobPlan, dataset: Path, w: Array) -> Array:
+    """w (..., width) as the input numbers its features, (..., n_features)."""
+    own, base = Dataset(dataset), plan.manifest.index_base
+    rows = [own.in_input_order(np.ascontiguousarray(row[: plan.manifest.width]))[base:] for row in np.atleast_2d(w)]
+    return np.stack(rows).reshape(*w.shape[:-1], -1)
 
 
 def publish_models(

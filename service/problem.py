@@ -10,9 +10,10 @@ import numpy as np
 from service.blocks import count_blocks, kept_bytes, uses_blocks
 from service.errors import ServiceError
 from service.jobs import JobSpec
-from service.lanes import Lane, labels_of, lanes_of, n_folds_of, shown
+from service.lanes import Lane, class_weights, labels_of, lanes_of, n_folds_of, shown
 from service.memory import plan_memory, threads_of
 from service.run_file import run_file, spills
+from storage.classes import Classes
 from storage.cores import usable_cores
 from storage.lanes import Group, LaneTerms
 from storage.manifest import Manifest
@@ -59,8 +60,11 @@ class JobPlan:
         return self.running[0]
 
     @property
-    def group(self) -> Group | None:
-        """Those to be run, if they are several."""
+    def group(self) -> Group | Classes | None:
+        """Those to be run, if they are several; or the classes of one that has all of them."""
+        if self.spec.is_joint:
+            weights = class_weights(self.spec, self.labels, self.manifest)
+            return Classes(self.labels, tuple(self.lane.C * weights[label] for label in self.labels))
         if len(self.running) == 1:
             return None
         terms = (
@@ -117,8 +121,10 @@ class JobPlan:
 
     @property
     def axes(self) -> tuple[int, bool]:
-        """Of the state: lanes side by side, and whether it has weights of rows."""
-        return (self.group.width, self.manifest.weights is not None) if self.group else (1, False)
+        """Of the state: lanes side by side, or classes, and whether it has weights of rows."""
+        if self.group is None:
+            return 1, False
+        return self.group.width, self.manifest.weights is not None or self._left_out is not None
 
     def _kept_rows(self, dataset: Path) -> dict[str, Any] | None:
         """What tells the rows of this job from those of others, as they are trained on."""
@@ -126,7 +132,7 @@ class JobPlan:
         if self.group is None:
             left_out = {"left_out": self._left_out} if self._left_out else {}
             return {"dataset": str(dataset), **own, "positive": self.lane.positive, **left_out}
-        if self.manifest.weights is not None:
+        if self.axes[1]:
             return None  # they are not kept with the rows
         folds = {"of": self.group.n_folds, "seed": self.spec.seed} if self.group.n_folds > 1 else None
         return {"dataset": str(dataset), **own, "labels": list(self.labels), "folds": folds}
@@ -134,7 +140,7 @@ class JobPlan:
     @property
     def _left_out(self) -> dict[str, int] | None:
         """The fold whose rows have no part in the training of a lane that is trained alone."""
-        if self.lane.fold is None or self.group:
+        if self.lane.fold is None or isinstance(self.group, Group):
             return None
         return {"fold": self.lane.fold, "of": n_folds_of(self.spec), "seed": self.spec.seed}
 

@@ -57,7 +57,7 @@ def models_of(
     directory   on a disk that holds the weights of all classes: memory is for those of one
     """
     values = Cs_of(plan.spec) if folds is None or plan.spec.keep == "all" else (folds.selected_C,)
-    n_classes = len(plan.labels) if len(plan.labels) > 2 else 1
+    n_classes = len(plan.labels) if len(plan.labels) > 2 and not plan.spec.is_joint else 1
     for C in values:
         numbers = [k for k, lane in enumerate(plan.lanes[:n_done]) if (lane.fold, lane.C) == (None, C)]
         if len(numbers) == n_classes:

@@ -5,6 +5,7 @@ from typing import Any
 
 from service.jobs import JobSpec
 from service.memory import threads_of
+from storage.classes import Classes
 from storage.lanes import Group
 from storage.plan import CachePlan
 from trainer.solvers import SOLVERS
@@ -24,7 +25,7 @@ def run_file(
     width: int,
     C: tuple[float, float],
     lane: dict[str, Any],
-    group: Group | None,
+    group: Group | Classes | None,
     has_weights: bool,
     reader: dict[str, Any],
     trainer: dict[str, Any],

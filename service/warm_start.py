@@ -28,12 +28,13 @@ from service.stored_specs import read_spec
 from service.trained_rows import noted_rows, rows_of
 from storage.checkpoint import Checkpoint, newest_checkpoint
 from storage.csr import Array
+from storage.lanes import Group
 from storage.row_runs import count_rows, first_rows, one_run, shared_rows
 from storage.state import State
 from trainer.problem import LOSSES
 from trainer.solvers import SOLVERS
 
-_SAME = ("loss", "bias", "class_weight")
+_SAME = ("loss", "bias", "class_weight", "multiclass")
 _WITHOUT = "Start without it."
 
 
@@ -85,8 +86,8 @@ def _reasons(plan: JobPlan, other: dict[str, Any], dataset_id: str) -> list[str]
         found.append(f"there is no warm start for {spec.loss} loss")
     if spec.class_weight is not None:
         found.append("there is no warm start with class weights")
-    if len(plan.labels) > 2:
-        found.append("there is no warm start with more than two labels")
+    if len(plan.labels) > 2 and not spec.is_joint:
+        found.append("there is no warm start with more than two labels, each against the rest")
     if n_folds_of(spec) or n_folds_of(theirs):
         found.append("between jobs that have folds there is no warm start")
     if SOLVERS[spec.solver].is_dual and not SOLVERS[theirs.solver].is_dual:
@@ -130,7 +131,7 @@ def _from_job(state: State, other: dict[str, Any], settings: Settings, plan: Job
 def begin_lane(state: State, plan: JobPlan, job_dir: Path) -> None:
     """A lane that is not the first: where the one before it ended, if that was of the same class at a smaller C."""
     state.control["elapsed_seconds"] = plan.seconds_before
-    if plan.group:
+    if isinstance(plan.group, Group):
         return  # side by side each begins at zero
     before, spec = plan.lanes[plan.number - 1], plan.lane_spec
     is_scaled = spec.class_weight is None and plan.manifest.weights is None
@@ -187,7 +188,8 @@ def _fill_w(w: Array, theirs: Array, has_constant: bool) -> None:
 def _scaled(alpha: Array, loss: str, own_C: float, other_C: float) -> Array:
     scaled = alpha * (own_C / other_C)
     if loss == "hinge":
-        # C * (C' / C) need not be C' to the last bit, and nothing may be above it.
-        np.minimum(scaled, own_C, out=scaled)
+        # C * (C' / C) need not be C' to the last bit, and nothing may be beyond it; below 0 are other classes.
+        np.clip(scaled, -own_C, own_C, out=scaled)
         scaled[alpha == other_C] = own_C
+        scaled[alpha == -other_C] = -own_C
     return scaled

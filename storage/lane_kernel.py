@@ -1,5 +1,5 @@
 """Dot products and sums of rows of sparse data in several lanes at once: w (d * width,) with the lanes of a feature
-side by side, `width` being one of storage.lanes.WIDTHS beyond 1.
+side by side, `width` being 1, 4 or a multiple of 8.
 """
 
 import numpy as np

@@ -58,6 +58,11 @@ class Group:
         """Of the axis of lanes."""
         return width_for(len(self.lanes))
 
+    @property
+    def n_problems(self) -> int:
+        """Figures there are of each kind."""
+        return len(self.lanes)
+
     @cached_property
     def signs(self) -> Array:
         """y of a row of each kind in each lane, (n_kinds, width): 0 leaves it out, its sign telling the class."""

@@ -61,8 +61,16 @@ class Model:
     @property
     def is_crammer_singer(self) -> bool:
         """All classes were trained as one problem, not each against the rest."""
-        named = self.about.get("multiclass") or self.about.get("spec", {}).get("multiclass")
-        return self.is_multiclass and named == "crammer_singer"
+        return self.is_multiclass and self._multiclass == "crammer_singer"
+
+    @property
+    def is_mirrored(self) -> bool:
+        """Of two classes that were trained as one problem: the weights of the second are minus those of the first."""
+        return not self.is_multiclass and len(self.labels) == 2 and self._multiclass == "crammer_singer"
+
+    @property
+    def _multiclass(self) -> Any:
+        return self.about.get("multiclass") or self.about.get("spec", {}).get("multiclass")
 
     @property
     def n_features(self) -> int:

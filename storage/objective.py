@@ -9,6 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
+from storage.class_losses import ClassObjective
+from storage.classes import Classes
 from storage.csr import Array, Figure, row_dots
 from storage.lane_kernel import dots_of_lanes
 from storage.lane_losses import LaneObjective
@@ -66,9 +68,11 @@ def make_objective(loss: str, C_positive: float, C_negative: float, epsilon: flo
     return OBJECTIVES[loss](C_positive, C_negative, epsilon)
 
 
-def make_lane_objective(loss: str, group: Group, weight: Array) -> LaneObjective:
-    """That of a group of lanes; weight (n_rows,) of the rows, or (0,)."""
-    return LaneObjective(group, {"hinge": Hinge, "squared_hinge": SquaredHinge}[loss], weight)
+def make_axis_objective(loss: str, axis: Group | Classes, weight: Array) -> LaneObjective | ClassObjective:
+    """That of a group of lanes, or of several classes at once; weight (n_rows,) of the rows, or (0,)."""
+    if isinstance(axis, Classes):
+        return ClassObjective(axis, weight)
+    return LaneObjective(axis, {"hinge": Hinge, "squared_hinge": SquaredHinge}[loss], weight)
 
 
 def margins(objective: Objective, examples: Segment, w: Array) -> Array:

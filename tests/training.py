@@ -12,10 +12,10 @@ from service.jobs import JobSpec
 from service.lanes import Lane
 from service.problem import JobPlan, plan_job
 from service.run import prepare_run
+from storage.classes import axis_of
 from storage.cores import usable_cores
 from storage.csr import Array
 from storage.dataset import Dataset
-from storage.lanes import Group
 from storage.objective import REGRESSION
 from storage.patience import Patience
 from storage.plan import plan_cache
@@ -85,20 +85,21 @@ def write_run(run: Path, dataset: Path, cache_bytes: int, positive: float | None
 
     `settings` are a job's fields, C_negative, `checkpoints`, and ways of the contracts: on_disk, rows are kept there at
     pace "fixed", too, and a pass has as many sweeps as updates_per_row says; holds_all, which is about `cache_bytes`;
-    keeps_rows, also for the next job on the dataset; lanes, all that the fields say, side by side.
+    keeps_rows, also for the next job on the dataset; lanes, all that the fields say, side by side; number, of the lane.
     """
     settings.pop("holds_all", None)
     checkpoints = settings.pop("checkpoints", None)
     on_disk, keeps_rows = settings.pop("on_disk", False), settings.pop("keeps_rows", False)
     manifest = Dataset(dataset).manifest
     C_negative = settings.pop("C_negative", None)
-    has_lanes = settings.pop("lanes", False)
+    has_lanes, number = settings.pop("lanes", False), settings.pop("number", 0)
     spec = JobSpec(**{"dataset": "test", "pace": "fixed", "cache_bytes": cache_bytes, **settings})
     cache = plan_cache(cache_bytes, manifest.longest_row + (spec.bias is not None))
     labels: tuple[float, ...] = ()
-    if has_lanes:
+    if has_lanes or spec.is_joint:
         plan = plan_job(spec, manifest)
-        assert len(plan.running) == len(plan.lanes) > 1
+        assert spec.is_joint or len(plan.running) == len(plan.lanes) > 1
+        plan = replace(plan, number=number)
     else:
         if spec.loss not in REGRESSION:
             labels = (max(manifest.labels) if positive is None else positive, min(manifest.labels))
@@ -134,8 +135,8 @@ def train(
 def open_state_of(run: Path) -> State:
     """The state of a run, of whatever size."""
     shape = json.loads((run / RUN_FILE).read_text())["trainer"]
-    lanes = Group.of(shape["group"]).width if shape["group"] else 1
-    return open_state(run, shape["n_rows"], shape["width"], lanes, shape["has_weights"])
+    axis = axis_of(shape["group"])
+    return open_state(run, shape["n_rows"], shape["width"], axis.width if axis else 1, shape["has_weights"])
 
 
 def make_link(reader: Reader, link: Callable[..., Link] = Turns) -> MakeLink:

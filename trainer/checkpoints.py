@@ -80,7 +80,7 @@ class Slots:
 class Checkpoints:
     """Of one attempt at a job.
 
-    largest   alpha is from 0 to this, or from minus this in regression (is_signed)
+    largest   alpha is from 0 to this, or from minus this in regression and of several classes (is_signed)
     is_exact  training is to go on from the very place, with the cache as it is, else from the start of the pass
     follows   the first pass is over a dataset that is being read in: what there is of it is of no use without the rest
     kept      what a solver had asked to `keep` when the checkpoint was made that the run goes on from; until it asks

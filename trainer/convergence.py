@@ -22,7 +22,7 @@ class Convergence:
         self._state = state
         self._settings = settings
         self._is_dual = is_dual
-        n_lanes = len(settings.group.lanes) if settings.group else 1
+        n_lanes = settings.group.n_problems if settings.group else 1
         self._lanes = state.lanes[:n_lanes]
 
     @property

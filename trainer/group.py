@@ -9,6 +9,7 @@ import numpy as np
 from storage.cache import Step
 from storage.csr import EMPTY, Array, Figure
 from storage.lane_kernel import move_lanes, squares_of_lanes, sums_of_lanes
+from storage.lanes import Group
 from storage.segment import Segment
 from trainer.kernels.visit import Dual, Weights
 from trainer.kernels.visit_lanes import visit_lanes
@@ -28,7 +29,7 @@ Parts = tuple[Variables, Tally, Visiting, Callable[..., Momentum]]
 def lane_parts(settings: TrainerSettings, link: Link, alpha: Array, w: Array, kept: Mapping[str, Array]) -> Parts:
     """What trains a group of lanes: alpha (n_rows, width) and w (features, width), all that there is of them."""
     group = settings.group
-    assert group is not None
+    assert isinstance(group, Group)
     lanes = Lanes(terms_of(group, settings.loss, link.weight), alpha, w, lambda: link.room, lambda: link.has_converged)
     tally = LaneTally(lanes, len(group.lanes), kept)
     return lanes, tally, LaneVisitor(lanes, tally, link.note), partial(LaneMomentum, lanes)
@@ -85,9 +86,6 @@ class LaneMomentum(Momentum):
     def __init__(self, lanes: Lanes, alpha: Array, w: Array, tally: Tally, earlier_w: Array) -> None:
         super().__init__(alpha, w, tally, earlier_w)
         self._lanes = lanes
-
-    def has_moved(self, row_id: Array) -> Array:
-        return np.any(super().has_moved(row_id), axis=1)
 
     def _move(self, gaps: list[Figure]) -> None:
         shares = [beta([gap[lane] for gap in gaps]) for lane in range(self._lanes.count)]

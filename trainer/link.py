@@ -29,6 +29,7 @@ class Link:
     deferred   what a step notes reaches the reader when the next step begins. The reader then works on the step after
                that, and finds the same scores however fast either process is: this makes a run reproducible
     is_blank   w is zero, and its length a bound beyond what memory has room for: the dataset is being read in
+    is_joint   all of the axis that w has is of one problem
     wait       naps, given the time of time.perf_counter since when
     """
 
@@ -37,12 +38,14 @@ class Link:
         state: State,
         deferred: bool,
         is_blank: bool = False,
+        is_joint: bool = False,
         wait: Callable[[float], object] = nap,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.control = state.control
         self._state = state
         self._deferred = deferred
+        self._is_joint = is_joint
         self._wait = wait
         self._clock = clock
         self._began = clock() - self.control["elapsed_seconds"]
@@ -50,7 +53,7 @@ class Link:
         self._marked = 0  # notes already entered in `visited`
         self._stamp = 0
         self._width = 0
-        self._half_norm: Figure = 0.0 if is_blank else half_squares(self._w)  # of the published w
+        self._half_norm: Figure = 0.0 if is_blank else self._half_squares(self._w)  # of the published w
 
     @property
     def _w(self) -> Array:
@@ -145,7 +148,7 @@ class Link:
         """Let the reader see this w: the coming pass is certified at it."""
         known = w[: self._width]
         self._w[: self._width] = known
-        self._half_norm = half_squares(known)
+        self._half_norm = self._half_squares(known)
 
     @property
     def room(self) -> Array:
@@ -163,7 +166,20 @@ class Link:
 
     def _figure(self, each: Sequence[float] | Array) -> Figure:
         """A number of each lane; of one, the number."""
-        return float(each[0]) if self._w.ndim == 1 else np.array(each)
+        return float(each[0]) if self._is_one else np.array(each)
+
+    @property
+    def _is_one(self) -> bool:
+        return self._is_joint or self._w.ndim == 1
+
+    def _half_squares(self, w: Array) -> Figure:
+        """|w|^2 / 2, of each lane if there are several."""
+        if self._is_one:
+            flat = w.reshape(-1)
+            return float(flat @ flat) / 2
+        squares = np.empty(w.shape[1])
+        squares_of_lanes(w, squares)
+        return squares / 2
 
     @property
     def has_converged(self) -> Array:
@@ -189,12 +205,3 @@ class Link:
         for lane, each in enumerate(progress.lanes or (progress,)):
             for name in SHOWN_OF_LANE:
                 self._state.lanes[name][lane] = getattr(each, name)
-
-
-def half_squares(w: Array) -> Figure:
-    """|w|^2 / 2, of each lane if there are several."""
-    if w.ndim == 1:
-        return float(w @ w) / 2
-    squares = np.empty(w.shape[1])
-    squares_of_lanes(w, squares)
-    return squares / 2

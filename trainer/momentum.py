@@ -19,7 +19,7 @@ _SWEEPS = 8  # the rate at which the gap falls is the mean of so many
 class Momentum:
     """`begin_sweep`, visit every row that `has_moved` tells, once, then `end_sweep` or `undo` it.
 
-    alpha (n_rows,), w (width,): all that there is so far
+    alpha (n_rows,), w (width,): all that there is so far; of several lanes or classes both have an axis of them
     tally      of alpha: an undone sweep is not in it either
     earlier_w  (width,) float64, to be written over while sweeps follow each other
     before     (n_rows,) in its box: alpha, or what it was at the end of the last sweep while one goes on
@@ -42,7 +42,8 @@ class Momentum:
 
     def has_moved(self, row_id: Array) -> Array:
         """Which rows (k,) are elsewhere than at the end of the last sweep, (k,) bool."""
-        return self._alpha[row_id] != self._earlier_alpha[row_id]
+        moved = self._alpha[row_id] != self._earlier_alpha[row_id]
+        return moved if moved.ndim == 1 else moved.any(axis=1)
 
     def end_sweep(self, yields: bool | Array) -> None:
         """All rows that had moved have been visited. `yields`: the next sweep begins where this one ended."""
@@ -58,8 +59,8 @@ class Momentum:
 
     def _move(self, gaps: list[Figure]) -> None:
         share = 0.0 if self._yields else beta(gaps)
-        move_on(self._alpha, self._earlier_alpha, share)
-        move_on(self.w, self._earlier_w, share)
+        for now, earlier in ((self._alpha, self._earlier_alpha), (self.w, self._earlier_w)):
+            move_on(now.reshape(-1), earlier.reshape(-1), share)
 
 
 def beta(gaps: list[float]) -> float:

@@ -15,12 +15,14 @@ from typing import Any
 from storage.cache import CacheReader
 from storage.checkpoint import open_checkpoint
 from storage.child import die_with_parent, leave
+from storage.classes import Classes
 from storage.csr import Array
 from storage.failure import telling
 from storage.lanes import zeros
 from storage.naps import nap
 from storage.state import CACHE_FILE, KEPT_ARRAYS, State, open_state
 from trainer.checkpoints import RESIDENTS, Slots
+from trainer.classes import warm_class_tally
 from trainer.convergence import Convergence
 from trainer.link import HandedBack, Link
 from trainer.report import report
@@ -68,7 +70,7 @@ class Trainer:
             return {}, 0
         if path is None:
             self._w[:] = self._state.w
-            return warm_tally(self._settings.problem, self._state.alpha), 0
+            return self._warm_tally(), 0
         checkpoint = open_checkpoint(Path(path))
         ended = checkpoint.about["ended"] or {}
         if ended == self._ended(ended.get("reason")):
@@ -80,6 +82,12 @@ class Trainer:
         self._w[: len(w)] = w
         own = set(checkpoint.names) - {*KEPT_ARRAYS, *RESIDENTS, "w", "published", "lanes"}
         return {name: checkpoint[name] for name in own}, checkpoint.about["number"]
+
+    def _warm_tally(self) -> Mapping[str, Array]:
+        classes, alpha = self._settings.group, self._state.alpha
+        if isinstance(classes, Classes):
+            return warm_class_tally(classes, alpha)
+        return warm_tally(self._settings.problem, alpha)
 
     def step(self) -> dict:
         """Train for one pass and report it; sets `stop_reason` if it was the last."""

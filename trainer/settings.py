@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from storage.classes import Classes
 from storage.lanes import Group
 from storage.plan import CachePlan
 from trainer.problem import Problem
@@ -13,7 +14,8 @@ class TrainerSettings:
     """
     n_rows, width     lengths of alpha and w, or bounds on them while the dataset is being read in
     lane              number of the problem among those of the job; passes_before: of the lanes before it
-    group             the problems, if several are trained side by side: `lane` is that of the first; else None
+    group             the problems, if several are trained side by side: `lane` is that of the first; or the classes of
+                      one that has all of them; else None
     follows           the first pass is over a dataset that is being read in
     cache             how it is divided
     cache_rows        rows the cache holds when full, on average: Omega in the paper
@@ -21,7 +23,7 @@ class TrainerSettings:
     solver            a key of `trainer.solvers.SOLVERS`
     options           of the solver's own class
     largest_weight    of a row, 1 if they have none
-    has_weights       rows have weights, and y does not tell them: it is the kind of a row in a group of lanes
+    has_weights       rows have weights, and y does not tell them: it is a row's kind in a group of lanes, or its class
     tolerance         stop when M+ - M-, or what the solver has for it, falls to it in a pass that visited every row;
                       None: never
     relative_gap      stop when the streaming certificate falls to it; None: never
@@ -39,7 +41,7 @@ class TrainerSettings:
     cache: CachePlan
     cache_rows: float
     lane: int
-    group: Group | None
+    group: Group | Classes | None
     passes_before: int
     follows: bool
     solver: str
@@ -65,7 +67,7 @@ class TrainerSettings:
 
     @property
     def lanes(self) -> int:
-        """Of the axis of lanes; 1: there is none."""
+        """Of the axis of lanes, or classes; 1: there is none."""
         return self.group.width if self.group else 1
 
     @property

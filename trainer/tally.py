@@ -61,7 +61,7 @@ class Tally:
 
     def dual_objective(self, step: Step) -> Figure:
         """D at the alpha of now, of the rows and features there are in a step."""
-        alpha, w = self._alpha[: step.n_rows], self._w[: step.width]
+        alpha, w = self._alpha[: step.n_rows], self._w[: step.width].reshape(-1)
         return float(alpha.sum() - w @ w / 2 - self._curvature)
 
     def begin_sweep(self) -> None:

@@ -5,17 +5,19 @@ from typing import Any
 
 from trainer.problem import LOSSES
 
-# -s: the losses of its L2-regularised linear models of two classes and of regression, whatever the algorithm.
+# -s: the losses of its L2-regularised linear models of classes and of regression, whatever the algorithm.
 _LOSS = {
     "0": "logistic",
     "1": "squared_hinge",
     "2": "squared_hinge",
     "3": "hinge",
+    "4": "hinge",
     "7": "logistic",
     "11": "squared_epsilon_insensitive",
     "12": "squared_epsilon_insensitive",
     "13": "epsilon_insensitive",
 }
+_JOINT = "4"  # all classes in one problem, Crammer and Singer's
 # The solver of what the default one cannot minimise: LIBLINEAR's own of -s 7, 12 and 13.
 _SOLVER = "dcd"
 
@@ -40,6 +42,7 @@ class _Solver(argparse.Action):
         if value not in _LOSS:
             parser.error(f"-s {value} is not trained here; {', '.join(_LOSS)} are")
         options.loss = _LOSS[value]
+        options.multiclass = "crammer_singer" if value == _JOINT else options.multiclass
         if options.loss not in LOSSES and options.solver is None:
             options.solver = _SOLVER
 

@@ -48,7 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--memory", dest="memory_bytes", type=parse_size, help="bound on all that training holds")
     parser.add_argument("--solver", help=f"(default: {defaults['solver']})")
     parser.add_argument(
-        "--multiclass", choices=("one_vs_rest",), help="with more than two labels (default: one_vs_rest)"
+        "--multiclass",
+        choices=("one_vs_rest", "crammer_singer"),
+        help="with more than two labels: a problem each (default), or one of all",
     )
     parser.add_argument("--folds", type=int, help="cross-validation with so many folds (default: none)")
     parser.add_argument("--no-refit", dest="refit", action="store_false", default=None, help="with --folds: no model")

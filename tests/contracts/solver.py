@@ -11,10 +11,9 @@ import pytest
 
 from reader.process import Reader
 from storage.csr import Array
-from storage.state import open_state
 from tests.contracts.problems import make_dataset, random_problem, smallest_cache, stored_problem
 from tests.reference.dcd import dcd
-from tests.training import SMALL, Turns, train, write_run
+from tests.training import SMALL, Turns, open_state_of, train, write_run
 from trainer.progress import Progress
 from trainer.selection import SCHEDULES
 from trainer.settings import TrainerSettings
@@ -109,8 +108,8 @@ def solving(
         pass
     cache = reader.cache_reader()
     chosen = read_settings(run)
-    state = open_state(run, chosen.n_rows, chosen.width)
-    w = np.zeros(chosen.width)
+    state = open_state_of(run)
+    w = np.zeros(state.w.shape)
 
     def turn():
         for _ in range(turns):

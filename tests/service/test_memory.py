@@ -121,5 +121,5 @@ def test_lanes_are_trained_side_by_side_as_far_as_memory_goes(memory, features, 
 
 
 def test_a_solver_without_lanes_trains_them_one_after_the_other():
-    spec = parse_spec({"dataset": "d", "C": [0.1, 1.0, 10.0], "solver": "dcd"})
+    spec = parse_spec({"dataset": "d", "C": [0.1, 1.0, 10.0], "solver": "bm"})
     assert estimate(plan_job(spec, manifest()))["lanes"] == {"count": 3, "at_once": 1, "groups": 3}

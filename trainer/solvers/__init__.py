@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from storage.cache import CacheReader
+from storage.classes import Classes, axis_of
 from storage.csr import EMPTY, Array
-from storage.lanes import Group
 from storage.objective import OBJECTIVES, REGRESSION
 from storage.plan import CachePlan
 from storage.state import RUN_FILE, State
@@ -22,7 +22,7 @@ from trainer.settings import TrainerSettings
 from trainer.solvers import avsf, bm, cutting_planes, dcd, pegasos, streamsvm, streamsvm_paper
 from trainer.solvers.options import NoOptions, Option, options_of
 
-MakeLink = Callable[[State, bool, bool], Link]  # (state, deferred, is_blank), see Link
+MakeLink = Callable[[State, bool, bool, bool], Link]  # (state, deferred, is_blank, is_joint), see Link
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class Solver:
     evicts    what leaves a full cache first: "score", the rows with the highest; "random", the infinite ones, then any
     is_dual   it trains alpha, and w with it; else w alone, and its Progress has a lower bound of its own
     has_lanes several problems may be trained side by side
+    has_joint it trains all classes as one problem, that of Crammer and Singer, with hinge loss
     own_bytes (n_rows, width, threads, its options) -> bytes it may hold beside alpha, w and what is kept about rows
     """
 
@@ -46,6 +47,7 @@ class Solver:
     evicts: str = "score"
     is_dual: bool = True
     has_lanes: bool = False
+    has_joint: bool = False
     own_bytes: Callable[[int, int, int, Any], int] = lambda *_: 0
 
     @property
@@ -65,7 +67,7 @@ _PREFERENCE = _a_row(8)  # how often each row is to be visited, and what it is o
 
 SOLVERS = {
     "streamsvm": Solver(
-        streamsvm.streamsvm, "steps", LOSSES, streamsvm.Options, has_lanes=True, own_bytes=_SWEEPS
+        streamsvm.streamsvm, "steps", LOSSES, streamsvm.Options, has_lanes=True, has_joint=True, own_bytes=_SWEEPS
     ),
     "streamsvm_paper": Solver(
         streamsvm_paper.streamsvm_paper, "steps", LOSSES, streamsvm_paper.Options, evicts="random"
@@ -100,8 +102,7 @@ def read_settings(run: Path) -> TrainerSettings:
     """The settings in a run directory, with the options of their solver."""
     told = json.loads((run / RUN_FILE).read_bytes())["trainer"]
     cache, options = CachePlan(**told["cache"]), SOLVERS[told["solver"]].options(**told["options"])
-    group = told["group"] and Group.of(told["group"])
-    return TrainerSettings(**{**told, "cache": cache, "options": options, "group": group})
+    return TrainerSettings(**{**told, "cache": cache, "options": options, "group": axis_of(told["group"])})
 
 
 def make_cursor(
@@ -116,17 +117,17 @@ def make_cursor(
     # By block the reader waits while the trainer works: what is noted cannot reach it too early.
     is_exact = settings.pace == "fixed"
     deferred = is_exact and SOLVERS[settings.solver].feed == "steps"
-    problem = settings.problem
+    problem, is_joint = settings.problem, isinstance(settings.group, Classes)
     checkpoints = Checkpoints(
         slots or Slots(Path(), None, inf, 0),
         state,
         max(problem.box.U_positive, problem.box.U_negative) * settings.largest_weight,
-        problem.loss in REGRESSION,
+        problem.loss in REGRESSION or is_joint,
         is_exact,
         settings.follows,
         kept,
     )
-    return Cursor(cache, make_link(state, deferred, settings.follows), checkpoints)
+    return Cursor(cache, make_link(state, deferred, settings.follows, is_joint), checkpoints)
 
 
 def make_source(cursor: Cursor, settings: TrainerSettings) -> Cursor | Blocks:

@@ -17,8 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from storage.cache import Step
+from storage.classes import Classes
 from storage.csr import Array
 from storage.segment import Segment
+from trainer.classes import class_parts
 from trainer.group import Parts, lane_parts
 from trainer.link import Link
 from trainer.momentum import Momentum
@@ -93,11 +95,8 @@ class _Training:
         self._link = cursor.link
         self._w = w
         kept = cursor.checkpoints.kept
-        self._variables, self._tally, self._visitor, make_momentum = (
-            lane_parts(settings, cursor.link, alpha, w, kept)
-            if settings.group
-            else _parts(problem, cursor.link, alpha, w, kept)
-        )
+        parts = _parts(problem, settings, cursor.link, alpha, w, kept)
+        self._variables, self._tally, self._visitor, make_momentum = parts
         # While rows stream half of the cores decode.
         both, self._streaming = (_threads(count, stack) for count in (settings.threads, settings.threads // 2))
         self._residents = ResidentRows(cursor, both.lent)
@@ -218,7 +217,13 @@ class _Training:
         return late or sweeps >= (_MOST_SWEEPS if is_bound else _MOST_SWEEPS_UNBOUND)
 
 
-def _parts(problem: Problem, link: Link, alpha: Array, w: Array, kept: Mapping[str, Array]) -> Parts:
+def _parts(
+    problem: Problem, settings: TrainerSettings, link: Link, alpha: Array, w: Array, kept: Mapping[str, Array]
+) -> Parts:
+    if isinstance(settings.group, Classes):
+        return class_parts(settings.group, link, alpha, w, kept)
+    if settings.group:
+        return lane_parts(settings, link, alpha, w, kept)
     tally = Tally(alpha, w, kept)
     return Variables(alpha, w, lambda: link.room), tally, Visitor(problem, alpha, w, tally, link.note), Momentum
 

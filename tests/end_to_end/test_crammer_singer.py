@@ -1,0 +1,217 @@
+"""Jobs whose classes are one problem, against LIBLINEAR's -s 4: in the service, and on the command line."""
+
+import json
+import os
+import signal
+
+import httpx
+import numpy as np
+import pytest
+from scipy import sparse
+
+from reader.folds import fold_of
+from storage.crammer_singer import CrammerSinger
+from storage.platt import fit_sigmoid
+from tests.contracts.problems import libsvm_text, random_problem, stored_rows
+from tests.end_to_end.conftest import weights
+from tests.end_to_end.service import PLAIN, wait_for
+from tests.end_to_end.test_lanes import CLASSES, EXACT, contents, model_file, rows
+from tests.reference.liblinear import liblinear_predict, train_crammer_singer
+
+__all__ = ["rows"]
+
+JOINT = {"multiclass": "crammer_singer"}
+
+
+def objective(w, X, y, C: float, labels=CLASSES) -> float:
+    """Of w (n_classes, n_features)."""
+    own = np.searchsorted(labels, y)
+    return np.vdot(w, w) / 2 + CrammerSinger(np.full(len(labels), C)).losses(own, X @ w.T)
+
+
+def best(X, y, C: float, labels=CLASSES, **more):
+    """LIBLINEAR's w, (n_classes, n_features)."""
+    return train_crammer_singer(X, np.searchsorted(labels, y), C, eps=1e-6, **more).T
+
+
+@pytest.fixture(scope="module")
+def many(service, rows):
+    service.upload("many", libsvm_text(*rows))
+    return service
+
+
+@pytest.mark.parametrize("pace", ["fixed", "adaptive"])
+def test_at_every_C_it_is_liblinears(many, rows, tmp_path, pace):
+    X, y = rows
+    ended = many.wait_until_ended(many.submit(dataset="many", C=[1.0, 0.01, 0.1], pace=pace, **JOINT, **EXACT))
+    assert ended["state"] == "succeeded", ended["failure"]
+    assert [(lane["class"], lane["C"]) for lane in ended["result"]["lanes"]] == [(None, C) for C in (0.01, 0.1, 1.0)]
+    for model in ended["result"]["models"]:
+        w = weights(model_file(many, model["model_id"], "npz"))
+        theirs = objective(best(X, y, model["C"]), X, y, model["C"])
+        assert objective(w, X, y, model["C"]) == pytest.approx(theirs, rel=1e-6)
+    path = tmp_path / "model"
+    path.write_bytes(model_file(many, ended["model_id"], "liblinear"))
+    assert path.read_bytes().startswith(b"solver_type MCSVM_CS\nnr_class 4\n")
+    labels, _ = liblinear_predict(path, X)
+    answer = httpx.post(
+        f"{many.url}/v1/models/{ended['model_id']}/predict", content=libsvm_text(X, y),
+        headers={"Content-Type": "text/libsvm"}, **PLAIN,
+    )  # fmt: skip
+    assert [each["label"] for each in answer.json()["predictions"]] == labels.tolist()
+    found = httpx.post(f"{many.url}/v1/models/{ended['model_id']}/evaluate", json={"dataset": "many"}, **PLAIN).json()
+    certified = ended["result"]["lanes"][-1]["primal_objective"]
+    assert found["objective"] == pytest.approx(certified, rel=1e-9)
+
+
+def test_class_weights_and_a_bias(many, rows):
+    X, y = rows
+    factors = {"0": 3.0, "7": 0.2}
+    ended = many.wait_until_ended(many.submit(dataset="many", C=0.3, class_weight=factors, bias=1.0, **JOINT, **EXACT))
+    X = sparse.hstack([X, np.ones((len(y), 1))]).tocsr()
+    theirs = best(X, y, 0.3, class_weights=[1.0, 3.0, 1.0, 0.2])
+    own = np.searchsorted(CLASSES, y)
+    expected = np.vdot(theirs, theirs) / 2 + CrammerSinger(0.3 * np.array([1.0, 3.0, 1.0, 0.2])).losses(
+        own, X @ theirs.T
+    )
+    assert ended["result"]["certificate"]["primal_objective"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_two_labels(many, problem, tmp_path):
+    X, y = problem
+    X, y = X[:600], y[:600]
+    many.upload("pair", libsvm_text(X, y))
+    ended = many.wait_until_ended(many.submit(dataset="pair", C=0.5, **JOINT, **EXACT))
+    assert ended["state"] == "succeeded", ended["failure"]
+    w = weights(model_file(many, ended["model_id"], "npz"))
+    both = np.stack([-w.ravel(), w.ravel()])  # the larger label is the first of the model
+    theirs = objective(best(X, y, 0.5, (-1.0, 1.0)), X, y, 0.5, (-1.0, 1.0))
+    assert objective(both, X, y, 0.5, (-1.0, 1.0)) == pytest.approx(theirs, rel=1e-6)
+    found = httpx.post(f"{many.url}/v1/models/{ended['model_id']}/evaluate", json={"dataset": "pair"}, **PLAIN).json()
+    assert found["objective"] == pytest.approx(theirs, rel=1e-6)
+    path = tmp_path / "model"
+    path.write_bytes(model_file(many, ended["model_id"], "liblinear"))
+    labels, _ = liblinear_predict(path, X)
+    assert np.array_equal(labels, np.where(X @ w.ravel() > 0, 1.0, -1.0)) and found["accuracy"] == np.mean(labels == y)
+
+
+def test_folds_are_judged_by_rows_held_out(many, rows):
+    before = set(many.data_dir.glob("datasets/ds_*"))
+    many.upload("folded", libsvm_text(*rows))
+    (directory,) = set(many.data_dir.glob("datasets/ds_*")) - before
+    stored, _ = stored_rows(directory)
+    X, y = sparse.csr_matrix((stored.values, stored.indices - 1, stored.indptr), rows[0].shape), stored.label
+    spec = {**EXACT, **JOINT, "dataset": "folded", "folds": 3, "seed": 5, "C": [0.03, 1.0]}
+    ended = many.wait_until_ended(many.submit(**spec, probability="sigmoid", keep="all"))
+    assert ended["state"] == "succeeded", ended["failure"]
+    fold = fold_of(np.arange(len(y)), 3, 5)
+    for model, cv in zip(ended["result"]["models"], ended["result"]["cv"], strict=True):
+        values = np.empty((len(y), len(CLASSES)))
+        for k in range(3):
+            values[fold == k] = X[fold == k] @ best(X[fold != k], y[fold != k], model["C"]).T
+        right = np.array(CLASSES)[values.argmax(axis=1)] == y
+        assert [each["accuracy"] for each in cv["folds"]] == pytest.approx([right[fold == k].mean() for k in range(3)])
+        document = json.loads(model_file(many, model["model_id"], "json"))
+        expected = [fit_sigmoid(values[:, place], y == label) for place, label in enumerate(CLASSES)]
+        np.testing.assert_allclose(document["sigmoid"], expected, rtol=5e-3)
+    assert [lane["fold"] for lane in ended["result"]["lanes"]] == [0, 0, 1, 1, 2, 2, None, None]
+
+
+def test_a_fold_that_holds_all_rows_of_a_class_is_refused(many):
+    lines = [f"{label},{k},{1 if label == 1 else k}" for label in (1, 2, 3) for k in range(20)]
+    text = "\n".join(["y,x,person", *lines]).encode()
+    query = "label_column=y&group_column=person&format=csv"
+    assert httpx.put(f"{many.url}/v1/datasets/few?{query}", content=text, **PLAIN).status_code == 201
+    ended = many.wait_until_ended(many.submit(dataset="few", folds=2, **JOINT))
+    assert (ended["state"], ended["failure"]["code"]) == ("failed", "fold_without_class")
+
+
+def test_two_labels_in_folds(many, problem):
+    many.upload("pair-of-folds", libsvm_text(*(each[:600] for each in problem)))
+    spec = {**EXACT, **JOINT, "dataset": "pair-of-folds", "folds": 2, "probability": "sigmoid"}
+    # At half the C it is the machine of two classes, whose decision values are twice as large.
+    one, other = (
+        many.wait_until_ended(many.submit(**{**spec, **fields}))["result"]["cv"][0]["mean"]
+        for fields in ({"C": 0.25}, {"C": 0.5, "multiclass": "one_vs_rest"})
+    )
+    for name in ("accuracy", "f1", "auc", "log_loss"):
+        assert one[name] == pytest.approx(other[name], rel=1e-3)
+
+
+SPEC = {"dataset": "many", "C": [0.1, 1.0], "pace": "fixed", "tolerance": 1e-4, "cache_bytes": 1 << 17, **JOINT}
+
+
+@pytest.mark.parametrize("killed", ["trainer.process", "service.worker"])
+@pytest.mark.parametrize("fields", [{}, {"folds": 2, "keep": "all"}], ids=str)
+def test_a_kill_in_the_middle_changes_no_byte(new_service, many, rows, killed, fields):
+    undisturbed = contents(many, many.wait_until_ended(many.submit(**SPEC, **fields)))
+    service = new_service().start()
+    service.upload("many", libsvm_text(*rows))
+    job = service.submit(**SPEC, **fields)
+    wait_for(lambda: (p := service.job(job)["progress"]) and p["pass"] >= 3)
+    os.kill(service.processes.one(killed), signal.SIGKILL)
+    wait_for(lambda: service.job(job)["attempt"] > 1)
+    assert contents(service, service.wait_until_ended(job)) == undisturbed
+
+
+def test_a_job_begins_with_what_another_found_and_goes_on(many):
+    first = many.wait_until_ended(many.submit(dataset="many", C=0.3, **JOINT, **EXACT))
+    then = many.wait_until_ended(many.submit(dataset="many", C=0.4, warm_start=first["id"], **JOINT, **EXACT))
+    assert then["state"] == "succeeded", then["failure"]
+    assert then["result"]["converged"] and then["result"]["certificate"]["w_error"] <= 1e-9
+    answer = httpx.post(f"{many.url}/v1/jobs", json={"dataset": "many", "warm_start": first["id"]}, **PLAIN)
+    assert answer.json()["code"] == "warm_start" and "multiclass" in answer.json()["detail"]
+
+
+def test_rows_that_a_job_has_kept_serve_the_next(many, rows):
+    """All of its passes are over rows on disk."""
+    X, y = rows
+    spec = {"dataset": "many", **EXACT, "C": 0.7, "pace": "adaptive", **JOINT}
+    found = [many.wait_until_ended(many.submit(**spec))["result"]["certificate"] for _ in range(2)]
+    theirs = objective(best(X, y, 0.7), X, y, 0.7)
+    assert [each["primal_objective"] for each in found] == pytest.approx([theirs, theirs], rel=1e-6)
+
+
+def test_others_are_refused(many):
+    for fields in ({"loss": "squared_hinge"}, {"solver": "dcd"}):
+        answer = httpx.post(f"{many.url}/v1/jobs", json={"dataset": "many", **JOINT, **fields}, **PLAIN)
+        assert (answer.status_code, answer.json()["code"]) == (422, "multiclass_range")
+    answer = httpx.post(f"{many.url}/v1/jobs/estimate", json={"dataset": "many", **JOINT}, **PLAIN)
+    assert answer.status_code == 200 and answer.json()["lanes"] == {"count": 1, "at_once": 1, "groups": 1}
+
+
+@pytest.mark.parametrize("words", [["-s", "4"], ["--multiclass", "crammer_singer"]])
+def test_on_the_command_line(processes, rows, tmp_path, words):
+    X, y = rows
+    done = processes.run(
+        "train", "-", *words, "-C", "0.1", "--cache", "128KiB", "--relative-gap", "1e-7", "-e", "none", "--json",
+        "-o", tmp_path / "m", input=libsvm_text(X, y),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    certificate = json.loads(done.stdout.splitlines()[-1])["result"]["certificate"]
+    theirs = objective(best(X, y, 0.1), X, y, 0.1)
+    assert certificate["primal_objective"] == pytest.approx(theirs, rel=1e-6)
+    labels, values = liblinear_predict(tmp_path / "m", X)
+    assert np.array_equal(labels, np.array(CLASSES)[values.argmax(axis=1)])
+
+
+def test_names_of_labels_and_many_classes(many):
+    X, _ = random_problem(800, 60, seed=2)
+    rng = np.random.default_rng(2)
+    y = np.argmax(X @ rng.normal(size=(X.shape[1], 19)), axis=1)
+    header = ",".join(["label", *(f"x{k}" for k in range(X.shape[1]))])
+    lines = (
+        f"c{label:02d}," + ",".join(f"{value!r}" for value in row.tolist())
+        for label, row in zip(y, X.toarray(), strict=True)
+    )
+    table = httpx.put(
+        f"{many.url}/v1/datasets/named", content="\n".join([header, *lines]) + "\n",
+        headers={"Content-Type": "text/csv"}, **PLAIN,
+    )  # fmt: skip
+    assert table.status_code == 201, table.text
+    ended = many.wait_until_ended(many.submit(dataset="named", C=0.2, **JOINT, **EXACT))
+    assert ended["state"] == "succeeded", ended["failure"]
+    labels = tuple(np.unique(y).tolist())
+    theirs = objective(best(X, y, 0.2, labels), X, y, 0.2, labels)
+    assert ended["result"]["certificate"]["primal_objective"] == pytest.approx(theirs, rel=1e-6)
+    assert json.loads(model_file(many, ended["model_id"], "json"))["labels"] == [f"c{label:02d}" for label in labels]

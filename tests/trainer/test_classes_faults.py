@@ -1,0 +1,124 @@
+"""All classes in one problem, when things break: the same bytes after a kill, alpha and w that belong together."""
+
+import itertools
+from functools import partial
+
+import numpy as np
+import pytest
+
+import reader.arrivals
+import reader.shuffle
+from storage.checkpoint import newest_checkpoint, write_checkpoint
+from storage.dataset import Dataset
+from storage.errors import CheckpointUnsound
+from tests.contracts.problems import make_dataset
+from tests.contracts.solver import solving
+from tests.trainer.test_classes import JOINT, check, primal_and_dual
+from tests.trainer.test_lanes import classes, stored
+from tests.trainer.test_refusing_disk import Clocked, Looking, Refusing
+from tests.trainer.test_resume import DoomedBetweenSweeps, Job
+from tests.trainer.test_sample_weights import weighted
+from tests.training import Turns, solvers_with
+
+N_CLASSES, REFUSALS = 5, 24
+FOLD = {"folds": 2, "number": 1}
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    """Of many pieces."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader.shuffle, "PIECE_WORDS", 256)
+        path = make_dataset(tmp_path_factory.mktemp("data") / "data", *classes(N_CLASSES, 500))
+    assert sum(len(Dataset(path).pieces(block)) for block in range(len(Dataset(path).manifest.blocks))) > 20
+    return path
+
+
+@pytest.fixture(scope="module")
+def heavy(tmp_path_factory):
+    """The same with weights."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader.shuffle, "PIECE_WORDS", 256)
+        weight = np.random.default_rng(1).choice([0.0, 0.5, 2.5], 500)
+        return weighted(tmp_path_factory.mktemp("data") / "data", *classes(N_CLASSES, 500), weight)
+
+
+@pytest.fixture(autouse=True)
+def several_sections_a_pass(monkeypatch):
+    monkeypatch.setattr(reader.arrivals, "SECTION_PIECES", 7)
+
+
+@pytest.mark.parametrize("name", ["dataset", "heavy"])
+@pytest.mark.parametrize("way", [{}, {"holds_all": True}, {"bias": 1.0, "threads": 1}, FOLD], ids=str)
+def test_fixed_pace_ends_in_the_same_bytes(tmp_path, request, name, way):
+    if name == "heavy" and "folds" in way:
+        pytest.skip("rows of weight 0 belong to no fold")
+    data = request.getfixturevalue(name)
+    settings = {**JOINT, **way, "updates_per_row": 3}
+    undisturbed = Job(tmp_path / "undisturbed", data, **settings).attempt()
+    job = Job(tmp_path / "disturbed", data, **settings)
+    for killed_at, before in [(2, False), (1, True), (4, False), (1, False), (3, True), (2, True)]:
+        assert job.attempt(killed_at, before) is None
+    found = job.attempt()
+    assert found.alpha.tobytes() == undisturbed.alpha.tobytes()
+    assert found.w.tobytes() == undisturbed.w.tobytes()
+    assert found.result == undisturbed.result
+
+
+@pytest.mark.parametrize("way", [{"on_disk": True}, {"holds_all": True}, {"on_disk": True, "threads": 2}], ids=str)
+def test_a_job_that_dies_between_sweeps_goes_on_with_what_it_had(tmp_path, dataset, way):
+    job = Job(tmp_path, dataset, **JOINT, **way, pace="adaptive", relative_gap=1e-7, max_passes=1000)
+    assert job.train(partial(DoomedBetweenSweeps, 7)) is None
+    kept = newest_checkpoint(job.checkpoints)
+    X, labels, _ = stored(dataset)
+    P, D, w_error = primal_and_dual(X, labels, kept["alpha"], kept["w"], 1.0)
+    assert w_error <= 1e-9 and P > D > 0
+    found = job.train(Turns)
+    check(found, X, labels)
+
+
+@pytest.mark.parametrize("pace", ["fixed", "adaptive"])
+@pytest.mark.parametrize("name", ["w", "alpha"])
+def test_a_checkpoint_that_does_not_hold_is_not_trained_on(tmp_path, dataset, pace, name):
+    job = Job(tmp_path, dataset, **JOINT, pace=pace)
+    job.attempt(killed_at=3)
+    sound = newest_checkpoint(job.checkpoints)
+    arrays = sound.arrays()
+    if name == "w":
+        arrays["w"] = arrays["w"] + 1e-6 * np.abs(arrays["w"]).max()
+    else:
+        arrays["alpha"][7, 0] -= 1e-6  # its sum is not 0 any more
+    write_checkpoint(sound.path, {**sound.about, "number": 99}, arrays)
+    with pytest.raises(CheckpointUnsound):
+        job.attempt()
+
+
+@pytest.mark.parametrize("seed", range(REFUSALS))
+def test_a_disk_that_refuses_costs_time_only(tmp_path, dataset, seed):
+    rng = np.random.default_rng((seed, 2))
+    disk, looking = Refusing(rng), Looking(rng)
+    X, labels, _ = stored(dataset)
+    settings = {**JOINT, "pace": "adaptive", "tolerance": None, "threads": 1 + seed % 2, "seed": seed}
+    link, solvers = partial(Clocked, float(rng.choice([0.25, 0.5, 1.0]))), solvers_with(disk.rows)
+    with solving(
+        tmp_path / "run", dataset, link=link, slots=looking, solvers=solvers, updates_per_row=6, **settings
+    ) as now:
+
+        def look(*_):
+            """After every sweep, and of what is kept."""
+            w_error = primal_and_dual(X, labels, now.alpha, now.w, 1.0)[2] if now.w.any() else 0.0
+            assert w_error <= 1e-9
+
+        looking.look = looking.check = look
+        for progress in itertools.islice(now.passes, 400):
+            P, D, w_error = primal_and_dual(X, labels, now.alpha, now.w, 1.0)
+            assert w_error <= 1e-9
+            assert progress.dual_objective == pytest.approx(D, rel=1e-9)
+            room = np.where(np.unique(labels) == labels[:, None], 1.0, 0.0) - now.alpha[:, :N_CLASSES]
+            assert progress.free_rows == np.count_nonzero((room > 0).sum(axis=1) > 1)
+            assert progress.primal_bound * (1 + 1e-12) >= D and P * (1 + 1e-12) >= D
+            if P - D <= 1e-5 * P:
+                break
+        assert P - D <= 1e-5 * P
+    assert all(file.is_closed for file in disk.files)
+    assert disk.has_refused or looking.sweeps > 10
