@@ -20,15 +20,10 @@ from tests.bench.report import cell, header, prose, row
 from tests.bench.usage import CORES
 from tests.reference.data import available, text
 
-GRIDS = {
-    "0.01 to 2": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0],
-    "0.01 to 30": [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0],
-}
 CLASSES, FOLDS = 20, 5
 RELATIVE_GAP = 1e-3
 MOST_SECONDS = 900.0
 LIBLINEAR = "liblinear-train"
-PARTS = ("C", "generated", "news20", "mnist")
 _FILES = {"news20": "news20", "mnist": "mnist.train"}
 _OBJECTIVE = re.compile(rb"Objective value = (-?[\d.e+]+)")
 
@@ -40,6 +35,23 @@ class Task:
     name: str
     many: dict
     liblinear: list[list[str]]
+
+
+def _of_C(values: list[float]) -> Task:
+    runs = [["-s", "3", "-c", f"{C:g}"] for C in values]
+    return Task(f"{len(values)} values of C, {values[0]:g} to {values[-1]:g}", {"C": values}, runs)
+
+
+_CLASSES = Task("classes, one against the rest", {}, [["-s", "3"]])
+_JOINT = Task("classes, Crammer and Singer", {"multiclass": "crammer_singer"}, [["-s", "4"]])
+# part -> data, task
+PARTS: dict[str, tuple[str, Task]] = {
+    "C": ("text", _of_C([0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0])),
+    "C-wide": ("text", _of_C([0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])),
+    "folds": ("text", Task(f"{FOLDS} folds", {"folds": FOLDS, "refit": False}, [["-s", "3", "-v", str(FOLDS)]])),
+    **{f"classes-{data}": (data, _CLASSES) for data in ("generated", "news20", "mnist")},
+    **{f"joint-{data}": (data, _JOINT) for data in ("generated", "news20", "mnist")},
+}
 
 
 @dataclass(frozen=True)
@@ -55,10 +67,10 @@ def run(part: str) -> Iterator[str]:
     commands.compile_seconds()
     yield from prose(
         f"Hinge loss, no bias, until every lane is certified to {RELATIVE_GAP:g}; medians of {REPEATS} in turn, "
-        f"{CORES} cores. Cache: a tenth of the decoded data where it is generated, else as a job has it. *lanes*: a job on "
-        "a dataset that has been read in, no rows kept of it, from the start of its processes. *one*: the same of one "
-        "problem, C = 1. *LIBLINEAR*: its program with its own -e, reading the text each time, all its runs together; "
-        "*short of*: by how much its dual objective is below the certified one, relative, in the worst problem."
+        f"{CORES} cores. Cache: a tenth of the decoded data where it is generated, else as a job has it. *lanes*: a job "
+        "on a dataset that has been read in, no rows kept of it, from the start of its processes. *one*: the same of "
+        "one problem, C = 1. *LIBLINEAR*: its program with its own -e, reading the text each time, all its runs "
+        "together; *short of*: by how much its dual objective is below the certified one, relative, in the worst problem."
     )
     names = "lanes, s", "core s", "one, s", "lanes / one", "LIBLINEAR, s", "LIBLINEAR / lanes", "short of", "MB"
     yield from header("data", "what", *names, words=2)
@@ -67,48 +79,36 @@ def run(part: str) -> Iterator[str]:
 
 
 def _rows(directory: Path, part: str) -> Iterator[str]:
-    source = directory / "text.svm"
-    if part in ("C", "generated"):
-        generate(source, size_bytes=size_limit())
-        if part == "generated":
-            relabel(source, CLASSES)
-    elif not available(_FILES[part]):
-        yield row(part, "not available", *["-"] * 8)
+    (data, task), source = PARTS[part], directory / "text.svm"
+    if data in _FILES and not available(_FILES[data]):
+        yield row(data, "not available", *["-"] * 8)
         return
+    if data in _FILES:
+        source.write_bytes(text(_FILES[data]))
     else:
-        source.write_bytes(text(_FILES[part]))
+        generate(source, size_bytes=size_limit())
+    if data == "generated":
+        relabel(source, CLASSES)
     commands.ingest_command(source, directory / "dataset")
-    for task in _tasks(part):
-        yield _measured(directory, source, part, task)
+    yield _measured(directory, source, data, task)
 
 
-def _tasks(part: str) -> Iterator[Task]:
-    if part == "C":
-        for name, values in GRIDS.items():
-            runs = [["-s", "3", "-c", f"{C:g}"] for C in values]
-            yield Task(f"{len(values)} values of C, {name}", {"C": values}, runs)
-        yield Task(f"{FOLDS} folds", {"folds": FOLDS, "refit": False}, [["-s", "3", "-v", str(FOLDS)]])
-    else:
-        yield Task("classes, one against the rest", {}, [["-s", "3"]])
-        yield Task("classes, Crammer and Singer", {"multiclass": "crammer_singer"}, [["-s", "4"]])
-
-
-def _measured(directory: Path, source: Path, part: str, task: Task) -> str:
+def _measured(directory: Path, source: Path, data: str, task: Task) -> str:
     many: list[jobs.Finished] = []
     one: list[jobs.Finished] = []
     theirs: list[Theirs] = []
     for _ in range(REPEATS):
-        many.append(_job(directory / "dataset", part, **task.many))
-        if part == "C":
-            one.append(_job(directory / "dataset", part))
+        many.append(_job(directory / "dataset", data, **task.many))
+        if data == "text":
+            one.append(_job(directory / "dataset", data))
         runs = [_liblinear(source, options) for options in task.liblinear]
         theirs.append(Theirs(sum(each.seconds for each in runs), [D for each in runs for D in each.dual_objectives]))
     if not all(each["converged"] for job in many for each in job.results):
-        return row(part, task.name, f"not certified after {MOST_SECONDS:.0f} s", *["-"] * 7)
+        return row(data, task.name, f"not certified after {MOST_SECONDS:.0f} s", *["-"] * 7)
     ours, peer = median(job.seconds for job in many), median(each.seconds for each in theirs)
     single = median(job.seconds for job in one) if one else None
     return row(
-        part,
+        data,
         task.name,
         cell(ours),
         cell(median(job.spent.core_seconds or 0.0 for job in many)),
@@ -129,9 +129,9 @@ def _short_of(ours: jobs.Finished, theirs: Theirs) -> float | None:
     return max((D - own) / D for D, own in zip(certified, theirs.dual_objectives, strict=True))
 
 
-def _job(dataset: Path, part: str, **fields: object) -> jobs.Finished:
+def _job(dataset: Path, data: str, **fields: object) -> jobs.Finished:
     kept_rows.release(dataset)
-    cache = {"cache_bytes": jobs.tenth(read_manifest(dataset))[0]} if part not in _FILES else {}
+    cache = {"cache_bytes": jobs.tenth(read_manifest(dataset))[0]} if data not in _FILES else {}
     wanted = {"tolerance": None, "relative_gap": RELATIVE_GAP, "max_passes": 10**6, "max_seconds": MOST_SECONDS}
     return jobs.train_all(dataset, **cache, **wanted, **fields)
 
