@@ -67,10 +67,10 @@ def run(part: str) -> Iterator[str]:
     commands.compile_seconds()
     yield from prose(
         f"Hinge loss, no bias, until every lane is certified to {RELATIVE_GAP:g}; medians of {REPEATS} in turn, "
-        f"{CORES} cores. Cache: a tenth of the decoded data where it is generated, else as a job has it. *lanes*: a job "
+        f"{CORES} cores. Cache: a tenth of the data where it is generated, else as jobs have it. *lanes*: a job "
         "on a dataset that has been read in, no rows kept of it, from the start of its processes. *one*: the same of "
         "one problem, C = 1. *LIBLINEAR*: its program with its own -e, reading the text each time, all its runs "
-        "together; *short of*: by how much its dual objective is below the certified one, relative, in the worst problem."
+        "together; *short of*: by how much its dual objective is below the certified one, relative, at worst."
     )
     names = "lanes, s", "core s", "one, s", "lanes / one", "LIBLINEAR, s", "LIBLINEAR / lanes", "short of", "MB"
     yield from header("data", "what", *names, words=2)
