@@ -102,6 +102,7 @@ def test_a_job_that_began_while_its_rows_came_is_one_to_start_from(grown, parts)
     def slowly():
         yield parts[0]
         nonlocal job
+        wait_for(lambda: "arriving" in {each["name"] for each in grown.get("/v1/datasets")["datasets"]})
         job = grown.submit(dataset="arriving", relative_gap=1e-4, tolerance=None)
         grown.wait_for_state(job, "running")
         wait_for(lambda: grown.processes.alive("reader.process"))
