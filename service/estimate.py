@@ -26,7 +26,7 @@ def estimate(plan: JobPlan) -> dict[str, Any]:
         "memory": {**asdict(memory), "total_bytes": memory.total_bytes},
         # The run's files lie in memory if there is room.
         "disk": {
-            "model_bytes": _MODEL_WEIGHT_BYTES * plan.width * (len(plan.labels) if spec.is_joint else 1),
+            "model_bytes": _MODEL_WEIGHT_BYTES * plan.width * (len(plan.labels) if len(plan.labels) > 2 else 1),
             "run_bytes": plan.run_bytes,
             # At most: in the second pass, that of the first and what is left of it.
             "spill_bytes": 2 * manifest.decoded_bytes if plan.spills else 0,

@@ -74,6 +74,8 @@ def memory_of(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1) -
     features = (axis * _FEATURE_LANE_BYTES if axis > 1 else _FEATURE_BYTES) * width
     own = SOLVERS[spec.solver].own_bytes(manifest.n_rows, width, threads, spec.options)
     own += (axis - 1) * _ROW_LANE_BYTES * manifest.n_rows  # alpha before a sweep
+    if lanes > 1:
+        own += axis * _ROW_LANE_BYTES * manifest.n_rows  # both of the lanes that are left, while they are being packed
     buffers = _BUFFERS_BYTES + (_class_buffers(manifest, axis, threads) if spec.is_joint else 0)
     return Memory(_PROCESSES_BYTES, buffers, row_bytes * manifest.n_rows, features, own, spec.cache_bytes)
 

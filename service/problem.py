@@ -75,9 +75,10 @@ class JobPlan:
 
     def next_lanes(self, done: Sequence[Mapping[str, Any]]) -> "JobPlan":
         """The same with the first lanes to be run that are not done; of those that are, what is kept of each."""
-        passes, seconds = (done[-1]["job_passes"], done[-1]["elapsed_seconds"]) if done else (0, 0.0)
-        # One that ended with less has all of its last lanes run once more.
+        # One that died when all were done has its last ones run once more.
         number = min(len(done), (len(self.lanes) - 1) // self.at_once * self.at_once)
+        before = done[:number]
+        passes, seconds = (before[-1]["job_passes"], before[-1]["elapsed_seconds"]) if before else (0, 0.0)
         return replace(self, number=number, passes_before=passes, seconds_before=seconds)
 
     @property

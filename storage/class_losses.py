@@ -9,6 +9,7 @@ import numpy as np
 from storage.classes import Classes
 from storage.crammer_singer import CrammerSinger
 from storage.csr import Array
+from storage.lanes import targets
 from storage.segment import Segment
 
 _ROUNDING = 1e-12  # of C_i, in an alpha_i that is inside its bounds
@@ -33,8 +34,7 @@ class ClassObjective:
         return none, none
 
     def targets(self, rows: Segment) -> Array:
-        y = self._signs[rows.y.astype(np.intp)]
-        return y * self._weight[rows.row_id][:, np.newaxis] if len(self._weight) else y
+        return targets(self._signs, rows, self._weight)
 
     def m(self, y: Array, dots: Array) -> Array:
         rows, own = np.arange(len(y)), self._own(y)

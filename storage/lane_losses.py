@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from storage.csr import Array
-from storage.lanes import Group
+from storage.lanes import Group, targets
 from storage.margin_losses import OfMargins
 from storage.segment import Segment
 
@@ -17,7 +17,7 @@ class LaneObjective:
     """
 
     def __init__(self, group: Group, make: Callable[[float, float], OfMargins], weight: Array) -> None:
-        self._group = group
+        self._signs = group.signs
         self._weight = weight
         spare = [(1.0, 1.0)] * (group.width - len(group.lanes))  # of no rows
         self._lanes = [make(*C) for C in (*((lane.C_positive, lane.C_negative) for lane in group.lanes), *spare)]
@@ -28,7 +28,7 @@ class LaneObjective:
         return np.array(positive), np.array(negative)
 
     def targets(self, rows: Segment) -> Array:
-        return self._group.targets(rows.y, self._weight[rows.row_id] if len(self._weight) else None)
+        return targets(self._signs, rows, self._weight)
 
     def m(self, y: Array, dots: Array) -> Array:
         return dots * np.sign(y)

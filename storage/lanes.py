@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from storage.csr import Array
+from storage.segment import Segment
 
 # One index, one value and one line of the processor's cache serve eight lanes of w.
 WIDTHS = (1, 4, 8, 16)
@@ -75,10 +76,11 @@ class Group:
             signs[:, number] = np.where(is_left_out, np.copysign(0.0, sign), sign)
         return signs
 
-    def targets(self, kinds: Array, weight: Array | None) -> Array:
-        """y of rows of these kinds (n,) in each lane, (n, width): the sign times the weight (n,), if rows have one."""
-        y = self.signs[kinds.astype(np.intp)]
-        return y if weight is None else y * weight[:, np.newaxis]
+
+def targets(signs: Array, rows: Segment, weight: Array) -> Array:
+    """y of rows along an axis, (n, width): the sign of their kind times their weight, (n_rows,) by id; (0,): none."""
+    y = signs[rows.y.astype(np.intp)]
+    return y * weight[rows.row_id][:, np.newaxis] if len(weight) else y
 
 
 def width_for(lanes: int) -> int:

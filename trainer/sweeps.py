@@ -130,6 +130,7 @@ class Sweeps:
         D: Figure = -inf
         gaps: list[Figure] = []
         self._begin_run(step)
+        # Of each byte there is so much more to do as there are lanes.
         threads = self._threads if self._shares(store.n_bytes * self._variables.count, step.n_rows) else ALONE
         while (kind := next_sweep(len(gaps), has_to_end)) is not Next.STOP:
             met = self._sweep(store, kind, gaps, threads, rng)

@@ -123,3 +123,13 @@ def test_lanes_are_trained_side_by_side_as_far_as_memory_goes(memory, features, 
 def test_a_solver_without_lanes_trains_them_one_after_the_other():
     spec = parse_spec({"dataset": "d", "C": [0.1, 1.0, 10.0], "solver": "bm"})
     assert estimate(plan_job(spec, manifest()))["lanes"] == {"count": 3, "at_once": 1, "groups": 3}
+
+
+def test_lanes_that_were_all_done_have_the_last_ones_run_once_more():
+    """A worker died before the models were there: passes and seconds are those before these lanes."""
+    plan = plan_job(parse_spec({"dataset": "d", "C": [0.1 * (k + 1) for k in range(20)]}), manifest(1_000, 1000))
+    done = [{"job_passes": 3 if k < 16 else 7, "elapsed_seconds": 1.0 if k < 16 else 2.0} for k in range(20)]
+    again = plan.next_lanes(done)
+    assert (again.number, again.passes_before, again.seconds_before) == (16, 3, 1.0)
+    assert len(again.running) == 4
+    assert (plan.next_lanes([]).number, plan.next_lanes(done[:16]).number) == (0, 16)
