@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 STREAMSVM = Path(sys.executable).with_name("streamsvm")
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 180  # only a test that fails takes it all; a machine may be busy
 # No https here: without this every request reads all certificates of the system first, which takes forty milliseconds.
 PLAIN: Any = {"verify": False, "timeout": PATIENCE_SECONDS}
 ENDED = ("succeeded", "stopped", "failed", "cancelled")

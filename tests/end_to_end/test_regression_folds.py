@@ -17,10 +17,10 @@ from tests.contracts.problems import libsvm_text, stored_rows
 from tests.end_to_end.conftest import weights
 from tests.end_to_end.service import PLAIN
 
-VALUES, FOLDS, SEED, EPSILON = (0.01, 0.3, 10.0), 4, 3, 0.2
+VALUES, FOLDS, SEED, EPSILON = (0.01, 1.0), 3, 3, 0.2
 LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
 SPEC = {
-    "solver": "dcd", "epsilon": EPSILON, "tolerance": None, "relative_gap": 1e-9, "max_passes": 100_000,
+    "solver": "dcd", "epsilon": EPSILON, "tolerance": None, "relative_gap": 1e-8, "max_passes": 100_000,
     "cache_bytes": 4 << 20, "seed": SEED, "folds": FOLDS,
 }  # fmt: skip
 
@@ -69,7 +69,7 @@ def test_numbers_are_judged_as_scikit_learn_does(service, numbers, loss):
     best = min(ended["result"]["cv"], key=lambda each: each["mean"]["mse"])["C"]
     assert ended["result"]["selected_C"] == best != VALUES[0]
     assert ended["result"]["models"] == [{"C": best, "model_id": ended["model_id"]}]
-    assert {lane["fold"] for lane in ended["result"]["lanes"]} == {0, 1, 2, 3, None}
+    assert {lane["fold"] for lane in ended["result"]["lanes"]} == {0, 1, 2, None}
     np.testing.assert_allclose(weights(service.model(ended)), machine(best, loss).fit(X, y).coef_, rtol=1e-3, atol=1e-4)
 
 
@@ -101,7 +101,7 @@ def test_the_command_says_what_liblinear_does(processes, tmp_path):
     X, y = problem()
     (tmp_path / "rows").write_bytes(libsvm_text(X, y))
     for number in (11, 12, 13):
-        options = ("-s", number, "-v", 5, "-p", EPSILON, "-c", 1, "-e", 1e-4, "--max-passes", 10_000)
+        options = ("-s", number, "-v", 3, "-p", EPSILON, "-c", 1, "-e", 1e-4, "--max-passes", 10_000)
         done = processes.run("train", tmp_path / "rows", *options, text=True)
         assert done.returncode == 0, done.stderr
         (error,) = re.findall(r"^Cross Validation Mean squared error = ([\d.e-]+)$", done.stderr, re.M)
@@ -109,7 +109,7 @@ def test_the_command_says_what_liblinear_does(processes, tmp_path):
             r"^Cross Validation Squared correlation coefficient = ([\d.e-]+)$", done.stderr, re.M
         )
         # On other folds, and which they are depends on who drew random numbers in this process before.
-        theirs = liblinearutil.train(y, X.astype(float), f"-s {number} -v 5 -p {EPSILON} -c 1 -q")
+        theirs = liblinearutil.train(y, X.astype(float), f"-s {number} -v 3 -p {EPSILON} -c 1 -q")
         assert float(error) == pytest.approx(theirs, rel=0.3)
         assert 1 - float(correlation) == pytest.approx(theirs / np.var(y), rel=0.3)
     assert not (tmp_path / "rows.model").exists()
