@@ -16,46 +16,51 @@ _LEAST = float(np.finfo(float).eps)  # scikit-learn's: a row said to be impossib
 
 
 class Calibration:
-    """`add` every row once, in any order."""
+    """`add` every row once, in any order. is_weighted: rows count as much as they weigh."""
 
-    def __init__(self) -> None:
-        self._n_rows = 0
+    def __init__(self, is_weighted: bool = False) -> None:
+        self._is_weighted = is_weighted
         self._log_loss = self._squares = 0.0
-        self._rows, self._said, self._so = np.zeros(BINS, np.int64), np.zeros(BINS), np.zeros(BINS, np.int64)
+        self._rows = np.zeros(BINS, np.int64)
+        self._weight, self._said, self._so = np.zeros((3, BINS))
 
-    def add(self, y: Array, predicted: Array, probabilities: Array) -> None:
-        """Classes (n_rows,) that rows have, and that they are taken for; probabilities (n_rows, n_classes)."""
+    def add(self, y: Array, predicted: Array, probabilities: Array, weight: Array | None = None) -> None:
+        """Classes (n_rows,) that rows have, and that they are taken for; probabilities (n_rows, n_classes); their
+        weights (n_rows,), if they count."""
         rows = np.arange(len(y))
-        own = probabilities[rows, y]
-        self._n_rows += len(y)
-        self._log_loss -= float(np.log(np.clip(own, _LEAST, 1.0 - _LEAST)).sum())
+        own, weight = probabilities[rows, y], np.ones(len(y)) if weight is None else weight
+        self._log_loss -= float(weight @ np.log(np.clip(own, _LEAST, 1.0 - _LEAST)))
         if probabilities.shape[1] == 2:
-            self._squares += float(np.sum((1.0 - own) ** 2))
-            self._count(probabilities[:, 0], y == 0)
+            self._squares += float(weight @ (1.0 - own) ** 2)
+            self._count(probabilities[:, 0], y == 0, weight)
         else:
-            self._squares += float(np.sum(probabilities**2) + np.sum(1.0 - 2.0 * own))
-            self._count(probabilities[rows, predicted], y == predicted)
+            self._squares += float(weight @ (np.sum(probabilities**2, axis=1) + 1.0 - 2.0 * own))
+            self._count(probabilities[rows, predicted], y == predicted, weight)
 
-    def _count(self, said: Array, so: Array) -> None:
+    def _count(self, said: Array, so: Array, weight: Array) -> None:
         place = np.minimum((said * BINS).astype(np.int64), BINS - 1)
         self._rows += np.bincount(place, minlength=BINS)
-        self._said += np.bincount(place, said, BINS)
-        self._so += np.bincount(place[so], minlength=BINS)
+        self._weight += np.bincount(place, weight, BINS)
+        self._said += np.bincount(place, weight * said, BINS)
+        self._so += np.bincount(place, weight * so, BINS)
 
     def figures(self) -> dict[str, Any]:
         """log_loss and brier_score a row; reliability: rows, mean probability and share that was so of each bin."""
+        columns = (self._rows, self._weight, self._said, self._so)
         reliability = [
             {
                 "from": place / BINS,
                 "to": (place + 1) / BINS,
-                "rows": int(rows),
-                "probability": float(said / rows) if rows else None,
-                "share": float(so / rows) if rows else None,
+                "rows": rows,
+                **({"weight": weight} if self._is_weighted else {}),
+                "probability": said / weight if weight else None,
+                "share": so / weight if weight else None,
             }
-            for place, (rows, said, so) in enumerate(zip(self._rows, self._said, self._so, strict=True))
+            for place, (rows, weight, said, so) in enumerate(zip(*(column.tolist() for column in columns), strict=True))
         ]
+        total = float(self._weight.sum())
         return {
-            "log_loss": self._log_loss / self._n_rows,
-            "brier_score": self._squares / self._n_rows,
+            "log_loss": self._log_loss / total,
+            "brier_score": self._squares / total,
             "reliability": reliability,
         }

@@ -117,6 +117,7 @@ class Examples:
             indices=rows.indices,
             values=rows.values,
             target=target if self.left_out and self.group is None else None,
+            weight=rows.weight,
         )
         return examples if self.bias is None else _with_constant(examples, self.width - 1, float(VALUE.type(self.bias)))
 

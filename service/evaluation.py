@@ -3,7 +3,7 @@
     python -m service.evaluation MODEL_DIRECTORY DATASET_DIRECTORY
 
 Prints one JSON object: the evaluation, or `{"problem": ...}` with exit code 1. Takes eight bytes a row of disk beside
-the dataset, and of memory three times the weights.
+the dataset, sixteen if rows weigh, and of memory three times the weights.
 """
 
 import json
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from reader.auc import WEIGHTED
 from reader.evaluation import Applied, BinaryPass, Classes, ClassificationPass, EvaluationPass, RegressionPass
 from reader.stream import Examples, Shuffled, Streamer
 from service.errors import ServiceError, needing_space
@@ -39,7 +40,8 @@ _LABELS_SHOWN = 10
 def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
     """What the model is worth on the dataset, as `POST /v1/models/{id}/evaluate` shows it.
 
-    Raises ServiceError: label_mismatch or index_base_mismatch for a dataset the model is not made for, out_of_space.
+    Where rows have weights all figures count them. Raises ServiceError: label_mismatch or index_base_mismatch for a
+    dataset the model is not made for, out_of_space.
     """
     manifest = dataset.manifest
     labels = _codes(model, manifest)
@@ -55,7 +57,8 @@ def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
         several = ClassificationPass(applied, len(model.labels), model.probability)
         _stream(dataset, several, examples)
         return _view(model, manifest, several, _class_figures(model, several))
-    with _scores(manifest.n_rows, dataset.directory.parent) as scores:
+    scored = WEIGHTED if applied.is_weighted else np.dtype(float)
+    with _scores(manifest.n_rows, scored, dataset.directory.parent) as scores:
         n_positive = manifest.labels.get(float(labels[0]), 0)
         two = BinaryPass(applied, model.probability, scores, n_positive)
         _stream(dataset, two, examples)
@@ -120,22 +123,25 @@ def _applied(model: Model, dataset: Dataset) -> Applied:
     for own, weights in zip(w, np.atleast_2d(model.w), strict=True):
         own[begin:end] = weights[: end - begin]
         own[:] = dataset.in_own_order(own)
-    return Applied(w if model.is_multiclass else w[0], model.intercept, unknown, model_losses(model))
+    is_weighted = dataset.manifest.weights is not None
+    return Applied(w if model.is_multiclass else w[0], model.intercept, unknown, model_losses(model), is_weighted)
 
 
 @contextmanager
-def _scores(n_rows: int, directory: Path) -> Iterator[Array]:
+def _scores(n_rows: int, dtype: np.dtype, directory: Path) -> Iterator[Array]:
     """Room for a number a row, in a file: the kernel may take the memory back."""
     with tempfile.TemporaryFile(dir=directory) as file:
         with needing_space():
-            os.posix_fallocate(file.fileno(), 0, n_rows * np.dtype(float).itemsize)
-        yield np.memmap(file, float, "r+", shape=(n_rows,))
+            os.posix_fallocate(file.fileno(), 0, n_rows * dtype.itemsize)
+        yield np.memmap(file, dtype, "r+", shape=(n_rows,))
 
 
 def _view(model: Model, manifest: Manifest, found: EvaluationPass, figures: dict[str, Any]) -> dict[str, Any]:
     norm = float(np.vdot(model.w, model.w) + np.sum(np.square(model.w_bias))) * (2 if model.is_mirrored else 1)
     return {
         "rows": manifest.n_rows,
+        "weighted": manifest.weights is not None,
+        **({} if manifest.weights is None else {"weight_sum": found.weight}),
         **figures,
         "objective": norm / 2 + found.losses if "C" in model.about else None,
         "unknown_features": found.unknown_features,

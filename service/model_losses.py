@@ -7,21 +7,22 @@ import numpy as np
 from storage.csr import Array
 from storage.model_file import Label, Model
 from storage.objective import Objective, make_objective
+from storage.regression_losses import weighed
 
-Losses = Callable[[Array, Array], float]
+Losses = Callable[[Array, Array, Array | None], float]
 
 
 def model_losses(model: Model) -> Losses | None:
-    """Sum of C_i loss_i for y (n_rows,) and decision values; None if the model does not say its problem.
+    """Sum of C_i loss_i for y (n_rows,), decision values, and weights (n_rows,) of rows that have some.
 
-    y is the place of a row's label in the model's, or what regression is to predict. Of several classes, one against
-    the rest, the losses of all are summed, a class's weight being that of its rows in its own problem, as in LIBLINEAR.
+    None if the model does not say its problem. y is the place of a row's label in the model's, or what regression is to
+    predict. Of several classes, one against the rest, the losses of all are summed, a class's weight being that of its
+    rows in its own problem, as in LIBLINEAR.
     """
     if "C" not in model.about:
         return None
     if model.is_regression:
-        objective = _objective(model, 1.0, 1.0)
-        return lambda y, decision: objective.losses(y, objective.m(y, decision))
+        return _of_numbers(_objective(model, 1.0, 1.0))
     weights = [_class_weight(model, label) for label in model.labels]
     if model.is_crammer_singer or model.is_mirrored:
         return _crammer_singer(model.about["C"] * np.array(weights))
@@ -35,11 +36,19 @@ def _objective(model: Model, positive: float, negative: float) -> Objective:
     return make_objective(model.about["loss"], C * positive, C * negative, epsilon)
 
 
+def _of_numbers(objective: Objective) -> Losses:
+    def losses(y: Array, decision: Array, weight: Array | None) -> float:
+        own = y if weight is None else weighed(y, weight)
+        return objective.losses(own, objective.m(own, decision))
+
+    return losses
+
+
 def _against_the_rest(objectives: list[Objective]) -> Losses:
-    def losses(y: Array, decision: Array) -> float:
+    def losses(y: Array, decision: Array, weight: Array | None) -> float:
         total = 0.0
         for place, objective in enumerate(objectives):
-            sign = np.where(y == place, 1.0, -1.0)
+            sign = np.where(y == place, 1.0, -1.0) * (1.0 if weight is None else weight)
             total += objective.losses(sign, objective.m(sign, decision.reshape(len(y), -1)[:, place]))
         return total
 
@@ -49,13 +58,14 @@ def _against_the_rest(objectives: list[Objective]) -> Losses:
 def _crammer_singer(C: Array) -> Losses:
     """C_i max_c (1 [c is not y_i] + f_c - f_yi), C (n_classes,)."""
 
-    def losses(y: Array, decision: Array) -> float:
+    def losses(y: Array, decision: Array, weight: Array | None) -> float:
         rows, own = np.arange(len(y)), y.astype(np.int64)
         if decision.ndim == 1:
             decision = np.stack([decision, -decision], axis=1)  # see Model.is_mirrored
         beyond = decision + 1.0
         beyond[rows, own] -= 1.0
-        return float(C[own] @ (beyond.max(axis=1) - decision[rows, own]))
+        C_i = C[own] if weight is None else C[own] * weight
+        return float(C_i @ (beyond.max(axis=1) - decision[rows, own]))
 
     return losses
 

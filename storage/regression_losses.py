@@ -1,14 +1,15 @@
 """Losses of the residual r = <w, x> - y, for any target y: see `storage.objective.Objective`.
 
 Support vector regression (Ho and Lin, JMLR 2012): alpha is beta there, of both signs. A row whose y is nan is left
-out: no loss, no gradient, beta 0.
+out: no loss, no gradient, beta 0. Where rows have weights y is (n, 2), as `weighed` makes it, and C_i is C times the
+row's weight.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from storage.csr import Array
+from storage.csr import Array, Figure
 from storage.segment import Segment
 
 
@@ -24,40 +25,53 @@ class EpsilonInsensitive:
         return self.C, self.C
 
     def projected(self, y: Array, alpha: Array) -> Array:
-        upper, _ = self.upper
-        return np.where(np.isnan(y), 0.0, np.clip(alpha, -upper, upper))
+        target, C = self._parts(y)
+        upper = self._upper(C)
+        return np.where(np.isnan(target), 0.0, np.clip(alpha, -upper, upper))
 
     def targets(self, rows: Segment) -> Array:
         return rows.y
 
     def m(self, y: Array, dots: Array) -> Array:
-        return dots - y
+        return dots - self._parts(y)[0]
 
     def coefficients(self, y: Array, alpha: Array) -> Array:
         return alpha
 
     def losses(self, y: Array, m: Array) -> float:
-        return float(self.C * np.sum(self._excess(m)))
+        return self._summed(y, self._excess(m))
 
     def projected_gradient(self, y: Array, m: Array, alpha: Array) -> Array:
         """At alpha = 0, where -D has a kink, the nearer end of its subdifferential, or 0 if that is inside."""
-        upper, _ = self.upper
-        G = m + self._curvature * alpha
+        target, C = self._parts(y)
+        upper, G = self._upper(C), m + self._curvature(C) * alpha
         above, below = G + self.epsilon, G - self.epsilon
         # As for alpha > 0, alpha < 0, and alpha = 0; then what would leave the box.
         PG = np.where(alpha > 0.0, above, np.where(alpha < 0.0, below, np.minimum(above, 0.0) + np.maximum(below, 0.0)))
         PG = np.where(alpha == upper, np.maximum(PG, 0.0), np.where(alpha == -upper, np.minimum(PG, 0.0), PG))
-        return np.where(np.isnan(y), 0.0, PG)
+        return np.where(np.isnan(target), 0.0, PG)
 
     def dual(self, y: Array, alpha: Array) -> float:
-        squares = self._curvature / 2.0 * float(np.sum(alpha * alpha))
-        return float(np.dot(np.where(np.isnan(y), 0.0, y), alpha) - self.epsilon * np.sum(np.abs(alpha))) - squares
+        target, C = self._parts(y)
+        squares = float(np.sum(self._curvature(C) / 2.0 * alpha * alpha))
+        known = np.where(np.isnan(target), 0.0, target)
+        return float(np.dot(known, alpha) - self.epsilon * np.sum(np.abs(alpha))) - squares
+
+    def _parts(self, y: Array) -> tuple[Array, Figure]:
+        """Targets (n,), and C_i: one for all rows if none has a weight."""
+        return (y, self.C) if y.ndim == 1 else (y[:, 0], self.C * y[:, 1])
+
+    def _summed(self, y: Array, losses: Array) -> float:
+        _, C = self._parts(y)
+        return float(np.sum(C * losses))
 
     def _excess(self, m: Array) -> Array:
         return np.fmax(0.0, np.abs(m) - self.epsilon)  # 0 of nan
 
-    @property
-    def _curvature(self) -> float:
+    def _upper(self, C: Figure) -> Figure:
+        return C
+
+    def _curvature(self, C: Figure) -> Figure:
         return 0.0
 
 
@@ -69,8 +83,15 @@ class SquaredEpsilonInsensitive(EpsilonInsensitive):
         return np.inf, np.inf
 
     def losses(self, y: Array, m: Array) -> float:
-        return float(self.C * np.sum(self._excess(m) ** 2))
+        return self._summed(y, self._excess(m) ** 2)
 
-    @property
-    def _curvature(self) -> float:
-        return 1.0 / (2.0 * self.C)
+    def _upper(self, C: Figure) -> Figure:
+        return np.inf
+
+    def _curvature(self, C: Figure) -> Figure:
+        return 1.0 / (2.0 * C)
+
+
+def weighed(target: Array, weight: Array) -> Array:
+    """y (n, 2) of rows with these targets (n,) and weights (n,)."""
+    return np.stack([target, weight], axis=1)

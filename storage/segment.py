@@ -54,6 +54,7 @@ class Segment:
 
     row_id (n,) int32   y (n,) float32   Qii (n,) float64   indptr (n + 1,) int32   indices, values (nnz,)
     target (n,) float32, only of rows some of which are left out of training: what y was before; never in a cache
+    weight (n,) float64, of rows as they stand on disk, if they have some; never in a cache
     """
 
     row_id: Array
@@ -63,6 +64,7 @@ class Segment:
     indices: Array
     values: Array
     target: Array | None = None
+    weight: Array | None = None
 
     def __len__(self) -> int:
         return len(self.row_id)

@@ -41,6 +41,13 @@ def libsvm_text(X, y, index_base=1) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
+def weighted_text(X, y, weight, index_base=1) -> bytes:
+    """The same of rows with weights (n_rows,)."""
+    lines = libsvm_text(X, y, index_base).splitlines()
+    texts = [line.replace(b" ", b":%.17g " % own, 1) for line, own in zip(lines, weight, strict=True)]
+    return b"\n".join(texts) + b"\n"
+
+
 def make_dataset(directory: Path, X, y, index_base: IndexBase = 1, seed: int = 0) -> Path:
     """The problem as a published dataset."""
     base = 1 if index_base == "auto" else index_base

@@ -9,7 +9,7 @@ from sklearn.svm import LinearSVC
 
 from reader.ingest import ingest
 from service.problem import TRAINS_WEIGHTS
-from tests.contracts.problems import libsvm_text, make_dataset, random_problem, stored_rows
+from tests.contracts.problems import make_dataset, random_problem, stored_rows, weighted_text
 from tests.reference.dcd import primal_objective
 from tests.training import train
 
@@ -24,9 +24,7 @@ def problem():
 
 def weighted(directory, X, y, weight):
     """The problem as a dataset whose rows have these weights (n_rows,)."""
-    lines = libsvm_text(X, y).splitlines()
-    texts = [line.replace(b" ", b":%f " % w, 1) for line, w in zip(lines, weight, strict=True)]
-    ingest([b"\n".join(texts) + b"\n"], directory)
+    ingest([weighted_text(X, y, weight)], directory)
     return directory
 
 

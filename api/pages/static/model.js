@@ -8,6 +8,7 @@ const whole = (number) => number.toLocaleString("en");
 
 const FIGURES = [
   ["rows", "rows", whole],
+  ["weight_sum", "their weight", precise],
   ["accuracy", "accuracy", percent],
   ["balanced_accuracy", "balanced accuracy", percent],
   ["auc", "area under the ROC curve", precise],
@@ -42,10 +43,10 @@ function addPicture(charts, caption, draw) {
   draw(figure);
 }
 
-function showPictures({ confusion, reliability }) {
+function showPictures({ confusion, reliability, weighted }) {
   const charts = added(found, "div", undefined, "charts");
   if (confusion && confusion.rows && confusion.labels.length <= MOST_DRAWN) {
-    addPicture(charts, "What rows are, and what they are taken for", (figure) => drawConfusion(figure, confusion));
+    addPicture(charts, "What rows are, and what they are taken for", (figure) => drawConfusion(figure, confusion, weighted));
   }
   if (reliability) {
     const of = confusion.labels.length === 2 ? `of ${confusion.labels[0]}` : "of the class predicted";
@@ -68,14 +69,14 @@ function addTable(place, id, caption, titles, texts, lines) {
 }
 
 // Of many classes a picture says no numbers: the pairs that are confused most.
-function showConfused({ confusion }) {
+function showConfused({ confusion, weighted }) {
   if (!confusion?.rows || confusion.labels.length <= MOST_WITH_NUMBERS) return;
   const { labels, rows } = confusion;
   const pairs = rows.flatMap((row, is) => row.map((count, said) => ({ is, said, count })).filter(({ said, count }) => said !== is && count));
   const most = pairs.sort((one, other) => other.count - one.count).slice(0, MOST_PAIRS);
   const shareOf = ({ is, count }) => percent(count / rows[is].reduce((sum, each) => sum + each, 0));
   const lines = most.map((pair) => [labels[pair.is], labels[pair.said], whole(pair.count), shareOf(pair)]);
-  if (lines.length) addTable(found, "confused", "Most often confused", ["is", "predicted as", "rows", "of its class"], 2, lines);
+  if (lines.length) addTable(found, "confused", "Most often confused", ["is", "predicted as", weighted ? "weight" : "rows", "of its class"], 2, lines);
 }
 
 function showClasses({ classes }) {

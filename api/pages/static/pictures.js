@@ -25,7 +25,8 @@ const percent = (share) => (share === null ? "–" : `${(100 * share).toFixed(1)
 const roomIn = (place, edge, most) => Math.max(120, Math.min(most, place.clientWidth - edge - 42));
 
 // A square a pair of classes: rows that are of one, predicted to be of the other; the darker, the more of the row's class.
-function drawConfusion(place, { labels, rows }) {
+// Where rows have weights it is these that are counted.
+function drawConfusion(place, { labels, rows }, weighted) {
   const longest = labels.length > MOST_WITH_NAMES ? 0 : Math.max(...labels.map((label) => shortened(label).length));
   const edge = 34 + 7 * longest, room = roomIn(place, edge, 380), side = room / labels.length, full = edge + room;
   const svg = picture(place, full + 10, full + 10, "rows by the class they have and the class predicted");
@@ -34,14 +35,15 @@ function drawConfusion(place, { labels, rows }) {
   rows.forEach((row, is) => {
     const total = row.reduce((sum, count) => sum + count, 0);
     row.forEach((count, said) => {
+      const counted = count.toLocaleString("en"), shown = weighted ? `weight ${counted}` : `${counted} rows`;
       const x = edge + said * side, y = edge + is * side, share = total ? count / total : 0;
       const cell = drawn(svg, "rect", {
         x, y, width: side, height: side, class: is === said ? "cell right" : "cell wrong", "fill-opacity": share.toFixed(3),
       });
-      drawn(cell, "title", {}, `${labels[is]} predicted as ${labels[said]}: ${count.toLocaleString("en")} rows, ${percent(total ? share : null)}`);
+      drawn(cell, "title", {}, `${labels[is]} predicted as ${labels[said]}: ${shown}, ${percent(total ? share : null)}`);
       if (labels.length <= MOST_WITH_NUMBERS) {
-        const size = Math.min(15, 1.5 * side / Math.max(3, String(count).length));
-        drawn(svg, "text", { x: x + side / 2, y: y + side / 2, class: share > 0.6 ? "count on" : "count", "font-size": size }, count.toLocaleString("en"));
+        const size = Math.min(15, 1.5 * side / Math.max(3, weighted ? counted.length : String(count).length));
+        drawn(svg, "text", { x: x + side / 2, y: y + side / 2, class: share > 0.6 ? "count on" : "count", "font-size": size }, counted);
       }
     });
   });
@@ -72,7 +74,7 @@ function drawReliability(place, bins) {
     drawn(bar, "title", {}, `${bin.rows.toLocaleString("en")} rows with a probability from ${bin.from} to ${bin.to}`);
   }
   drawn(svg, "line", { x1: at(0), y1: up(0), x2: at(1), y2: up(1), class: "diagonal" });
-  const there = bins.filter((bin) => bin.rows);
+  const there = bins.filter((bin) => bin.probability !== null);
   drawn(svg, "polyline", { points: there.map((bin) => `${at(bin.probability)},${up(bin.share)}`).join(" "), class: "curve" });
   for (const bin of there) {
     const dot = drawn(svg, "circle", { cx: at(bin.probability), cy: up(bin.share), r: 5, class: "dot" });
