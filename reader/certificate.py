@@ -57,7 +57,9 @@ class CertificatePass:
         own = self._objective.projected(y, self._alpha[rows.row_id])
         dots = self._weights.add(self._objective.coefficients(y, own), rows)
         if self._held_out is not None:
-            is_out, target = (y == 0, np.copysign(1.0, y)) if rows.target is None else (y != rows.target, rows.target)
+            is_out, target = (
+                (y == 0, np.copysign(1.0, y)) if rows.target is None else (rows.y != rows.target, rows.target)
+            )
             self._held_out.add(rows.row_id, is_out, target, dots)
         m = self._objective.m(y, dots)
         PG = self._objective.projected_gradient(y, m, own)

@@ -116,7 +116,9 @@ class Reader:
     def _make_objective(self, settings: ReaderSettings) -> Objective:
         if settings.group:
             return make_axis_objective(settings.loss, settings.group, self._state.weight)
-        return make_objective(settings.loss, settings.C_positive, settings.C_negative, settings.epsilon)
+        return make_objective(
+            settings.loss, settings.C_positive, settings.C_negative, settings.epsilon, self._state.weight
+        )
 
     def _make_residents(self, settings: ReaderSettings, by_block: bool) -> Residents:
         if by_block:

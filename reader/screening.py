@@ -54,8 +54,9 @@ class Screening:
         """The rows' margins; on any thread."""
         objective = self._objective
         y = objective.targets(rows)
-        m = objective.m(y, np.zeros(y.shape)) if self._w is None else margins(objective, rows, self._w)
-        return Margins(y, m, objective.losses(y, m))
+        dots = (len(rows), *self._state.alpha.shape[1:])
+        m = objective.m(y, np.zeros(dots)) if self._w is None else margins(objective, rows, self._w)
+        return Margins(rows.y if m.ndim == 1 else y, m, objective.losses(y, m))
 
     def take(self, found: Margins) -> None:
         """These rows have streamed by: their losses are added to those of the pass."""

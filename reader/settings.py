@@ -19,8 +19,8 @@ class ReaderSettings:
     positive              label of the rows with y = +1; all others have y = -1. Found out if it is being read in.
                           None: y is the label itself
     group                 the lanes that are trained side by side, or the classes of one; None: one
-    has_weights           rows have weights, which the state is to hold: in a group of lanes, or of several classes, y
-                          does not tell them
+    has_weights           rows have weights, which the state is to hold: in a group of lanes, of several classes, and in
+                          regression y does not tell them
     n_rows, width         lengths of the state's arrays: of alpha and w, or bounds on them while that is not known
     C_positive, C_negative  C_i of the rows with y = +1 and y = -1
     loss                  a key of `storage.objective.OBJECTIVES`

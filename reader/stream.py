@@ -94,8 +94,8 @@ class Examples:
     bias        value of the constant feature, or None; it is the last: feature width - 1
     left_out    rows that are to have no part in training: y is 0, or nan if it would be the label; or the weight is 0,
                 where y is the place of a class; None: there are none
-    group       lanes: y is the kind of a row, see storage.lanes, or the place of its class, see storage.classes; its
-                weight goes to `weight` (n_rows,), by its id, if that is there
+    group       lanes: y is the kind of a row, see storage.lanes, or the place of its class, see storage.classes
+    weight      (n_rows,): weights of rows go there, by id, where y does not tell them; or (0,)
     """
 
     positive: float | None
@@ -109,6 +109,8 @@ class Examples:
         """The rows of a piece."""
         rows = piece.rows
         target = self._targets(rows)
+        if len(self.weight):
+            self.weight[piece.first_row : piece.first_row + len(piece)] = self._weights(piece)
         examples = Segment(
             row_id=np.arange(piece.first_row, piece.first_row + len(piece), dtype=ROW_ID),
             y=self._without(piece, target) if self.group is None else self._kinds(piece, self.group),
@@ -123,8 +125,6 @@ class Examples:
 
     def _kinds(self, piece: Piece, group: Group | Classes) -> Array:
         rows = piece.rows
-        if len(self.weight):
-            self.weight[piece.first_row : piece.first_row + len(piece)] = self._weights(piece)
         labels = np.array(group.labels)
         by_value = np.argsort(labels)
         places = by_value[np.searchsorted(labels[by_value], rows.label)]
@@ -137,6 +137,8 @@ class Examples:
         return weights if self.left_out is None else np.where(self.left_out.holds(piece), 0.0, weights)
 
     def _without(self, piece: Piece, y: Array) -> Array:
+        if len(self.weight):
+            return np.where(self.weight[piece.first_row : piece.first_row + len(piece)] > 0, y, TARGET.type(np.nan))
         if self.left_out is None:
             return y
         return np.where(self.left_out.holds(piece), TARGET.type(np.nan if self.positive is None else 0), y)

@@ -13,6 +13,7 @@ from storage.classes import width_of
 from storage.errors import CacheTooSmall
 from storage.lanes import WIDTHS, width_for
 from storage.manifest import Manifest
+from storage.objective import REGRESSION
 from storage.plan import CachePlan, plan_cache
 from trainer.problem import LOSSES
 from trainer.solvers import SOLVERS
@@ -69,7 +70,8 @@ def memory_of(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1) -
     columns = len(manifest.labels) if spec.is_joint else lanes
     axis = width_of(columns) if spec.is_joint else width_for(lanes)
     row_bytes = _ROW_BYTES + axis * _ROW_LANE_BYTES + (columns * _HELD_OUT_BYTES if has_folds else 0)
-    if axis > 1 and (manifest.weights is not None or (spec.is_joint and has_folds)):
+    is_apart = axis > 1 or spec.loss in REGRESSION  # y does not tell the weight of a row
+    if is_apart and (manifest.weights is not None or (spec.is_joint and has_folds)):
         row_bytes += _WEIGHT_BYTES
     features = (axis * _FEATURE_LANE_BYTES if axis > 1 else _FEATURE_BYTES) * width
     own = SOLVERS[spec.solver].own_bytes(manifest.n_rows, width, threads, spec.options)

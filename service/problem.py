@@ -124,7 +124,7 @@ class JobPlan:
     def axes(self) -> tuple[int, bool]:
         """Of the state: lanes side by side, or classes, and whether it has weights of rows."""
         if self.group is None:
-            return 1, False
+            return 1, self.spec.loss in REGRESSION and self.manifest.weights is not None
         return self.group.width, self.manifest.weights is not None or self._left_out is not None
 
     def _kept_rows(self, dataset: Path) -> dict[str, Any] | None:
@@ -209,11 +209,11 @@ def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None) -> Job
 
 
 def _check_weights(spec: JobSpec, manifest: Manifest) -> None:
-    if manifest.weights is not None and (spec.solver not in TRAINS_WEIGHTS or spec.loss in REGRESSION):
+    if manifest.weights is not None and spec.solver not in TRAINS_WEIGHTS:
         raise ServiceError(
             "weights_not_supported",
-            f"rows of the dataset have weights, which {spec.solver} would ignore with {spec.loss} loss",
-            f"Solvers that know weights, of classification, are {', '.join(TRAINS_WEIGHTS)}.",
+            f"rows of the dataset have weights, which {spec.solver} would ignore",
+            f"Solvers that know weights are {', '.join(TRAINS_WEIGHTS)}.",
         )
     if n_folds_of(spec) and spec.solver not in TRAINS_WEIGHTS:
         # Rows of a fold are left out by a weight of 0.

@@ -16,7 +16,7 @@ from storage.lane_kernel import dots_of_lanes
 from storage.lane_losses import LaneObjective
 from storage.lanes import Group
 from storage.margin_losses import Hinge, Logistic, SquaredHinge
-from storage.regression_losses import EpsilonInsensitive, SquaredEpsilonInsensitive
+from storage.regression_losses import NO_WEIGHT, EpsilonInsensitive, SquaredEpsilonInsensitive
 from storage.segment import Segment
 
 
@@ -52,20 +52,25 @@ class Objective(Protocol):
         """What multiplies x_i in w, (n,)."""
 
 
-OBJECTIVES: dict[str, Callable[[float, float, float], Objective]] = {
-    "hinge": lambda positive, negative, _: Hinge(positive, negative),
-    "squared_hinge": lambda positive, negative, _: SquaredHinge(positive, negative),
-    "logistic": lambda positive, negative, _: Logistic(positive, negative),
-    "epsilon_insensitive": lambda C, _, epsilon: EpsilonInsensitive(C, epsilon),
-    "squared_epsilon_insensitive": lambda C, _, epsilon: SquaredEpsilonInsensitive(C, epsilon),
+OBJECTIVES: dict[str, Callable[[float, float, float, Array], Objective]] = {
+    "hinge": lambda positive, negative, *_: Hinge(positive, negative),
+    "squared_hinge": lambda positive, negative, *_: SquaredHinge(positive, negative),
+    "logistic": lambda positive, negative, *_: Logistic(positive, negative),
+    "epsilon_insensitive": lambda C, _, epsilon, weight: EpsilonInsensitive(C, epsilon, weight),
+    "squared_epsilon_insensitive": lambda C, _, epsilon, weight: SquaredEpsilonInsensitive(C, epsilon, weight),
 }
 # Losses that predict a number; the others tell two classes apart.
 REGRESSION = ("epsilon_insensitive", "squared_epsilon_insensitive")
 
 
-def make_objective(loss: str, C_positive: float, C_negative: float, epsilon: float) -> Objective:
-    """The objective of a job. C_i is C_positive y_i for y_i > 0, and C_positive for all rows in regression."""
-    return OBJECTIVES[loss](C_positive, C_negative, epsilon)
+def make_objective(
+    loss: str, C_positive: float, C_negative: float, epsilon: float, weight: Array = NO_WEIGHT
+) -> Objective:
+    """The objective of a job. C_i is C_positive y_i for y_i > 0, and C_positive for all rows in regression.
+
+    weight  (n_rows,) of the rows of regression, by id, or (0,): each has weight 1
+    """
+    return OBJECTIVES[loss](C_positive, C_negative, epsilon, weight)
 
 
 def make_axis_objective(loss: str, axis: Group | Classes, weight: Array) -> LaneObjective | ClassObjective:

@@ -5,20 +5,26 @@ out: no loss, no gradient, beta 0. Where rows have weights y is (n, 2), as `weig
 row's weight.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from storage.csr import Array, Figure
 from storage.segment import Segment
 
+NO_WEIGHT = np.empty(0, np.float32)
+
 
 @dataclass(frozen=True)
 class EpsilonInsensitive:
-    """max(0, |r| - epsilon);  d(b) = y b - epsilon |b|,  |b| <= C."""
+    """max(0, |r| - epsilon);  d(b) = y b - epsilon |b|,  |b| <= C.
+
+    weight  (n_rows,) of the rows, by id, or (0,): each has weight 1
+    """
 
     C: float
     epsilon: float
+    weight: Array = field(default_factory=lambda: NO_WEIGHT)
 
     @property
     def upper(self) -> tuple[float, float]:
@@ -30,7 +36,10 @@ class EpsilonInsensitive:
         return np.where(np.isnan(target), 0.0, np.clip(alpha, -upper, upper))
 
     def targets(self, rows: Segment) -> Array:
-        return rows.y
+        if not len(self.weight):
+            return rows.y
+        # What a row weighs that is left out does not matter, but 0 is not to be divided by.
+        return weighed(rows.y, np.where(np.isnan(rows.y), 1.0, self.weight[rows.row_id]))
 
     def m(self, y: Array, dots: Array) -> Array:
         return dots - self._parts(y)[0]
@@ -94,4 +103,4 @@ class SquaredEpsilonInsensitive(EpsilonInsensitive):
 
 def weighed(target: Array, weight: Array) -> Array:
     """y (n, 2) of rows with these targets (n,) and weights (n,)."""
-    return np.stack([target, weight], axis=1)
+    return np.stack([target, weight], axis=1).astype(float)

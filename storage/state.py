@@ -119,7 +119,7 @@ class State:
     score   (n_rows,)  float32  how little a row has left to teach, as of its last visit: highest leaves first
     visited (n_rows,)  uint8    stamp of the last pass in which the row was visited; written by the trainer
     skipped (n_rows,)  uint8    stamp of the last pass in which it streamed by while resident; written by the reader
-    weight  (n_rows,)  float32  of the rows, where a group of lanes is trained and they have one; written by the reader
+    weight  (n_rows,)  float32  of the rows, where they have one and y does not tell it; written by the reader
     """
 
     alpha: Array

@@ -11,10 +11,11 @@ logistic loss and regression minimise is said above their kernels; regression ha
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from storage.csr import Array
 from storage.objective import OBJECTIVES, make_objective, margins
+from storage.regression_losses import NO_WEIGHT
 from storage.segment import Segment
 from trainer.kernels.visit import Box
 
@@ -27,12 +28,14 @@ class Problem:
     """`C_positive` and `C_negative` are C_i of the rows with y = +1 and y = -1, the same in regression.
 
     epsilon   half the width of regression's tube
+    weight    (n_rows,) of the rows of regression, by id: C_i is C times it; (0,): each has weight 1
     """
 
     loss: str
     C_positive: float
     C_negative: float
     epsilon: float = 0.0
+    weight: Array = field(default_factory=lambda: NO_WEIGHT)
 
     def __post_init__(self) -> None:
         if self.loss not in OBJECTIVES:
@@ -48,8 +51,8 @@ class Problem:
 
     def losses(self, rows: Segment, w: Array) -> float:
         """sum_i C_i loss_i over some rows; w (width,)."""
-        objective = make_objective(self.loss, self.C_positive, self.C_negative, self.epsilon)
-        return objective.losses(rows.y, margins(objective, rows, w))
+        objective = make_objective(self.loss, self.C_positive, self.C_negative, self.epsilon, self.weight)
+        return objective.losses(objective.targets(rows), margins(objective, rows, w))
 
     def _bound(self, C: float) -> tuple[float, float]:
         return (math.inf, 1.0 / (2.0 * C)) if self.loss.startswith("squared") else (C, 0.0)

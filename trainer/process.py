@@ -27,7 +27,7 @@ from trainer.convergence import Convergence
 from trainer.link import HandedBack, Link
 from trainer.report import report
 from trainer.settings import TrainerSettings
-from trainer.solvers import SOLVERS, MakeLink, Solver, make_cursor, make_source, read_settings
+from trainer.solvers import SOLVERS, MakeLink, Solver, make_cursor, make_source, problem_of, read_settings
 from trainer.stop import limit_reached
 from trainer.tally import warm_tally
 
@@ -58,7 +58,8 @@ class Trainer:
         self._cursor = make_cursor(cache, self._state, settings, make_link, slots, kept)
         self._link = self._cursor.link
         source = make_source(self._cursor, settings)
-        self._passes = self._solver.train(settings.problem, settings, source, self._state.alpha, self._w)
+        problem = problem_of(settings, self._link)
+        self._passes = self._solver.train(problem, settings, source, self._state.alpha, self._w)
 
     def _resume(self, path: str | None) -> tuple[Mapping[str, Array], int]:
         """Take w from the checkpoint; what else it has for the trainer, and its number.

@@ -23,7 +23,8 @@ class TrainerSettings:
     solver            a key of `trainer.solvers.SOLVERS`
     options           of the solver's own class
     largest_weight    of a row, 1 if they have none
-    has_weights       rows have weights, and y does not tell them: it is a row's kind in a group of lanes, or its class
+    has_weights       rows have weights, and y does not tell them: it is a row's kind in a group of lanes, its class, or
+                      what regression is to predict
     tolerance         stop when M+ - M-, or what the solver has for it, falls to it in a pass that visited every row;
                       None: never
     relative_gap      stop when the streaming certificate falls to it; None: never

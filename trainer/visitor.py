@@ -118,7 +118,8 @@ class RegressionVisitor(Visitor):
     def visit(self, rows: Segment, order: Array, is_alone: bool = True) -> Visits:
         U, D, _, _ = self._problem.box
         rest = _zeros(order)
-        found = visit_regression(order, rows.columns, Tube(U, D, self._problem.epsilon), self._alpha, self._w, rest)
+        tube = Tube(U, D, self._problem.epsilon, self._problem.weight)
+        found = visit_regression(order, rows.columns, tube, self._alpha, self._w, rest)
         return gathered(rows, order, Notes(_zeros(order), _zeros(order), rest), found)
 
     def rests_beyond(self, row_id: Array, visits: Visits, above: float, below: float) -> Array:

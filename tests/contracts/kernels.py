@@ -210,14 +210,18 @@ def _visited_in_lanes(rows, loss, lanes) -> bytes:
 def _of_other_losses(rows) -> dict[str, bytes]:
     """Logistic regression and both kinds of regression, three rounds each."""
     n_rows, found = len(rows.row_id), {}
-    for name, U, D in (("logistic", 0.0, 0.0), ("regression", 2.0, 0.0), ("squared regression", np.inf, 0.25)):
+    none, some = np.empty(0, np.float32), np.linspace(0.5, 2, 2 * n_rows).astype(np.float32)
+    for name, U, D, weight in (
+        ("logistic", 0.0, 0.0, none), ("regression", 2.0, 0.0, none), ("squared regression", np.inf, 0.25, none),
+        ("weighted regression", 2.0, 0.0, some), ("weighted squared regression", np.inf, 0.25, some),
+    ):  # fmt: skip
         alpha, w, rest, results = np.zeros(2 * n_rows), np.zeros(60), np.zeros(n_rows, np.float32), []
         for seed in (3, 4, 5):
             order = np.random.default_rng(seed).permutation(n_rows).astype(np.int32)
             if name == "logistic":
                 results.append(visit_logistic(order, rows, 2.0, 0.5, alpha, w))
             else:
-                results.append(visit_regression(order, rows, Tube(U, D, 0.1), alpha, w, rest))
+                results.append(visit_regression(order, rows, Tube(U, D, 0.1, weight), alpha, w, rest))
         found[f"rounds of {name}"] = b"".join(a.tobytes() for a in (alpha, w, rest, np.array(results)))
     return found
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from storage.objective import REGRESSION, make_objective
-from storage.segment import Columns
+from storage.regression_losses import NO_WEIGHT
+from storage.segment import Columns, Segment
 from tests.contracts.kernels import columns
 from trainer.kernels.logistic import logistic_gradient, logistic_step, negative_entropy, visit_logistic
 from trainer.kernels.regression import Tube, regression_gradient, regression_step, visit_regression
@@ -85,17 +86,17 @@ def state(loss, seed):
     )
 
 
-def visit(loss, order, rows, alpha, w, rest=None):
+def visit(loss, order, rows, alpha, w, rest=None, weight=None):
     """(M+, M-, taken, freed) of one round; `rest` is filled if there are bounds."""
     if loss == "logistic":
         return visit_logistic(order, rows, C_POSITIVE, C_NEGATIVE, alpha, w)
     rest = np.empty(len(order), np.float32) if rest is None else rest
-    return visit_regression(order, rows, tube(loss), alpha, w, rest)
+    return visit_regression(order, rows, tube(loss, weight), alpha, w, rest)
 
 
-def tube(loss):
+def tube(loss, weight=None):
     U, D = (C_POSITIVE, 0.0) if loss == "epsilon_insensitive" else (np.inf, 1 / (2 * C_POSITIVE))
-    return Tube(U, D, EPSILON)
+    return Tube(U, D, EPSILON, NO_WEIGHT if weight is None else weight)
 
 
 LOSSES = ("logistic", *REGRESSION)
@@ -178,9 +179,53 @@ def test_rows_left_out_are_as_rows_that_are_not_there(loss, left_out, seed):
 
 
 @pytest.mark.parametrize("loss", REGRESSION)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_row_of_some_weight_is_one_of_so_many_times_the_C(loss, seed):
+    """To the kernel and to the objective."""
+    rows, objective, alpha, w = state(loss, seed)
+    by_id = np.zeros(len(alpha), np.float32)
+    by_id[rows.row_id] = np.random.default_rng(seed).choice([0.25, 1.0, 3.0], len(rows.row_id))
+    kinds, order, own = by_id[rows.row_id], np.arange(len(rows.row_id), dtype=np.int32), alpha[rows.row_id]
+    alpha *= by_id
+    weighed = make_objective(loss, C_POSITIVE, C_NEGATIVE, EPSILON, by_id)
+    y, dots, own = weighed.targets(Segment(*rows)), np.linspace(-1, 1, len(kinds)), alpha[rows.row_id]
+    assert (weighed.projected(y, own) == own).all()
+    M_plus, M_minus, rest = [], [], np.empty(len(order), np.float32)
+    a, v = alpha.copy(), w.copy()
+    for k in order:  # row by row, as rows of one C are
+        C = float(C_POSITIVE * kinds[k])
+        plain, one = make_objective(loss, C, C, EPSILON), slice(k, k + 1)
+        bounds = (C, 0.0) if loss == "epsilon_insensitive" else (np.inf, 1 / (2 * C))
+        single = np.zeros(1, np.float32)
+        found = visit_regression(order[one], rows, Tube(*bounds, EPSILON, NO_WEIGHT), a, v, single)
+        rest[k] = single[0]
+        M_plus.append(found[0])
+        M_minus.append(found[1])
+        m = dots[one] - rows.y[one]
+        for name, arguments in (
+            ("losses", (m,)), ("dual", (own[one],)), ("projected_gradient", (m, own[one])),
+            ("projected", (9 + own[one],)),
+        ):  # fmt: skip
+            expected = getattr(plain, name)(rows.y[one], *arguments)
+            assert getattr(weighed, name)(y[one], *arguments) == pytest.approx(expected, rel=1e-12)
+    together, u, rests = alpha.copy(), w.copy(), np.empty(len(order), np.float32)
+    found = visit(loss, order, rows, together, u, rests, by_id)
+    assert found[:2] == pytest.approx((max(M_plus), min(M_minus)), rel=1e-9)
+    assert together == pytest.approx(a, rel=1e-9, abs=1e-12)
+    assert u == pytest.approx(v, rel=1e-9, abs=1e-12)
+    assert rests == pytest.approx(rest, rel=1e-5, abs=1e-6)
+    assert weighed.losses(y, dots - rows.y) == pytest.approx(
+        sum(
+            float(k) * objective.losses(rows.y[i : i + 1], dots[i : i + 1] - rows.y[i : i + 1])
+            for i, k in enumerate(kinds)
+        )
+    )
+
+
+@pytest.mark.parametrize("loss", REGRESSION)
 def test_a_row_rests_by_as_much_as_its_gradient_may_change_without_a_step(loss):
     rows, _, alpha, w = state(loss, 0)
-    U, D, epsilon = tube(loss)
+    U, D, epsilon, _ = tube(loss)
     kinds = set()
     for k, i in enumerate(rows.row_id):
         a, v, rest = alpha.copy(), w * 1e-2, np.zeros(1, np.float32)

@@ -12,12 +12,14 @@ import pytest
 import reader.arrivals
 import reader.shuffle
 import trainer.checkpoints
+from reader.ingest import ingest
 from reader.process import Reader
 from storage.checkpoint import newest_checkpoint, read_checkpoint, write_checkpoint
 from storage.dataset import Dataset
 from storage.errors import CheckpointUnsound
+from storage.objective import REGRESSION
 from tests.contracts import bracketing
-from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.problems import make_dataset, random_problem, weighted_text
 from tests.contracts.solver import (
     MODES,
     cache_for,
@@ -123,6 +125,22 @@ def comparable(done, mode):
     names = CLOCKS | READ_AGAIN if is_resident(mode) or "holds_all" in mode else CLOCKS
     # As text: nan is like nan.
     return json.dumps({name: value for name, value in done.items() if name not in names})
+
+
+@pytest.mark.parametrize("loss", REGRESSION)
+def test_numbers_that_have_weights_end_in_the_same_bytes(tmp_path, loss):
+    """What rows weigh is not in the checkpoint, but comes with them anew."""
+    X, y = random_problem(500)
+    weight = np.random.default_rng(1).choice([0.0, 0.5, 4.0], 500)
+    ingest([weighted_text(X, y, weight)], tmp_path / "data")
+    settings = {"solver": "dcd", "loss": loss, "max_passes": 12}
+    undisturbed = Job(tmp_path / "undisturbed", tmp_path / "data", **settings).attempt()
+    job = Job(tmp_path / "disturbed", tmp_path / "data", **settings)
+    for killed_at, before in [(1, True), (3, False), (2, True)]:
+        assert job.attempt(killed_at, before) is None
+    found = job.attempt()
+    assert found.alpha.tobytes() == undisturbed.alpha.tobytes() and found.alpha.any()
+    assert json.dumps(found.result) == json.dumps(undisturbed.result)
 
 
 @pytest.mark.parametrize(("mode", "loss"), WAYS, ids=lambda part: part if isinstance(part, str) else name_of(part))

@@ -5,16 +5,17 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.svm import LinearSVC
+from sklearn.svm import LinearSVC, LinearSVR
 
 from reader.ingest import ingest
 from service.problem import TRAINS_WEIGHTS
+from storage.objective import REGRESSION
 from tests.contracts.problems import make_dataset, random_problem, stored_rows, weighted_text
 from tests.reference.dcd import primal_objective
 from tests.training import train
 
 SOLVED = {"tolerance": None, "relative_gap": 1e-8, "max_passes": 50_000}
-N_ROWS, C = 500, 0.5
+N_ROWS, C, EPSILON = 500, 0.5, 0.2
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +73,60 @@ def test_a_row_of_weight_three_is_three_rows_and_one_of_weight_nought_none(tmp_p
     objectives = [result["certificate"]["primal_objective"] for result in found]
     assert all(result["converged"] for result in found)
     assert objectives[0] == pytest.approx(objectives[1], rel=1e-6)
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    X, _ = random_problem(200, 20, 8, seed=4)
+    rng = np.random.default_rng(5)
+    return X, np.float32(X @ rng.standard_normal(20) + 0.3 * rng.standard_normal(200)).astype(float)
+
+
+def objective_of_numbers(X, y, w, weight, loss):
+    excess = np.maximum(0.0, np.abs(X.astype(float) @ w - y) - EPSILON)
+    return w @ w / 2 + C * weight @ (excess if loss == "epsilon_insensitive" else excess**2)
+
+
+@pytest.mark.parametrize("loss", REGRESSION)
+@pytest.mark.parametrize("stop", [SOLVED, {"tolerance": 1e-8, "max_passes": 50_000}])
+def test_the_optimum_of_regression_is_that_of_scikit_learn(tmp_path, numbers, loss, stop):
+    X, y = numbers
+    weight = np.random.default_rng(2).choice([0.0, 0.25, 1.0, 3.0], len(y))
+    dataset = weighted(tmp_path / "data", X, y, weight)
+    found = train(tmp_path / "run", dataset, 4 << 20, solver="dcd", loss=loss, C=C, epsilon=EPSILON, **stop)
+    svm = LinearSVR(loss=loss, C=C, epsilon=EPSILON, fit_intercept=False, dual=True, tol=1e-8, max_iter=10**6)
+    there = weight > 0
+    svm.fit(X[there], y[there], sample_weight=weight[there])
+    best = objective_of_numbers(X, y, svm.coef_, weight, loss)
+    plain = svm.fit(X, y).coef_
+    assert objective_of_numbers(X, y, plain, weight, loss) > best * 1.001
+    own = objective_of_numbers(X, y, found.state.w[1:], weight, loss)
+    certificate = found.result["certificate"]
+    assert found.result["converged"]
+    assert own == pytest.approx(best, rel=1e-6)
+    assert certificate["primal_objective"] == pytest.approx(own, rel=1e-9)
+    assert certificate["dual_objective"] == pytest.approx(best, rel=1e-6)
+    assert certificate["dual_objective"] <= best * (1 + 1e-9)
+    weight = stored_rows(dataset)[0].weight
+    assert not found.alpha[weight == 0].any() and found.alpha[weight == 3].any()
+    if loss == "epsilon_insensitive":
+        assert (np.abs(found.alpha) <= C * weight).all() and (np.abs(found.alpha) > C).any()
+
+
+@pytest.mark.parametrize("loss", REGRESSION)
+def test_numbers_of_weight_three_are_three_rows_and_of_weight_nought_none(tmp_path, numbers, loss):
+    X, y = numbers
+    times = np.random.default_rng(1).integers(0, 4, len(y))
+    picked = np.repeat(np.arange(len(y)), times)
+    repeated = make_dataset(tmp_path / "repeated", sparse.csr_matrix(X[picked]), y[picked])
+    found = [
+        train(tmp_path / f"run{k}", dataset, 4 << 20, solver="dcd", loss=loss, C=C, bias=1.0, **SOLVED)
+        for k, dataset in enumerate([weighted(tmp_path / "data", X, y, times), repeated])
+    ]
+    objectives = [each.result["certificate"]["primal_objective"] for each in found]
+    assert all(each.result["converged"] for each in found)
+    assert objectives[0] == pytest.approx(objectives[1], rel=1e-6)
+    np.testing.assert_allclose(found[0].w, found[1].w, atol=1e-3)
 
 
 def test_alpha_is_in_the_box_of_its_row(tmp_path, problem):

@@ -13,18 +13,22 @@ from trainer.kernels.coordinate import ROWS_AHEAD, add_row, dot_ahead, prefetch_
 #             w = sum beta_i x_i
 # Source      Ho and Lin, "Large-scale linear support vector regression" (JMLR 2012), algorithm 4
 #
-# A row whose y is nan is left out: its beta_i stays 0.
+# A row whose y is nan is left out: its beta_i stays 0. So is one of weight 0.
 #
 # One variable, with r = <w, x_i> - y_i and G = r + D beta_i: the objective is a parabola on either side of beta_i = 0,
 # where its slope jumps from G - epsilon to G + epsilon.
 
 
 class Tube(NamedTuple):
-    """|beta_i| <= U, the curvature D, and half the width of the tube in which a residual costs nothing."""
+    """|beta_i| <= U, the curvature D, and half the width of the tube in which a residual costs nothing.
+
+    weight (n_rows,) float32 by row id: U is multiplied and D divided by it; (0,): each row has weight 1
+    """
 
     U: float
     D: float
     epsilon: float
+    weight: Array
 
 
 @njit(cache=True)
@@ -70,7 +74,7 @@ def visit_regression(
     order: Array, rows: Columns, tube: Tube, alpha: Array, w: Array, rest: Array
 ) -> tuple[float, float, float, int]:
     row_id, y, Qii, indptr, indices, values = rows
-    U, D, epsilon = tube
+    epsilon = tube.epsilon
     M_plus, M_minus, taken, freed = -float("inf"), float("inf"), 0.0, 0
     count = order.shape[0]
     for k in range(count):
@@ -83,7 +87,8 @@ def visit_regression(
         if np.isnan(target):
             M_plus, M_minus, rest[k] = max(M_plus, 0.0), min(M_minus, 0.0), np.inf
             continue
-        beta = alpha[i]
+        weight = np.float64(tube.weight[i]) if tube.weight.shape[0] > 0 else 1.0
+        U, D, beta = tube.U * weight, tube.D / weight, alpha[i]
 
         G = dot_ahead(order, k, count, start, end, indptr, indices, values, w) - target + D * beta
         PG = regression_gradient(beta, G, U, epsilon)

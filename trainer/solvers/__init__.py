@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from storage.plan import CachePlan
 from storage.state import RUN_FILE, State
 from trainer.checkpoints import Checkpoints, Slots
 from trainer.link import Link
-from trainer.problem import LOSSES
+from trainer.problem import LOSSES, Problem
 from trainer.rows.blocks import Blocks
 from trainer.rows.cache import Cursor
 from trainer.settings import TrainerSettings
@@ -130,8 +130,13 @@ def make_cursor(
     return Cursor(cache, make_link(state, deferred, settings.follows, is_joint), checkpoints)
 
 
+def problem_of(settings: TrainerSettings, link: Link) -> Problem:
+    """The problem to solve, with the weights of its rows where y does not tell them."""
+    return replace(settings.problem, weight=link.weight)
+
+
 def make_source(cursor: Cursor, settings: TrainerSettings) -> Cursor | Blocks:
     """Where the solver has its rows from."""
     if SOLVERS[settings.solver].feed == "blocks":
-        return Blocks(cursor, settings.problem, settings.relative_gap is not None)
+        return Blocks(cursor, problem_of(settings, cursor.link), settings.relative_gap is not None)
     return cursor
