@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from service.continuing import has_checkpoint, keep_history
+from service.continuing import keep_history
 from service.errors import ServiceError
 from service.following import FollowPlan, plan_following
-from service.lane_files import drop_older_checkpoints, lane_directory
+from service.lane_files import begun_last, drop_older_checkpoints, has_checkpoint, lane_directory
 from service.problem import JobPlan, plan_job
 from service.run import Run, prepare_run
 from service.run_directories import RunDirectories
@@ -82,13 +82,14 @@ class Attempts:
         self, record: dict[str, Any], plan: JobPlan | FollowPlan, directory: Path
     ) -> tuple[Run, Checkpoint | None]:
         job_dir, passes = self._settings.jobs / record["id"], 0
-        lane_dir = job_dir
+        lane_dir, has_begun = job_dir, has_checkpoint(job_dir)
         if isinstance(plan, JobPlan):
             lane_dir, passes = lane_directory(job_dir, plan), plan.passes_before
+            has_begun = has_begun or begun_last(job_dir) is not None
             lane_dir.mkdir(parents=True, exist_ok=True)
             drop_older_checkpoints(job_dir, plan)
         dataset = self._settings.datasets / record["dataset_id"]
-        note_rows(job_dir, plan, dataset, has_checkpoint(job_dir))
+        note_rows(job_dir, plan, dataset, has_begun)
         begins = beginning(self._store, self._settings, record, plan)
         checkpoint = prepare_run(directory, plan, dataset, lane_dir, begins)
         if checkpoint is None and has_checkpoint(lane_dir):

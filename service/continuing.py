@@ -6,6 +6,7 @@ from typing import Any
 
 from service.errors import ServiceError
 from service.jobs import JobSpec, parse_spec
+from service.lane_files import begun_last, has_checkpoint, inherit_lanes, newest_lane
 from service.progress import HISTORY, read_json
 from service.states import TRANSITIONS
 from service.stored_specs import read_spec
@@ -27,31 +28,46 @@ def continued_spec(jobs: Path, record: dict[str, Any], changes: dict[str, Any]) 
             raise ServiceError("unknown_field", f"{name} cannot be changed", f"Known are {', '.join(CHANGEABLE)}.")
     if TRANSITIONS[record["state"]]:
         raise ServiceError("not_possible", f"a job that is {record['state']} has not ended", "Stop it first.")
-    if not has_checkpoint(jobs / record["id"]):
+    if not may_go_on(jobs / record["id"]):
         raise ServiceError("not_possible", "the job left no checkpoint to go on from", "Submit it anew.")
+    first = begun_last(jobs / record["id"])
+    if first and changes:
+        raise ServiceError(
+            "not_possible",
+            f"{first} of the job's lanes are done and keep what they came to: they would have ended elsewhere",
+            "Resume it without changes, or submit it anew.",
+        )
+    spec = read_spec(record["spec"])
     # Of the two, memory_bytes has become cache_bytes.
-    return parse_spec({**read_spec(record["spec"]).model_dump(), "memory_bytes": None, **changes})
+    continued = parse_spec({**spec.model_dump(), "memory_bytes": None, **changes})
+    # But it says how many lanes are trained side by side.
+    return continued if first is None else continued.model_copy(update={"memory_bytes": spec.memory_bytes})
 
 
-def has_checkpoint(directory: Path) -> bool:
-    """Whether there is one to go on from, sound or not."""
-    return any((directory / slot).exists() for slot in SLOTS)
+def may_go_on(job_dir: Path) -> bool:
+    """Whether there is something to go on with in the directory of a job that has ended."""
+    return bool(begun_last(job_dir)) or has_checkpoint(newest_lane(job_dir)[1])
 
 
 def inherit(jobs: Path, record: dict[str, Any]) -> None:
-    """Give a job that continues another its checkpoints, the note of its rows and its history, unless it has its own.
+    """Give a job that continues another its checkpoints, lanes that are done, the note of its rows and its history.
+
+    Unless it has its own.
 
     Raises ServiceError `checkpoint_lost`.
     """
     own, other = jobs / record["id"], record["continues"] and jobs / record["continues"]
-    if other is None or has_checkpoint(jobs / record["id"]):
+    if other is None or has_checkpoint(own) or begun_last(own) is not None:
         return
-    found = [slot for slot in SLOTS if (other / slot).exists()]
-    if not found:
+    found, first = [slot for slot in SLOTS if (other / slot).exists()], begun_last(other)
+    if not found and first is None:
         raise ServiceError("checkpoint_lost", "the job to be continued is gone", "Submit it anew.")
     for name in (HISTORY, TRAINED_ROWS):
         if (other / name).exists():
             write_file(own / name, [(other / name).read_bytes()])
+    if first is not None:
+        inherit_lanes(own, other, first)
+        return
     for slot in found:
         # They are replaced, never written to.
         os.link(other / slot, own / slot)

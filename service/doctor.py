@@ -95,7 +95,8 @@ def _models(settings: Settings, store: Store) -> Iterator[Finding]:
 
 def _checkpoints(settings: Settings, store: Store) -> Iterator[Finding]:
     recorded = {record["id"] for record in store.jobs()}
-    for path in sorted(path for slot in SLOTS for path in settings.jobs.glob(f"job_*/{slot}")):
+    places = [f"job_*/{of_lane}{slot}" for of_lane in ("", "lanes/*/") for slot in SLOTS]
+    for path in sorted(path for place in places for path in settings.jobs.glob(place)):
         try:
             read_checkpoint(path)
         except (StorageError, OSError) as error:

@@ -1,8 +1,10 @@
 """What the lanes of a job leave in its directory: their checkpoints, and, when one is done, what it came to.
 
-A job of one lane has its checkpoints beside its history; of several, each has a directory of its own.
+A job of one lane has its checkpoints beside its history; of several, each has a directory of its own. When the job has
+ended, what one that continues it needs of them stays.
 """
 
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -30,6 +32,22 @@ def lane_directory(job_dir: Path, plan: JobPlan) -> Path:
 
 def _directory(job_dir: Path, number: int) -> Path:
     return job_dir / _LANES / f"{number:04d}"
+
+
+def begun_last(job_dir: Path) -> int | None:
+    """The number of the first of the lanes that were begun last, together; None of a job that has left no lanes."""
+    lanes = (job_dir / _LANES).glob("[0-9]*")
+    return max((int(lane.name) for lane in lanes if has_checkpoint(lane) or not _has_come(lane)), default=None)
+
+
+def _has_come(lane: Path) -> bool:
+    """Whether there is anything of what it came to."""
+    return (lane / _OUTCOME).exists() or (lane / _HELD_OUT).exists()
+
+
+def has_checkpoint(directory: Path) -> bool:
+    """Whether there is one to go on from, sound or not."""
+    return any((directory / slot).exists() for slot in SLOTS)
 
 
 def newest_lane(job_dir: Path) -> tuple[int, Path]:
@@ -121,6 +139,28 @@ def drop_older_checkpoints(job_dir: Path, plan: JobPlan) -> None:
                 (directory / slot).unlink(missing_ok=True)
 
 
-def drop_lanes(job_dir: Path) -> None:
-    """The job has ended, and has its models."""
-    shutil.rmtree(job_dir / _LANES, ignore_errors=True)
+def settle_lanes(job_dir: Path, is_complete: bool) -> None:
+    """The job has ended: what stays are the lanes that were done before the last ones, and the checkpoints of these.
+
+    is_complete  all are done: if they were not trained together, there is nothing to go on with
+    """
+    first = begun_last(job_dir)
+    if first is None or (first and is_complete):
+        shutil.rmtree(job_dir / _LANES, ignore_errors=True)
+        return
+    for lane in (job_dir / _LANES).glob("[0-9]*"):
+        if int(lane.name) > first:
+            shutil.rmtree(lane, ignore_errors=True)
+    shutil.rmtree(_directory(job_dir, first) / _OUTCOME, ignore_errors=True)
+    (_directory(job_dir, first) / _HELD_OUT).unlink(missing_ok=True)
+
+
+def inherit_lanes(job_dir: Path, other: Path, first: int) -> None:
+    """Give a job the lanes of another before `first`, and the checkpoints of this one; all, or nothing."""
+    staged = job_dir / f".{_LANES}"
+    shutil.rmtree(staged, ignore_errors=True)
+    for number in range(first + 1):
+        ignored = shutil.ignore_patterns(_OUTCOME, _HELD_OUT) if number == first else None
+        # Files are replaced, never written to.
+        shutil.copytree(_directory(other, number), staged / f"{number:04d}", ignore=ignored, copy_function=os.link)
+    staged.rename(job_dir / _LANES)

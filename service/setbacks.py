@@ -6,7 +6,7 @@ from typing import Any
 
 from service.continuing import count_crashes, is_stuck, lost_seconds
 from service.errors import ServiceError
-from service.lane_files import drop_lanes, newest_lane
+from service.lane_files import newest_lane, settle_lanes
 from service.logs import JobLog
 from service.run import log_tail
 from service.settings import Settings
@@ -61,7 +61,7 @@ class Setbacks:
     def _fail(self, record: dict[str, Any], failure: dict[str, Any]) -> None:
         tail = log_tail(self._settings.jobs / record["id"] / "log")
         self._store.finish_job(record["id"], "failed", failure={**failure, "log_tail": tail})
-        drop_lanes(self._settings.jobs / record["id"])
+        settle_lanes(self._settings.jobs / record["id"], is_complete=False)
         JobLog(_log, record["id"]).error("failed: %s", failure["message"])
 
 

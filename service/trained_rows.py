@@ -26,10 +26,10 @@ def rows_of(plan: JobPlan | FollowPlan, dataset: Path) -> Array:
     return one_run(plan.n_rows) if isinstance(plan, FollowPlan) else Dataset(dataset).row_runs()
 
 
-def note_rows(job_dir: Path, plan: JobPlan | FollowPlan, dataset: Path, has_checkpoint: bool) -> None:
-    """Of an attempt that begins. Raises ServiceError `dataset_changed` if what there are checkpoints of are others."""
+def note_rows(job_dir: Path, plan: JobPlan | FollowPlan, dataset: Path, has_begun: bool) -> None:
+    """Of an attempt that begins. Raises ServiceError `dataset_changed` if what was trained on before are others."""
     own, noted = rows_of(plan, dataset), noted_rows(job_dir)
-    if noted is not None and has_checkpoint and not _are_same(noted, own):
+    if noted is not None and has_begun and not _are_same(noted, own):
         raise ServiceError("dataset_changed", "rows came or went since the checkpoint", "Submit a job with warm_start.")
     write_file(job_dir / TRAINED_ROWS, [pack({"runs": own.tolist()}, _VERSION)])
 

@@ -21,7 +21,7 @@ from service.cross_validation import cross_validation
 from service.errors import ServiceError
 from service.following import FollowPlan
 from service.fork_server import fork_server
-from service.lane_files import abouts_of, drop_lanes, keep_outcomes, outcome_of
+from service.lane_files import abouts_of, keep_outcomes, outcome_of, settle_lanes
 from service.lock import give_sign, lock, unlock
 from service.logs import JobLog, log_as_json
 from service.models import lane_outcome, publish_models, unpublish_models
@@ -93,7 +93,7 @@ class Worker:
                 shutil.rmtree(directory, ignore_errors=True)
         for record in self._store.jobs():
             if not TRANSITIONS[record["state"]]:
-                drop_lanes(self._settings.jobs / record["id"])
+                settle_lanes(self._settings.jobs / record["id"], record["state"] == "succeeded")
         for record in running:
             JobLog(_log, record["id"]).warning("its worker died, attempt %s", record["attempt"])
             died = ServiceError("worker_died", "the worker ended while the job ran")
@@ -202,13 +202,13 @@ class Worker:
         if state == "cancelled":
             unpublish_models(self._settings, result["models"])
         self._drop_run(active)
-        drop_lanes(self._settings.jobs / record["id"])
+        settle_lanes(self._settings.jobs / record["id"], state == "succeeded")
         JobLog(_log, record["id"]).info("%s, %s", state, result["stop_reason"])
 
     def _cancel(self, active: Attempt) -> None:
         self._drop_run(active)
         self._store.finish_job(active.record["id"], "cancelled")
-        drop_lanes(self._settings.jobs / active.record["id"])
+        settle_lanes(self._settings.jobs / active.record["id"], is_complete=False)
         JobLog(_log, active.record["id"]).info("cancelled")
 
     def _drop_run(self, active: Attempt) -> None:

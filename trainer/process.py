@@ -74,11 +74,12 @@ class Trainer:
             return self._warm_tally(), 0
         checkpoint = open_checkpoint(Path(path))
         ended = checkpoint.about["ended"] or {}
-        if ended == self._ended(ended.get("reason")):
+        as_now = self._ended(ended.get("reason"))
+        if ended == as_now:
             self.stop_reason = ended["reason"]
             self._convergence.restore(self.stop_reason)
-        elif ended:
-            self._convergence.forget()
+        elif ended and (ended["rules"][:2] != as_now["rules"][:2] or self._convergence.reason):
+            self._convergence.forget()  # what was near enough is so no more, or goes on all the same
         w = checkpoint["w"]
         self._w[: len(w)] = w
         own = set(checkpoint.names) - {*KEPT_ARRAYS, *RESIDENTS, "w", "published", "lanes"}
@@ -124,8 +125,7 @@ class Trainer:
         """Why, by which rules, and of which job: one that continues it, or has other rules, goes on."""
         settings = self._settings
         rules = settings.tolerance, settings.relative_gap, settings.max_passes, settings.max_seconds
-        job = Path(settings.checkpoints or "").name
-        return {"reason": reason, "rules": list(rules), "job": job}
+        return {"reason": reason, "rules": list(rules), "job": settings.checkpoints}
 
     def results(self) -> list[dict]:
         """What came out of each lane, once the reader has certified it."""

@@ -12,7 +12,7 @@ from api.pages.lanes import lane_names, lanes_of_job
 from api.pages.render import page
 from api.pages.solver_fields import choices, loss_solvers, solver_fields
 from reader.parsers import READERS
-from service.continuing import has_checkpoint
+from service.continuing import may_go_on
 from service.errors import ServiceError
 from service.exports import MODEL_FORMATS
 from service.jobs import JobSpec
@@ -69,7 +69,7 @@ def show_job(context: Context, request: Request, job_id: str) -> HTMLResponse:
         lanes=lanes,
         names=lane_names(lanes),
         ended=not TRANSITIONS[record["state"]],
-        may_go_on=not TRANSITIONS[record["state"]] and has_checkpoint(context.settings.jobs / job_id),
+        may_go_on=not TRANSITIONS[record["state"]] and may_go_on(context.settings.jobs / job_id),
         log=log_tail(context.settings.jobs / job_id / "log"),
         formats=_formats(lane["class"] for lane in lanes),
         logged_in=logged_in,

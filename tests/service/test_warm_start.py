@@ -90,7 +90,7 @@ class House:
         job_id = self.store.add_job(self.dataset_id, plan.spec.model_dump())
         job_dir = self.settings.jobs / job_id
         job_dir.mkdir()
-        note_rows(job_dir, plan, self.dataset, has_checkpoint=False)
+        note_rows(job_dir, plan, self.dataset, has_begun=False)
         X, y = stored(self.dataset, plan.spec.bias)
         alpha = alpha_of(self.numbers(), plan.spec.C)
         arrays = {"alpha": alpha, "w": X.T @ (alpha * y)}
@@ -270,9 +270,9 @@ def test_checkpoints_of_other_rows_are_not_gone_on_from(house, change):
     house.append(house.text(10))
     job = house.end_job()
     job_dir = house.settings.jobs / job
-    note_rows(job_dir, house.plan(), house.dataset, has_checkpoint=True)
+    note_rows(job_dir, house.plan(), house.dataset, has_begun=True)
     change(house)
     with pytest.raises(ServiceError) as caught:
-        note_rows(job_dir, house.plan(), house.dataset, has_checkpoint=True)
+        note_rows(job_dir, house.plan(), house.dataset, has_begun=True)
     assert caught.value.code == "dataset_changed"
-    note_rows(job_dir, house.plan(), house.dataset, has_checkpoint=False)
+    note_rows(job_dir, house.plan(), house.dataset, has_begun=False)
