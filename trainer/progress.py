@@ -15,6 +15,7 @@ class Progress:
     free_rows           rows with 0 < alpha < U
     is_worth_a_look     at all rows, at the w of now: the solver has done what it could without one
     lanes               the same of each lane, where several are trained: the figures above are those of the worst
+    sweeps              how the pass came there, if it had sweeps; of many, not all (trainer.schedule.is_told)
     """
 
     pass_: int
@@ -27,6 +28,7 @@ class Progress:
     free_rows: int
     is_worth_a_look: bool = field(default=False, kw_only=True)
     lanes: tuple["Progress", ...] = field(default=(), kw_only=True)
+    sweeps: tuple["Sweep", ...] = field(default=(), kw_only=True)
 
     @property
     def gap(self) -> float:
@@ -42,6 +44,15 @@ class Progress:
     def relative_gap_bound(self) -> float:
         """Bound on the relative distance of the objective from its optimum: (P - D) / P."""
         return relative_gap(self.primal_bound, self.dual_objective)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The end of a sweep: its number in the pass, from 1, the job's time, and what it came to."""
+
+    number: int
+    elapsed_seconds: float
+    found: Progress
 
 
 def relative_gap(primal: float, dual: float) -> float:

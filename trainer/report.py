@@ -1,17 +1,18 @@
 """What the trainer reports of a pass."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from storage.state import State
-from trainer.progress import Progress
+from trainer.progress import Progress, Sweep
 from trainer.settings import TrainerSettings
 
-NOT_IN_HISTORY = {"is_worth_a_look", "lanes"}  # of what a solver tells
+NOT_IN_HISTORY = {"is_worth_a_look", "lanes", "sweeps"}  # of what a solver tells, or in a form of their own
 
 
 def report(progress: Progress, settings: TrainerSettings, state: State, elapsed: float) -> dict:
     """A pass, as a job's history has it."""
-    fields = {name.rstrip("_").lower(): value for name, value in asdict(progress).items() if name not in NOT_IN_HISTORY}
+    own = asdict(replace(progress, lanes=(), sweeps=()))
+    fields = {name.rstrip("_").lower(): value for name, value in own.items() if name not in NOT_IN_HISTORY}
     reader = ("rows_streamed", "rows_screened", "resident_rows", "resident_bytes", "evicted_rows")
     waits = ("reader_wait_seconds", "trainer_wait_seconds")
     return {
@@ -21,6 +22,7 @@ def report(progress: Progress, settings: TrainerSettings, state: State, elapsed:
         "gap": progress.gap,
         "relative_gap_bound": progress.relative_gap_bound,
         **({"lanes": _of_lanes(progress, settings.lane)} if progress.lanes else {}),
+        **({"sweeps": [_of_sweep(sweep, settings.lane) for sweep in progress.sweeps]} if progress.sweeps else {}),
         **{name: state.control[name] for name in (*reader, *waits)},
         "elapsed_seconds": elapsed,
     }
@@ -39,3 +41,19 @@ def _of_lanes(progress: Progress, first: int) -> list[dict]:
         }
         for number, lane in enumerate(progress.lanes, first)
     ]
+
+
+def _of_sweep(sweep: Sweep, first: int) -> dict:
+    lanes = [{"lane": number, **_gaps(lane)} for number, lane in enumerate(sweep.found.lanes, first)]
+    return {
+        "sweep": sweep.number,
+        "elapsed_seconds": sweep.elapsed_seconds,
+        **_gaps(sweep.found),
+        "dual_objective": sweep.found.dual_objective,
+        "primal_bound": sweep.found.primal_bound,
+        **({"lanes": lanes} if lanes else {}),
+    }
+
+
+def _gaps(found: Progress) -> dict[str, float]:
+    return {"gap": found.gap, "relative_gap_bound": found.relative_gap_bound}

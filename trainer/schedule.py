@@ -26,6 +26,11 @@ def next_sweep(sweeps: int, has_to_end: bool) -> Next:
     return Next.SHORT if sweeps % WHOLE_EVERY else Next.WHOLE
 
 
+def is_told(sweep: int) -> bool:
+    """Whether a history has the sweep of this number: the first 31, and ever fewer of those that follow."""
+    return sweep % (1 << max(0, sweep.bit_length() - 5)) == 0
+
+
 def is_worth_threads(n_bytes: int, n_rows: int) -> bool:
     """Whether sweeps over so many bytes of rows are to be shared: for fewer, waiting costs more than it gains.
 

@@ -17,8 +17,9 @@ from storage.csr import Array, Figure
 from storage.segment import Segment
 from trainer.kernels.order import random_order
 from trainer.momentum import Momentum
+from trainer.progress import Sweep
 from trainer.rows.cache import Cursor
-from trainer.schedule import Next, is_worth_threads, next_sweep
+from trainer.schedule import Next, is_told, is_worth_threads, next_sweep
 from trainer.sweep import ALONE, Met, Threads, sweep
 from trainer.tally import Tally
 from trainer.variables import Variables
@@ -119,6 +120,7 @@ class Sweeps:
         self._slack = inf
         self._pays = True  # to have the active rows read on their own
         self._n_visited = 0  # in the last sweep
+        self.told: list[Sweep] = []  # of the last run
 
     def resumable(self) -> dict[str, Array]:
         """What new ones have to be given as `kept` to go on."""
@@ -143,7 +145,7 @@ class Sweeps:
             before, D = D, self._tally.dual_objective(step)
             self._momentum.end_sweep(yields=before > D)
             self._visitor.before = self._momentum.before
-            self._show(step, met)
+            self._show(step, met, len(gaps))
             near = self._wanted.is_near(met, D, 1.0 / self._caution)
             has_to_end = is_late(len(gaps)) or self._settle(step, near)
             if self._cursor.checkpoints.is_due(ends_pass=False):
@@ -159,6 +161,7 @@ class Sweeps:
         less = np.maximum(_CAUTION * self._caution, _LEAST_CAUTION)
         self._caution = np.where(self._variables.is_left, less, self._caution)
         self._slack = inf
+        self.told = []
 
     def _begin_momentum(self, step: Step) -> Momentum:
         variables = self._variables
@@ -220,6 +223,9 @@ class Sweeps:
             self._n_read += len(rows)
             self._pays = self._n_read < _FEW or self._n_active < _WORTH_NARROWING * self._n_read
 
-    def _show(self, step: Step, met: Met) -> None:
+    def _show(self, step: Step, met: Met, number: int) -> None:
+        found = self._tally.progress(step, met.sums.M_plus, met.sums.M_minus, rows_unvisited=0)
         self._link.control["sweeps"] += 1
-        self._link.show(self._tally.progress(step, met.sums.M_plus, met.sums.M_minus, rows_unvisited=0))
+        self._link.show(found)
+        if is_told(number):
+            self.told.append(Sweep(number, self._link.elapsed_seconds, found))

@@ -92,6 +92,14 @@ def test_history_as_csv(service, ended):
     assert service.request("GET", f"/v1/jobs/{ended}/history").json() == {"passes": PASSES}
 
 
+def test_history_as_csv_is_of_passes_alone(service, ended):
+    sweep = {"sweep": 1, "elapsed_seconds": 0.5, "gap": 0.75}
+    line = json.dumps({"pass": 1, "gap": 0.5, "sweeps": [sweep]}) + "\n"
+    (service.settings.jobs / ended / "history.ndjson").write_text(line)
+    assert service.request("GET", f"/v1/jobs/{ended}/history?format=csv").text == "pass,gap\n1,0.5\n"
+    assert service.request("GET", f"/v1/jobs/{ended}/history").json()["passes"][0]["sweeps"] == [sweep]
+
+
 def events(text: str) -> list[dict]:
     """Server-sent events as a browser would take them."""
     found = []

@@ -30,6 +30,34 @@ def test_sweeps_are_those_of_the_last_pass_until_the_next_begins(tmp_path, cache
     assert set(certifying) == {found.state.control["sweeps"]} == {7}
 
 
+@pytest.mark.parametrize("C", [1.0, [0.1, 1.0]])
+def test_a_history_has_the_sweeps_that_led_to_a_pass(tmp_path, C):
+    dataset = make_dataset(tmp_path / "data", *random_problem(1500))
+    settings = {"on_disk": True, "tolerance": None, "updates_per_row": 7, "max_passes": 2, "lanes": C != 1.0}
+    found = train(tmp_path / "run", dataset, SMALLEST_CACHE, C=C, **settings)
+    seconds = [each["elapsed_seconds"] for line in found.passes for each in (*line["sweeps"], line)]
+    assert seconds == sorted(seconds)
+    for line in found.passes:
+        sweeps = line["sweeps"]
+        assert [each["sweep"] for each in sweeps] == list(range(1, 8))
+        last = sweeps[-1]
+        assert {name: line[name] for name in ("gap", "dual_objective")} == {
+            name: last[name] for name in ("gap", "dual_objective")
+        }
+        for each, of_pass in zip(last.get("lanes", ()), line.get("lanes", ()), strict=True):
+            assert {name: of_pass[name] for name in ("lane", "gap")} == {name: each[name] for name in ("lane", "gap")}
+        assert ("lanes" in last) == (C != 1.0)
+        assert all(each["dual_objective"] <= line["primal_bound"] for each in sweeps)
+    # They are of the pass: at its end it is nearer than after its first sweep.
+    assert found.passes[0]["sweeps"][-1]["gap"] < found.passes[0]["sweeps"][0]["gap"]
+
+
+def test_a_pass_that_streams_has_no_sweeps(tmp_path):
+    dataset = make_dataset(tmp_path / "data", *random_problem(1500))
+    found = train(tmp_path / "run", dataset, SMALLEST_CACHE, tolerance=None, max_passes=2)
+    assert all("sweeps" not in line for line in found.passes)
+
+
 def test_what_it_collects_it_says_until_all_is_there(tmp_path):
     """The reader goes by it."""
     dataset = make_dataset(tmp_path / "data", *random_problem(1500))

@@ -195,7 +195,7 @@ class _Training:
         while (store := self._store()) is not None:
             self._sweeps.run(store, self._is_late, self._rng(step.pass_, 0, _SWEEPS))
             progress = self._tally.finish_pass(step, self._link.count_unvisited(step), primal)
-            yield replace(progress, is_worth_a_look=True)
+            yield replace(progress, is_worth_a_look=True, sweeps=tuple(self._sweeps.told))
             primal = self._tally.meet(self._link.certified_primal)
             if store.is_open:
                 step = self._cursor.repeat(self._w)
