@@ -153,7 +153,7 @@ def _joined(before: Manifest, reading: Reading, blocks: tuple[BlockInfo, ...], u
             min(before.label_range[0], reading.label_range[0]),
             max(before.label_range[1], reading.label_range[1]),
         ),
-        longest_row=max(before.longest_row, reading.longest_row),
+        longest_row=max(before.longest_row, reading.lengths.most),
         input_bytes=before.input_bytes + reading.bytes,
         counters={name: count + parser.counters[name] for name, count in before.counters.items()},
         blocks=before.blocks + blocks,

@@ -21,6 +21,7 @@ from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions, add_input_options, input_options
 from reader.reading import Reading, check_weights
+from reader.renumber import Renumbering
 from reader.shuffle import BUCKETS, Shuffler
 from storage.child import die_with_parent
 from storage.cores import usable_cores
@@ -28,6 +29,7 @@ from storage.dataset import publish_dataset, staged_path
 from storage.errors import NO_ROOM, OutOfSpace
 from storage.feature_places import write_places
 from storage.manifest import Manifest
+from storage.profile import Profile, write_profile
 
 _READ_BYTES = 1 << 20
 _PROGRESS = "progress"
@@ -77,6 +79,7 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int) -> Manifest:
         blocks = shuffler.finish()
         places = shuffler.features.places
         checksum = 0 if places is None else write_places(staged, places)
+        write_profile(staged, _profile(reading, shuffler.features))
     except BaseException:
         shuffler.abandon()
         raise
@@ -91,7 +94,7 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int) -> Manifest:
         nnz=parser.nnz,
         labels=reading.labels,
         label_range=reading.label_range,
-        longest_row=reading.longest_row,
+        longest_row=reading.lengths.most,
         input_bytes=reading.bytes,
         counters=parser.counters,
         blocks=blocks,
@@ -106,6 +109,11 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int) -> Manifest:
         label_names=reading.names.known,
         has_groups=reading.has_groups,
     )
+
+
+def _profile(reading: Reading, features: Renumbering) -> Profile:
+    lengths = reading.lengths
+    return Profile(lengths.rows, lengths.counts, tuple(lengths.longest), features.frequent, features.counted_rows)
 
 
 class _Progress:

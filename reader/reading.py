@@ -13,6 +13,7 @@ from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers import Parser, open_parser
 from reader.parsers.label_names import LabelNames
+from reader.row_lengths import RowLengths
 from reader.sniff import PEEK_BYTES, recognise
 from storage.csr import VALUE, Array, Rows, squared_norms
 from storage.weight_counts import WeightCounts
@@ -27,7 +28,7 @@ class Reading:
     names        of the labels, if they are strings
     labels       label value -> rows; none if there are so many that they are no classes
     label_range  the smallest and the largest
-    longest_row  most values in a row
+    lengths      of the rows
     Qii          least, sum and largest of the squared norms
     weights      of the rows, None if they have none
     has_groups   whether the rows have groups
@@ -49,7 +50,8 @@ class Reading:
         self.names = names or LabelNames(options.label_type)
         self._parser: Parser | None = None
         self.options = options
-        self.bytes = self.longest_row = 0
+        self.bytes = 0
+        self.lengths = RowLengths()
         self.labels: dict[float, int] = {}
         self.label_range = (np.inf, -np.inf)
         self._are_classes = True
@@ -95,7 +97,7 @@ class Reading:
             self._count_labels(rows)
         least, largest = self.label_range
         self.label_range = min(least, float(rows.label.min())), max(largest, float(rows.label.max()))
-        self.longest_row = max(self.longest_row, int(np.diff(rows.indptr).max()))
+        self.lengths.add(np.diff(rows.indptr))
         least, total, largest = self.Qii
         self.Qii = (min(least, float(norms.min())), total + float(norms.sum()), max(largest, float(norms.max())))
         self.has_groups = rows.group is not None

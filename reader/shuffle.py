@@ -87,7 +87,7 @@ class Shuffler:
             start = row
             row = scatter(row, bucket_of, *_columns(rows), self._slot, self._memory, self._used, self._rows)
             if not self.features.is_settled:
-                self.features.observe(rows.indices[rows.indptr[start] : rows.indptr[row]])
+                self.features.observe(rows.indices[rows.indptr[start] : rows.indptr[row]], row - start)
             if row == len(rows):
                 break
             bucket = int(bucket_of[row])

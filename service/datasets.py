@@ -18,6 +18,7 @@ from service.uploads import MoreRows, NewDataset, Upload, undo_change
 from service.views import dataset_view
 from storage.dataset import staged_path
 from storage.manifest import Manifest, read_manifest
+from storage.profile import read_profile
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
 
@@ -87,7 +88,8 @@ class Datasets:
         """A dataset as it is shown."""
         record = self._store.dataset(name)
         if record["state"] in ("ready", "changing"):
-            return dataset_view(record, read_manifest(self.directory(record["id"])))
+            directory = self.directory(record["id"])
+            return dataset_view(record, read_manifest(directory), profile=read_profile(directory))
         return self._unready_view(record)
 
     def views(self) -> list[dict[str, Any]]:

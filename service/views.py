@@ -17,6 +17,7 @@ from storage.block import BlockInfo
 from storage.errors import OutOfSpace, StorageError
 from storage.manifest import MANIFEST, Manifest, read_manifest
 from storage.model_file import Model
+from storage.profile import Profile
 from storage.state import RUN_FILE, Control, read_control
 
 _PASS_BITS = 32  # of a sequence number; what is left is enough for 2^20 changes of state in a double
@@ -24,7 +25,10 @@ _ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate"
 
 
 def dataset_view(
-    record: dict[str, Any], manifest: Manifest | None, progress: dict[str, Any] | None = None
+    record: dict[str, Any],
+    manifest: Manifest | None,
+    progress: dict[str, Any] | None = None,
+    profile: Profile | None = None,
 ) -> dict[str, Any]:
     """A dataset; without a manifest what is known of one that is not ready, and how far it has been read in."""
     source = record["source"] or {}
@@ -57,7 +61,22 @@ def dataset_view(
         "squared_norms": {"min": least, "mean": total / manifest.n_rows, "max": largest},
         "rejected_rows": manifest.rejected_rows,
         "rejected": list(manifest.rejected),
+        "profile": profile and profile_view(profile),
         **manifest.counters,
+    }
+
+
+def profile_view(profile: Profile) -> dict[str, Any]:
+    """What rows look like: how many have how many non-zeros, the longest ones, and the features most of them have."""
+    bounds = [(1 << k >> 1, max(0, (1 << k) - 1)) for k in range(len(profile.lengths))]
+    return {
+        "rows": profile.rows,
+        "lengths": [
+            {"from": low, "to": high, "rows": rows} for (low, high), rows in zip(bounds, profile.lengths, strict=True)
+        ],
+        "longest": [{"row": row, "non_zeros": length} for row, length in profile.longest],
+        "frequent_features": [{"feature": feature, "rows": rows} for feature, rows in profile.frequent],
+        "counted_rows": profile.counted_rows,
     }
 
 

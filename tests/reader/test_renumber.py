@@ -33,8 +33,8 @@ def wide_text(n_rows=400, seed=0):
 
 def test_frequent_features_come_first():
     renumbering = Renumbering()
-    renumbering.observe(np.array([7, LARGE_W + 3, 7, 2], np.int32))
-    renumbering.observe(np.array([LARGE_W + 3, LARGE_W + 3, 0], np.int32))
+    renumbering.observe(np.array([7, LARGE_W + 3, 7, 2], np.int32), 1)
+    renumbering.observe(np.array([LARGE_W + 3, LARGE_W + 3, 0], np.int32), 1)
     renumbering.settle()
     indices = np.array([LARGE_W + 3, 7, 0, 2, 1, LARGE_W + 4, LARGE_W + 900], np.int32)
     renumbering.apply(indices)
@@ -44,7 +44,7 @@ def test_frequent_features_come_first():
 
 def test_a_short_w_stays_as_it_is():
     renumbering = Renumbering()
-    renumbering.observe(np.array([5, LARGE_W - 1], np.int32))
+    renumbering.observe(np.array([5, LARGE_W - 1], np.int32), 1)
     renumbering.settle()
     assert renumbering.places is None
 

@@ -1,0 +1,42 @@
+"""How long rows are, counted as they come: how many of which length, and which are the longest."""
+
+import numpy as np
+
+from storage.csr import Array
+
+MOST_LISTED = 10
+_BINS = 33  # lengths below 2^32
+
+
+class RowLengths:
+    """
+    rows     so far
+    longest  (row, length), the longest first, of equal ones the first; rows count from 1
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.longest: list[tuple[int, int]] = []
+        self._counts = np.zeros(_BINS, np.int64)
+
+    @property
+    def most(self) -> int:
+        """Length of the longest row."""
+        return self.longest[0][1] if self.longest else 0
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Rows of length 0, of 1, of 2 or 3, of 4 to 7, and so on to the longest."""
+        return tuple(np.trim_zeros(self._counts, "b").tolist())
+
+    def add(self, lengths: Array) -> None:
+        """The next rows have these lengths (k,)."""
+        # The exponent is 0 of 0, 1 of 1, 2 of 2 and 3.
+        self._counts += np.bincount(np.frexp(lengths)[1], minlength=_BINS)
+        beaten = self.longest[-1][1] if len(self.longest) == MOST_LISTED else -1
+        found = np.flatnonzero(lengths > beaten)
+        found = found[np.argsort(-lengths[found], kind="stable")[:MOST_LISTED]]
+        rows = (found + self.rows + 1).tolist()
+        both = [*self.longest, *zip(rows, lengths[found].tolist(), strict=True)]
+        self.longest = sorted(both, key=lambda row: (-row[1], row[0]))[:MOST_LISTED]
+        self.rows += len(lengths)
