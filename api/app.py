@@ -9,7 +9,7 @@ from api.context import AppContext
 from api.errors import PROBLEM_RESPONSE, add_error_handlers
 from api.hosts import HostCheck
 from api.metrics import Metrics
-from api.pages import files, reference, routes
+from api.pages import compare, dataset, files, reference, routes
 from api.parameters import refuse_unknown
 from api.polls import Polls
 from api.requests import Requests
@@ -39,7 +39,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.access = Access(Tokens(Database(settings.database)), required=not settings.is_loopback)
     app.state.metrics = Metrics(settings, store)
     add_error_handlers(app)
-    for module in (datasets, jobs, events, models, inference, info, metrics, login, routes, reference, files):
+    pages = routes, dataset, compare, reference, files
+    for module in (datasets, jobs, events, models, inference, info, metrics, login, *pages):
         app.include_router(module.router)
     # The last one added is the outermost.
     poll = next(route for route in jobs.router.routes if isinstance(route, APIRoute) and route.operation_id == "getJob")

@@ -24,9 +24,9 @@ _PAGE = """<!doctype html>
 <style>:root {{ color-scheme: light dark; font-family: system-ui, sans-serif }}
 form {{ max-width: 24rem; margin: 20vh auto; padding: 1rem }} input, button {{ font: inherit; width: 100%;
 box-sizing: border-box; margin: .5rem 0; padding: .5rem }}</style>
-<form method="post" action="/login"><h1>StreamSVM</h1><p role="alert">{message}</p>
+<main><form method="post" action="/login"><h1>StreamSVM</h1><p role="alert">{message}</p>
 <label>Token <input type="password" name="token" required autofocus autocomplete="current-password"></label>
-<input type="hidden" name="next" value="{next}"><button>Log in</button></form></html>"""
+<input type="hidden" name="next" value="{next}"><button>Log in</button></form></main></html>"""
 
 Next = Annotated[str, Query(alias="next", max_length=2000)]
 

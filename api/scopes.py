@@ -37,6 +37,8 @@ SCOPES: dict[str, str] = {
     "getMetrics": "read",
     # pages
     "showHome": "read",
+    "showDataset": "read",
+    "compareJobs": "read",
     "showJob": "read",
     "showModel": "read",
     "showReference": "read",

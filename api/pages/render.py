@@ -1,5 +1,6 @@
 """Templates, and how numbers are written in them."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from service.sizes import format_size
 
 _UNKNOWN = "\N{EN DASH}"
 _MOST_LISTED = 5
+_LONG = 1e6  # from here on numbers are rounded to powers of ten
 _FOLDER = Path(__file__).parent
 # Nothing from elsewhere, no script or style in the page itself, and nobody shows it in a frame.
 _HEADERS = {
@@ -41,7 +43,18 @@ def _short(number: Any, digits: int = 3) -> str:
         if len(number) > _MOST_LISTED:
             return f"{len(number)}: {_short(min(number), digits)} to {_short(max(number), digits)}"
         return ", ".join(_short(each, digits) for each in number)
-    return _UNKNOWN if _is_unknown(number) else f"{number:.{digits}g}"
+    if _is_unknown(number):
+        return _UNKNOWN
+    text = f"{number:.{digits}g}"
+    # 1000 is no power for people.
+    return f"{number:,.0f}" if "e+" in text and abs(number) < _LONG else text
+
+
+def _field(value: Any) -> str:
+    """What a field of a job is set to, as the interface writes it."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+    return _UNKNOWN if _is_unknown(value) else value if isinstance(value, str) else json.dumps(value)
 
 
 def _size(size: Any) -> str:
@@ -60,4 +73,4 @@ _ENVIRONMENT = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_ENVIRONMENT.filters.update(count=_count, short=_short, size=_size, time=_time, label=shown_label)
+_ENVIRONMENT.filters.update(count=_count, short=_short, size=_size, time=_time, label=shown_label, field=_field)

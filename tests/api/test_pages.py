@@ -21,7 +21,15 @@ from trainer.solvers.options import options_of
 
 def test_pages_allow_nothing_from_elsewhere_and_no_inline_script(filled):
     job = filled.store.jobs()[0]["id"]
-    for path in ("/", f"/jobs/{job}", f"/models/{filled.model}", "/models/mdl_0", "/jobs/job_0", "/reference"):
+    found = (
+        "/",
+        f"/jobs/{job}",
+        f"/models/{filled.model}",
+        "/datasets/data",
+        f"/compare?jobs={job},{job}2",
+        "/reference",
+    )
+    for path in (*found, "/models/mdl_0", "/jobs/job_0", "/datasets/none", "/compare"):
         answer = filled.request("GET", path)
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
@@ -242,7 +250,7 @@ def literal(annotation):
 def test_of_many_values_of_C_the_range_is_listed(service):
     dataset = service.add_dataset("data")
     service.store.add_job(dataset, {"dataset": "data", "C": [10.0**k for k in range(-3, 4)]}, 10)
-    assert '<td class="number">7: 0.001 to 1e+03' in service.request("GET", "/").text
+    assert '<td class="number">7: 0.001 to 1,000' in service.request("GET", "/").text
 
 
 def test_a_job_goes_on_only_from_a_checkpoint_and_says_what_it_continues(service):
@@ -282,3 +290,116 @@ def test_without_a_dataset_there_is_nothing_to_evaluate_on(service):
     assert service.request("DELETE", "/v1/datasets/data").status_code == 204
     text = service.request("GET", f"/models/{model}").text
     assert 'id="evaluate"' not in text and "model.js" not in text
+
+
+@pytest.fixture
+def of_texts(service):
+    """A dataset with labels that are texts, rows left out, and rows added since."""
+    body = b"kind,a,b\n<b>,1,0\nham,2,3\nham,x,3\nham,4,5\n"
+    url = "/v1/datasets/mail?format=csv&label_column=kind&on_bad_row=skip"
+    assert service.request("PUT", url, content=body).status_code == 201
+    added = service.request(
+        "POST", "/v1/datasets/mail/blocks?format=csv&label_column=kind", content=b"kind,a,b\nham,1,1\n"
+    )
+    assert added.status_code == 201
+    return service
+
+
+def table(text, name):
+    """Rows of a table, as texts without markup."""
+    (body,) = re.findall(rf'<table id="{name}">.*?<tbody>(.*?)</tbody>', text, re.DOTALL)
+    cells = [re.split(r"<t[hd][^>]*>", row)[1:] for row in re.findall(r"<tr>(.*?)</tr>", body, re.DOTALL)]
+    return [[re.sub(r"<[^>]*>", "", cell).strip() for cell in row] for row in cells]
+
+
+def test_a_dataset_has_a_page(of_texts):
+    text = of_texts.request("GET", "/datasets/mail").text
+    assert table(text, "labels") == [["ham", "3", "75.0%"], ["&lt;b&gt;", "1", "25.0%"]]
+    assert "<b>" not in text
+    # Of the three rows it was made with; a row was added since.
+    assert table(text, "features") == [["1", "3", "100.0%"], ["2", "2", "66.7%"]]
+    assert table(text, "lengths") == [["0", "0", "0.0%"], ["1", "1", "33.3%"], ["2 to 3", "2", "66.7%"]]
+    assert [row[:2] for row in table(text, "longest")] == [["2", "2"], ["3", "2"], ["1", "1"]]
+    assert "of the 3 rows it was made with" in text
+    ((line, what, code),) = table(text, "rejected")
+    assert (line, code) == ("4", "not_numeric") and "&#39;x&#39; is not a number" in what
+    blocks = of_texts.request("GET", "/v1/datasets/mail/blocks").json()["blocks"]
+    shown = re.findall(r"<title>block (\d+): (\d+) rows", text)
+    assert shown == [(str(block["block"]), str(block["rows"])) for block in blocks] and len(blocks) == 2
+    assert 'href="/datasets/mail"' in of_texts.request("GET", "/").text
+
+
+def test_a_dataset_of_before_profiles_has_a_page(of_texts):
+    (profile,) = of_texts.settings.datasets.glob("*/profile.json")
+    profile.unlink()
+    assert of_texts.request("GET", "/v1/datasets/mail").json()["profile"] is None
+    text = of_texts.request("GET", "/datasets/mail").text
+    assert len(table(text, "labels")) == 2 and 'id="longest"' not in text
+
+
+def test_of_many_labels_the_page_of_a_dataset_has_the_most_frequent(service):
+    X, _ = random_problem(300, 40)
+    y = np.where(np.arange(300) < 100, 50, np.arange(300) % 50)
+    service.add_dataset("many", X, y)
+    rows = table(service.request("GET", "/datasets/many").text, "labels")
+    assert rows[0] == ["50", "100", "33.3%"] and len(rows) == 21
+    assert rows[-1][0] == "31 more" and sum(int(row[1]) for row in rows) == 300
+
+
+def test_a_dataset_without_classes_says_between_what_its_labels_are(service):
+    body = "".join(f"{k / 7} 1:{k + 1}\n" for k in range(10_100)).encode()
+    service.request("PUT", "/v1/datasets/values", content=body)
+    text = service.request("GET", "/datasets/values").text
+    assert "numbers from 0 to 1,443" in text or "numbers from 0 to 1442.71" in text
+    assert 'id="labels"' not in text
+
+
+@pytest.mark.parametrize("state", ["ingesting", "failed"])
+def test_a_dataset_that_is_not_ready_has_a_page(service, state):
+    dataset_id = service.store.add_dataset("coming", {"import": "a.svm", "bytes": 10, "options": {}})
+    if state == "failed":
+        failure = {"code": "bad_number", "detail": "'<b>' is not a number", "hint": "write numbers", "at": {"line": 7}}
+        service.store.fail_dataset(dataset_id, failure)
+    answer = service.request("GET", "/datasets/coming")
+    assert answer.status_code == 200 and state in answer.text
+    assert ("line 7: &#39;&lt;b&gt;&#39; is not a number" in answer.text) == (state == "failed")
+
+
+@pytest.mark.parametrize("name", ["none", "%3Cb%3E"])
+def test_a_dataset_that_is_not_there_is_a_page_that_says_so(service, name):
+    answer = service.request("GET", f"/datasets/{name}")
+    assert answer.status_code == 404 and "no such dataset" in answer.text and "<b>" not in answer.text
+
+
+def test_compared_jobs_show_the_fields_that_differ(service):
+    service.add_dataset("data")
+    fields = [{"C": 1.0}, {"C": 1000.0, "spill": False}, {"C": [0.1, 1.0]}]
+    jobs = [service.request("POST", "/v1/jobs", json={"dataset": "data", **each}).json()["id"] for each in fields]
+    text = service.request("GET", f"/compare?jobs={','.join(jobs)}").text
+    (body,) = re.findall(r'<tbody id="fields">(.*?)</tbody>', text, re.DOTALL)
+    rows = [re.findall(r"<t[hd][^>]*>([^<\n]*)", row) for row in re.findall(r"<tr>(.*?)</tr>", body, re.DOTALL)]
+    assert rows[0] == ["Fields that differ"]
+    assert rows[1:] == [["C", "1", "1,000", "[0.1, 1.0]"], ["spill", "true", "false", "true"]]
+    (drawn,) = re.findall(r"data-jobs='([^']*)'", text)
+    assert json.loads(drawn) == [{"id": job, "name": name} for job, name in zip(jobs, "ABC", strict=True)]
+    assert "All fields are the same" in service.request("GET", f"/compare?jobs={jobs[0]},{again(service)}").text
+
+
+def again(service):
+    return service.request("POST", "/v1/jobs", json={"dataset": "data", "C": 1.0}).json()["id"]
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "says"),
+    [
+        ("", 422, "0 jobs cannot be compared"),
+        ("?jobs=", 422, "0 jobs"),
+        ("?jobs=job_1,job_1", 422, "1 jobs"),
+        ("?jobs=a,b,c,d,e,f", 422, "6 jobs"),
+        ("?jobs=job_0,job_1", 404, "no such job"),
+        ("?jobs=%3Cb%3E,job_1", 404, "no such job"),
+    ],
+)
+def test_jobs_that_cannot_be_compared(service, query, status, says):
+    answer = service.request("GET", f"/compare{query}")
+    assert answer.status_code == status and says in answer.text and "<b>" not in answer.text

@@ -122,8 +122,8 @@ def test_two_lanes_are_two_lines_by_seconds(open_job, name, seconds):
     assert found["class 0"] == [[seconds[0][0], 1.0], [seconds[0][1], 0.5]]
     assert found["class 1"] == [[seconds[1][0], 0.5], [seconds[1][1], 0.25]]
     assert {y for _, y in found["tolerance"]} == {1e-3}
-    # The objective is that of what was run last alone; its passes go on counting.
-    assert drawn(page, "chart-objective")["dual"] == [[3, 1.0], [4, 1.0]]
+    # The objective is that of what was run last alone; its seconds go on counting.
+    assert drawn(page, "chart-objective")["dual"] == [[1.5, 1.0], [2.0, 1.0]]
     # Counted anew for each run: half of a pass was waiting, in the second pass nothing.
     assert drawn(page, "chart-waits")["reader waits"] == [[1, 50], [2, 0], [3, 50], [4, 0]]
 

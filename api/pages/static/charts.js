@@ -1,9 +1,10 @@
 "use strict";
-// The charts of a job: a line a series, a point a pass. Which of them there are is for the page to say.
+// The charts of a job: a line a series, a point a pass, or a sweep of it. Which of them there are is for the page to say.
 
-const HEIGHT = 210, MOST_DOTS = 30;
+const HEIGHT = 210, MOST_DOTS = 30, LONGEST_TEXT = 11;
 const positive = (value) => (value > 0 ? value : null);
 const brief = (value) => (value === null || value === undefined ? "–" : Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 }));
+const exact = (value) => (value === null || value === undefined ? "–" : value.toPrecision(7));
 const tiny = (value) => (value === null || value === undefined ? "–" : value < 1e-3 ? value.toExponential(2) : value.toPrecision(3));
 const wholeDecades = (u, splits) => splits.map((value) => (Number.isInteger(Math.round(1e6 * Math.log10(value)) / 1e6) ? value : null));
 
@@ -13,6 +14,9 @@ function laterRange(u) {
   const low = Math.min(...later), high = Math.max(...later), room = 0.08 * (high - low || Math.abs(high) || 1);
   return later.length ? [low - room, high + room] : [0, 1];
 }
+
+// Passes, each after the sweeps that led to it.
+const withSweeps = (passes) => passes.flatMap((record) => [...(record.sweeps ?? []).map((sweep) => ({ ...sweep, lane: record.lane })), record]);
 
 // What was counted in a pass of what is counted over all passes of a lane, or of the lanes that run together.
 const inPass = (record, before, name) => record[name] - (before && runTogether(before, record) ? before[name] : 0);
@@ -26,13 +30,13 @@ function held(line, at) {
 }
 
 const CHARTS = [
-  { id: "chart-gap", log: true, show: tiny, series: [
+  { id: "chart-gap", log: true, show: tiny, x: "seconds", series: [
     { label: "M+ − M−", color: "--curve-1", of: (record) => positive(record.gap) },
     { label: "relative gap, at most", color: "--curve-2", of: (record) => positive(record.relative_gap_bound) },
     { label: "tolerance", color: "--curve-4", dash: [6, 4], of: (record, before, job) => positive(job.tolerance) },
   ] },
   { id: "chart-lanes", log: true, show: tiny, x: "seconds", lines: laneLines },
-  { id: "chart-objective", among: lastRun, show: (value) => (value === null || value === undefined ? "–" : value.toPrecision(7)), range: laterRange, series: [
+  { id: "chart-objective", among: lastRun, show: exact, x: "seconds", range: laterRange, series: [
     { label: "primal, at most", color: "--curve-2", of: (record) => record.primal_bound },
     { label: "dual", color: "--curve-1", of: (record) => record.dual_objective },
   ] },
@@ -53,12 +57,23 @@ const color = (name) => getComputedStyle(document.documentElement).getPropertyVa
 function linesOf(chart, all, job) {
   if (chart.lines) return chart.lines(all, job);
   const passes = chart.among ? chart.among(all) : all;
-  const line = (series) => passes.map((record, k) => series.of(record, passes[k - 1], job));
-  return { series: chart.series, data: [passes.map((record) => record.pass), ...chart.series.map(line)] };
+  const records = chart.x ? [...withSweeps(passes), ...job.running] : passes;
+  if (chart.x && job.certified) records.splice(-1, 1, job.certified);
+  const line = (series) => records.map((record, k) => series.of(record, records[k - 1], job));
+  return { series: chart.series, data: [records.map((record) => (chart.x ? record.elapsed_seconds : record.pass)), ...chart.series.map(line)] };
 }
 
 // A line of few points, or of one, is seen by them.
 const isShort = (line) => line.filter((value) => value !== null && value !== undefined).length <= MOST_DOTS;
+
+// Numbers at an axis, to the last digit in which they differ. Of long ones the first is said above, and by how much they are more.
+function axisTexts(u, splits) {
+  const step = splits.length > 1 ? splits[1] - splits[0] : 1, digits = Math.min(15, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
+  const texts = splits.map((value) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
+  const isLong = texts.some((text) => text.length > LONGEST_TEXT);
+  u.root.dataset.offset = isLong ? `${texts[0]} +` : "";
+  return isLong ? splits.map((value) => String(Number((value - splits[0]).toPrecision(3)))) : texts;
+}
 
 // For the longest number at an axis.
 const roomFor = (u, texts) => Math.max(64, 24 + 7.5 * Math.max(0, ...(texts ?? []).map((text) => String(text).length)));
@@ -73,12 +88,12 @@ function plot(chart, place, series, data) {
     axes: [{ ...axis, ...(!chart.x && { incrs: [1, 2, 5, 10, 20, 50, 100, 1e3, 1e4, 1e5] }) },
       chart.log
         ? { ...axis, size: 64, values: exponent, filter: wholeDecades, grid: { ...axis.grid, filter: wholeDecades }, ticks: { ...axis.ticks, filter: wholeDecades } }
-        : { ...axis, size: roomFor },
+        : { ...axis, size: roomFor, values: axisTexts },
     ],
     series: [
       { label: chart.x ?? "pass", ...(chart.x && { value: (u, value) => brief(value) }) },
       ...series.map((line) => ({
-        label: line.label, stroke: color(line.color), width: 2, dash: line.dash, points: { show: (u, at) => !line.dash && isShort(u.data[at]), size: 5 },
+        label: line.label, stroke: color(line.color), width: 2, dash: line.dash, spanGaps: line.spans, points: { show: (u, at) => !line.dash && isShort(u.data[at]), size: 5 },
         value: (u, value, at, index) => chart.show(line.holds && index !== null ? held(u.data[at], index) : value),
       })),
     ],
@@ -87,20 +102,23 @@ function plot(chart, place, series, data) {
 }
 
 // Draws the passes of a job {tolerance, names, hasEnded}; `draw` again whenever there are more.
+// running: the sweeps so far of the pass that is under way; certified: how things are at the end, if that is known: better than the last pass knew.
 class Charts {
-  constructor(job) {
-    this.job = job;
-    this.charts = CHARTS.filter(({ id }) => document.getElementById(id));
+  constructor(job, charts = CHARTS) {
+    this.job = { running: [], certified: null, ...job };
+    this.charts = charts.filter(({ id }) => document.getElementById(id));
     this.plots = new Map();
     this.labels = new Map();
     this.passes = [];
+    this.pointed = new Map();
+    for (const { id } of this.charts) this.listen(document.getElementById(id));
     new ResizeObserver(() => this.resize()).observe(document.getElementById("charts"));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
   }
 
   draw(passes) {
     this.passes = passes;
-    if (!passes.length) return;
+    if (!passes.length && !this.job.running.length) return;
     for (const chart of this.charts) this.drawOne(chart, linesOf(chart, passes, this.job));
     this.showLast();
   }
@@ -119,8 +137,34 @@ class Charts {
   // In the legends, until someone points at another pass. What has been made, or resized, forgets it until the next frame.
   showLast() {
     requestAnimationFrame(() => {
-      for (const drawn of this.plots.values()) drawn.setLegend({ idx: drawn.data[0].length - 1 });
+      for (const [id, drawn] of this.plots) if (!this.pointed.has(id)) drawn.setLegend({ idx: drawn.data[0].length - 1 });
     });
+  }
+
+  // Who has no mouse points with the arrow keys.
+  listen(place) {
+    place.tabIndex = 0;
+    place.setAttribute("role", "group");
+    place.setAttribute("aria-label", `${place.dataset.name}; arrow keys go from value to value`);
+    place.addEventListener("keydown", (event) => this.point(place.id, event));
+    place.addEventListener("blur", () => {
+      this.pointed.delete(place.id);
+      this.plots.get(place.id)?.setCursor({ left: -10, top: -10 });
+      this.showLast();
+    });
+  }
+
+  point(id, event) {
+    const drawn = this.plots.get(id), last = drawn ? drawn.data[0].length - 1 : -1;
+    const from = this.pointed.get(id) ?? last;
+    const to = { ArrowLeft: from - 1, ArrowRight: from + 1, Home: 0, End: last }[event.key];
+    if (to === undefined || last < 0) return;
+    event.preventDefault();
+    const at = Math.min(last, Math.max(0, to));
+    this.pointed.set(id, at);
+    drawn.root.querySelector(".u-legend").setAttribute("aria-live", "polite");
+    drawn.setCursor({ left: drawn.valToPos(drawn.data[0][at], "x"), top: drawn.over.clientHeight / 2 });
+    drawn.setLegend({ idx: at });
   }
 
   resize() {

@@ -10,11 +10,34 @@ async function refresh() {
   for (const old of document.querySelectorAll("[data-live]")) {
     const now = fresh.getElementById(old.id);
     if (old.innerHTML === now.innerHTML || old === document.activeElement) continue;
-    const chosen = old.value;
+    const chosen = old.value, ticked = [...old.querySelectorAll(":checked")].map(sameAs), focused = old.contains(document.activeElement) && sameAs(document.activeElement);
     old.replaceChildren(...now.childNodes);
     if (chosen) old.value = chosen;
+    for (const box of old.querySelectorAll("[type=checkbox]")) box.checked = ticked.includes(sameAs(box));
+    if (focused) [...old.querySelectorAll("a, button, input")].find((element) => sameAs(element) === focused)?.focus();
   }
+  suitCompare();
 }
+
+// What an element of a list is known by when the list has been made anew.
+const sameAs = (element) => element.getAttribute("href") ?? element.dataset.path ?? element.value;
+
+const compare = document.getElementById("compare");
+
+const chosenJobs = () => [...document.querySelectorAll("[name=jobs]:checked")].map(({ value }) => value);
+
+function suitCompare() {
+  const { length } = chosenJobs();
+  compare.querySelector("button").disabled = length < 2 || length > 5;
+}
+
+compare.addEventListener("submit", (event) => {
+  event.preventDefault();
+  location.assign(`/compare?jobs=${chosenJobs()}`);
+});
+
+document.getElementById("job-list").addEventListener("change", suitCompare);
+suitCompare();
 
 const upload = document.getElementById("upload");
 

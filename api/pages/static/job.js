@@ -77,6 +77,20 @@ function addPass(record) {
   // Another attempt goes on from where it can.
   if (passes.length && record.pass <= passes[passes.length - 1].pass) passes = passes.filter(({ pass }) => pass < record.pass);
   passes.push(record);
+  charts.job.running = [];
+  drawSoon();
+}
+
+// The sweeps of a pass are in the history at its end; until then the last one is looked at now and then.
+function addSweep({ sweep, lane, elapsed_seconds, gap, relative_gap_bound, dual_objective, primal_bound }) {
+  const { running } = charts.job, before = running.at(-1) ?? passes.at(-1);
+  if (!sweep || lane.of > 1 || gap === null || (before && elapsed_seconds <= before.elapsed_seconds)) return;
+  if (passes.at(-1)?.dual_objective === dual_objective || running.at(-1)?.sweep === sweep) return;
+  running.push({ sweep, elapsed_seconds, gap, relative_gap_bound, dual_objective, primal_bound });
+  drawSoon();
+}
+
+function drawSoon() {
   if (isDue) return;
   isDue = true;
   requestAnimationFrame(() => {
@@ -84,6 +98,13 @@ function addPass(record) {
     charts.draw(passes);
     showLanes(document.getElementById("lanes"), passes, about.hasEnded);
   });
+}
+
+// Where the curves end: what all rows say of the final weights.
+function certify({ gap, primal_objective, dual_objective, relative_duality_gap }) {
+  const { elapsed_seconds } = passes.at(-1);
+  charts.job.certified = { elapsed_seconds, gap, relative_gap_bound: relative_duality_gap, primal_bound: primal_objective, dual_objective };
+  drawSoon();
 }
 
 const events = new EventSource(`/v1/jobs/${job.id}/events`);
@@ -94,11 +115,13 @@ on("pass", addPass);
 on("progress", (progress) => {
   document.getElementById("phase").textContent = progress.phase || "";
   showProgress(progress);
+  addSweep(progress);
 });
 on("end", (ended) => {
   events.close();
   if (ended.progress) showProgress({ ...ended.progress, ...(ended.result && { blocks: null, sweep: null }) });
   if (ended.result) {
+    if (lanes.length <= 1 && passes.length) certify(ended.result.certificate);
     document.querySelector("[data-figure=pass]").textContent = whole(ended.result.passes);
     document.querySelector("[data-figure=place]").textContent = lanes.length > 1 ? `of ${ended.result.lanes.length} lanes` : "";
   }

@@ -54,7 +54,7 @@ function chosenLanes(last, running) {
 
 // The chart of their gaps, as `charts.js` draws it; solvers without M+ and M- have bounds.
 function laneLines(passes, job) {
-  const lanes = byLane(passes);
+  const lanes = byLane(withSweeps(passes));
   const hasGaps = [...lanes.values()].some((line) => line.some(({ gap }) => gap !== null));
   const of = (figures) => (hasGaps ? figures.gap : figures.relative_gap_bound);
   const last = [...lanes].map(([lane, line]) => [lane, of(line[line.length - 1])]);

@@ -56,7 +56,11 @@ function showPictures({ confusion, reliability, weighted }) {
 
 // A table with a caption; columns after the first `texts` ones are numbers.
 function addTable(place, id, caption, titles, texts, lines) {
-  const table = added(added(place, "div", undefined, "scroll"), "table");
+  const around = added(place, "div", undefined, "scroll"), table = added(around, "table");
+  // What is wider than the screen is moved by the arrow keys, too.
+  around.tabIndex = 0;
+  around.setAttribute("role", "region");
+  around.setAttribute("aria-label", caption || "classes");
   table.id = id;
   if (caption) added(table, "caption", caption);
   const kind = (at) => (at < texts ? "" : "number");

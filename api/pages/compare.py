@@ -1,0 +1,46 @@
+"""/compare?jobs=a,b: jobs side by side."""
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse
+
+from api.auth import COOKIE
+from api.context import Context
+from api.pages.render import page
+from service.errors import ServiceError
+from service.views import job_view
+
+router = APIRouter(include_in_schema=False)
+
+_FEWEST, _MOST = 2, 5
+_NAMES = "ABCDE"
+
+
+@router.get("/compare", operation_id="compareJobs")
+def compare_jobs(context: Context, request: Request, jobs: Annotated[str, Query(max_length=1000)] = "") -> HTMLResponse:
+    """The fields in which jobs differ, what came of each, and their curves in one picture."""
+    logged_in = COOKIE in request.cookies
+    ids = list(dict.fromkeys(job for job in jobs.split(",") if job))
+    if not _FEWEST <= len(ids) <= _MOST:
+        message = f"{len(ids)} jobs cannot be compared: choose {_FEWEST} to {_MOST} of them"
+        return page("error.html", 422, error={"message": message}, heading="Compare jobs", logged_in=logged_in)
+    try:
+        shown = [job_view(context.settings, context.store.job(job)) for job in ids]
+    except ServiceError as error:
+        return page("error.html", 404, error=error, logged_in=logged_in)
+    return page(
+        "compare.html",
+        jobs=list(zip(_NAMES, shown, strict=False)),
+        fields=differing([job["spec"] for job in shown]),
+        drawn=[{"id": job["id"], "name": name} for name, job in zip(_NAMES, shown, strict=False)],
+        logged_in=logged_in,
+    )
+
+
+def differing(specs: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """field -> its value in each spec, None where it has none: the fields that are not the same in all of them."""
+    names = dict.fromkeys(name for spec in specs for name in spec)
+    values = {name: [spec.get(name) for spec in specs] for name in names}
+    return {name: each for name, each in values.items() if len({json.dumps(value) for value in each}) > 1}

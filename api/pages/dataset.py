@@ -1,0 +1,46 @@
+"""/datasets/{name}: what a dataset holds, and what its rows look like."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse
+
+from api.auth import COOKIE
+from api.context import AppContext, Context
+from api.pages.render import page
+from service.errors import ServiceError
+from service.views import block_view
+from storage.errors import StorageError
+from storage.manifest import read_manifest
+
+router = APIRouter(include_in_schema=False)
+
+_MOST_LABELS = 20
+_HAS_BLOCKS = ("ready", "changing")
+
+
+@router.get("/datasets/{name}", operation_id="showDataset")
+def show_dataset(context: Context, request: Request, name: str) -> HTMLResponse:
+    """A dataset: labels, blocks, lengths of rows, frequent features, and what was rejected."""
+    logged_in = COOKIE in request.cookies
+    try:
+        dataset = context.datasets.view(name)
+        blocks = _blocks(context, name)
+    except (ServiceError, StorageError) as error:
+        return page("error.html", 404, error=error, logged_in=logged_in)
+    labels = sorted(dataset.get("label_counts", {}).items(), key=lambda label: -label[1])
+    return page(
+        "dataset.html",
+        dataset=dataset,
+        labels=labels[:_MOST_LABELS],
+        more_labels=labels[_MOST_LABELS:],
+        blocks=blocks,
+        logged_in=logged_in,
+    )
+
+
+def _blocks(context: AppContext, name: str) -> list[dict[str, Any]]:
+    record = context.store.dataset(name)
+    if record["state"] not in _HAS_BLOCKS:
+        return []
+    return [block_view(block) for block in read_manifest(context.datasets.directory(record["id"])).blocks]

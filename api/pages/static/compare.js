@@ -1,0 +1,38 @@
+"use strict";
+// Jobs side by side: a curve of each in one picture.
+
+const main = document.getElementById("side-by-side");
+const drawnJobs = JSON.parse(main.dataset.jobs);
+
+// A line a job over the seconds of all of them.
+function comparedBy(of) {
+  return (jobs) => {
+    const records = jobs.map(({ passes }) => withSweeps(passes));
+    const seconds = [...new Set(records.flat().map((record) => record.elapsed_seconds))].sort((one, other) => one - other);
+    const lines = records.map((found) => {
+      const values = new Map(found.map((record) => [record.elapsed_seconds, of(record) ?? undefined]));
+      return seconds.map((at) => values.get(at));
+    });
+    const series = jobs.map(({ name }, at) => ({ label: name, color: LANE_COLORS[at], holds: true, spans: true }));
+    return { series, data: [seconds, ...lines] };
+  };
+}
+
+const COMPARED = [
+  { id: "chart-gap", log: true, show: tiny, x: "seconds", lines: comparedBy((record) => positive(record.gap)) },
+  { id: "chart-bound", log: true, show: tiny, x: "seconds", lines: comparedBy((record) => positive(record.relative_gap_bound)) },
+  { id: "chart-objective", show: exact, x: "seconds", lines: comparedBy((record) => record.dual_objective) },
+];
+
+const charts = new Charts({}, COMPARED);
+
+async function drawJobs() {
+  const histories = await Promise.all(drawnJobs.map(({ id }) => send("GET", `/v1/jobs/${id}/history`)));
+  const jobs = drawnJobs.map((job, at) => ({ ...job, passes: histories[at].passes })).filter(({ passes }) => passes.length);
+  for (const { id, passes } of jobs) {
+    document.querySelector(`[data-seconds=${id}]`).textContent = passes.at(-1).elapsed_seconds.toPrecision(3);
+  }
+  charts.draw(jobs);
+}
+
+drawJobs().catch((problem) => showFault(main, problem));

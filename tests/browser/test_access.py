@@ -1,0 +1,201 @@
+"""Every page for everybody: by the keyboard, in light and dark, on a screen of any size, and as axe-core sees it."""
+
+import pytest
+from axe_playwright_python.base import AXE_SCRIPT
+
+from storage.model_file import Model
+from tests.api.app import Service as Filled
+from tests.api.app import model_of_texts
+from tests.browser.test_lanes import CV, SCREENS, add_job, drawn, in_turn, line
+from tests.contracts.problems import random_problem
+from tests.end_to_end.service import Service, wait_for
+
+# A pass of two sweeps, of an objective that has many digits in common.
+SWEPT = line(1, 0.25, 0, dual_objective=6604.9755, primal_bound=6604.9765)
+UNKNOWN = {"relative_gap_bound": None, "primal_bound": None}
+SWEPT["sweeps"] = [
+    {"sweep": 1, "elapsed_seconds": 0.2, "gap": 1.0, "dual_objective": 6604.9725, **UNKNOWN},
+    {"sweep": 2, "elapsed_seconds": 0.4, "gap": 0.5, "dual_objective": 6604.9745, **UNKNOWN},
+]
+GAP = "M+ \N{MINUS SIGN} M\N{MINUS SIGN}"
+MAIL = "kind,a,b\n" + "".join(f"{('ham', 'spam')[k % 2]},{k % 3},{'x' if k == 7 else k}\n" for k in range(60))
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """A service with a page of each kind, by name."""
+    service = Service(tmp_path_factory.mktemp("access"))
+    filled = Filled(service.data_dir)
+    dataset_id = filled.add_dataset("data", *random_problem(300, 4, 2))
+    filled.request("PUT", "/v1/datasets/mail?format=csv&label_column=kind&on_bad_row=skip", content=MAIL)
+    jobs = {
+        "one": add_job(filled, dataset_id, [SWEPT], 1),
+        "two": add_job(filled, dataset_id, [line(1, 0.75, 0), line(2, 0.125, 0)], 1),
+        "folds": add_job(filled, dataset_id, in_turn(12), 12, CV),
+    }
+    failure = {"code": "process_died", "message": "it died", "hint": "", "log_tail": ""}
+    jobs["failed"] = filled.store.add_job(dataset_id, {"dataset": "data", "C": 1.0, "tolerance": 1e-3}, 1000)
+    filled.store.claim_job()
+    filled.store.finish_job(jobs["failed"], "failed", failure=failure)
+    models = [
+        filled.add_model(dataset_id, model)
+        for model in (model_of_texts(), Model(random_problem(4, 4)[0].toarray()[0], (1.0, -1.0), 1))
+    ]
+    service.pages = {
+        "home": "/",
+        **{f"job: {name}": f"/jobs/{job}" for name, job in jobs.items()},
+        **{f"model {k}": f"/models/{model}" for k, model in enumerate(models)},
+        "dataset": "/datasets/data",
+        "table": "/datasets/mail",
+        "compared": f"/compare?jobs={jobs['one']},{jobs['two']}",
+        "reference": "/reference",
+        "login": "/login",
+    }  # fmt: skip
+    service.jobs = jobs
+    try:
+        yield service.start()
+    finally:
+        service.kill()
+
+
+def uncover(page):
+    """Open what is folded; wait until curves are there."""
+    page.evaluate("[...document.querySelectorAll('details')].slice(0, 12).forEach((each) => { each.open = true; })")
+    if page.locator("#charts").count() and "failed" not in page.title():
+        page.locator("#charts canvas").first.wait_for()
+
+
+# Colours are of a scheme, and what has to be scrolled is of a screen: two of the four have them all.
+@pytest.mark.parametrize(("screen", "scheme"), [("desk", "light"), ("phone", "dark")])
+def test_axe_finds_nothing_serious_and_no_page_is_wider_than_the_screen(served, open_page, screen, scheme):
+    page = open_page(served.url, viewport=SCREENS[screen], color_scheme=scheme)
+    for name, path in served.pages.items():
+        page.goto(served.url + path)
+        uncover(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= SCREENS[screen]["width"], name
+        page.evaluate(AXE_SCRIPT)
+        found = page.evaluate("axe.run({resultTypes: ['violations']})")
+        assert found["passes"], name
+        wrong = [
+            (each["id"], each["nodes"][0]["target"])
+            for each in found["violations"]
+            if each["impact"] in ("serious", "critical")
+        ]
+        assert wrong == [], name
+
+
+def test_axe_would_find_something(served, open_page):
+    page = open_page(served.url)
+    page.evaluate("document.body.append(Object.assign(document.createElement('img'), {src: '/static/icon.svg'}))")
+    page.evaluate(AXE_SCRIPT)
+    found = page.evaluate("axe.run({resultTypes: ['violations']})")
+    assert "image-alt" in [each["id"] for each in found["violations"]]
+
+
+def test_every_page_says_what_it_is(served, open_page):
+    page = open_page(served.url)
+    titles = {}
+    for name, path in served.pages.items():
+        page.goto(served.url + path)
+        titles[name] = page.title()
+        assert page.locator("h1").count() >= 1, name
+    assert all(title != "StreamSVM" for title in titles.values()), titles
+    assert "data" in titles["job: one"] and "mail" in titles["table"] and "compared" in titles["compared"]
+
+
+def focused(page):
+    return page.evaluate(
+        "[document.activeElement.tagName, document.activeElement.id, document.activeElement.textContent.trim()]"
+    )
+
+
+def test_the_first_key_leads_to_the_content(served, open_page):
+    page = open_page(served.url)
+    page.keyboard.press("Tab")
+    assert focused(page)[2] == "Skip to the content"
+    assert page.locator(".skip").bounding_box()["y"] >= 0
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert focused(page)[:2] == ["DIV", "dataset-list"]
+
+
+def test_what_has_the_focus_is_seen(served, open_page):
+    page = open_page(served.url)
+    for _ in range(25):
+        page.keyboard.press("Tab")
+        style = page.evaluate(
+            "(({outlineStyle, outlineWidth}) => [outlineStyle, outlineWidth])(getComputedStyle(document.activeElement))"
+        )
+        assert style[0] != "none" and style[1] != "0px", focused(page)
+
+
+def test_jobs_are_compared_by_the_keyboard(served, open_page):
+    page = open_page(served.url)
+    assert page.is_disabled("#compare button")
+    for name in ("two", "one"):
+        page.focus(f"[name=jobs][value={served.jobs[name]}]")
+        page.keyboard.press("Space")
+    wait_for(lambda: page.is_enabled("#compare button"))
+    # The list is made anew as things go on: what was chosen, and where one was, stays.
+    page.evaluate("document.getElementById('job-list').append(document.createElement('i'))")
+    page.evaluate("refresh()")
+    assert page.locator("#job-list i").count() == 0 and page.locator("[name=jobs]:checked").count() == 2
+    assert page.evaluate("document.activeElement.value") == served.jobs["one"]
+    page.focus("#compare button")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/compare?*")
+    page.locator("#chart-gap canvas").wait_for()
+    found = drawn(page, "chart-gap")
+    points = {tuple(map(tuple, curve)) for curve in found.values()}
+    assert points == {((0.2, 1.0), (0.4, 0.5), (0.5, 0.25)), ((0.5, 0.75), (1.0, 0.125))}
+    seconds = page.locator("[data-seconds]").all_inner_texts()
+    assert sorted(seconds) == ["0.500", "1.00"]
+
+
+def test_a_pass_is_drawn_with_its_sweeps_to_its_certificate(served, open_page):
+    page = open_page(served.url)
+    page.goto(served.url + served.pages["job: one"])
+    wait_for(lambda: page.locator("#chart-gap canvas").count() and drawn(page, "chart-gap")[GAP][-1][1] == 5e-4)
+    assert drawn(page, "chart-gap")[GAP] == [[0.2, 1.0], [0.4, 0.5], [0.5, 5e-4]]
+    assert drawn(page, "chart-objective")["primal, at most"] == [[0.5, 2.0]]
+
+
+def test_long_numbers_at_an_axis_keep_all_their_digits(served, open_page):
+    page = open_page(served.url)
+    page.goto(served.url + served.pages["job: one"])
+    page.locator("#chart-gap canvas").wait_for()
+    root = "{root: {dataset: {}}}"
+    texts = page.evaluate(f"axisTexts({root}, [6604.975, 6604.98, 6604.985])")
+    assert texts == ["6,604.975", "6,604.980", "6,604.985"]
+    offset = page.evaluate(
+        f"(() => {{ const u = {root}; return [axisTexts(u, [6604.975201, 6604.975203]), u.root.dataset.offset]; }})()"
+    )
+    assert offset == [["0", "0.000002"], "6,604.975201 +"]
+    # There is room for the longest.
+    room = page.evaluate(
+        """() => {
+          const paper = document.createElement("canvas").getContext("2d");
+          paper.font = "12px system-ui";
+          return roomFor(null, ["6,604.975"]) - paper.measureText("6,604.975").width;
+        }"""
+    )
+    assert room >= 15
+
+
+def test_curves_are_read_by_the_arrow_keys(served, open_page):
+    page = open_page(served.url)
+    page.goto(served.url + served.pages["job: two"])
+    page.locator("#chart-rows canvas").wait_for()
+    shown = page.locator("#chart-rows .u-series:first-child .u-value")
+    wait_for(lambda: shown.inner_text() == "2")
+    page.focus("#chart-rows")
+    page.keyboard.press("ArrowLeft")
+    wait_for(lambda: shown.inner_text() == "1")
+    page.keyboard.press("ArrowLeft")
+    assert shown.inner_text() == "1"
+    page.keyboard.press("End")
+    wait_for(lambda: shown.inner_text() == "2")
+    page.keyboard.press("Home")
+    wait_for(lambda: shown.inner_text() == "1")
+    page.keyboard.press("Tab")
+    wait_for(lambda: shown.inner_text() == "2")
