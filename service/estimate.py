@@ -1,7 +1,6 @@
 """What a job would take, without running it."""
 
 from dataclasses import asdict
-from math import ceil
 from typing import Any
 
 from service.memory import memory_of
@@ -31,7 +30,7 @@ def estimate(plan: JobPlan) -> dict[str, Any]:
             # At most: in the second pass, that of the first and what is left of it.
             "spill_bytes": 2 * manifest.decoded_bytes if plan.spills else 0,
         },
-        "lanes": {"count": len(plan.lanes), "at_once": at_once, "groups": ceil(len(plan.lanes) / at_once)},
+        "lanes": {"count": len(plan.lanes), "at_once": at_once, "groups": len(plan.firsts)},
         "seconds_per_pass": max(reading, training),
         "cache_share": min(1.0, plan.cache.row_bytes / manifest.decoded_bytes),
     }

@@ -16,6 +16,7 @@ from reader.folds import read_held_out
 from service.errors import ServiceError
 from service.lanes import Lane
 from service.problem import JobPlan
+from service.turns import is_scaled
 from storage.checkpoint import SLOTS
 from storage.csr import Array
 from storage.model_file import Model, read_about, read_model, write_model
@@ -48,6 +49,25 @@ def _has_come(lane: Path) -> bool:
 def has_checkpoint(directory: Path) -> bool:
     """Whether there is one to go on from, sound or not."""
     return any((directory / slot).exists() for slot in SLOTS)
+
+
+def number_before(plan: JobPlan) -> int | None:
+    """Number of the first lane of those whose end is where the ones to be run begin; None: they begin at zero.
+
+    These are the same classes and folds at the last smaller C.
+    """
+    if not is_scaled(plan.spec, plan.manifest) or (plan.turns == 1 and plan.at_once > 1):
+        return None
+    number = plan.number - _lanes_back(plan)
+    if number < 0:
+        return None
+    before = plan.lanes[number]
+    return number if (before.positive, before.fold) == (plan.lane.positive, plan.lane.fold) else None
+
+
+def _lanes_back(plan: JobPlan) -> int:
+    """How many lanes before one is that of the same class and fold at the last smaller C, if there is one."""
+    return len(plan.lanes) // plan.turns if plan.turns > 1 else 1
 
 
 def newest_lane(job_dir: Path) -> tuple[int, Path]:
@@ -132,9 +152,10 @@ def outcome_of(job_dir: Path, number: int) -> Model:
 
 
 def drop_older_checkpoints(job_dir: Path, plan: JobPlan) -> None:
-    """The lane that is run may begin where the one before it ended; those of others are for nobody."""
+    """Lanes may begin where others ended, the next ones where the next of these did; those before are for nobody."""
+    needed = plan.number - _lanes_back(plan)
     for directory in (job_dir / _LANES).glob("[0-9]*"):
-        if int(directory.name) < plan.number - 1:
+        if int(directory.name) < needed:
             for slot in SLOTS:
                 (directory / slot).unlink(missing_ok=True)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from service.errors import ServiceError
 from service.jobs import JobSpec
+from service.turns import count_turns
 from storage.manifest import Manifest
 from storage.objective import REGRESSION
 
@@ -75,6 +76,8 @@ def shown(label: float, manifest: Manifest) -> float | str:
 def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tuple[Lane, ...]:
     """In the order in which they run: class by class, fold by fold, from the smallest C to the largest.
 
+    Where values of C run in turn, side by side in all classes and folds, it is C by C.
+
     Raises ServiceError: unknown_label, lanes_range, select_by_range, fold_without_class.
     """
     classes: tuple[float | None, ...] = labels if len(labels) > 2 else (labels[0] if labels else None,)
@@ -99,9 +102,8 @@ def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tu
                 "Leave the row out, or have more of its label.",
             )
     weights = class_weights(spec, labels, manifest)
-    return tuple(
-        _lane(label, fold, C, labels, weights, manifest) for label in classes for fold in folds for C in values
-    )
+    lanes = [_lane(label, fold, C, labels, weights, manifest) for label in classes for fold in folds for C in values]
+    return tuple(sorted(lanes, key=lambda lane: lane.C) if count_turns(spec, manifest) > 1 else lanes)
 
 
 def Cs_of(spec: JobSpec) -> tuple[float, ...]:

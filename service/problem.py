@@ -13,6 +13,7 @@ from service.jobs import JobSpec
 from service.lanes import Lane, class_weights, labels_of, lanes_of, n_folds_of, shown
 from service.memory import plan_memory, threads_of
 from service.run_file import run_file, spills
+from service.turns import count_turns
 from storage.classes import Classes
 from storage.cores import usable_cores
 from storage.lanes import Group, LaneTerms
@@ -29,6 +30,7 @@ class JobPlan:
 
     labels        what rows hold for those a model is to have
     lanes         its problems; number: of the first to be run; at_once: most that are trained side by side
+    turns         values of C that run in turn, see `service.turns`
     cores         it may use
     passes_before, seconds_before: of the lanes before these
     """
@@ -40,6 +42,7 @@ class JobPlan:
     cache: CachePlan
     cores: int
     at_once: int = 1
+    turns: int = 1
     number: int = 0
     passes_before: int = 0
     seconds_before: float = 0.0
@@ -52,7 +55,13 @@ class JobPlan:
     @property
     def running(self) -> tuple[Lane, ...]:
         """Those to be run."""
-        return self.lanes[self.number : self.number + self.at_once]
+        return self.lanes[self.number : next((first for first in self.firsts if first > self.number), None)]
+
+    @property
+    def firsts(self) -> list[int]:
+        """Numbers of the lanes with which groups begin: the lanes of one turn, some at a time."""
+        turn = len(self.lanes) // self.turns
+        return [first + k for first in range(0, len(self.lanes), turn) for k in range(0, turn, self.at_once)]
 
     @property
     def lane(self) -> Lane:
@@ -76,7 +85,7 @@ class JobPlan:
     def next_lanes(self, done: Sequence[Mapping[str, Any]]) -> "JobPlan":
         """The same with the first lanes to be run that are not done; of those that are, what is kept of each."""
         # One that died when all were done has its last ones run once more.
-        number = min(len(done), (len(self.lanes) - 1) // self.at_once * self.at_once)
+        number = min(len(done), self.firsts[-1])
         before = done[:number]
         passes, seconds = (before[-1]["job_passes"], before[-1]["elapsed_seconds"]) if before else (0, 0.0)
         return replace(self, number=number, passes_before=passes, seconds_before=seconds)
@@ -201,11 +210,12 @@ def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None) -> Job
         _check_targets(spec, manifest)
     labels = labels_of(spec, manifest)
     lanes = lanes_of(spec, labels, manifest)
-    at_once, cache = plan_memory(spec, manifest, threads_of(spec, cores), len(lanes))
+    turns = count_turns(spec, manifest)
+    at_once, cache = plan_memory(spec, manifest, threads_of(spec, cores), len(lanes) // turns)
     spec = spec.model_copy(update={"cache_bytes": cache.cache_bytes})
     if uses_blocks(spec):
         count_blocks(spec, manifest, cache)
-    return JobPlan(spec, manifest, labels, lanes, cache, cores, at_once)
+    return JobPlan(spec, manifest, labels, lanes, cache, cores, at_once, turns)
 
 
 def _check_weights(spec: JobSpec, manifest: Manifest) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from service.errors import ServiceError
 from service.following import FollowPlan
 from service.jobs import JobSpec
-from service.lane_files import lane_directory
+from service.lane_files import lane_directory, number_before
 from service.lanes import Cs_of, n_folds_of
 from service.problem import JobPlan
 from service.settings import Settings
@@ -28,7 +28,6 @@ from service.stored_specs import read_spec
 from service.trained_rows import noted_rows, rows_of
 from storage.checkpoint import Checkpoint, newest_checkpoint
 from storage.csr import Array
-from storage.lanes import Group
 from storage.row_runs import count_rows, first_rows, one_run, shared_rows
 from storage.state import State
 from trainer.problem import LOSSES
@@ -129,18 +128,16 @@ def _from_job(state: State, other: dict[str, Any], settings: Settings, plan: Job
 
 
 def begin_lane(state: State, plan: JobPlan, job_dir: Path) -> None:
-    """A lane that is not the first: where the one before it ended, if that was of the same class at a smaller C."""
+    """Not the first lanes: where those of the same classes and folds ended at a smaller C, if that is kept."""
     state.control["elapsed_seconds"] = plan.seconds_before
-    if isinstance(plan.group, Group):
-        return  # side by side each begins at zero
-    before, spec = plan.lanes[plan.number - 1], plan.lane_spec
-    is_scaled = spec.class_weight is None and plan.manifest.weights is None
-    is_next = (before.positive, before.fold) == (plan.lane.positive, plan.lane.fold)
-    if is_next and spec.loss in LOSSES and is_scaled:
-        checkpoint = newest_checkpoint(lane_directory(job_dir, replace(plan, number=plan.number - 1)))
-        if checkpoint:
-            rows = one_run(plan.n_rows)
-            warm_up(state, spec, before.C, checkpoint, SharedRows(shared_rows(rows, rows), w_holds=True))
+    number = number_before(plan)
+    if number is None:
+        return
+    before = replace(plan, number=number)
+    checkpoint = newest_checkpoint(lane_directory(job_dir, before))
+    if checkpoint:
+        rows = one_run(plan.n_rows)
+        warm_up(state, plan.lane_spec, before.lane.C, checkpoint, SharedRows(shared_rows(rows, rows), w_holds=True))
 
 
 def _shared(settings: Settings, plan: JobPlan, other: dict[str, Any], n_rows: int) -> SharedRows:

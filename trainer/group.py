@@ -15,11 +15,12 @@ from trainer.kernels.visit import Dual, Weights
 from trainer.kernels.visit_lanes import visit_lanes
 from trainer.lanes import Lanes, terms_of
 from trainer.link import Link
-from trainer.momentum import Momentum, beta
+from trainer.momentum import LATE_SWEEPS, Momentum, beta
+from trainer.problem import Problem
 from trainer.progress import Progress
 from trainer.settings import TrainerSettings
 from trainer.sums import Sums
-from trainer.tally import Tally
+from trainer.tally import Tally, warm_tally
 from trainer.variables import Variables
 from trainer.visitor import NO_LOCK, NO_REST, Note, Visiting, Visits
 
@@ -35,12 +36,26 @@ def lane_parts(settings: TrainerSettings, link: Link, alpha: Array, w: Array, ke
     return lanes, tally, LaneVisitor(lanes, tally, link.note), partial(LaneMomentum, lanes)
 
 
+def warm_lane_tally(group: Group, loss: str, alpha: Array) -> dict[str, Array]:
+    """What a Tally has to be given as `kept` if training begins with this alpha, (n_rows, width); a lane has one C."""
+    if not alpha.any():
+        return {}
+    found = _no_tally(group.width)
+    for number, lane in enumerate(group.lanes):
+        warm = warm_tally(Problem(loss, lane.C_positive, lane.C_negative), alpha[:, number])
+        found[:, number] = warm.get("tally", found[:, number])
+    return {"tally": found}
+
+
+def _no_tally(lanes: int) -> Array:
+    return np.array([(0, 0.0, 0, np.inf, -np.inf, np.inf, 0.0)] * lanes).T
+
+
 class LaneTally(Tally):
     """Figures are (count,), see Lanes; those of lanes that are not trained stay what they were."""
 
     def __init__(self, lanes: Lanes, n_lanes: int, kept: Mapping[str, Array] = EMPTY) -> None:
-        none = np.array([(0, 0.0, 0, np.inf, -np.inf, np.inf, 0.0)] * lanes.count).T
-        super().__init__(lanes.alpha, lanes.w, {"tally": kept.get("tally", none)})
+        super().__init__(lanes.alpha, lanes.w, {"tally": kept.get("tally", _no_tally(lanes.count))})
         self._lanes = lanes
         self._n_lanes = n_lanes
         self._D = kept.get("dual_objectives", np.zeros(lanes.count))
@@ -88,8 +103,9 @@ class LaneMomentum(Momentum):
         self._lanes = lanes
 
     def _move(self, gaps: list[Figure]) -> None:
-        shares = [beta([gap[lane] for gap in gaps]) for lane in range(self._lanes.count)]
-        share = self._lanes.of_left(np.where(self._yields, 0.0, shares))
+        late = np.array(gaps[-1 - LATE_SWEEPS :]).T.tolist()  # a list a lane; none if there are no gaps yet
+        shares = [beta(lane, len(gaps)) for lane in late]
+        share = self._lanes.of_left(np.where(self._yields, 0.0, shares or 0.0))
         move_lanes(self._alpha, self._earlier_alpha, share)
         move_lanes(self.w, self._earlier_w, share)
 

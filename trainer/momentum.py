@@ -13,7 +13,7 @@ from trainer.kernels.visit import move_on
 from trainer.tally import Tally
 
 _LARGEST = 0.9
-_SWEEPS = 8  # the rate at which the gap falls is the mean of so many
+LATE_SWEEPS = 8  # the rate at which the gap falls is the mean of so many
 
 
 class Momentum:
@@ -58,18 +58,18 @@ class Momentum:
         self.before = self._alpha
 
     def _move(self, gaps: list[Figure]) -> None:
-        share = 0.0 if self._yields else beta(gaps)
+        share = 0.0 if self._yields else beta(gaps, len(gaps))
         for now, earlier in ((self._alpha, self._earlier_alpha), (self.w, self._earlier_w)):
             move_on(now.reshape(-1), earlier.reshape(-1), share)
 
 
-def beta(gaps: list[float]) -> float:
-    """How much further to go, after sweeps that met these gaps. Nothing yet after two.
+def beta(gaps: list[float], sweeps: int) -> float:
+    """How much further to go, after so many sweeps, the last of which met these gaps. Nothing yet after two.
 
     On a quadratic function the best beta is r / (2 - r), where r is the rate that comes of it, what a sweep leaves of
     what was left: to take the rate observed leads there from both sides. At first, as Nesterov has it, k / (k + 3).
     """
-    k = len(gaps) - 2
+    k = sweeps - 2
     if k <= 0:
         return 0.0
     return min(_LARGEST, k / (k + 3), (r := rate(gaps)) / (2.0 - r))
@@ -77,7 +77,7 @@ def beta(gaps: list[float]) -> float:
 
 def rate(gaps: list[float]) -> float:
     """What a sweep has left of the gap of late, at most 1; 1 as long as that is not known."""
-    sweeps = min(_SWEEPS, len(gaps) - 1)
+    sweeps = min(LATE_SWEEPS, len(gaps) - 1)
     if sweeps <= 0:
         return 1.0
     return min(1.0, (gaps[-1] / gaps[-1 - sweeps]) ** (1.0 / sweeps)) if gaps[-1 - sweeps] > 0.0 else 0.0

@@ -24,6 +24,7 @@ from storage.state import CACHE_FILE, KEPT_ARRAYS, State, open_state
 from trainer.checkpoints import RESIDENTS, Slots
 from trainer.classes import warm_class_tally
 from trainer.convergence import Convergence
+from trainer.group import warm_lane_tally
 from trainer.link import HandedBack, Link
 from trainer.report import report
 from trainer.settings import TrainerSettings
@@ -86,9 +87,11 @@ class Trainer:
         return {name: checkpoint[name] for name in own}, checkpoint.about["number"]
 
     def _warm_tally(self) -> Mapping[str, Array]:
-        classes, alpha = self._settings.group, self._state.alpha
-        if isinstance(classes, Classes):
-            return warm_class_tally(classes, alpha)
+        group, alpha = self._settings.group, self._state.alpha
+        if isinstance(group, Classes):
+            return warm_class_tally(group, alpha)
+        if group:
+            return warm_lane_tally(group, self._settings.loss, alpha)
         return warm_tally(self._settings.problem, alpha)
 
     def step(self) -> dict:

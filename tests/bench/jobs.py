@@ -9,16 +9,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from reader.ingest import ingest, read_chunks
 from service.errors import ServiceError
 from service.fork_server import fork_server
 from service.jobs import parse_spec
+from service.lane_files import lane_directory
 from service.problem import JobPlan, plan_job
 from service.progress import read_history
 from service.run import Run, prepare_run
 from service.settings import Settings
+from service.warm_start import begin_lane
 from storage.errors import CacheTooSmall
 from storage.manifest import Manifest, read_manifest
 from storage.plan import plan_cache
@@ -110,8 +113,12 @@ def train_all(dataset: Path, **fields: object) -> Finished:
     """The same, with as many groups of lanes as there are, one after the other."""
     plan = plan_job(parse_spec({"dataset": "bench", **fields}), read_manifest(dataset))
     groups = []
-    for first in range(0, len(plan.lanes), plan.at_once):
-        groups.append(_run(dataset, replace(plan, number=first)))
+    with scratch() as directory:
+        for first in plan.firsts:
+            now = replace(plan, number=first)
+            checkpoints = lane_directory(directory, now)
+            checkpoints.mkdir(parents=True, exist_ok=True)
+            groups.append(_run(dataset, now, checkpoints, partial(begin_lane, plan=now, job_dir=directory)))
     return Finished(
         passes=[each for group in groups for each in group.passes],
         results=[each for group in groups for each in group.results],

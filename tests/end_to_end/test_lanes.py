@@ -128,12 +128,13 @@ def test_a_kill_in_the_middle_changes_no_byte(new_service, many, rows, killed):
     wait_for(lambda: {path.parent.name + "/" + path.name for path in left.glob("*/*")} <= OF_THE_FIRST)
 
 
-def test_a_job_that_is_stopped_keeps_the_models_that_are_whole(new_service, problem):
-    """Two classes: a lane a C, one after the other."""
+@pytest.mark.parametrize("solver", ["bm", "streamsvm"])
+def test_a_job_that_is_stopped_keeps_the_models_that_are_whole(new_service, problem, solver):
+    """Two classes: a lane a C, one after the other; of streamsvm by the largest C."""
     service = new_service().start()
     service.upload("data", libsvm_text(*problem))
-    slow = {"tolerance": 1e-12, "max_passes": 50, "pace": "fixed", "cache_bytes": 1 << 17, "solver": "bm"}
-    job = service.submit(dataset="data", C=[0.1, 1.0, 10.0, 100.0], **slow)
+    slow = {"tolerance": 1e-12, "max_passes": 50, "pace": "fixed", "cache_bytes": 1 << 17, "solver": solver}
+    job = service.submit(dataset="data", C=[0.1, 1.0, 10.0, 1000.0], **slow)
     wait_for(lambda: (p := service.job(job)["progress"]) and p["lane"]["number"] >= 1)
     httpx.post(f"{service.url}/v1/jobs/{job}/stop", **PLAIN)
     ended = service.wait_until_ended(job)
@@ -147,12 +148,12 @@ def test_lanes_side_by_side_that_are_stopped_are_models_as_they_are(new_service,
     service = new_service().start()
     service.upload("data", libsvm_text(*problem))
     slow = {"tolerance": 1e-12, "max_passes": 100_000, "pace": "fixed", "cache_bytes": 1 << 17}
-    job = service.submit(dataset="data", C=[0.1, 1.0, 10.0, 100.0], **slow)
+    job = service.submit(dataset="data", C=[0.1, 1.0, 10.0, 50.0], **slow)
     wait_for(lambda: (p := service.job(job)["progress"]) and p["pass"] >= 3)
     httpx.post(f"{service.url}/v1/jobs/{job}/stop", **PLAIN)
     ended = service.wait_until_ended(job)
     assert ended["state"] == "stopped" and not ended["result"]["converged"]
-    assert [model["C"] for model in ended["result"]["models"]] == [0.1, 1.0, 10.0, 100.0]
+    assert [model["C"] for model in ended["result"]["models"]] == [0.1, 1.0, 10.0, 50.0]
     assert {lane["stop_reason"] for lane in ended["result"]["lanes"]} <= {"stopped", "tolerance"}
 
 
@@ -188,3 +189,67 @@ def test_too_many_values_of_C_are_refused_with_the_arithmetic(many):
     values = np.linspace(0.1, 1, 10_000).tolist()
     answer = httpx.post(f"{many.url}/v1/jobs", json={"dataset": "many", "C": values}, **PLAIN).json()
     assert answer["code"] == "lanes_range" and "4 classes x 10000 values of C are 40000" in answer["detail"]
+
+
+@pytest.fixture(scope="module")
+def steep(service):
+    """(service, X, y): few rows in three classes, the dataset `steep`."""
+    X, _ = random_problem(240, 30, 8)
+    scores = X @ np.random.default_rng(5).normal(size=(30, 3))
+    y = np.argmax(scores + np.random.default_rng(6).normal(0, 0.5, scores.shape), axis=1).astype(float)
+    service.upload("steep", libsvm_text(X, y))
+    return service, X, y
+
+
+IN_TURN = {"dataset": "steep", "C": [1.0, 20.0, 400.0], "tolerance": None, "relative_gap": 1e-4, "max_passes": 2000}
+
+
+def test_few_rows_have_large_values_of_C_in_turn(steep):
+    """All classes and folds at one C side by side, the next where these ended, each to LIBLINEAR's optimum."""
+    service, X, y = steep
+    request = {**IN_TURN, "folds": 5, "keep": "all", "probability": "sigmoid"}
+    estimated = httpx.post(f"{service.url}/v1/jobs/estimate", json=request, **PLAIN).json()
+    assert estimated["lanes"] == {"count": 54, "at_once": 16, "groups": 6}
+    ended = service.wait_until_ended(service.submit(**request))
+    assert ended["state"] == "succeeded" and ended["result"]["converged"], ended["failure"]
+    lanes = ended["result"]["lanes"]
+    folds = (*range(5), None)
+    assert [(lane["C"], lane["class"], lane["fold"]) for lane in lanes] == [
+        (C, label, fold) for C in IN_TURN["C"] for label in (0.0, 1.0, 2.0) for fold in folds
+    ]
+    assert all(lane["relative_duality_gap"] <= 1e-4 for lane in lanes)
+    passes = service.get(f"/v1/jobs/{ended['id']}/history")["passes"]
+    assert sorted({each["lane"] for each in passes}) == [0, 16, 18, 34, 36, 52]
+    for lane in lanes:
+        if lane["fold"] is None:
+            best = train(X, np.where(y == lane["class"], 1.0, -1.0), lane["C"], eps=1e-4).primal
+            # At C = 400 LIBLINEAR ends by its number of sweeps, further off.
+            assert lane["dual_objective"] <= best and lane["primal_objective"] <= best * (1 + 1e-4)
+    for model in ended["result"]["models"]:
+        w = weights(model_file(service, model["model_id"], "npz"))
+        found = {lane["class"]: lane for lane in lanes if (lane["C"], lane["fold"]) == (model["C"], None)}
+        for own, label in zip(w, (0.0, 1.0, 2.0), strict=True):
+            primal = primal_objective(X, np.where(y == label, 1.0, -1.0), own, model["C"], "hinge")
+            assert primal == pytest.approx(found[label]["primal_objective"], rel=1e-6)
+
+
+@pytest.mark.parametrize("killed", ["trainer.process", "service.worker"])
+def test_a_kill_in_a_later_turn_changes_no_byte(new_service, steep, killed):
+    """Three lanes at a time: a turn begins anew where the one before it ended, or goes on from its checkpoint."""
+    undisturbed_service, X, y = steep
+    # Each turn has all of its passes.
+    spec = {**IN_TURN, "pace": "fixed", "relative_gap": 1e-15, "max_passes": 150, "checkpoint_seconds": 0.2}
+    undisturbed = contents(
+        undisturbed_service, undisturbed_service.wait_until_ended(undisturbed_service.submit(**spec))
+    )
+    service = new_service().start()
+    service.upload("steep", libsvm_text(X, y))
+    job = service.submit(**spec)
+    for attempt, first in enumerate((3, 6), 2):
+        wait_for(lambda n=first: (p := service.job(job)["progress"]) and p["lane"]["number"] >= n)
+        os.kill(service.processes.one(killed), signal.SIGKILL)
+        wait_for(lambda n=attempt: service.job(job)["attempt"] >= n)
+    ended = service.wait_until_ended(job)
+    assert contents(service, ended) == undisturbed
+    assert [lane["C"] for lane in ended["result"]["lanes"]] == [C for C in spec["C"] for _ in range(3)]
+    wait_for(lambda: not list((service.data_dir / "jobs" / job).glob("lanes")))

@@ -1,10 +1,13 @@
 """Which problems a job consists of."""
 
+from dataclasses import replace
+
 import pytest
 
 from service.errors import ServiceError
 from service.jobs import parse_spec
 from service.lanes import Lane, lanes_of
+from service.problem import plan_job
 from service.results import job_result
 from tests.service.test_problem import manifest, plan, refusal
 
@@ -21,6 +24,13 @@ def test_two_labels_are_one_problem_and_more_one_each():
 def test_values_of_C_ascend_each_once_class_by_class():
     found = plan(THREE, C=[1.0, 0.1, 1.0])
     assert [(lane.positive, lane.C) for lane in found.lanes] == [(k, C) for k in (1.0, 2.0, 3.0) for C in (0.1, 1.0)]
+
+
+def test_values_of_C_in_turn_come_one_after_the_other_class_by_class():
+    data = replace(manifest(THREE), Qii_spread=(1.0, 15.0, 1.0))
+    found = plan_job(parse_spec({"dataset": "d", "C": [1000.0, 0.1], "folds": 2}), data)
+    expected = [(C, label, fold) for C in (0.1, 1000.0) for label in THREE for fold in (0, 1, None)]
+    assert [(lane.C, lane.positive, lane.fold) for lane in found.lanes] == expected
 
 
 def test_against_the_rest_only_the_weight_of_the_class_counts():

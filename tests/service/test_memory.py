@@ -1,6 +1,7 @@
 """`memory_bytes`: the cache gets what the rest leaves, or the job is refused with the arithmetic."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,21 @@ def test_lanes_are_trained_side_by_side_as_far_as_memory_goes(memory, features, 
 def test_a_solver_without_lanes_trains_them_one_after_the_other():
     spec = parse_spec({"dataset": "d", "C": [0.1, 1.0, 10.0], "solver": "bm"})
     assert estimate(plan_job(spec, manifest()))["lanes"] == {"count": 3, "at_once": 1, "groups": 3}
+
+
+def test_values_of_C_in_turn_are_groups_of_their_own():
+    """Eighteen lanes a C: as many side by side as there may be, then the rest, then the next C."""
+    data = replace(manifest(1_000, 1000), labels={1.0: 400, 2.0: 300, 3.0: 300}, Qii_spread=(1.0, 1000.0, 1.0))
+    plan = plan_job(parse_spec({"dataset": "d", "C": [1, 10, 1000], "folds": 5}), data)
+    assert plan.firsts == [0, 16, 18, 34, 36, 52]
+    assert estimate(plan)["lanes"] == {"count": 54, "at_once": 16, "groups": 6}
+    done = [{"job_passes": k // 16, "elapsed_seconds": 1.0 * k} for k in range(54)]
+    for first, count in ((0, 16), (16, 2), (18, 16), (34, 2), (52, 2)):
+        running = plan.next_lanes(done[:first]).running
+        assert running == plan.lanes[first : first + count] and len({lane.C for lane in running}) == 1
+    assert plan.next_lanes(done).number == 52
+    narrow = plan_job(parse_spec({"dataset": "d", "C": [1, 10, 1000]}), data)
+    assert (narrow.firsts, narrow.axes[0]) == ([0, 3, 6], 4)
 
 
 def test_lanes_that_were_all_done_have_the_last_ones_run_once_more():

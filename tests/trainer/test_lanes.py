@@ -14,6 +14,7 @@ from tests.contracts.kernels import NO_LOCK, columns
 from tests.contracts.problems import make_dataset, random_problem, stored_rows
 from tests.trainer.test_sample_weights import weighted
 from tests.training import train
+from trainer.group import LaneTally, warm_lane_tally
 from trainer.kernels.visit import Dual, Weights
 from trainer.kernels.visit_lanes import visit_lanes
 from trainer.lanes import Lanes, terms_of
@@ -190,3 +191,19 @@ def test_lanes_that_are_done_are_packed_away_and_come_back(lanes):
         assert np.array_equal(now[:, 0], was[:, 0] + added) and np.array_equal(now[:, 1:], was[:, 1:])
     assert np.flatnonzero(found.is_left).tolist() == list(range(1, lanes))
     assert not found.terms.sign[:, 0].any() and found.terms.sign[:, 1:lanes].all()
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_lanes_that_begin_with_an_alpha_are_counted_each_by_itself(loss):
+    Cs = [0.5, 2.0, 8.0]
+    group = Group((1.0, -1.0), 1, 0, tuple(LaneTerms(0, None, C, C) for C in Cs))
+    alpha = np.zeros((40, group.width))
+    alpha[:, 1:3] = Cs[1:] * np.random.default_rng(0).choice([0.0, 0.2, 0.7, 1.0], (40, 2))
+    assert not warm_lane_tally(group, loss, np.zeros_like(alpha))
+    lanes = Lanes(terms_of(group, loss, np.empty(0)), alpha, np.zeros((3, group.width)), lambda: alpha, lambda: False)
+    curvature, free = LaneTally(lanes, 3, warm_lane_tally(group, loss, alpha)).of_alpha
+    for lane, C in enumerate(Cs):
+        own = alpha[:, lane]
+        is_below = own < (C if loss == "hinge" else np.inf)
+        assert free[lane] == np.count_nonzero((own > 0) & is_below)
+        assert curvature[lane] == pytest.approx(0.0 if loss == "hinge" else own @ own / (4 * C))

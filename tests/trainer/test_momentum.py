@@ -34,7 +34,7 @@ dataset = a_dataset(1000, noise=0.1)
     ],
 )
 def test_beta_follows_the_rate_at_which_the_gap_falls(gaps, expected):
-    assert beta(gaps) == pytest.approx(expected)
+    assert beta(gaps, len(gaps)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
