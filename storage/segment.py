@@ -71,8 +71,13 @@ class Segment:
 
     @property
     def columns(self) -> Columns:
-        """For a kernel."""
-        return Columns(self.row_id, self.y, self.Qii, self.indptr, self.indices, self.values)
+        """For a kernel, which may not write to them: of another type if it might, and then it is compiled once more."""
+        columns = Columns(
+            *(array[:] for array in (self.row_id, self.y, self.Qii, self.indptr, self.indices, self.values))
+        )
+        for array in columns:
+            array.flags.writeable = False
+        return columns
 
     @property
     def row_bytes(self) -> Array:
