@@ -7,7 +7,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from service.commands.gap_curve import WIDTH, GapCurve, picture
 from service.sizes import format_size
+
+_BESIDE_BARS, _FEWEST_BARS = 21, 20  # characters: labels on both sides; for fewer there is the line alone
 
 
 class Display:
@@ -62,19 +65,58 @@ class Display:
             self.say(f"wrote {output}")
 
 
-class TerminalLine(Display):
-    """One line that is written over."""
+class Picture(Display):
+    """A line a pass, and in the end how M+ - M- fell."""
+
+    def __init__(self, tolerance: float | None) -> None:
+        super().__init__(tolerance)
+        self.curve = GapCurve()
+
+    def show_progress(self, progress: dict[str, Any]) -> None:
+        self.curve.note(progress)
+
+    def finish(self, result: Mapping[str, Any], output: str | None) -> None:
+        for line in self.picture():
+            self.say(line)
+        self.curve = GapCurve()
+        super().finish(result, output)
+
+    def picture(self, width: int = WIDTH) -> list[str]:
+        """As far as the job has come."""
+        is_utf = (sys.stderr.encoding or "").lower().startswith("utf")
+        return picture(self.curve.values, self.curve.unit, self._tolerance, width, is_utf)
+
+
+class TerminalPicture(Picture):
+    """The picture as it grows, and below it a line with the latest figures; both are written over."""
+
+    def __init__(self, tolerance: float | None) -> None:
+        super().__init__(tolerance)
+        self._drawn = 0  # lines
 
     def show_pass(self, record: dict[str, Any]) -> None:
         pass
 
     def show_progress(self, progress: dict[str, Any]) -> None:
-        line = progress_line(progress, self._tolerance)
-        print(f"\r\033[K{line[: shutil.get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True)
+        super().show_progress(progress)
+        columns, rows = shutil.get_terminal_size()
+        width = min(WIDTH, columns - _BESIDE_BARS)
+        lines = self.picture(width) if width >= _FEWEST_BARS else []
+        if len(lines) + 1 >= rows:
+            lines = []
+        lines.append(progress_line(progress, self._tolerance))
+        text = "\n".join(line[: columns - 1] for line in lines)
+        print(self._erased() + text, end="", file=sys.stderr, flush=True)
+        self._drawn = len(lines)
 
     def say(self, text: str) -> None:
-        print("\r\033[K", end="", file=sys.stderr)
+        print(self._erased(), end="", file=sys.stderr)
         super().say(text)
+
+    def _erased(self) -> str:
+        """Takes away what was drawn, and is where it began."""
+        drawn, self._drawn = self._drawn, 0
+        return f"\r\033[{drawn - 1}A\033[J" if drawn > 1 else "\r\033[K"
 
 
 class JsonLines(Display):
@@ -96,7 +138,7 @@ class JsonLines(Display):
 
 def display(is_json: bool, tolerance: float | None) -> Display:
     """The one that suits who reads it."""
-    kind = JsonLines if is_json else TerminalLine if sys.stderr.isatty() else Display
+    kind = JsonLines if is_json else TerminalPicture if sys.stderr.isatty() else Display
     return kind(tolerance)
 
 
