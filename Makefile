@@ -1,65 +1,84 @@
-# Everything starts here; each target sets up what it needs in .venv.
+# Everything starts here; each target sets up what it needs in .venv, and what is there already stays.
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+# What is installed: to run it; for its tests; for its benches, which need the tests' packages, too.
+RUN := $(VENV)/.installed
+TEST := $(VENV)/.installed-test
+BENCH := $(VENV)/.installed-bench
+KERNELS := $(VENV)/.kernels
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: setup demo serve test test-slow faults silent audit fuzz-api fuzz-reader bench papers openapi browser check clean
 
-setup: $(STAMP)
+# To run streamsvm, and no more.
+setup: $(RUN)
 
-$(STAMP): pyproject.toml
+$(RUN): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,bench]'
+	$(INSTALL) --editable .
 	touch $@
 
-demo: setup
-	$(BIN)/python -m tests.end_to_end.demo $(if $(DATA),--data '$(DATA)')
+$(TEST): $(RUN)
+	$(INSTALL) --editable '.[test]'
+	touch $@
 
-serve: setup
+$(BENCH): $(TEST)
+	$(INSTALL) --editable '.[bench]'
+	touch $@
+
+demo: $(RUN)
+	$(BIN)/streamsvm demo $(if $(DATA),--data '$(DATA)') $(if $(SIZE),--size '$(SIZE)')
+
+# Otherwise the first job would wait for them.
+$(KERNELS): $(RUN) $(wildcard storage/*.py reader/*.py reader/parsers/*.py trainer/kernels/*.py)
+	$(BIN)/python -m service.kernels
+	touch $@
+
+serve: $(KERNELS)
 	$(BIN)/streamsvm serve
 
 # Two at a time, each file's tests in one process, for they share services: half of the time they wait for something.
-test: setup
+test: $(TEST)
 	$(BIN)/python -m pytest -m 'not slow' -n $(or $(WORKERS),2) --dist loadfile
 
 # Gigabytes under a memory limit the kernel enforces; a quarter of an hour.
-test-slow: setup
+test-slow: $(TEST)
 	$(BIN)/python -m pytest -m slow
 
 # A thousand faults of every kind, some twenty minutes; FAULTS=100 a tenth of them, SEED=1 the same ones again.
 # As root nothing is skipped; strace and mkfs.ext4 have to be there.
-faults: setup
+faults: $(TEST)
 	FAULTS=$(or $(FAULTS),1000) $(if $(SEED),SEED=$(SEED)) $(BIN)/python -m pytest -q -s tests/faults
 
 # Two thousand sockets that say nothing, for ten minutes; healthy requests are to be answered within 100 ms.
-silent: setup
+silent: $(TEST)
 	FAULT_MINUTES=$(or $(MINUTES),10) $(BIN)/python -m pytest -q -s tests/faults/test_silent_sockets.py
 
 # Whether a package this one needs has a hole that is known.
-audit: setup
+audit: $(TEST)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
 	$(BIN)/python -m pip_audit --skip-editable
 
 # Requests made up from the OpenAPI document: right ones, wrong ones, none may be answered by 5xx.
-fuzz-api: setup
+fuzz-api: $(TEST)
 	FUZZ_REQUESTS=$(or $(REQUESTS),5000) $(BIN)/python -m pytest -q tests/api/test_fuzz.py
 
 # Texts that atheris makes up, to the LIBSVM reader; SECONDS=600 for longer.
-fuzz-reader: setup
+fuzz-reader: $(TEST)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
 	$(BIN)/python -m tests.reader.fuzz_libsvm -max_total_time=$(or $(SECONDS),180)
 
 # make bench NAME=kernel runs one of them; SIZE=10GB generates that much text instead of 1GB.
-bench: setup
+bench: $(BENCH)
 	$(if $(SIZE),SIZE=$(SIZE)) $(BIN)/python -m tests.bench $(NAME)
 
 # The papers' experiments, done again; make papers NAME=ocas does one of them.
-papers: setup
+papers: $(BENCH)
 	$(BIN)/python -m tests.bench.papers $(NAME)
 
 # The interface's description, kept in the tree: run this after a change of a route.
-openapi: setup
+openapi: $(TEST)
 	$(BIN)/python -m api.document > api/openapi.json.new
 	mv api/openapi.json.new api/openapi.json
 
@@ -68,7 +87,7 @@ browser:
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -q && \
 	  apt-get install -y -q --no-install-recommends chromium; } || echo "no chromium, and no right to install it"
 
-check: setup
+check: $(TEST)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

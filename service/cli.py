@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from reader.errors import InputError
-from service.commands import COMMANDS
+from service.commands import COMMANDS, GROUPS
 from service.commands.spelling import spell_out
 from service.errors import PROCESS_FAILURES, ModelFormatError, ServiceError
 from service.fork_server import fork_server
@@ -63,14 +63,27 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser(words: list[str]) -> argparse.ArgumentParser:
     """Knows the options of the command these words begin with; for the shell's completion, those of all."""
-    parser = argparse.ArgumentParser(prog="streamsvm", description="Support vector machines out of core.")
+    parser = _Root(prog="streamsvm", description="Linear support vector machines on data larger than memory.")
     parser.set_defaults(root=parser)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    kind = argparse.ArgumentParser  # not of the root's
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=kind)
     for name, help_ in COMMANDS.items():
         added = commands.add_parser(name, help=help_, description=help_)
         if words[:1] in ([name], ["completion"]):
             _module(name).add_arguments(added)
     return parser
+
+
+class _Root(argparse.ArgumentParser):
+    """Its help shows the commands in groups, and fits a screen of 24 lines of 80 characters."""
+
+    def format_help(self) -> str:
+        groups = []
+        for title, names in GROUPS.items():
+            groups.append("\n".join([f"{title}:", *(f"  {name:<10}  {COMMANDS[name]}" for name in names)]))
+        first = f"usage: {self.prog} COMMAND ...\n\n{self.description}"
+        last = f"{self.prog} COMMAND --help shows the options of a command."
+        return "\n".join([first, "", *groups, "", last, ""])
 
 
 def _module(command: str) -> Any:

@@ -2,15 +2,24 @@
 `run(options)`, which returns the exit code; only that of the command in question is imported: some take a second."""
 
 COMMANDS = {
-    "serve": "Run the service: the REST interface and its worker.",
-    "worker": "Run the worker alone: the process that trains queued jobs.",
+    "demo": "Try it all on generated text: train out of core, certify, predict.",
     "train": "Train a model on a file.",
     "predict": "Predict the labels of a file, or numbers, with a model file.",
     "data": "Datasets of a service: add, ls, rm, verify.",
     "job": "Jobs of a service: ls, show, watch, stop, cancel, resume, rm.",
     "model": "Models of a service: get, ls.",
     "plot": "Plot how a job of a service converges, and its cross-validation.",
+    "serve": "Run the service: the REST interface and its worker.",
+    "worker": "Run the worker alone: the process that trains queued jobs.",
     "token": "Make, list and revoke the tokens that let others use the service.",
-    "doctor": "Check a data directory: the store, and every byte of its datasets, models and checkpoints.",
+    "doctor": "Check every byte of a data directory, and name what is damaged.",
     "completion": "Print the script that completes commands in a shell.",
+}
+
+# What the help shows together.
+GROUPS = {
+    "On this machine, without a service": ("demo", "train", "predict"),
+    "With a service (--url, or STREAMSVM_URL; `train --url` trains there)": ("data", "job", "model", "plot"),
+    "To run a service": ("serve", "worker", "token", "doctor"),
+    "For the shell": ("completion",),
 }

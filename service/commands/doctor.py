@@ -1,4 +1,4 @@
-"""Check a data directory: the store, and every byte of its datasets, models and checkpoints."""
+"""Check every byte of a data directory, and name what is damaged."""
 
 import argparse
 from collections.abc import Iterable

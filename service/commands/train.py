@@ -19,6 +19,7 @@ from service.commands.liblinear_options import add_liblinear_options
 from service.commands.remote import CONVERGED, NOT_CONVERGED, download_model, exit_code, watch
 from service.errors import ServiceError
 from service.exports import MODEL_FORMATS
+from service.exports.onnx_graph import onnx_package
 from service.fold_metrics import OF_CLASSES, OF_NUMBERS
 from service.jobs import JobSpec, parse_spec
 from service.lanes import order_note
@@ -82,6 +83,8 @@ def run(options: argparse.Namespace) -> int:
     output = options.output or Path("stdin.model" if options.file == Path("-") else f"{options.file.name}.model")
     if not output.absolute().parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such directory", str(output.parent))
+    if format_of(output) == "onnx" and options.url is None:
+        onnx_package()  # better missed now than when all has been trained
     fields = _fields(options)
     spec = parse_spec(fields)
     show = display(options.json, spec.tolerance)

@@ -42,7 +42,7 @@ def _stream(data: bytes) -> Iterator[bytes]:
 
 def read(file: BinaryIO) -> Model:
     """The model of a file that `write` made; ModelFormatError for any other graph, or damage that shows."""
-    onnx = _package()
+    onnx = onnx_package()
     try:
         graph = onnx.load_model_from_string(file.read())
         heads = {entry.key: entry.value for entry in graph.metadata_props}
@@ -62,7 +62,7 @@ def read(file: BinaryIO) -> Model:
 
 def _graph(model: Model, outputs: list[Any] | None = None) -> Any:
     """outputs: beside the decision values; all if not given."""
-    onnx, shape = _package(), [model.n_features, len(np.atleast_2d(model.w))]
+    onnx, shape = onnx_package(), [model.n_features, len(np.atleast_2d(model.w))]
     value, number = onnx.helper.make_tensor_value_info, onnx.TensorProto.DOUBLE
     nodes = [
         onnx.helper.make_node("MatMul", ["X", "w"], ["products"]),
@@ -84,7 +84,7 @@ def _graph(model: Model, outputs: list[Any] | None = None) -> Any:
     return made
 
 
-def _package() -> Any:
+def onnx_package() -> Any:
     """The package onnx, which not every installation has."""
     try:
         import onnx  # noqa: PLC0415

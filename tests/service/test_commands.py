@@ -9,7 +9,8 @@ import pytest
 
 from reader.options import FORMATS
 from reader.parsers import READERS
-from service.commands import COMMANDS
+from service.cli import main
+from service.commands import COMMANDS, GROUPS
 from service.exports import MODEL_FORMATS
 from service.model_names import SUFFIXES
 
@@ -49,3 +50,22 @@ def test_the_registry_says_what_the_module_does(command):
 def test_names_stand_for_what_is_slow_to_import():
     assert tuple(READERS) == FORMATS
     assert {name: kind.suffix for name, kind in MODEL_FORMATS.items()} == SUFFIXES
+
+
+def test_every_command_is_in_a_group_of_the_help():
+    assert [name for names in GROUPS.values() for name in names] == list(COMMANDS)
+
+
+def test_the_help_fits_a_screen(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) < 24 and max(map(len, lines)) <= 80
+    for name, meaning in COMMANDS.items():
+        assert f"  {name:<10}  {meaning}" in lines
+
+
+def test_a_command_has_a_help_of_its_own(capsys):
+    with pytest.raises(SystemExit):
+        main(["serve", "--help"])
+    assert "--no-worker" in capsys.readouterr().out

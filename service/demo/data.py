@@ -1,17 +1,17 @@
 """The demo's data: generated, or a user's file; and the rows it predicts in the end."""
 
-from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import IO
 
 from reader.decompress import decompressed
 from reader.ingest import read_chunks
 from reader.limits import Limits
-from tests.bench.generate import corpus_of, generate
+from service.demo.text import FLIPPED, TEST, TRAINING, Corpus, write_text
 
-TEST_ROWS = 5000
-_SEED = 0
+TEST_ROWS = 2000
 
 
 @dataclass(frozen=True)
@@ -30,39 +30,35 @@ class DemoData:
 
 
 def generated(directory: Path, size_bytes: int) -> DemoData:
-    """Text-like data, the same on every machine, and rows by other authors to test with."""
+    """Text-like data, the same on every machine, and other rows to test with."""
+    corpus = Corpus()
     data = DemoData(
         directory / "train.svm",
         directory / "test.svm",
-        "held-out rows",
-        f"; {corpus_of(_SEED).flip:.0%} of the labels were turned over at random",
+        "rows it has not seen",
+        f"{FLIPPED:.0%} of the labels were turned over at random",
     )
-    generate(data.train, size_bytes=size_bytes, seed=_SEED)
-    generate(data.test, rows=TEST_ROWS, seed=_SEED, test=True)
+    write_text(data.train, corpus, TRAINING, size=size_bytes)
+    write_text(data.test, corpus, TEST, rows=TEST_ROWS)
     return data
 
 
 def given(directory: Path, file: Path) -> DemoData:
     """A user's file; nothing is held out of it."""
-    data = DemoData(file, directory / "test.svm", "first rows of the training file", "; nothing was held out")
+    data = DemoData(file, directory / "test.svm", "first rows of the training file", "nothing was held out")
     with file.open("rb") as source, data.test.open("wb") as test:
         test.writelines(islice(_lines(source), TEST_ROWS))
     return data
 
 
-def labels(text: Path) -> list[float]:
-    """The label of each row."""
-    with text.open("rb") as file:
-        words = (line.split(b"#", 1)[0].split(None, 1) for line in file)
-        return [float(first[0]) for first in words if first]
+def first_row(text: Path) -> dict[str, float]:
+    """Features of the first row of LIBSVM text, as the service takes them in JSON."""
+    with text.open() as file:
+        pairs = (word.split(":") for line in file for word in line.partition("#")[0].split()[1:])
+        return {index: float(value) for index, value in islice(pairs, 3)}
 
 
-def largest_share(values: list[float]) -> float:
-    """What saying the most frequent label always would get right."""
-    return Counter(values).most_common(1)[0][1] / len(values)
-
-
-def _lines(source):
+def _lines(source: IO[bytes]) -> Iterator[bytes]:
     """Lines of LIBSVM text, whatever its compression."""
     rest = b""
     for piece in decompressed(read_chunks(source), Limits()):

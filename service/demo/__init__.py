@@ -1,0 +1,1 @@
+"""`streamsvm demo`: its data, its service, its session, and LIBLINEAR beside it."""

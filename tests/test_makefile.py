@@ -1,0 +1,47 @@
+"""What the Makefile's targets install: to run, the packages for that and no more; each target in the same .venv."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not available")
+
+
+def steps(target: str, folder: Path) -> str:
+    """What make would do in a fresh clone."""
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder)
+    return subprocess.check_output(["make", "--dry-run", target], cwd=folder, text=True)
+
+
+@pytest.mark.parametrize("target", ["setup", "demo", "serve"])
+def test_what_runs_it_needs_no_tests(target, tmp_path):
+    said = steps(target, tmp_path)
+    assert said.count("pip install") == 1
+    assert "--editable ." in said and "[" not in said
+
+
+@pytest.mark.parametrize("target", ["test", "check", "test-slow"])
+def test_tests_add_their_own(target, tmp_path):
+    said = steps(target, tmp_path)
+    assert said.count("-m venv") == 1
+    assert said.index("--editable .\n") < said.index("--editable '.[test]'")
+    assert ".[bench]" not in said
+
+
+@pytest.mark.parametrize("target", ["bench", "papers"])
+def test_benches_add_theirs(target, tmp_path):
+    said = steps(target, tmp_path)
+    assert said.index("--editable '.[test]'") < said.index("--editable '.[bench]'")
+
+
+def test_what_is_there_stays(tmp_path):
+    steps("demo", tmp_path)
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / ".installed").touch()
+    said = subprocess.check_output(["make", "--dry-run", "demo", "DATA=my file"], cwd=tmp_path, text=True)
+    assert said.splitlines() == [".venv/bin/streamsvm demo --data 'my file' "]
