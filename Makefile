@@ -9,7 +9,7 @@ BENCH := $(VENV)/.installed-bench
 KERNELS := $(VENV)/.kernels
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup demo serve test test-slow faults silent audit fuzz-api fuzz-reader bench papers openapi browser check clean
+.PHONY: setup demo serve test test-slow containers faults silent audit fuzz-api fuzz-reader bench papers openapi browser check clean
 
 # To run streamsvm, and no more.
 setup: $(RUN)
@@ -40,11 +40,16 @@ serve: $(KERNELS)
 
 # Two at a time, each file's tests in one process, for they share services: half of the time they wait for something.
 test: $(TEST)
-	$(BIN)/python -m pytest -m 'not slow' -n $(or $(WORKERS),2) --dist loadfile
+	$(BIN)/python -m pytest -m 'not slow and not containers' -n $(or $(WORKERS),2) --dist loadfile
 
 # Gigabytes under a memory limit the kernel enforces; a quarter of an hour.
 test-slow: $(TEST)
 	$(BIN)/python -m pytest -m slow
+
+# The image built, the compose file run, killed, upgraded: podman, as root. What it lacks is said, and it is skipped.
+# The upgrade is from the commit before; BEFORE=... from another one.
+containers: $(TEST)
+	$(if $(BEFORE),BEFORE=$(BEFORE)) $(BIN)/python -m pytest -v tests/containers
 
 # A thousand faults of every kind, some twenty minutes; FAULTS=100 a tenth of them, SEED=1 the same ones again.
 # As root nothing is skipped; strace and mkfs.ext4 have to be there.
@@ -94,4 +99,4 @@ check: $(TEST)
 	$(BIN)/python -m pytest -q tests/test_layout.py
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache build *.egg-info
+	rm -rf $(VENV) .containers .pytest_cache .ruff_cache .mypy_cache build *.egg-info

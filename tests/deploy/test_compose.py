@@ -11,9 +11,11 @@ from api.app import create_app
 from service.cli import main
 from service.run import HAND_BACK_SECONDS
 from service.settings import Settings
+from tests.containers.project import PLACE, with_podman
 from tests.deploy.container import DEPLOY, ROOT, USER, compose, image_environment
 
-SERVICES = compose()["services"]
+COMPOSE = compose()
+SERVICES = COMPOSE["services"]
 OURS = [SERVICES["api"], SERVICES["worker"]]
 
 
@@ -116,3 +118,17 @@ def test_tokens_are_made_as_the_readme_says():
         with pytest.raises(SystemExit) as end:
             main([*words, "--help"])
         assert end.value.code == 0
+
+
+def test_with_podman_the_readme_says_itself_what_podman_compose_does_not_read_from_the_file():
+    commands = with_podman(DEPLOY / "README.md")
+    options = COMPOSE["volumes"]["cache"]["driver_opts"]
+    (mounted,) = [line for line in commands if line.startswith("mount ")]
+    assert mounted == f"mount -t {options['type']} -o {options['o']} {options['device']} {PLACE}"
+    (built,) = [line for line in commands if line.startswith("podman build")]
+    assert shlex.split(built)[-2:] == [SERVICES["api"]["image"], SERVICES["api"]["build"]["context"]]
+    (volume,) = [line for line in commands if line.startswith("podman volume")]
+    assert volume.endswith(f" {COMPOSE['name']}_cache")
+    composed = [line for line in commands if line.startswith("podman-compose")]
+    assert composed and all(line.startswith(f"podman-compose -p {COMPOSE['name']} ") for line in composed)
+    assert composed[-1].split("up -d ")[1].split() == [name for name in SERVICES if "profiles" not in SERVICES[name]]
