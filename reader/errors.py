@@ -5,6 +5,7 @@ from typing import Any
 EXCERPT = 40
 
 HINTS = {
+    "bad_batch": "write shape, y, indptr, indices, data and weight of each batch with numpy.save, in this order",
     "bad_byte": "the text must be ASCII; lines end with LF or CRLF",
     "bad_delimiter": "set delimiter to a character, or to tab, comma, semicolon, pipe or space",
     "bad_index": "a feature index is written with digits only",

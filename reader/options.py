@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 # parsers.READERS, which are slow to import, have these.
-FORMATS = ("libsvm", "csv", "tsv", "parquet", "npz")
+FORMATS = ("libsvm", "csv", "tsv", "parquet", "npz", "batches")
 IndexBase = Literal["auto", 0, 1]
 LabelType = Literal["auto", "number", "string"]
 

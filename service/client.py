@@ -1,95 +1,68 @@
-"""A service over HTTP, as the command line sees it. What the service refuses is raised as the error it describes."""
+"""A service as objects: its datasets, jobs and models. The command line and `streamsvm.Client` are made with it."""
 
-import http.client
-import json
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import nullcontext
+from pathlib import Path
 from typing import IO, Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlencode
 
-from reader.errors import InputError
-from service.errors import ServiceError
+from reader.options import InputOptions
+from service.connection import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, Connection
+from service.remote_objects import RemoteDataset, RemoteJob, RemoteModel
 
-URL_VARIABLE, TOKEN_VARIABLE = "STREAMSVM_URL", "STREAMSVM_TOKEN"
-DEFAULT_URL = "http://localhost:8000"
-_TIMEOUT_SECONDS = 120
-_CHUNK_BYTES = 1 << 20
-_CONNECTIONS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
+__all__ = ["DEFAULT_URL", "TOKEN_VARIABLE", "URL_VARIABLE", "Client"]
 
 
-class Client:
-    """One connection a request. Raises ServiceError for what the service says, `no_service` if it does not answer."""
+class Client(Connection):
+    """The service at an address; what it refuses, or that it does not answer, is raised as ServiceError."""
 
-    def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in _CONNECTIONS or not parts.hostname:
-            raise ServiceError("bad_url", f"{url} is not the address of a service", f"For example {DEFAULT_URL}.")
-        self._url = url
-        self._parts = parts
-        token = os.environ.get(TOKEN_VARIABLE)
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+    def datasets(self) -> list[RemoteDataset]:
+        """All, the newest first."""
+        return [RemoteDataset(self, each["name"], each) for each in self.json("GET", "/v1/datasets")["datasets"]]
 
-    def json(self, method: str, path: str, body: Any = None) -> Any:
-        """What the service answers, None if that is nothing."""
-        data = None if body is None else json.dumps(body).encode()
-        with self._response(method, path, data, {"Content-Type": "application/json"}) as response:
-            answer = response.read()
-        return json.loads(answer) if answer else None
+    def dataset(self, name: str) -> RemoteDataset:
+        """The one of this name."""
+        return RemoteDataset(self, name).refresh()
 
-    def upload(self, path: str, source: IO[bytes]) -> Any:
-        """PUT a stream; raises InputError for what is wrong in it."""
-        chunks = iter(lambda: source.read(_CHUNK_BYTES), b"")
-        try:
-            with self._response("PUT", path, chunks, {"Transfer-Encoding": "chunked"}) as response:
-                return json.loads(response.read())
-        except ServiceError as error:
-            if "line" in error.at:
-                raise InputError.of(error.problem()) from None
-            raise
+    def add_dataset(self, name: str, source: Path | str | IO[bytes], **options: Any) -> RemoteDataset:
+        """Upload a file, or what a binary stream holds, and have it read in; options: of `reader.options`.
 
-    def download(self, path: str, target: IO[bytes]) -> None:
-        """GET into a file."""
-        with self._response("GET", path) as response:
-            while chunk := response.read(_CHUNK_BYTES):
-                target.write(chunk)
+        Raises InputError for what is wrong in it.
+        """
+        given = InputOptions(**options)
+        query = urlencode({option: getattr(given, option) for option in sorted(given.given)})
+        with Path(source).open("rb") if isinstance(source, str | Path) else nullcontext(source) as file:
+            return RemoteDataset(self, name, self.upload(f"/v1/datasets/{quote(name, safe='')}?{query}", file))
 
-    def events(self, path: str, after: str = "") -> Iterator[tuple[str, str, Any]]:
-        """Server-sent events after the one of that number: (kind, number, data)."""
-        with self._response("GET", path, None, {"Last-Event-ID": after} if after else {}) as response:
-            fields: dict[str, str] = {}
-            for line in map(bytes.decode, response):
-                name, _, value = line.rstrip("\n").partition(": ")
-                if value:
-                    fields[name] = value
-                elif "data" in fields:
-                    yield fields["event"], fields.get("id", ""), json.loads(fields["data"])
-                    fields = {}
+    def import_dataset(self, name: str, file: str, **options: Any) -> RemoteDataset:
+        """Have the service read one of its own files, in the background."""
+        given = InputOptions(**options)
+        query = urlencode({**{option: getattr(given, option) for option in sorted(given.given)}, "import": file})
+        return RemoteDataset(self, name, self.json("PUT", f"/v1/datasets/{quote(name, safe='')}?{query}"))
 
-    @contextmanager
-    def _response(
-        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
-    ) -> Iterator[http.client.HTTPResponse]:
-        connection = _CONNECTIONS[self._parts.scheme](self._parts.netloc, timeout=_TIMEOUT_SECONDS)
-        try:
-            # A service that has seen enough of the body says why.
-            with suppress(BrokenPipeError, ConnectionResetError):
-                path = self._parts.path.rstrip("/") + path
-                connection.request(method, path, body, {**self._headers, **(headers or {})}, encode_chunked=True)
-            response = connection.getresponse()
-            if response.status >= 400:
-                raise _problem(response)
-            yield response
-        except (OSError, http.client.HTTPException) as error:
-            raise ServiceError(
-                "no_service", f"no service answers at {self._url}", "Start one, or say where it is."
-            ) from error
-        finally:
-            connection.close()
+    def jobs(self, state: str | None = None) -> Iterator[RemoteJob]:
+        """All, or those in a state, the newest first."""
+        path = "/v1/jobs?page_size=200" + (f"&state={state}" if state else "")
+        page = self.json("GET", path)
+        while True:
+            yield from (RemoteJob(self, each["id"], each) for each in page["jobs"])
+            if not page["next_page_token"]:
+                return
+            page = self.json("GET", f"{path}&page_token={page['next_page_token']}")
 
+    def job(self, id: str) -> RemoteJob:
+        """The one of this id."""
+        return RemoteJob(self, id).refresh()
 
-def _problem(response: http.client.HTTPResponse) -> ServiceError:
-    try:
-        return ServiceError.of(json.loads(response.read()))
-    except (ValueError, KeyError):
-        return ServiceError("no_service", f"what answers is no StreamSVM: status {response.status}")
+    def submit(self, dataset: str, **fields: Any) -> RemoteJob:
+        """A new job on a dataset; fields: those of a job, such as C, solver and tolerance."""
+        made = self.json("POST", "/v1/jobs", {**fields, "dataset": dataset})
+        return RemoteJob(self, made["id"], made)
+
+    def models(self) -> list[RemoteModel]:
+        """All, the newest first."""
+        return [RemoteModel(self, each["id"], each) for each in self.json("GET", "/v1/models")["models"]]
+
+    def model(self, id: str) -> RemoteModel:
+        """The one of this id."""
+        return RemoteModel(self, id).refresh()

@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -119,25 +120,33 @@ class ForkServer:
             self._codes[number] = code
 
 
-_server: ForkServer | None = None
+_of_thread = threading.local()
 
 
 def fork_server() -> ForkServer:
-    """That of this process, which is started if there is none."""
-    global _server
-    if _server is None or not _server.is_alive():
+    """That of this thread, which is started if there is none: it would not outlive the thread."""
+    server = getattr(_of_thread, "server", None)
+    if server is None or not server.is_alive():
         close_fork_server()
-        _server = ForkServer()
-    return _server
+        server = _of_thread.server = ForkServer()
+    return server
 
 
 @atexit.register
 def close_fork_server() -> None:
-    """End that of this process, and all that it has forked."""
-    global _server
-    if _server is not None:
-        _server.close()
-        _server = None
+    """End that of this thread, and all that it has forked."""
+    server = getattr(_of_thread, "server", None)
+    if server is not None:
+        server.close()
+        _of_thread.server = None
+
+
+def _forget_fork_server() -> None:
+    """In a process that was forked: the server is its parent's, and answers that one."""
+    _of_thread.server = None
+
+
+os.register_at_fork(after_in_child=_forget_fork_server)
 
 
 def fork(command: Sequence[str], files: Sequence[int]) -> Forked:

@@ -40,21 +40,29 @@ def ingest_failed() -> ServiceError:
 class Ingesting:
     """Reads a file in; leaving the context ends it. Errors are an InputError for a bad input, or a ServiceError.
 
-    forks  by the fork server of this process, which is for its main thread
+    forks    by the fork server of this thread
+    appends  the rows to the dataset that is there
     """
 
     def __init__(
-        self, source: IO[bytes], directory: Path, settings: Settings, options: InputOptions, forks: bool = False
+        self,
+        source: IO[bytes],
+        directory: Path,
+        settings: Settings,
+        options: InputOptions,
+        forks: bool = False,
+        appends: bool = False,
     ) -> None:
+        command = [*_ingest(directory, settings, options), *(["--append"] if appends else [])]
         reading, writing = os.pipe()
         self._output = os.fdopen(reading, "rb")
         with os.fdopen(writing, "wb") as output:
             if forks:
                 files = source.fileno(), output.fileno(), sys.stderr.fileno()
-                self._child: Forked | subprocess.Popen = fork(_ingest(directory, settings, options), files)
+                self._child: Forked | subprocess.Popen = fork(command, files)
             else:
                 self._child = subprocess.Popen(
-                    ingest_command(directory, settings, options),
+                    [sys.executable, "-m", *command],
                     stdin=source,
                     stdout=output,
                     env=child_environment(),

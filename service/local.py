@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reader.options import InputOptions
 from service.continuing import keep_history
@@ -30,8 +30,12 @@ from storage.csr import load_kernels
 from storage.errors import DatasetLost, RowTooLong
 from storage.manifest import read_manifest
 from storage.model_file import Model
+from storage.state import State
 
-_POLL_SECONDS = 0.1
+if TYPE_CHECKING:
+    from service.run_in_turns import RunInTurns
+
+_FIRST_PAUSE_SECONDS = 0.01
 
 Report = Callable[[dict[str, Any], list[dict[str, Any]]], None]
 Check = Callable[[JobPlan], None]
@@ -54,11 +58,11 @@ def train_file(
     a job that cannot run or that died.
     """
     with (
-        _temporary_directory(None, "streamsvm-") as work,
+        temporary_directory(None, "streamsvm-") as work,
         _open(file) as source,
         Ingesting(source, work / "dataset", settings, options, forks=True) as ingesting,
     ):
-        training = _Training(work, settings, ingesting, report, check)
+        training = Training(work, work / "dataset", settings, report, check, ingesting)
         if can_follow(spec):
             try:
                 return training.all_lanes(plan_following(spec, settings.max_features))
@@ -71,16 +75,44 @@ def train_file(
         return training.all_lanes(plan_job(spec, read_manifest(work / "dataset")))
 
 
-class _Training:
-    """Lane after lane, in a directory of its own beside the dataset."""
+class Training:
+    """Lane after lane of a job on the dataset `dataset`, with what they leave in the directory `work`, which is empty.
 
-    def __init__(self, work: Path, settings: Settings, ingesting: Ingesting, report: Report, check: Check) -> None:
+    ingesting  what reads the dataset in, if it is not complete
+    in_turns   in this process, see `service.run_in_turns`
+    keeps      where a job of one lane leaves its checkpoint, a directory that is empty; None: nowhere
+    begins     prepares the state of such a job
+    """
+
+    def __init__(
+        self,
+        work: Path,
+        dataset: Path,
+        settings: Settings,
+        report: Report,
+        check: Check = lambda _: None,
+        ingesting: Ingesting | None = None,
+        in_turns: bool = False,
+        keeps: Path | None = None,
+        begins: Callable[[State], None] | None = None,
+    ) -> None:
         self._work = work
-        self._dataset = work / "dataset"
+        self._dataset = dataset
         self._settings = settings
-        self._ingesting = ingesting
         self._report = report
         self._check = check
+        self._ingesting = ingesting
+        self._in_turns = in_turns
+        self._keeps = keeps
+        self._begins = begins
+        self._run: Run | RunInTurns | None = None
+        self.is_stopping = False
+
+    def stop(self) -> None:
+        """End after the running pass; lanes to come end after their first. The models are of what there is then."""
+        self.is_stopping = True
+        if self._run is not None:
+            self._run.request_stop()
 
     def all_lanes(self, plan: JobPlan | FollowPlan) -> Trained:
         keep_history(self._work, 0)
@@ -101,13 +133,16 @@ class _Training:
         # The cache belongs into memory, the blocks do not.
         cache_dir = self._settings.cache_dir
         in_memory = cache_dir.is_dir() and shutil.disk_usage(cache_dir).free > plan.run_bytes
-        with _temporary_directory(cache_dir if in_memory else self._work, "streamsvm-run-") as scratch:
+        with temporary_directory(cache_dir if in_memory else self._work, "streamsvm-run-") as scratch:
             self._prepare(plan, scratch / "run")
-            run = Run(scratch / "run", self._work, self._settings.stall_seconds)
+            run = self._run = self._new_run(scratch / "run")
             try:
+                if self.is_stopping:
+                    run.request_stop()
                 run.start()
                 known = self._watch(run, plan)
             finally:
+                self._run = None
                 run.kill()
             if isinstance(plan, FollowPlan) and len(known.lanes) > 1:
                 keep_history(self._work, 0)
@@ -118,10 +153,18 @@ class _Training:
             keep_outcomes(self._work, known, run.directory, make)
             return known, None
 
+    def _new_run(self, directory: Path) -> "Run | RunInTurns":
+        if self._in_turns:
+            # Slow to import, and not needed by others.
+            from service.run_in_turns import RunInTurns  # noqa: PLC0415
+
+            return RunInTurns(directory, self._work)
+        return Run(directory, self._work, self._settings.stall_seconds)
+
     def _prepare(self, plan: JobPlan | FollowPlan, directory: Path) -> None:
         """Checkpoints are for the next lane alone, if there is one."""
         if isinstance(plan, FollowPlan) or len(plan.lanes) == 1:
-            prepare_run(directory, plan, self._dataset)
+            prepare_run(directory, plan, self._dataset, self._keeps, self._begins)
             return
         drop_older_checkpoints(self._work, plan)
         lane_dir = lane_directory(self._work, plan)
@@ -129,13 +172,16 @@ class _Training:
         begins = partial(begin_lane, plan=plan, job_dir=self._work) if plan.number else None
         prepare_run(directory, plan, self._dataset, lane_dir, begins)
 
-    def _watch(self, run: Run, plan: JobPlan | FollowPlan) -> JobPlan:
+    def _watch(self, run: "Run | RunInTurns", plan: JobPlan | FollowPlan) -> JobPlan:
         """Until the run has ended, or is known to be of more than one lane without having been planned so."""
         follows = isinstance(plan, FollowPlan)
         finished = False
+        pause = min(_FIRST_PAUSE_SECONDS, run.pause_seconds)
         while not (finished and isinstance(plan, JobPlan)):
-            time.sleep(_POLL_SECONDS)
-            if isinstance(plan, FollowPlan) and self._ingesting.is_done():
+            if pause:
+                time.sleep(pause)
+            pause = min(2 * pause, run.pause_seconds)
+            if isinstance(plan, FollowPlan) and self._ingesting is not None and self._ingesting.is_done():
                 plan = plan_job(plan.spec, read_manifest(self._dataset))
                 self._check(plan)
                 load_kernels()  # the model will need one; ingest has left a core free
@@ -158,7 +204,7 @@ def _open(file: Path) -> Iterator[Any]:
 
 
 @contextmanager
-def _temporary_directory(base: Path | None, prefix: str) -> Iterator[Path]:
+def temporary_directory(base: Path | None, prefix: str) -> Iterator[Path]:
     directory = Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=base))
     try:
         yield directory

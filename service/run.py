@@ -84,6 +84,8 @@ class Run:
     job_dir    receives history.ndjson, a line a pass, and log
     """
 
+    pause_seconds = _POLL_SECONDS  # between two polls, of who has nothing else to do
+
     def __init__(self, directory: Path, job_dir: Path, stall_seconds: float) -> None:
         self.directory = directory
         self._history = job_dir / HISTORY

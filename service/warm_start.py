@@ -140,6 +140,22 @@ def begin_lane(state: State, plan: JobPlan, job_dir: Path) -> None:
         warm_up(state, plan.lane_spec, before.lane.C, checkpoint, SharedRows(shared_rows(rows, rows), w_holds=True))
 
 
+def can_grow(before: JobPlan, plan: JobPlan) -> bool:
+    """Whether a job may begin with what one found on the same dataset before rows were added to it."""
+    spec = plan.spec
+    is_one = len(before.lanes) == len(plan.lanes) == 1 and before.labels == plan.labels
+    is_plain = not spec.class_weight and plan.manifest.weights is None and spec.loss in LOSSES
+    is_same = all(getattr(before.spec, name) == getattr(spec, name) for name in _SAME)
+    return is_one and is_plain and is_same and SOLVERS[before.spec.solver].is_dual
+
+
+def grow(state: State, plan: JobPlan, before_C: float, checkpoints: Path, then: Array, now: Array) -> None:
+    """Fill the state of a job that `can_grow`: rows `then` (runs, see `storage.row_runs`) are part of `now`."""
+    checkpoint = newest_checkpoint(checkpoints)
+    if checkpoint is not None:
+        warm_up(state, plan.spec, before_C, checkpoint, SharedRows(shared_rows(then, now), w_holds=True))
+
+
 def _shared(settings: Settings, plan: JobPlan, other: dict[str, Any], n_rows: int) -> SharedRows:
     """What a job has in common with another one, which has ended, and whose checkpoint has alpha of so many rows.
 

@@ -12,6 +12,7 @@ from service.jobs import JobSpec
 from service.lanes import Lane
 from service.problem import JobPlan, plan_job
 from service.run import prepare_run
+from service.run_in_turns import Turns
 from storage.classes import axis_of
 from storage.cores import usable_cores
 from storage.csr import Array
@@ -66,18 +67,6 @@ def solvers_with(make_disk: MakeDisk) -> dict[str, Solver]:
 
 SMALL_SEGMENT = 4 << 10
 SMALL = solvers_with(small_disk)
-
-
-class Turns(Link):
-    """Gives the reader a turn whenever the trainer waits for it, or looks whether it has come further."""
-
-    def __init__(self, turn: Callable[[], object], *args: object, **options: object) -> None:
-        super().__init__(*args, wait=lambda _since: turn(), **options)
-        self._turn = turn
-
-    def has_committed(self, number: int) -> bool:
-        self._turn()
-        return super().has_committed(number)
 
 
 def write_run(run: Path, dataset: Path, cache_bytes: int, positive: float | None = None, **settings: object) -> None:

@@ -8,6 +8,7 @@ from typing import Protocol
 from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions
+from reader.parsers.batches import BatchesParser
 from reader.parsers.csv import CsvParser
 from reader.parsers.label_names import LabelNames
 from reader.parsers.libsvm import LibsvmParser
@@ -78,6 +79,11 @@ def _npz(options: InputOptions, limits: Limits, names: LabelNames, _threads: int
     return NpzParser(options, limits, scratch)
 
 
+def _batches(options: InputOptions, limits: Limits, names: LabelNames, _threads: int, _scratch: Path) -> Parser:
+    _refuse_names(options, names)
+    return BatchesParser(options, limits)
+
+
 def _refuse_names(options: InputOptions, names: LabelNames) -> None:
     if names.type == "string":
         raise InputError("label_type", f"labels of this dataset are strings, those of {options.format} are numbers")
@@ -91,6 +97,7 @@ READERS = {
     "tsv": Reader(_csv, _ASIDE | {"header"}),
     "parquet": Reader(_parquet, _ASIDE),
     "npz": Reader(_npz, frozenset()),
+    "batches": Reader(_batches, frozenset()),
 }
 
 _OF_SOME = frozenset().union(*(reader.options for reader in READERS.values()))

@@ -2,9 +2,8 @@
 
 import argparse
 import sys
-from contextlib import nullcontext
 from pathlib import Path
-from urllib.parse import quote, urlencode
+from typing import Any
 
 import shtab
 
@@ -12,6 +11,7 @@ from reader.options import InputOptions, add_input_options, input_options
 from service.client import Client
 from service.commands.local import add_local_arguments
 from service.commands.remote import add_action, print_json, print_list
+from service.remote_objects import RemoteDataset
 from service.settings import Settings
 
 
@@ -38,19 +38,18 @@ def run(options: argparse.Namespace) -> int:
     return options.action(options)
 
 
-def upload(client: Client, name: str, file: Path, options: InputOptions) -> dict:
-    """Read a file, - for standard input, into the service; returns the dataset."""
-    with nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb") as source:
-        return client.upload(_path(name, options), source)
+def upload(client: Client, name: str, file: Path, options: InputOptions) -> RemoteDataset:
+    """Read a file, - for standard input, into the service."""
+    return client.add_dataset(name, sys.stdin.buffer if str(file) == "-" else file, **_given(options))
 
 
 def add(options: argparse.Namespace) -> int:
     """Upload a file, or have the service read one of its own in the background."""
     client, given = Client(options.url), input_options(options)
     if options.import_ is None:
-        found = upload(client, options.name, options.file, given)
+        found = upload(client, options.name, options.file, given).view
     else:
-        found = client.json("PUT", _path(options.name, given, **{"import": options.import_}))
+        found = client.import_dataset(options.name, options.import_, **_given(given)).view
     if options.json:
         print_json(found)
     elif "rows" not in found:
@@ -70,13 +69,12 @@ def ls(options: argparse.Namespace) -> int:
 
 def rm(options: argparse.Namespace) -> int:
     """Remove one that no job needs."""
-    Client(options.url).json("DELETE", f"/v1/datasets/{quote(options.name, safe='')}")
+    RemoteDataset(Client(options.url), options.name).delete()
     return 0
 
 
-def _path(name: str, options: InputOptions, **query: str) -> str:
-    given = {option: getattr(options, option) for option in options.given}
-    return f"/v1/datasets/{quote(name, safe='')}?{urlencode({**given, **query})}"
+def _given(options: InputOptions) -> dict[str, Any]:
+    return {option: getattr(options, option) for option in options.given}
 
 
 def verify(options: argparse.Namespace) -> int:

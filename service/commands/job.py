@@ -2,11 +2,11 @@
 
 import argparse
 from typing import Any
-from urllib.parse import quote
 
 from service.client import Client
 from service.commands.display import display, duration, progress_line, short
 from service.commands.remote import add_action, exit_code, print_json, print_table, watch
+from service.remote_objects import RemoteJob
 from service.states import TRANSITIONS
 
 
@@ -37,8 +37,7 @@ def run(options: argparse.Namespace) -> int:
 
 def ls(options: argparse.Namespace) -> int:
     """List them, the newest first."""
-    query = f"&state={options.state}" if options.state else ""
-    found = _all(Client(options.url), f"/v1/jobs?page_size=200{query}")
+    found = [job.view for job in Client(options.url).jobs(options.state)]
     if options.json:
         print_json({"jobs": found})
         return 0
@@ -51,27 +50,17 @@ def ls(options: argparse.Namespace) -> int:
     return 0
 
 
-def _all(client: Client, path: str) -> list[dict[str, Any]]:
-    page = client.json("GET", path)
-    found = page["jobs"]
-    while page["next_page_token"]:
-        page = client.json("GET", f"{path}&page_token={page['next_page_token']}")
-        found += page["jobs"]
-    return found
-
-
 def show(options: argparse.Namespace) -> int:
     """Show one."""
-    _show(Client(options.url).json("GET", _path(options)), options.json)
+    _show(_job(options).refresh().view, options.json)
     return 0
 
 
 def watch_job(options: argparse.Namespace) -> int:
     """Show one while it runs. The exit code is that of `train`."""
-    client = Client(options.url)
-    tolerance = client.json("GET", _path(options))["spec"]["tolerance"]
-    lines = display(options.json, tolerance)
-    job = watch(client, options.job, lines)
+    watched = _job(options).refresh()
+    lines = display(options.json, watched.view["spec"]["tolerance"])
+    job = watch(watched, lines)
     code = exit_code(job)
     if job["result"]:
         lines.finish(job["result"], None)
@@ -81,13 +70,13 @@ def watch_job(options: argparse.Namespace) -> int:
 
 def stop(options: argparse.Namespace) -> int:
     """End one after its running pass; the model so far stays."""
-    _show(Client(options.url).json("POST", f"{_path(options)}/stop"), options.json)
+    _show(_job(options).stop().view, options.json)
     return 0
 
 
 def cancel(options: argparse.Namespace) -> int:
     """End one at once, without a model."""
-    _show(Client(options.url).json("POST", f"{_path(options)}/cancel"), options.json)
+    _show(_job(options).cancel().view, options.json)
     return 0
 
 
@@ -95,18 +84,18 @@ def resume(options: argparse.Namespace) -> int:
     """Go on where one that has ended left off, as a new job with a farther end."""
     given = {name: getattr(options, name) for name in ("max_passes", "max_seconds", "tolerance", "relative_gap")}
     changes = {name: value for name, value in given.items() if value is not None}
-    _show(Client(options.url).json("POST", f"{_path(options)}/resume", changes), options.json)
+    _show(_job(options).resume(**changes).view, options.json)
     return 0
 
 
 def rm(options: argparse.Namespace) -> int:
     """Forget one that has ended; its model stays."""
-    Client(options.url).json("DELETE", _path(options))
+    _job(options).delete()
     return 0
 
 
-def _path(options: argparse.Namespace) -> str:
-    return f"/v1/jobs/{quote(options.job, safe='')}"
+def _job(options: argparse.Namespace) -> RemoteJob:
+    return RemoteJob(Client(options.url), options.job)
 
 
 def _show(job: dict[str, Any], is_json: bool) -> None:

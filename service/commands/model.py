@@ -7,7 +7,8 @@ from urllib.parse import quote
 import shtab
 
 from service.client import Client
-from service.commands.remote import add_action, download_model, print_json, print_list
+from service.commands.remote import add_action, print_json, print_list
+from service.remote_objects import RemoteModel
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,12 +28,12 @@ def run(options: argparse.Namespace) -> int:
 
 def get(options: argparse.Namespace) -> int:
     """Download one; with --json only what it is."""
-    client, model_id = Client(options.url), quote(options.model, safe="")
+    model = RemoteModel(Client(options.url), options.model)
     if options.json:
-        print_json(client.json("GET", f"/v1/models/{model_id}"))
+        print_json(model.refresh().view)
         return 0
-    output = options.output or Path(f"{model_id}.model")
-    download_model(client, model_id, output)
+    output = options.output or Path(f"{quote(model.id, safe='')}.model")
+    model.download(output)
     print(f"wrote {output}")
     return 0
 

@@ -3,19 +3,15 @@
 import argparse
 import json
 import os
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from service.client import DEFAULT_URL, URL_VARIABLE, Client
+from service.client import DEFAULT_URL, URL_VARIABLE
 from service.commands.display import Display
 from service.errors import ServiceError
-from service.model_names import format_of
+from service.remote_objects import RemoteJob
 
 CONVERGED, NOT_CONVERGED, INTERRUPTED = 0, 4, 130
-_PATIENCE_SECONDS = 60.0
-_PAUSE_SECONDS = 0.5
 
 
 def add_service_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,23 +52,14 @@ def print_json(answer: Any) -> None:
     print(json.dumps(answer, indent=1))
 
 
-def watch(client: Client, job_id: str, show: Display) -> dict[str, Any]:
+def watch(job: RemoteJob, show: Display) -> dict[str, Any]:
     """Show a job until it ends, also over a restart of the service; returns it."""
-    after, heard = "", time.monotonic()
-    while True:
-        try:
-            for kind, number, data in client.events(f"/v1/jobs/{job_id}/events", after):
-                after, heard = number or after, time.monotonic()
-                if kind == "end":
-                    return data
-                if kind == "pass":
-                    show.show_pass(data)
-                elif kind == "progress":
-                    show.show_progress(data)
-        except ServiceError as error:
-            if error.code != "no_service" or time.monotonic() - heard > _PATIENCE_SECONDS:
-                raise
-        time.sleep(_PAUSE_SECONDS)
+    for kind, data in job.watch():
+        if kind == "pass":
+            show.show_pass(data)
+        elif kind == "progress":
+            show.show_progress(data)
+    return job.view
 
 
 def exit_code(job: dict[str, Any]) -> int:
@@ -84,10 +71,3 @@ def exit_code(job: dict[str, Any]) -> int:
     if job["state"] == "cancelled":
         return INTERRUPTED
     return CONVERGED if job["result"]["converged"] else NOT_CONVERGED
-
-
-def download_model(client: Client, model_id: str, output: Path) -> None:
-    """In the format the file's name says."""
-    format_ = format_of(output)
-    with output.open("wb") as target:
-        client.download(f"/v1/models/{model_id}/file?format={format_}", target)

@@ -16,7 +16,7 @@ from service.client import Client
 from service.commands.data import upload
 from service.commands.display import Display, display
 from service.commands.liblinear_options import add_liblinear_options
-from service.commands.remote import CONVERGED, NOT_CONVERGED, download_model, exit_code, watch
+from service.commands.remote import CONVERGED, NOT_CONVERGED, exit_code, watch
 from service.errors import ServiceError
 from service.exports import MODEL_FORMATS
 from service.exports.onnx_graph import onnx_package
@@ -128,18 +128,18 @@ def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Pa
         name = dataset_name(options.file)
         show.say(f"uploading {options.file} as {name}")
         upload(client, name, options.file, input_options(options))
-    job_id = client.json("POST", "/v1/jobs", {**fields, "dataset": name})["id"]
-    show.say(f"training as {job_id}")
+    submitted = client.submit(**{**fields, "dataset": name})
+    show.say(f"training as {submitted.id}")
     try:
-        job = watch(client, job_id, show)
+        job = watch(submitted, show)
     except KeyboardInterrupt:
-        show.say(f"it goes on: streamsvm job watch {job_id}")
+        show.say(f"it goes on: streamsvm job watch {submitted.id}")
         raise
     code = exit_code(job)
     show.show_folds(job["result"] or {})
-    models = (job["result"] or {}).get("models", [])
-    for model, path in zip(models, output_files(output, [model["C"] for model in models]), strict=True):
-        download_model(client, model["model_id"], path)
+    values = [model["C"] for model in (job["result"] or {}).get("models", ())]
+    for model, path in zip(submitted.models, output_files(output, values), strict=True):
+        model.download(path)
         show.finish(job["result"], str(path))
     return code
 

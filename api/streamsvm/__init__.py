@@ -1,0 +1,39 @@
+"""Linear support vector machines on data larger than memory, from Python. The README beside this file says how.
+
+StreamSVC, StreamSVR   estimators as scikit-learn has them, which they need: pip install 'streamsvm[sklearn]'
+load                   a model file as a fitted estimator, without the service
+Client                 datasets, jobs and models of a service
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from service.client import Client
+    from streamsvm.classifier import StreamSVC
+    from streamsvm.errors import InvalidInput, TrainingError, TrainingFailed
+    from streamsvm.loading import load
+    from streamsvm.regressor import StreamSVR
+
+__all__ = ["Client", "InvalidInput", "StreamSVC", "StreamSVR", "TrainingError", "TrainingFailed", "load"]
+
+# Imported when they are asked for: nobody waits for, or holds in memory, what is not used.
+_HOMES = {
+    "Client": "service.client",
+    "InvalidInput": "streamsvm.errors",
+    "StreamSVC": "streamsvm.classifier",
+    "StreamSVR": "streamsvm.regressor",
+    "TrainingError": "streamsvm.errors",
+    "TrainingFailed": "streamsvm.errors",
+    "load": "streamsvm.loading",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

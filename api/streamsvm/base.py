@@ -1,0 +1,208 @@
+"""What classification and regression have in common: from X and y of any kind to a fitted model."""
+
+import warnings
+from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from storage.model_file import Label, Model
+from streamsvm.bars import progress_bar
+from streamsvm.errors import told_plainly
+from streamsvm.folds import cv_results
+from streamsvm.labels import Labels
+from streamsvm.plots import plot_history
+from streamsvm.prediction import Certificate, Predictions
+from streamsvm.sources import Source, chunks, files, is_files, matrix
+from streamsvm.workspace import Fitted, Workspace
+
+# Parameters that are fields of a job, and say the same there.
+_FIELDS = (
+    "C", "loss", "bias", "tolerance", "relative_gap", "max_passes", "max_seconds", "seed", "pace", "threads",
+)  # fmt: skip
+
+
+class StreamEstimator(Predictions, BaseEstimator):
+    """The parameters are those of the two estimators, which say what they mean."""
+
+    C: Any
+    loss: str
+    solver: str
+    bias: float | None
+    cv: int | None
+    select_by: str
+    tolerance: float | None
+    cache_bytes: int | None
+    memory_bytes: int | None
+    solver_options: Mapping[str, Any] | None
+    input_options: dict[str, Any] | None
+    verbose: bool
+
+    _workspace: Workspace | None
+    _OWN_FIELDS: tuple[str, ...] = ()
+    _DUAL_LOSSES = ("hinge", "squared_hinge")
+
+    def plot_convergence(self, ax: Any = None) -> Any:
+        """Draw how M+ - M- fell in training, over seconds; returns the axes. Needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Where; None: in a new figure.
+        """
+        check_is_fitted(self, "history_")
+        return plot_history(self.history_, self.tolerance, ax)
+
+    def _fit_source(self, source: Source, labels: Labels) -> None:
+        """Train on the rows of a source alone."""
+        self._close_workspace()
+        with told_plainly(), _open(Workspace(source.size)) as space:
+            space.add(source)
+            self._learn(space, labels)
+
+    def _add_source(self, source: Source, labels: Labels) -> None:
+        """Train on the rows of a source and all that were added before."""
+        with told_plainly():
+            space = self._workspace = getattr(self, "_workspace", None) or Workspace(keeps=True)
+            space.add(source)
+            self._learn(space, labels)
+
+    def _check_rows(self) -> None:
+        """ValueError if the rows that are to be added to are not there."""
+        if getattr(self, "_lost_rows", False):
+            raise ValueError("the rows before stayed where this estimator was copied or pickled: call fit")
+
+    def _learn(self, space: Workspace, labels: Labels) -> None:
+        counts = space.manifest.labels
+        self._check_classes(counts, labels)
+        show = progress_bar(self.verbose, self.tolerance)
+        try:
+            fitted = space.train(self._job(labels, counts), show)
+        finally:
+            show.close()
+        self._take_fitted(fitted, labels)
+
+    def _take_fitted(self, fitted: Fitted, labels: Labels) -> None:
+        if not fitted.trained.models:
+            raise KeyboardInterrupt
+        ((C, model),) = fitted.trained.models
+        self._take(self._complete(decoded(model, labels), labels))
+        self.C_, self.history_ = C, fitted.history
+        if fitted.trained.folds:
+            self.cv_results_ = cv_results(fitted.trained.folds["cv"], self.select_by)
+            self.best_index_ = [each["C"] for each in self.cv_results_["params"]].index(C)
+        self._take_certificate(model.about)
+        self._warn(fitted.was_stopped)
+
+    def _take_certificate(self, about: Mapping[str, Any]) -> None:
+        found = about["certificate"]
+        known = {name: found.get(name) for name in Certificate._fields}
+        self.certificate_ = Certificate(**{name: np.nan if x is None else x for name, x in known.items()})
+        self.n_iter_ = int(about["passes"])
+        # The last pass was judged before it; the certificate judges what it came to.
+        is_near = self.tolerance is not None and self.certificate_.gap <= self.tolerance
+        self.converged_ = bool(about["converged"]) or is_near
+
+    def _warn(self, was_stopped: bool) -> None:
+        if was_stopped:
+            warnings.warn("training was interrupted: the model is that of the last pass", ConvergenceWarning, 6)
+        elif not self.converged_:
+            gap = self.certificate_.gap
+            message = (
+                f"not converged after {self.n_iter_} passes: M+ - M- is {gap:.3g}; raise max_passes, scale the data"
+            )
+            warnings.warn(message, ConvergenceWarning, 6)
+
+    def _job(self, labels: Labels, counts: Mapping[float, int]) -> dict[str, Any]:
+        """What this asks of the engine."""
+        fields = {name: getattr(self, name) for name in (*_FIELDS, *self._OWN_FIELDS)}
+        fields = {name: _as_python(value) for name, value in fields.items()}
+        fields["solver"] = self.solver if self.solver != "auto" else self._solver()
+        if self.memory_bytes is not None:
+            fields["memory_bytes"] = self.memory_bytes
+        elif self.cache_bytes is not None:
+            fields["cache_bytes"] = self.cache_bytes
+        if isinstance(fields["C"], list) and self.cv is None:
+            raise ValueError("several values of C need cv: in how many folds they are to be compared")
+        if self.cv is not None and (isinstance(fields["C"], list) or fields.get("probability")):
+            fields |= {"folds": self.cv, "select_by": self.select_by}
+        return {**fields, **(self.solver_options or {})}
+
+    def _solver(self) -> str:
+        return "streamsvm" if self.loss in self._DUAL_LOSSES else "dcd"
+
+    def _check_classes(self, counts: Mapping[float, int], labels: Labels) -> None:
+        """ValueError if there is nothing to be told apart."""
+
+    def _complete(self, model: Model, labels: Labels) -> Model:
+        return model
+
+    def _source(self, X: Any, y: Any, sample_weight: Any, labels: Labels) -> Source:
+        """Of what is not in memory."""
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        if is_files(X):
+            return files(X, y, sample_weight, self.input_options)
+        return chunks(X, y, sample_weight, labels, self.input_options)
+
+    def _matrix(self, X: Any, y: Any, weight: Any) -> Source:
+        """Of what is."""
+        return matrix(X, y, weight, self.input_options)
+
+    def _checked(self, X: Any) -> Any:
+        check_is_fitted(self, "coef_")
+        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
+
+    def _be(self, model: Model) -> "StreamEstimator":
+        """Be a model that was trained elsewhere."""
+        self._take(model)
+        if "certificate" in model.about:
+            self._take_certificate(model.about)
+        return self
+
+    def _close_workspace(self) -> None:
+        space = getattr(self, "_workspace", None)
+        if space is not None:
+            space.close()
+            self._workspace = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the rows that `partial_fit` has gathered, which are on disk."""
+        state = super().__getstate__()
+        return {**state, "_workspace": None, "_lost_rows": True} if state.get("_workspace") is not None else state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def decoded(model: Model, labels: Labels) -> Model:
+    """With the labels as they were given."""
+    return replace(model, labels=tuple(_label(labels.decode(label)) for label in model.labels))
+
+
+def _label(label: Any) -> Label:
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _as_python(value: Any) -> Any:
+    """Numbers and vectors of numpy as Python's own: a job is JSON."""
+    if isinstance(value, np.ndarray | tuple):
+        value = list(value)
+    if isinstance(value, list):
+        return [_as_python(each) for each in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+@contextmanager
+def _open(space: Workspace) -> Any:
+    try:
+        yield space
+    finally:
+        space.close()

@@ -1,0 +1,243 @@
+"""StreamSVC: linear classification."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+
+from storage.csr import Array
+from storage.model_file import Model
+from streamsvm.base import StreamEstimator
+from streamsvm.labels import Labels, OwnLabels, balanced
+from streamsvm.prediction import Decisions, with_absent
+from streamsvm.sources import Source, is_files, is_in_memory
+
+
+class StreamSVC(ClassifierMixin, Decisions, StreamEstimator):
+    """Linear support vector classification, of data that need not fit in memory.
+
+    It minimises 1/2 |w|^2 + C sum_i loss(y_i <w, x_i>), the sum being over all rows, and says how near it came:
+    `certificate_`. Reading and training are those of the service, in processes that end with the call; small data are
+    trained on in this process. Values are kept as float32; the weights are float64.
+
+    Parameters
+    ----------
+    C : float or list of float, default=1.0
+        Weight of the losses. Of several, `cv` says in how many folds they are compared.
+    loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
+        The loss; with "logistic" there are probabilities.
+    solver : str, default="auto"
+        One of the service's solvers; "auto" is "streamsvm" where it has the loss, else "dcd".
+    bias : float or None, default=1.0
+        Value of a constant feature, whose weight is regularised like all others; None: no intercept.
+    class_weight : dict, "balanced" or None, default=None
+        Label -> factor of C; "balanced": n_rows / (n_classes * rows of the class).
+    multiclass : {"one_vs_rest", "crammer_singer"}, default="one_vs_rest"
+        With more than two labels: a problem for each against the rest, or one problem of all.
+    cv : int or None, default=None
+        In how many folds several values of C are compared; the model is of the one that wins, trained on all rows.
+        With one C it says in how many folds rows are held out for `probability`.
+    select_by : {"accuracy", "balanced_accuracy", "f1", "auc", "log_loss"}, default="accuracy"
+        By the mean of what over the folds C is selected.
+    probability : {"sigmoid"} or None, default=None
+        "sigmoid" fits one (Platt's) on rows held out, in 5 folds unless `cv` says how many.
+    tolerance : float or None, default=1e-3
+        Stop when M+ - M-, the largest minus the smallest projected gradient, is no larger.
+    relative_gap : float or None, default=None
+        Stop when (P - D) / P, primal and dual objective, is certified to be no larger.
+    max_passes : int, default=1000
+        Most passes over the data.
+    max_seconds : float or None, default=None
+        Most seconds of training.
+    seed : int, default=0
+        Of all that is random.
+    pace : {"adaptive", "fixed"}, default="adaptive"
+        "fixed" makes the same model to the byte at every run, on every machine, and takes longer.
+    threads : int or None, default=None
+        That work at once; None: as many as there are cores to use.
+    cache_bytes : int, default=268435456
+        Bound on the rows held in memory.
+    memory_bytes : int or None, default=None
+        Bound on all that training holds, in place of `cache_bytes`; this interpreter does not count.
+    solver_options : dict or None, default=None
+        Options that only some solvers have, by the names that a job has for them.
+    input_options : dict or None, default=None
+        How files are to be read, by the names of the service: format, index_base, delimiter, normalize ...
+    verbose : bool, default=False
+        Show a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Weights of the features.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        What is added to each decision value.
+    certificate_ : Certificate
+        m_plus, m_minus, gap, primal_objective, dual_objective, relative_duality_gap: of all rows, at the final weights.
+    history_ : list of dict
+        What each pass came to.
+    converged_ : bool
+        Whether `tolerance` or `relative_gap` was reached.
+    n_iter_ : int
+        Passes.
+    n_features_in_ : int
+        Columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X was a data frame.
+    C_ : float
+        The C of the model.
+    cv_results_ : dict
+        With `cv`: scores of each C, as GridSearchCV has them; `best_index_` is the place of C_.
+
+    Examples
+    --------
+    >>> from streamsvm import StreamSVC
+    >>> model = StreamSVC(C=10.0).fit([[0.0], [1.0], [2.0], [3.0]], ["low", "low", "high", "high"])
+    >>> model.predict([[0.5], [2.5]]).tolist()
+    ['low', 'high']
+    """
+
+    _OWN_FIELDS = ("multiclass", "probability")
+
+    def __init__(
+        self,
+        C: float | Sequence[float] = 1.0,
+        *,
+        loss: str = "hinge",
+        solver: str = "auto",
+        bias: float | None = 1.0,
+        class_weight: Mapping[Any, float] | str | None = None,
+        multiclass: str = "one_vs_rest",
+        cv: int | None = None,
+        select_by: str = "accuracy",
+        probability: str | None = None,
+        tolerance: float | None = 1e-3,
+        relative_gap: float | None = None,
+        max_passes: int = 1000,
+        max_seconds: float | None = None,
+        seed: int = 0,
+        pace: str = "adaptive",
+        threads: int | None = None,
+        cache_bytes: int = 256 << 20,
+        memory_bytes: int | None = None,
+        solver_options: Mapping[str, Any] | None = None,
+        input_options: dict[str, Any] | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.C = C
+        self.loss = loss
+        self.solver = solver
+        self.bias = bias
+        self.class_weight = class_weight
+        self.multiclass = multiclass
+        self.cv = cv
+        self.select_by = select_by
+        self.probability = probability
+        self.tolerance = tolerance
+        self.relative_gap = relative_gap
+        self.max_passes = max_passes
+        self.max_seconds = max_seconds
+        self.seed = seed
+        self.pace = pace
+        self.threads = threads
+        self.cache_bytes = cache_bytes
+        self.memory_bytes = memory_bytes
+        self.solver_options = solver_options
+        self.input_options = input_options
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "StreamSVC":
+        """Train on these rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, path, list of paths, pyarrow dataset or iterator
+            Rows; a file in any of the service's formats; or chunks, (X, y) or (X, y, sample_weight) each.
+        y : array of shape (n_rows,), or the name or number of a column
+            Labels, numbers or strings; of CSV and Parquet files, and of a pyarrow dataset, the column they are in.
+        sample_weight : array of shape (n_rows,), or the name or number of a column, default=None
+            Factors of C; 0 leaves a row out.
+
+        Returns
+        -------
+        StreamSVC
+            This estimator.
+        """
+        self._lost_rows = False
+        self._fit_source(*self._labelled(X, y, sample_weight, Labels()))
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> "StreamSVC":
+        """Add rows to those of the calls before, and train on them all, beginning with what was found before.
+
+        It begins anew where the engine has no warm start: with more than two classes one against the rest, weights of
+        rows or classes, or logistic loss. A class without rows so far gets no weights, and is predicted for no row.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As of `fit`.
+        classes : array of shape (n_classes,), default=None
+            All labels there will be; None: those that have come. The first call needs rows of two.
+
+        Returns
+        -------
+        StreamSVC
+            This estimator.
+        """
+        self._check_rows()
+        if getattr(self, "_workspace", None) is None:
+            self._labels = (
+                OwnLabels() if is_files(X) else Labels(() if classes is None else np.unique(classes).tolist())
+            )
+        self._add_source(*self._labelled(X, y, sample_weight, self._labels))
+        return self
+
+    def _labelled(self, X: Any, y: Any, sample_weight: Any, labels: Labels) -> tuple[Source, Labels]:
+        if not is_in_memory(X):
+            if is_files(X) and type(labels) is Labels:
+                labels = OwnLabels()
+            return self._source(X, y, sample_weight, labels), labels
+        is_first = getattr(self, "_workspace", None) is None
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32), reset=is_first, accept_large_sparse=True
+        )
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if not is_first and isinstance(labels, OwnLabels):
+            return self._matrix(X, np.asarray(y, np.float64), weight), labels
+        return self._matrix(X, labels.encode(y), weight), labels
+
+    def _job(self, labels: Labels, counts: Mapping[float, int]) -> dict[str, Any]:
+        fields = super()._job(labels, counts)
+        if self.class_weight is None:
+            return fields
+        if isinstance(self.class_weight, str):
+            rows = {labels.decode(label): n for label, n in counts.items()}
+            weights = balanced(self.class_weight, rows)
+        else:
+            weights = dict(self.class_weight)
+        return {**fields, "class_weight": labels.class_weight(weights)}
+
+    def _check_classes(self, counts: Mapping[float, int], labels: Labels) -> None:
+        if len(counts) == 1:
+            (number,) = counts
+            raise ValueError(f"all rows are of one class, {labels.decode(number)!r}: training needs two")
+
+    def _complete(self, model: Model, labels: Labels) -> Model:
+        return with_absent(model, [label for label in labels.known if label not in model.labels])
+
+    def _has_probabilities(self) -> bool:
+        if hasattr(self, "model_"):
+            return super()._has_probabilities()
+        return self.probability is not None or self.loss == "logistic"
+
+    def _predict_proba(self, X: Any) -> Array:
+        check_is_fitted(self, "coef_")
+        return super()._predict_proba(X)

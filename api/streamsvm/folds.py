@@ -1,0 +1,45 @@
+"""What a cross-validation of the engine says, in the form of scikit-learn's `cv_results_`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from service.fold_metrics import LESS_IS_BETTER
+from storage.csr import Array
+
+
+def cv_results(cv: Sequence[Mapping[str, Any]], select_by: str) -> dict[str, Any]:
+    """An entry for each C: params, param_C; test_score of each split, mean, std and rank, more is better.
+
+    For every metric besides `mean_test_NAME` and the like, as they are.
+    """
+    values = [each["C"] for each in cv]
+    sign = -1.0 if select_by in LESS_IS_BETTER else 1.0
+    found: dict[str, Any] = {
+        "param_C": np.ma.masked_array(values, mask=False),
+        "params": [{"C": C} for C in values],
+        **_scores(cv, select_by, "score", sign),
+    }
+    found["rank_test_score"] = _ranks(found["mean_test_score"])
+    for metric in cv[0]["mean"]:
+        found |= _scores(cv, metric, metric, 1.0)
+    return found
+
+
+def _scores(cv: Sequence[Mapping[str, Any]], metric: str, name: str, sign: float) -> dict[str, Array]:
+    splits = {
+        f"split{k}_test_{name}": _numbers([each["folds"][k][metric] for each in cv]) * sign
+        for k in range(len(cv[0]["folds"]))
+    }
+    mean, std = (_numbers([each[over][metric] for each in cv]) for over in ("mean", "std"))
+    return {**splits, f"mean_test_{name}": sign * mean, f"std_test_{name}": std}
+
+
+def _numbers(values: list[float | None]) -> Array:
+    return np.array([np.nan if value is None else value for value in values])
+
+
+def _ranks(scores: Array) -> Array:
+    """1 is the best; equal scores have the same."""
+    return np.array([1 + int((scores > score).sum()) for score in scores], np.int32)

@@ -1,0 +1,169 @@
+"""What every fitted model can do, whether scikit-learn is there or not."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from service.exports import MODEL_FORMATS
+from service.model_names import format_of
+from storage.csr import Array
+from storage.model_file import Label, Model
+from storage.probability import probabilities
+from streamsvm.errors import told_plainly
+
+
+class Certificate(NamedTuple):
+    """How near a model is to the optimum, computed over all rows at its final weights; of several problems the worst.
+
+    m_plus, m_minus   M+ and M-, the largest and the smallest projected gradient; gap: M+ - M-, 0 at the optimum
+    primal_objective, dual_objective   P(w) and D(alpha): P(w) - D(alpha) bounds how far P(w) is from the least
+    relative_duality_gap   (P - D) / P
+
+    nan: not known, of solvers or losses that have none
+    """
+
+    m_plus: float
+    m_minus: float
+    gap: float
+    primal_objective: float
+    dual_objective: float
+    relative_duality_gap: float
+
+
+class Predictions:
+    """Attributes of a fitted model.
+
+    coef_       (1, n_features) float64, of three classes or more (n_classes, n_features); in regression (n_features,)
+    intercept_  (1,) or (n_classes,) float64
+    classes_    (n_classes,), sorted; not in regression
+    model_      the model as the service has it
+    """
+
+    model_: Model
+    coef_: Array
+    intercept_: Array
+    classes_: Array
+    n_features_in_: int
+
+    def _values(self, X: Any) -> Array:
+        X = self._checked(X)
+        values = np.asarray(X @ np.atleast_2d(self.coef_).T) + self.intercept_
+        return values[:, 0] if values.shape[1] == 1 else values
+
+    def predict(self, X: Any) -> Array:
+        """(n_rows,): the label of each row, or, in regression, the number."""
+        values = self._values(X)
+        if not hasattr(self, "classes_"):
+            return values
+        return self.classes_[values.argmax(axis=1) if values.ndim == 2 else (values > 0).astype(int)]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model, as LIBLINEAR's text, or, if the name ends so, as .npz, .json or .onnx."""
+        with told_plainly():
+            pieces = MODEL_FORMATS[format_of(path)].write(self._as_it_is())
+        with Path(path).open("wb") as file:
+            file.writelines(pieces)
+
+    def _checked(self, X: Any) -> Any:
+        """X as an array or a matrix of scipy.sparse, (n_rows, n_features_in_)."""
+        X = X.tocsr() if sparse.issparse(X) else np.asarray(X, np.float64)
+        if X.ndim != 2 or X.shape[1] != self.n_features_in_:
+            raise ValueError(f"X has shape {X.shape}, the model takes (n_rows, {self.n_features_in_})")
+        return X
+
+    def _take(self, model: Model) -> None:
+        """Be this model, whose labels are as they stood in the input."""
+        self.model_ = model = in_order(model)
+        self.n_features_in_ = model.n_features
+        self.intercept_ = np.atleast_1d(np.array(model.intercept, np.float64))
+        self.coef_ = model.w if model.is_regression else np.atleast_2d(model.w)
+        if not model.is_regression:
+            self.classes_ = label_array(model.labels if model.is_multiclass else model.labels[::-1])
+
+    def _as_it_is(self) -> Model:
+        """The model, with weights that may have been changed since."""
+        model = self.model_
+        w = np.ascontiguousarray(self.coef_.reshape(model.w.shape), np.float64)
+        labels = () if model.is_regression else tuple(map(_plain, self.classes_))
+        return replace(model, w=w, labels=labels if model.is_multiclass else labels[::-1])
+
+
+class Decisions(Predictions):
+    """What a model of classes can do besides."""
+
+    def decision_function(self, X: Any) -> Array:
+        """(n_rows,), positive for classes_[1]; of three classes or more (n_rows, n_classes), the largest says which."""
+        return self._values(X)
+
+    @property
+    def predict_proba(self) -> Any:
+        """(X) -> (n_rows, n_classes), in the order of classes_; there for models that have probabilities."""
+        if not self._has_probabilities():
+            raise AttributeError('there are no probabilities: ask for probability="sigmoid", or loss="logistic"')
+        return self._predict_proba
+
+    def _predict_proba(self, X: Any) -> Array:
+        values, sigmoid = self._values(X), self.model_.probability
+        assert sigmoid is not None
+        found = probabilities(values, sigmoid)
+        return found[:, ::-1] if values.ndim == 1 else found
+
+    def _has_probabilities(self) -> bool:
+        return self.model_.probability is not None
+
+
+class FittedModel(Decisions):
+    """A model of a file, where scikit-learn is not installed."""
+
+    def __init__(self, model: Model) -> None:
+        self._take(model)
+
+
+def in_order(model: Model) -> Model:
+    """The same model with its labels sorted; of two the first, which a positive value means, is the larger."""
+    labels = model.labels
+    if model.is_regression:
+        return model
+    if not model.is_multiclass:
+        if labels[0] > labels[1]:  # type: ignore[operator]
+            return model
+        flipped = None if model.sigmoid is None else tuple((A, -B) for A, B in model.sigmoid)
+        return replace(model, w=-model.w, w_bias=-model.w_bias, labels=labels[::-1], sigmoid=flipped)  # type: ignore[operator]
+    order = sorted(range(len(labels)), key=lambda place: labels[place])
+    if order == list(range(len(labels))):
+        return model
+    return replace(
+        model,
+        w=model.w[order],
+        w_bias=tuple(model.w_bias[k] for k in order) if model.bias is not None else model.w_bias,  # type: ignore[index]
+        labels=tuple(labels[k] for k in order),
+        sigmoid=None if model.sigmoid is None else tuple(model.sigmoid[k] for k in order),
+    )
+
+
+def with_absent(model: Model, absent: Sequence[Label]) -> Model:
+    """The model and classes that no row has had so far, each with w = 0 and an intercept of -1."""
+    if not absent:
+        return model
+    w, intercept = np.atleast_2d(model.w), np.atleast_1d(model.intercept)
+    if not model.is_multiclass:
+        w, intercept = np.vstack([w, -w]), np.concatenate([intercept, -intercept])
+    w = np.vstack([w, np.zeros((len(absent), w.shape[1]))])
+    w_bias = (*intercept.tolist(), *[-1.0] * len(absent))
+    return replace(model, w=w, bias=1.0, w_bias=w_bias, labels=(*model.labels, *absent), sigmoid=None)
+
+
+def label_array(labels: Sequence[Label]) -> Array:
+    """Whole numbers as such, as they mostly were before a file had them."""
+    array = np.array(labels)
+    is_whole = array.dtype.kind == "f" and (array == np.rint(array)).all() and (np.abs(array) < 2**53).all()
+    return array.astype(np.int64) if is_whole else array
+
+
+def _plain(label: Any) -> Label:
+    return label if isinstance(label, str) else float(label)

@@ -1,0 +1,138 @@
+"""StreamSVR: linear regression with support vectors."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from streamsvm.base import StreamEstimator
+from streamsvm.labels import Targets
+from streamsvm.sources import Source, is_in_memory
+
+
+class StreamSVR(RegressorMixin, StreamEstimator):
+    """Linear support vector regression, of data that need not fit in memory.
+
+    It minimises 1/2 |w|^2 + C sum_i max(0, |<w, x_i> - y_i| - epsilon), or the sum of the squares of that. The engine
+    has no weights of rows in regression, so `fit` takes none.
+
+    Parameters
+    ----------
+    C, solver, bias, cv, tolerance, relative_gap, max_passes, max_seconds, seed, pace, threads, cache_bytes,
+    memory_bytes, solver_options, input_options, verbose
+        As of StreamSVC.
+    loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
+        The loss.
+    epsilon : float, default=0.1
+        Residuals up to it cost nothing.
+    select_by : {"mse", "mae", "r_squared"}, default="mse"
+        By the mean of what over the folds C is selected.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Weights of the features.
+    intercept_ : ndarray of shape (1,)
+        What is added to each prediction.
+    certificate_, history_, converged_, n_iter_, n_features_in_, feature_names_in_, C_, cv_results_
+        As of StreamSVC.
+
+    Examples
+    --------
+    >>> from streamsvm import StreamSVR
+    >>> model = StreamSVR(C=100.0, epsilon=0.0).fit([[0.0], [1.0], [2.0]], [1.0, 2.0, 3.0])
+    >>> model.predict([[1.0]]).round(1).tolist()
+    [2.0]
+    """
+
+    _OWN_FIELDS = ("epsilon",)
+
+    def __init__(
+        self,
+        C: float | Sequence[float] = 1.0,
+        *,
+        loss: str = "epsilon_insensitive",
+        epsilon: float = 0.1,
+        solver: str = "auto",
+        bias: float | None = 1.0,
+        cv: int | None = None,
+        select_by: str = "mse",
+        tolerance: float | None = 1e-3,
+        relative_gap: float | None = None,
+        max_passes: int = 1000,
+        max_seconds: float | None = None,
+        seed: int = 0,
+        pace: str = "adaptive",
+        threads: int | None = None,
+        cache_bytes: int = 256 << 20,
+        memory_bytes: int | None = None,
+        solver_options: Mapping[str, Any] | None = None,
+        input_options: dict[str, Any] | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.C = C
+        self.loss = loss
+        self.epsilon = epsilon
+        self.solver = solver
+        self.bias = bias
+        self.cv = cv
+        self.select_by = select_by
+        self.tolerance = tolerance
+        self.relative_gap = relative_gap
+        self.max_passes = max_passes
+        self.max_seconds = max_seconds
+        self.seed = seed
+        self.pace = pace
+        self.threads = threads
+        self.cache_bytes = cache_bytes
+        self.memory_bytes = memory_bytes
+        self.solver_options = solver_options
+        self.input_options = input_options
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> "StreamSVR":
+        """Train on these rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, path, list of paths, pyarrow dataset or iterator
+            As of StreamSVC.fit; chunks are (X, y).
+        y : array of shape (n_rows,), or the name or number of a column
+            Numbers to be predicted.
+
+        Returns
+        -------
+        StreamSVR
+            This estimator.
+        """
+        self._lost_rows = False
+        self._fit_source(self._targeted(X, y), Targets())
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> "StreamSVR":
+        """Add rows to those of the calls before, and train on them all.
+
+        Parameters
+        ----------
+        X, y
+            As of `fit`.
+
+        Returns
+        -------
+        StreamSVR
+            This estimator.
+        """
+        self._check_rows()
+        self._add_source(self._targeted(X, y), Targets())
+        return self
+
+    def _targeted(self, X: Any, y: Any) -> Source:
+        if not is_in_memory(X):
+            return self._source(X, y, None, Targets())
+        is_first = getattr(self, "_workspace", None) is None
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32), reset=is_first, y_numeric=True
+        )
+        return self._matrix(X, np.asarray(column_or_1d(y, warn=True), np.float64), None)

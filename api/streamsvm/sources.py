@@ -1,0 +1,119 @@
+"""Where rows come from: what `fit` takes as X, told apart, and made into what the engine reads in."""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from reader.options import InputOptions
+from reader.parsers.matrix import label_by_name
+from streamsvm.batches import batches, size_of
+from streamsvm.labels import Labels
+
+# Of a pyarrow dataset at a time; it reads ahead.
+_ROWS_OF_TABLE = 1 << 13
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files that the engine reads itself; their rows come one file after the other."""
+
+    paths: tuple[Path, ...]
+    options: InputOptions
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return sum(path.stat().st_size for path in self.paths)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Batches as `reader.parsers.batches` has them, to be taken once; size: bytes, about, None: nobody knows."""
+
+    chunks: Iterator[bytes]
+    options: InputOptions
+    size: int | None
+
+
+Source = Files | Stream
+
+
+def is_in_memory(X: Any) -> bool:
+    """Whether X is a matrix or a data frame, not what rows are read from."""
+    return not (is_files(X) or _is_dataset(X) or isinstance(X, Iterator))
+
+
+def is_files(X: Any) -> bool:
+    """A path, or several."""
+    several = isinstance(X, list | tuple) and bool(X) and all(isinstance(each, str | os.PathLike) for each in X)
+    return several or isinstance(X, str | os.PathLike)
+
+
+def files(X: Any, y: Any, sample_weight: Any, given: dict[str, Any] | None) -> Files:
+    """y and sample_weight are names or numbers of columns, or None; given: input options."""
+    paths = tuple(map(Path, X if isinstance(X, list | tuple) else [X]))
+    columns = {"label_column": y, "weight_column": sample_weight}
+    named = {option: str(column) for option, column in columns.items() if column is not None}
+    return Files(paths, InputOptions(**{**named, **(given or {})}))
+
+
+def matrix(X: Any, y: Any, weight: Any, given: dict[str, Any] | None) -> Stream:
+    """X (n_rows, n_columns) checked, y (n_rows,) of numbers."""
+    return Stream(batches(X, y, weight), _as_batches(given), size_of(X))
+
+
+def chunks(X: Any, y: Any, sample_weight: Any, labels: Labels, given: dict[str, Any] | None) -> Stream:
+    """An iterator of (X, y) or (X, y, weight), or a pyarrow dataset, whose columns y and sample_weight name."""
+    parts: Iterable[Any] = _tables(X, y, sample_weight) if _is_dataset(X) else X
+    if not _is_dataset(X) and (y is not None or sample_weight is not None):
+        raise ValueError("an iterator brings y and sample_weight with each chunk: leave them out")
+    return Stream(_encoded(parts, labels), _as_batches(given), None)
+
+
+def _as_batches(given: dict[str, Any] | None) -> InputOptions:
+    return replace(InputOptions(**(given or {})), format="batches", index_base=0)
+
+
+def _encoded(parts: Iterable[Any], labels: Labels) -> Iterator[bytes]:
+    for part in parts:
+        if not isinstance(part, tuple) or len(part) not in (2, 3):
+            raise ValueError("a chunk is (X, y) or (X, y, sample_weight)")
+        X, y, weight = _checked(*part)
+        yield from batches(X, labels.encode(y), weight)
+
+
+def _checked(X: Any, y: Any, weight: Any = None) -> tuple[Any, Any, Any]:
+    X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
+    y, weight = np.asarray(y), None if weight is None else np.asarray(weight, np.float64)
+    if X.ndim != 2 or y.shape != X.shape[:1] or (weight is not None and weight.shape != y.shape):
+        raise ValueError(f"a chunk has X of shape {X.shape} and y of shape {y.shape}")
+    if X.dtype.kind not in "biuf":
+        X = X.astype(np.float64)  # ValueError for what is no number
+    return X, y, weight
+
+
+def _is_dataset(X: Any) -> bool:
+    """A pyarrow dataset or table, told without importing pyarrow."""
+    return type(X).__module__.startswith("pyarrow.") and hasattr(X, "to_batches") and hasattr(X, "schema")
+
+
+def _tables(dataset: Any, y: Any, weight: Any) -> Iterator[tuple[Any, Any, Any]]:
+    names = list(dataset.schema.names)
+    label = names[label_by_name(names)] if y is None else y
+    aside = {label, weight} - {None}
+    if missing := aside - set(names):
+        raise ValueError(f"there is no column {missing.pop()!r}; the first are {', '.join(names[:8])}")
+    features = [name for name in names if name not in aside]
+    # A dataset reads far ahead unless told not to; a table has all its rows in memory.
+    is_read = hasattr(dataset, "scanner")
+    ahead = {"batch_size": _ROWS_OF_TABLE, "batch_readahead": 1, "fragment_readahead": 1} if is_read else {}
+    for batch in dataset.to_batches(**ahead):
+        if batch.num_rows:
+            columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in features]
+            weights = None if weight is None else batch.column(weight).to_numpy(zero_copy_only=False)
+            yield np.column_stack(columns), np.array(batch.column(label).to_pylist()), weights

@@ -1,0 +1,157 @@
+"""Training without a server: the service's own reading in, planning and training, in a temporary directory."""
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from reader.append import append_rows
+from reader.ingest import ingest, read_chunks
+from reader.limits import Limits
+from reader.options import InputOptions
+from service.ingesting import Ingesting
+from service.jobs import parse_spec
+from service.local import Report, Trained, Training
+from service.problem import JobPlan, plan_job
+from service.progress import HISTORY, read_history
+from service.settings import Settings
+from service.warm_start import can_grow, grow
+from storage.csr import Array
+from storage.dataset import Dataset
+from storage.manifest import Manifest, read_manifest
+from storage.state import State
+from streamsvm.interrupts import interrupting
+from streamsvm.sources import Source, Stream
+
+# What is smaller is read in, and trained on, in this process.
+SMALL_BYTES = 4 << 20
+
+
+class Fitted(NamedTuple):
+    """What training came to: models, folds, a line a pass, and whether an interrupt ended it."""
+
+    trained: Trained
+    history: list[dict[str, Any]]
+    was_stopped: bool
+
+
+class _Before(NamedTuple):
+    """What the last training of a workspace left: its plan, its checkpoint, and which rows it had."""
+
+    plan: JobPlan
+    checkpoints: Path
+    rows: Array
+
+
+class Workspace:
+    """A dataset in a temporary directory, which goes with this object: `add` rows, then `train`.
+
+    keeps   there will be more rows: what training finds is for the next one to begin with
+    """
+
+    def __init__(self, size: int | None = None, keeps: bool = False) -> None:
+        self._settings = Settings.from_environment()
+        in_memory = _is_small(size) and not keeps and self._settings.cache_dir.is_dir()
+        base = self._settings.cache_dir if in_memory else None
+        self._work = Path(tempfile.mkdtemp(prefix=f"streamsvm-{os.getpid()}-", dir=base))
+        self._remove = weakref.finalize(self, shutil.rmtree, self._work, ignore_errors=True)
+        self._dataset = self._work / "dataset"
+        self._keeps = keeps
+        self._before: _Before | None = None
+        self._trainings = 0
+
+    @property
+    def manifest(self) -> Manifest:
+        """Of the rows so far."""
+        return read_manifest(self._dataset)
+
+    def close(self) -> None:
+        """Remove it."""
+        self._remove()
+
+    def add(self, source: Source) -> None:
+        """Read rows in."""
+        if isinstance(source, Stream):
+            self._add_stream(source)
+            return
+        for path in source.paths:
+            with path.open("rb") as file:
+                if _is_small(source.size):
+                    self._read_here(read_chunks(file), source.options)
+                else:
+                    self._read_apart(file, source.options)
+
+    def train(self, fields: Mapping[str, Any], report: Report) -> Fitted:
+        """Train on all rows so far; an interrupt ends it early, with the models of what there is then."""
+        plan = plan_job(parse_spec({"dataset": "data", **fields}), self.manifest)
+        work = self._work / f"training{self._trainings}"
+        self._trainings += 1
+        work.mkdir()
+        kept, begins = self._warm(plan, work)
+        in_turns = _is_small(self.manifest.decoded_bytes)
+        training = Training(work, self._dataset, self._settings, report, in_turns=in_turns, keeps=kept, begins=begins)
+        with interrupting(training.stop):
+            trained = training.all_lanes(plan)
+        self._keep(plan, kept)
+        return Fitted(trained, read_history(work / HISTORY), training.is_stopping)
+
+    def _warm(self, plan: JobPlan, work: Path) -> tuple[Path | None, Callable[[State], None] | None]:
+        """Where this training leaves a checkpoint, and what it begins with."""
+        if not (self._keeps and len(plan.lanes) == 1):
+            return None, None
+        kept = work / "checkpoints"
+        kept.mkdir()
+        before = self._before
+        if before is None or not can_grow(before.plan, plan):
+            return kept, None
+        rows = Dataset(self._dataset).row_runs()
+        C, then = before.plan.lane.C, before.rows
+        return kept, partial(grow, plan=plan, before_C=C, checkpoints=before.checkpoints, then=then, now=rows)
+
+    def _keep(self, plan: JobPlan, kept: Path | None) -> None:
+        if self._before is not None:
+            shutil.rmtree(self._before.checkpoints.parent, ignore_errors=True)
+        self._before = None if kept is None else _Before(plan, kept, Dataset(self._dataset).row_runs())
+
+    def _add_stream(self, source: Stream) -> None:
+        if _is_small(source.size):
+            self._read_here(source.chunks, source.options)
+            return
+        first = next(source.chunks, b"")  # an error of who makes it comes before there is a process
+        reading, writing = os.pipe()
+        with os.fdopen(reading, "rb") as file, os.fdopen(writing, "wb") as pipe:
+            self._read_apart(file, source.options, partial(_write, pipe, chain([first], source.chunks), file))
+
+    def _read_here(self, chunks: Any, options: InputOptions) -> None:
+        limits = Limits(max_features=self._settings.max_features, max_bytes=self._settings.max_upload_bytes)
+        if self._dataset.exists():
+            append_rows(chunks, self._dataset, options, limits, threads=1)
+        else:
+            ingest(chunks, self._dataset, options, limits, threads=1)
+
+    def _read_apart(self, file: IO[bytes], options: InputOptions, write: Callable[[], None] | None = None) -> None:
+        """In a process of its own; `write` brings what it reads."""
+        appends = self._dataset.exists()
+        with Ingesting(file, self._dataset, self._settings, options, forks=True, appends=appends) as ingesting:
+            if write:
+                write()
+            ingesting.wait()
+
+
+def _is_small(size: int | None) -> bool:
+    return size is not None and size <= SMALL_BYTES
+
+
+def _write(pipe: IO[bytes], chunks: Any, other_end: IO[bytes]) -> None:
+    other_end.close()  # it is the process's now, whose death is to be seen
+    try:
+        with pipe:
+            for chunk in chunks:
+                pipe.write(chunk)
+    except BrokenPipeError:
+        pass  # the process has seen enough, and says why

@@ -1,0 +1,118 @@
+"""Rows that another program hands over as it has them: CSR matrices, one after the other, each as a few numpy arrays.
+
+A batch is `shape`, `y`, `indptr`, `indices`, `data` and `weight`, each as `numpy.save` writes it, with nothing between;
+an empty `weight` says that rows have none. All batches have as many columns, numbered from 0. Memory is for one batch:
+an array has 64 MiB at most.
+
+    for X, y in batches:
+        for array in (X.shape, y, X.indptr, X.indices, X.data, ()):
+            numpy.save(file, array)
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+import numpy as np
+
+from reader.errors import InputError
+from reader.limits import Limits
+from reader.options import InputOptions
+from reader.parsers.matrix import MatrixParser
+from reader.parsers.matrix_part import MatrixPart
+from storage.csr import Array, Rows
+
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+MOST_BYTES = 64 << 20  # of an array
+_FAULTS = (ValueError, EOFError, SyntaxError, TypeError)
+
+
+class BatchesParser(MatrixParser):
+    """Of a fault, `line` is the number of the row."""
+
+    def __init__(self, options: InputOptions, limits: Limits) -> None:
+        super().__init__(options, limits, base=0)
+        self._rows_before = 0
+        self._n_columns: int | None = None
+
+    def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
+        """The rows. InputError at the first fault, unless rows are skipped."""
+        source = _Source(chunks)
+        while not source.is_at_end():
+            rows = self._batch(source)
+            if len(rows):
+                yield rows
+        self.check_end()
+
+    def _batch(self, source: "_Source") -> Rows:
+        n_rows, n_columns = self._shape(source.array("iu"))
+        y, indptr, indices, data, weight = (source.array(kinds) for kinds in ("biuf", "iu", "iu", "biuf", "biuf"))
+        if len(y) != n_rows or len(indptr) != n_rows + 1 or len(indices) != len(data):
+            raise _bad(f"the arrays are not those of {n_rows} rows: y one number a row, indptr one more")
+        if len(weight) not in (0, n_rows):
+            raise _bad(f"weight has {len(weight)} entries, not one a row")
+        if indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
+            raise _bad("indptr does not rise from 0 to the number of values")
+        ends, label = indptr.astype(np.int64), y.astype(np.float64)
+        part = MatrixPart(label, ends, indices, data, n_columns, weight if len(weight) else None)
+        for row in part.bad_rows():
+            self.rejected.add(partial(part.fault, row, self._rows_before + row + 1))
+        self._rows_before += n_rows
+        rows = part.rows(self.index_base)
+        self._explicit_zeros += part.good_values - rows.nnz
+        return self.give(rows)
+
+    def _shape(self, shape: Array) -> tuple[int, int]:
+        if len(shape) != 2 or (shape < 0).any():
+            raise _bad("shape is not two whole numbers from 0 on")
+        n_rows, n_columns = shape.tolist()
+        if self._n_columns is None:
+            self._n_columns = n_columns
+            self.set_features(n_columns)
+        if n_columns != self._n_columns:
+            raise _bad(f"a batch has {n_columns} columns, the first one {self._n_columns}")
+        return n_rows, n_columns
+
+
+class _Source:
+    """Chunks of any size as arrays, one after the other."""
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = iter(chunks)
+        self._held = bytearray()
+
+    def is_at_end(self) -> bool:
+        """Whether nothing is left."""
+        return not self._fill(1)
+
+    def read(self, size: int) -> bytes:
+        """So many bytes, fewer at the end."""
+        self._fill(size)
+        taken = bytes(self._held[:size])
+        del self._held[:size]
+        return taken
+
+    def array(self, kinds: str) -> Array:
+        """The next one, a vector of one of these kinds of numbers. InputError bad_batch."""
+        try:
+            shape, _, dtype = _HEADERS[np.lib.format.read_magic(self)](self)  # type: ignore[arg-type]
+        except (*_FAULTS, KeyError) as error:
+            raise _bad("there is no numpy array where one should be") from error
+        if dtype.hasobject or len(shape) != 1 or (dtype.kind not in kinds and shape[0]):
+            raise _bad("an array is no vector of numbers of the kind it should be")
+        size = shape[0] * dtype.itemsize
+        if size > MOST_BYTES:
+            raise _bad(f"an array has {size} bytes; {MOST_BYTES} is the most: make smaller batches")
+        data = self.read(size)
+        if len(data) < size:
+            raise _bad("the input ends inside an array")
+        return np.frombuffer(data, dtype)
+
+    def _fill(self, size: int) -> bool:
+        """Hold so many bytes, if there are as many."""
+        while len(self._held) < size and (chunk := next(self._chunks, None)) is not None:
+            self._held += chunk
+        return len(self._held) >= size
+
+
+def _bad(message: str) -> InputError:
+    return InputError("bad_batch", message)

@@ -1,0 +1,120 @@
+"""Requests to a service over HTTP. What the service refuses is raised as the error it describes."""
+
+import http.client
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+from reader.errors import InputError
+from service.errors import ServiceError
+
+URL_VARIABLE, TOKEN_VARIABLE = "STREAMSVM_URL", "STREAMSVM_TOKEN"
+DEFAULT_URL = "http://localhost:8000"
+_TIMEOUT_SECONDS = 120
+_CHUNK_BYTES = 1 << 20
+_RETRY_SECONDS = 0.25  # before the second try; twice as long before each further one
+_KINDS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
+
+
+class Connection:
+    """One connection a request. Raises ServiceError for what the service says, `no_service` if it does not answer.
+
+    token    None: that of the environment, if there is one
+    retries  so many of a request that changes nothing, if no service answers
+    """
+
+    def __init__(self, url: str = DEFAULT_URL, token: str | None = None, retries: int = 3) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in _KINDS or not parts.hostname:
+            raise ServiceError("bad_url", f"{url} is not the address of a service", f"For example {DEFAULT_URL}.")
+        self._url = url
+        self._parts = parts
+        self._retries = retries
+        token = token or os.environ.get(TOKEN_VARIABLE)
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+
+    def json(self, method: str, path: str, body: Any = None) -> Any:
+        """What the service answers, None if that is nothing."""
+        retries = self._retries if method == "GET" else 0
+        for retry in range(retries):
+            with suppress_unanswered():
+                return self._json(method, path, body)
+            time.sleep(_RETRY_SECONDS * 2**retry)
+        return self._json(method, path, body)
+
+    def _json(self, method: str, path: str, body: Any) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        with self._response(method, path, data, {"Content-Type": "application/json"}) as response:
+            answer = response.read()
+        return json.loads(answer) if answer else None
+
+    def upload(self, path: str, source: IO[bytes]) -> Any:
+        """PUT a stream; raises InputError for what is wrong in it."""
+        chunks = iter(lambda: source.read(_CHUNK_BYTES), b"")
+        try:
+            with self._response("PUT", path, chunks, {"Transfer-Encoding": "chunked"}) as response:
+                return json.loads(response.read())
+        except ServiceError as error:
+            if "line" in error.at:
+                raise InputError.of(error.problem()) from None
+            raise
+
+    def download(self, path: str, target: IO[bytes]) -> None:
+        """GET into a file."""
+        with self._response("GET", path) as response:
+            while chunk := response.read(_CHUNK_BYTES):
+                target.write(chunk)
+
+    def events(self, path: str, after: str = "") -> Iterator[tuple[str, str, Any]]:
+        """Server-sent events after the one of that number: (kind, number, data)."""
+        with self._response("GET", path, None, {"Last-Event-ID": after} if after else {}) as response:
+            fields: dict[str, str] = {}
+            for line in map(bytes.decode, response):
+                name, _, value = line.rstrip("\n").partition(": ")
+                if value:
+                    fields[name] = value
+                elif "data" in fields:
+                    yield fields["event"], fields.get("id", ""), json.loads(fields["data"])
+                    fields = {}
+
+    @contextmanager
+    def _response(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> Iterator[http.client.HTTPResponse]:
+        connection = _KINDS[self._parts.scheme](self._parts.netloc, timeout=_TIMEOUT_SECONDS)
+        try:
+            # A service that has seen enough of the body says why.
+            with suppress(BrokenPipeError, ConnectionResetError):
+                path = self._parts.path.rstrip("/") + path
+                connection.request(method, path, body, {**self._headers, **(headers or {})}, encode_chunked=True)
+            response = connection.getresponse()
+            if response.status >= 400:
+                raise _problem(response)
+            yield response
+        except (OSError, http.client.HTTPException) as error:
+            raise ServiceError(
+                "no_service", f"no service answers at {self._url}", "Start one, or say where it is."
+            ) from error
+        finally:
+            connection.close()
+
+
+@contextmanager
+def suppress_unanswered() -> Iterator[None]:
+    """Pass over `no_service`: it may be starting again."""
+    try:
+        yield
+    except ServiceError as error:
+        if error.code != "no_service":
+            raise
+
+
+def _problem(response: http.client.HTTPResponse) -> ServiceError:
+    try:
+        return ServiceError.of(json.loads(response.read()))
+    except (ValueError, KeyError):
+        return ServiceError("no_service", f"what answers is no StreamSVM: status {response.status}")

@@ -1,0 +1,160 @@
+"""The estimators among scikit-learn's own tools, and what they say of a model."""
+
+import pickle
+
+import numpy as np
+import pandas
+import polars
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from streamsvm import InvalidInput, StreamSVC, StreamSVR
+from tests.contracts.problems import random_problem
+
+FOUR = np.array(["spring", "summer", "autumn", "winter"])
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """X (300, 20), dense, and y."""
+    X, y = random_problem(300, 20)
+    return np.asarray(X.todense() if sparse.issparse(X) else X), y
+
+
+@pytest.fixture(scope="module")
+def seasons():
+    """Rows of four classes that can be told apart."""
+    rng = np.random.default_rng(3)
+    places = np.repeat(np.arange(4), 40)
+    return rng.normal(size=(160, 4)) + 4 * np.eye(4)[places], FOUR[places]
+
+
+def test_the_optimum_is_that_of_liblinear(problem):
+    X, y = problem
+    own = StreamSVC(tolerance=1e-8).fit(X, y)
+    theirs = LinearSVC(loss="hinge", tol=1e-8, max_iter=1_000_000).fit(X.astype(np.float32).astype(float), y)
+    assert np.allclose(own.coef_, theirs.coef_, atol=1e-4) and np.allclose(own.intercept_, theirs.intercept_, atol=1e-4)
+    assert own.converged_ and own.certificate_.gap <= 1e-8
+    assert 0 <= own.certificate_.relative_duality_gap < 1e-6
+    assert own.certificate_.gap == own.certificate_.m_plus - own.certificate_.m_minus
+    assert len(own.history_) == own.n_iter_ >= 1
+
+
+def test_grid_search_and_pipeline(problem):
+    X, y = problem
+    search = GridSearchCV(make_pipeline(StandardScaler(), StreamSVC()), {"streamsvc__C": [0.01, 1.0]}, cv=2)
+    search.set_params(estimator__standardscaler=StandardScaler().set_output(transform="pandas")).fit(X, y)
+    assert search.best_score_ == search.cv_results_["mean_test_score"].max() > 0.6
+    assert cross_val_score(StreamSVC(), X, y, cv=2).min() > 0.6
+
+
+def test_pickles_and_clones(problem):
+    X, y = problem
+    fitted = StreamSVC(C=0.5).fit(X, y)
+    back = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(back.decision_function(X), fitted.decision_function(X))
+    assert clone(fitted).C == 0.5 and not hasattr(clone(fitted), "coef_")
+
+
+def test_matrices_and_frames_make_one_model(problem):
+    X, y = problem
+    names = [f"f{k}" for k in range(X.shape[1])]
+    plain = StreamSVC().fit(X, y)
+    for other in (sparse.csr_matrix(X), sparse.csc_array(X), X.astype(np.float32).astype(float)):
+        assert np.array_equal(StreamSVC().fit(other, y).coef_, plain.coef_)
+    for frame in (pandas.DataFrame(X, columns=names), polars.DataFrame(X, schema=names)):
+        fitted = StreamSVC().fit(frame, y)
+        assert np.array_equal(fitted.coef_, plain.coef_) and fitted.feature_names_in_.tolist() == names
+        assert np.array_equal(fitted.predict(frame), plain.predict(X))
+
+
+def test_labels_of_any_type(seasons):
+    X, y = seasons
+    fitted = StreamSVC().fit(X, y)
+    assert fitted.classes_.tolist() == sorted(FOUR) and fitted.score(X, y) > 0.95
+    assert fitted.coef_.shape == (4, 4) and fitted.intercept_.shape == (4,)
+    # That of two classes whose order is not that in which they came.
+    two = np.isin(y, ["spring", "autumn"])
+    fitted = StreamSVC().fit(X[two], y[two])
+    assert np.array_equal(fitted.predict(X[two]), np.where(fitted.decision_function(X[two]) > 0, "spring", "autumn"))
+
+
+@pytest.mark.parametrize("parameters", [{"probability": "sigmoid"}, {"loss": "logistic", "max_passes": 50}])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_probabilities(seasons, parameters):
+    X, y = seasons
+    for rows in (y == y, np.isin(y, ["spring", "autumn"])):
+        fitted = StreamSVC(**parameters).fit(X[rows], y[rows])
+        shares = fitted.predict_proba(X[rows])
+        assert shares.shape == (rows.sum(), len(fitted.classes_)) and np.allclose(shares.sum(axis=1), 1)
+        assert (fitted.classes_[shares.argmax(axis=1)] == fitted.predict(X[rows])).mean() > 0.95
+    assert not hasattr(StreamSVC(), "predict_proba")
+
+
+def test_class_weights_move_the_plane(problem):
+    X, y = problem
+    first, second = np.unique(y)
+    plain, balanced, heavy = (
+        StreamSVC(class_weight=weight).fit(X, y) for weight in (None, "balanced", {second: 20.0, first: 0.05})
+    )
+    assert (heavy.predict(X) == second).sum() > (plain.predict(X) == second).sum()
+    counts = {label: len(y) / (2 * (y == label).sum()) for label in (first, second)}
+    assert np.array_equal(balanced.coef_, StreamSVC(class_weight=counts).fit(X, y).coef_)
+    with pytest.raises(ValueError, match="class_weight"):
+        StreamSVC(class_weight={"nobody": 2.0}).fit(X, y)
+
+
+def test_several_values_of_C(problem):
+    X, y = problem
+    fitted = StreamSVC([1.0, 0.001, 0.1], cv=3).fit(X, y)
+    found = fitted.cv_results_
+    assert found["param_C"].tolist() == [0.001, 0.1, 1.0] and found["params"][0] == {"C": 0.001}
+    splits = np.column_stack([found[f"split{k}_test_score"] for k in range(3)])
+    assert np.allclose(splits.mean(axis=1), found["mean_test_score"])
+    assert np.allclose(splits.std(axis=1), found["std_test_score"])
+    assert found["rank_test_score"][fitted.best_index_] == 1 and found["param_C"][fitted.best_index_] == fitted.C_
+    with pytest.raises(ValueError, match="cv"):
+        StreamSVC([1.0, 2.0]).fit(X, y)
+
+
+def test_regression_and_its_folds():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(120, 3))
+    y = X @ [1.0, -2.0, 0.5] + 3
+    fitted = StreamSVR([0.001, 10.0], epsilon=0.01, cv=2, max_passes=300).fit(X, y)
+    assert fitted.C_ == 10.0 and fitted.score(X, y) > 0.99 and fitted.coef_.shape == (3,)
+    assert (fitted.cv_results_["mean_test_score"] <= 0).all()
+    assert np.allclose(-fitted.cv_results_["mean_test_score"], fitted.cv_results_["mean_test_mse"])
+    assert not hasattr(fitted, "decision_function")
+
+
+def test_who_has_too_few_passes_is_warned(problem):
+    X, y = problem
+    with pytest.warns(ConvergenceWarning, match="not converged after 2 passes"):
+        fitted = StreamSVC(solver="dcd", max_passes=2, tolerance=1e-9).fit(X, y)
+    assert not fitted.converged_ and fitted.n_iter_ == 2
+
+
+@pytest.mark.parametrize(
+    ("parameters", "code"),
+    [({"C": -1.0}, "C_range"), ({"solver": "dcd", "solver_options": {"momentum": 1}}, "unknown_field")],
+)
+def test_parameters_are_those_of_a_job(problem, parameters, code):
+    with pytest.raises(InvalidInput) as caught:
+        StreamSVC(**parameters).fit(*problem)
+    assert caught.value.code == code and isinstance(caught.value, ValueError)
+
+
+def test_the_gap_is_drawn(problem):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    fitted = StreamSVC(solver="dcd", max_passes=200, tolerance=1e-2).fit(*problem)
+    (curve, bound) = fitted.plot_convergence().get_lines()
+    assert curve.get_ydata()[-1] <= 1e-2 and bound.get_ydata()[0] == 1e-2
+    assert len(curve.get_xdata()) == len(fitted.history_)
