@@ -53,6 +53,7 @@ class ForkServer:
     """Starts the process and asks it to fork. It ends with the thread that it was made on."""
 
     def __init__(self) -> None:
+        self._owner = os.getpid()
         self._codes: dict[int, int | None] = {}
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -63,6 +64,11 @@ class ForkServer:
                 # A Ctrl-C is for the process that started it, which then ends its children itself.
                 start_new_session=True,
             )
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
 
     def is_alive(self) -> bool:
         """Whether it can be asked."""
@@ -105,6 +111,11 @@ class ForkServer:
         while None in self._codes.values():
             self._learn()
         self._socket.close()
+
+    def __del__(self) -> None:
+        """With the thread whose it is; in a process that was forked, it is not."""
+        if os.getpid() == self._owner:
+            self.close()
 
     def _learn(self) -> None:
         """Wait until a process has ended; if the server has, all that it had forked have with it."""

@@ -2,7 +2,7 @@
 
 A batch is `shape`, `y`, `indptr`, `indices`, `data` and `weight`, each as `numpy.save` writes it, with nothing between;
 an empty `weight` says that rows have none. All batches have as many columns, numbered from 0. Memory is for one batch:
-an array has 64 MiB at most.
+an array has 32 MiB at most.
 
     for X, y in batches:
         for array in (X.shape, y, X.indptr, X.indices, X.data, ()):
@@ -22,7 +22,7 @@ from reader.parsers.matrix_part import MatrixPart
 from storage.csr import Array, Rows
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-MOST_BYTES = 64 << 20  # of an array
+MOST_BYTES = 32 << 20  # of an array
 _FAULTS = (ValueError, EOFError, SyntaxError, TypeError)
 
 

@@ -1,6 +1,7 @@
 """The estimators among scikit-learn's own tools, and what they say of a model."""
 
 import pickle
+import sys
 
 import numpy as np
 import pandas
@@ -158,3 +159,24 @@ def test_the_gap_is_drawn(problem):
     (curve, bound) = fitted.plot_convergence().get_lines()
     assert curve.get_ydata()[-1] <= 1e-2 and bound.get_ydata()[0] == 1e-2
     assert len(curve.get_xdata()) == len(fitted.history_)
+
+
+def test_a_bar_is_shown_to_those_who_ask(problem, capsys, monkeypatch):
+    StreamSVC().fit(*problem)
+    assert capsys.readouterr().err == ""
+    StreamSVC(verbose=True).fit(*problem)
+    said = capsys.readouterr().err
+    assert "100%" in said and "M+ - M-" in said
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    StreamSVC(verbose=True).fit(*problem)
+    assert "pass 1: M+ - M-" in capsys.readouterr().err
+
+
+def test_rows_that_stayed_behind_are_missed(problem):
+    X, y = problem
+    model = StreamSVC().partial_fit(X, y)
+    back = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(back.predict(X), model.predict(X))
+    with pytest.raises(ValueError, match="pickled"):
+        back.partial_fit(X, y)
+    assert back.fit(X, y).partial_fit(X, y).n_features_in_ == X.shape[1]

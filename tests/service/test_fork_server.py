@@ -5,12 +5,13 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 from itertools import count, islice
 from pathlib import Path
 
 import pytest
 
-from service.fork_server import ForkServer, fork, fork_server
+from service.fork_server import ForkServer, _of_thread, fork, fork_server
 from tests.end_to_end.service import is_running, wait_for
 
 TASKS = "tests.service.forked"
@@ -144,3 +145,23 @@ def test_all_die_with_the_process_that_started_them(tmp_path):
     starter.kill()
     starter.wait()
     wait_for(lambda: not is_running(pid) and not is_running(server_pid))
+
+
+def test_each_thread_has_its_own():
+    """It ends with the thread; another's goes on."""
+    own, others = fork_server(), []
+    thread = threading.Thread(target=lambda: others.append(fork_server().pid))
+    thread.start()
+    thread.join()
+    assert others != [own.pid]
+    wait_for(lambda: not is_running(others[0]))
+    assert own.is_alive() and fork_server() is own
+
+
+def test_a_process_that_is_forked_leaves_that_of_its_parent_alone():
+    own = fork_server()
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if getattr(_of_thread, "server", None) is None else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert own.is_alive() and fork_server() is own

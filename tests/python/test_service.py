@@ -1,0 +1,165 @@
+"""A service from Python; and the same model to the byte from Python, from the command line and by REST."""
+
+import http.server
+import json
+import threading
+
+import numpy as np
+import pytest
+
+import streamsvm
+from reader.errors import InputError
+from service.errors import ServiceError
+from streamsvm import Client, StreamSVC
+from streamsvm import workspace as workspace_module
+from tests.contracts.problems import libsvm_text, random_problem
+from tests.end_to_end.service import Service
+
+FIELDS = {"C": 0.5, "pace": "fixed", "max_passes": 3, "tolerance": 1e-12, "cache_bytes": 1 << 17, "seed": 4}
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    """Text several times the size of the cache."""
+    path = tmp_path_factory.mktemp("text") / "rows.svm"
+    path.write_bytes(libsvm_text(*random_problem(3000, 400)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    service = Service(tmp_path_factory.mktemp("service"))
+    try:
+        yield service.start()
+    finally:
+        service.kill()
+
+
+@pytest.fixture(scope="module")
+def client(service, file):
+    """With the text as `rows`."""
+    client = Client(service.url)
+    client.add_dataset("rows", file)
+    return client
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_same_model_from_everywhere(client, service, file, tmp_path, monkeypatch):
+    names = ("here.model", "apart.model", "line.model", "service.model")
+    here, apart, line, there = (tmp_path / name for name in names)
+    StreamSVC(bias=1.0, **FIELDS).fit(file).save(here)
+    monkeypatch.setattr(workspace_module, "SMALL_BYTES", 0)
+    StreamSVC(bias=1.0, **FIELDS).fit(file).save(apart)
+    words = [f"--{name.replace('_', '-')}" for name in FIELDS]
+    options = [word for pair in zip(words, FIELDS.values(), strict=True) for word in pair]
+    options = ["-C" if word == "--C" else "--cache" if word == "--cache-bytes" else word for word in options]
+    assert service.processes.run("train", file, *options, "--bias", 1, "-o", line).returncode == 4
+    client.submit("rows", bias=1.0, **FIELDS).wait().models[0].download(there)
+    assert len({path.read_bytes() for path in (here, apart, line, there)}) == 1
+    assert len(here.read_bytes().splitlines()) > 400
+
+
+def test_datasets_jobs_and_models(client, file, tmp_path):
+    assert [dataset.id for dataset in client.datasets()] == ["rows"]
+    assert client.dataset("rows").wait().view["rows"] == 3000
+    job = client.submit("rows", tolerance=0.1)
+    kinds = [kind for kind, _ in job.watch()]
+    assert kinds[-1] == "end" and {"state", "pass"} <= set(kinds)
+    assert job.state == "succeeded" and len(job.history()) == job.view["result"]["passes"]
+    (model,) = job.models
+    model.download(tmp_path / "model.npz")
+    loaded = streamsvm.load(tmp_path / "model.npz")
+    assert loaded.certificate_.gap <= 0.1 and loaded.n_features_in_ == 400
+    assert client.model(model.id).view["job_id"] == job.id
+    assert model.id in [each.id for each in client.models()]
+    assert job.id in [each.id for each in client.jobs("succeeded")]
+    model.delete()
+    assert model.id not in [each.id for each in client.models()]
+
+
+def test_a_job_is_stopped_resumed_and_cancelled(client):
+    job = client.submit("rows", tolerance=None, max_passes=500_000, pace="fixed", cache_bytes=1 << 17)
+    for kind, _ in job.watch():
+        if kind == "pass":
+            job.stop()
+            break
+    assert job.wait().state == "stopped"
+    further = job.resume(max_passes=1_000_000)
+    assert further.id != job.id
+    further.cancel()
+    further.wait()
+    assert further.state == "cancelled" and not further.models
+    further.delete()
+
+
+def test_what_the_service_refuses_is_raised(client, tmp_path):
+    with pytest.raises(ServiceError) as caught:
+        client.submit("rows", C=-1)
+    assert caught.value.code == "C_range"
+    (tmp_path / "bad.svm").write_text("1 1:1\n1 x:1\n")
+    with pytest.raises(InputError) as fault:
+        client.add_dataset("bad", tmp_path / "bad.svm")
+    assert fault.value.line == 2
+
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    """Hangs up on requests until it has had enough of them."""
+
+    hang_up = 2
+    seen: list
+
+    def do_GET(self):
+        self.seen.append((self.path, self.headers["Authorization"]))
+        if len(self.seen) > self.hang_up:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"datasets": []}).encode())
+
+    do_POST = do_GET  # noqa: N815
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def unsteady():
+    """(url, what it has seen)"""
+    seen: list = []
+    kind = type("Unsteady", (Answers,), {"seen": seen})
+    with http.server.HTTPServer(("127.0.0.1", 0), kind) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", seen
+        server.shutdown()
+        thread.join()
+
+
+def test_what_changes_nothing_is_asked_again(unsteady):
+    url, seen = unsteady
+    assert Client(url, "secret").datasets() == []
+    assert seen == [("/v1/datasets", "Bearer secret")] * 3
+    seen.clear()
+    with pytest.raises(ServiceError) as caught:
+        Client(url, retries=1).datasets()
+    assert caught.value.code == "no_service" and len(seen) == 2
+
+
+def test_what_changes_something_is_asked_once(unsteady):
+    url, seen = unsteady
+    with pytest.raises(ServiceError):
+        Client(url).submit("rows")
+    assert len(seen) == 1
+
+
+def test_decision_values_are_those_of_the_service(client, file, tmp_path):
+    job = client.submit("rows", tolerance=0.1).wait()
+    job.models[0].download(tmp_path / "model.npz")
+    X, _ = random_problem(3000, 400)
+    found = streamsvm.load(tmp_path / "model.npz")
+    said = client.json("POST", f"/v2/models/{job.models[0].id}/infer", tensor(np.asarray(X[:5].todense())))
+    values = next(output["data"] for output in said["outputs"] if output["name"] == "decision_value")
+    assert np.allclose(found.decision_function(X[:5]), values)
+
+
+def tensor(X):
+    return {"inputs": [{"name": "X", "datatype": "FP64", "shape": list(X.shape), "data": X.ravel().tolist()}]}
