@@ -159,6 +159,8 @@ def test_the_gap_is_drawn(problem):
     (curve, bound) = fitted.plot_convergence().get_lines()
     assert curve.get_ydata()[-1] <= 1e-2 and bound.get_ydata()[0] == 1e-2
     assert len(curve.get_xdata()) == len(fitted.history_)
+    sweeping = StreamSVC().fit(*problem)
+    assert len(sweeping.plot_convergence().get_lines()[0].get_xdata()) > len(sweeping.history_)
 
 
 def test_a_bar_is_shown_to_those_who_ask(problem, capsys, monkeypatch):
