@@ -31,8 +31,8 @@ demo: $(RUN)
 	$(BIN)/streamsvm demo $(if $(DATA),--data '$(DATA)') $(if $(SIZE),--size '$(SIZE)')
 
 # Otherwise the first job would wait for them.
-$(KERNELS): $(RUN) $(wildcard storage/*.py reader/*.py reader/parsers/*.py trainer/kernels/*.py)
-	$(BIN)/python -m service.kernels
+$(KERNELS): $(RUN) $(wildcard storage/*.py reader/*/*.py trainer/kernels/*.py)
+	$(BIN)/python -m service.processes.kernels
 	touch $@
 
 serve: $(KERNELS)
@@ -72,7 +72,7 @@ fuzz-api: $(TEST)
 # Texts that atheris makes up, to the LIBSVM reader; SECONDS=600 for longer.
 fuzz-reader: $(TEST)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
-	$(BIN)/python -m tests.reader.fuzz_libsvm -max_total_time=$(or $(SECONDS),180)
+	$(BIN)/python -m tests.reader.parsers.fuzz_libsvm -max_total_time=$(or $(SECONDS),180)
 
 # make bench NAME=kernel runs one of them; SIZE=10GB generates that much text instead of 1GB.
 bench: $(BENCH)

@@ -12,9 +12,9 @@ from types import FrameType
 from api.app import create_app
 from api.server import check_bind, make_server
 from service.errors import ServiceError
-from service.keeper import WorkerKeeper
-from service.lock import lock
-from service.logs import log_as_json
+from service.processes.keeper import WorkerKeeper
+from service.processes.lock import lock
+from service.processes.logs import log_as_json
 from service.settings import Settings
 
 _REFUSED = 5

@@ -13,12 +13,12 @@ from api.pages import compare, dataset, files, reference, routes
 from api.parameters import refuse_unknown
 from api.polls import Polls
 from api.requests import Requests
-from service.database import Database
-from service.datasets import Datasets
-from service.feed import JobFeed
+from service.datasets.registry import Datasets
+from service.jobs.feed import JobFeed
+from service.records.database import Database
+from service.records.store import Store
+from service.records.tokens import Tokens
 from service.settings import Settings
-from service.store import Store
-from service.tokens import Tokens
 
 
 def create_app(settings: Settings) -> FastAPI:

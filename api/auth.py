@@ -16,7 +16,7 @@ from fastapi.security import HTTPBearer
 
 from api.scopes import OPEN, SCOPES
 from service.errors import ServiceError
-from service.tokens import Tokens, allows, hash_of
+from service.records.tokens import Tokens, allows, hash_of
 
 COOKIE = "streamsvm_token"
 _TABLE_SECONDS = 1.0

@@ -5,10 +5,10 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from service.datasets import Datasets
-from service.feed import JobFeed
+from service.datasets.registry import Datasets
+from service.jobs.feed import JobFeed
+from service.records.store import Store
 from service.settings import Settings
-from service.store import Store
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from fastapi.concurrency import run_in_threadpool
 from api.body import stream
 from api.context import AppContext, Context
 from api.input_options import InputQuery
-from service.uploads import Upload
+from service.datasets.uploads import Upload
 from service.views import block_view
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])

@@ -14,8 +14,8 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from api.errors import problem
-from service.ids import new_id
-from service.logs import request_id
+from service.processes.logs import request_id
+from service.records.ids import new_id
 from service.settings import Settings
 
 # What a connection is doing. Each ends in time or is overdue.

@@ -12,8 +12,8 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 
 from service.errors import ServiceError
-from service.exports import ModelFormatError
-from service.logs import request_id
+from service.models.exports import ModelFormatError
+from service.processes.logs import request_id
 from storage.errors import NO_ROOM, ROOM_HINT, StorageError
 
 STATUS = {

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 
 from api.context import AppContext
 from service.errors import ServiceError
-from service.evaluating import evaluate_apart
+from service.models.evaluating import evaluate_apart
 
 _ONE = CapacityLimiter(1)
 

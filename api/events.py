@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from api.context import Context
-from service.events import Event
+from service.jobs.events import Event
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 

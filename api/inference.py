@@ -11,9 +11,9 @@ from api.body import parse_object, stream
 from api.context import Context
 from api.predicting import JSON, find_predictor, in_thread
 from service.errors import ServiceError
-from service.inference import describe, infer, outputs_of
-from service.predictor import Predictor
-from service.tensors import read_tensors, wanted_outputs, write_tensors
+from service.models.inference import describe, infer, outputs_of
+from service.models.predictor import Predictor
+from service.models.tensors import read_tensors, wanted_outputs, write_tensors
 
 router = APIRouter(prefix="/v2", tags=["inference"])
 

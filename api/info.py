@@ -9,8 +9,8 @@ from fastapi import APIRouter, Request
 
 from api.context import Context
 from reader.parsers import READERS
-from service.exports import MODEL_FORMATS
-from service.jobs import JobSpec
+from service.jobs.spec import JobSpec
+from service.models.exports import MODEL_FORMATS
 from trainer.solvers import SOLVERS
 
 router = APIRouter(prefix="/v1", tags=["service"])

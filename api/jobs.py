@@ -9,14 +9,14 @@ from fastapi.concurrency import run_in_threadpool
 
 from api.body import JsonObject, OptionalJsonObject
 from api.context import Context
-from service.continuing import CHANGEABLE, continued_spec
-from service.estimate import estimate
-from service.following import plan_following
-from service.jobs import JobSpec, parse_spec
-from service.problem import plan_job
-from service.states import TRANSITIONS
+from service.jobs.continuing import CHANGEABLE, continued_spec
+from service.jobs.estimate import estimate
+from service.jobs.following import plan_following
+from service.jobs.problem import plan_job
+from service.jobs.spec import JobSpec, parse_spec
+from service.jobs.states import TRANSITIONS
+from service.jobs.warm_start import check_warm_start
 from service.views import history, history_csv, job_view
-from service.warm_start import check_warm_start
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 

@@ -17,10 +17,10 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from service.health import worker_is_there
+from service.jobs.states import TRANSITIONS
+from service.processes.health import worker_is_there
+from service.records.store import DATASET_STATES, Store
 from service.settings import Settings
-from service.states import TRANSITIONS
-from service.store import DATASET_STATES, Store
 from service.views import job_view
 from storage.state import read_control
 

@@ -11,9 +11,9 @@ from api.body import JsonObject
 from api.context import Context
 from api.evaluating import dataset_named, evaluate
 from api.predicting import JSON, TYPES, answer_type, find_predictor, predicted
-from service.exports import MODEL_FORMATS
-from service.models import delete_model, load_model, model_file
-from service.prediction import ANSWERS
+from service.models.exports import MODEL_FORMATS
+from service.models.prediction import ANSWERS
+from service.models.registry import delete_model, load_model, model_file
 from service.views import model_view
 
 router = APIRouter(prefix="/v1/models", tags=["models"])

@@ -13,8 +13,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from api.auth import Access, scope_of_request
 from api.scopes import SCOPES
 from service.errors import ServiceError
-from service.feed import JobFeed
-from service.tokens import allows
+from service.jobs.feed import JobFeed
+from service.records.tokens import allows
 
 # A key of the ASGI scope: the request is one of very many, and only counted.
 UNLOGGED = "streamsvm.unlogged"

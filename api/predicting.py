@@ -14,10 +14,10 @@ from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions
 from service.errors import ServiceError
-from service.json_rows import json_rows
-from service.models import load_predictor
-from service.prediction import ANSWERS, Predicted, keep
-from service.predictor import MOST_FEATURES, Prediction, Predictor
+from service.models.json_rows import json_rows
+from service.models.prediction import ANSWERS, Predicted, keep
+from service.models.predictor import MOST_FEATURES, Prediction, Predictor
+from service.models.registry import load_predictor
 
 T = TypeVar("T")
 

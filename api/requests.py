@@ -10,8 +10,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.deadlines import ENDLESS
 from api.errors import problem
 from api.polls import UNLOGGED
-from service.ids import new_id
-from service.logs import request_id
+from service.processes.logs import request_id
+from service.records.ids import new_id
 
 # What the log and the metrics call the status of a request whose client went away before the answer.
 GONE = 499

@@ -6,10 +6,10 @@ import uvicorn
 from fastapi import FastAPI
 
 from api.deadlines import Connections
-from service.database import Database
 from service.errors import ServiceError
+from service.records.database import Database
+from service.records.tokens import Tokens
 from service.settings import Settings
-from service.tokens import Tokens
 
 # Besides connections: uploads, model files, the store.
 _OTHER_FILES = 512

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from service.client import Client
 from service.errors import ServiceError
+from service.remote.client import Client
 from trainer.solvers import SOLVERS
 
 _ROWS, _FEATURES, _ROW_LENGTH = 2000, 300, 30

@@ -12,7 +12,7 @@ from reader.errors import InputError
 from service.commands import COMMANDS, GROUPS
 from service.commands.spelling import spell_out
 from service.errors import PROCESS_FAILURES, ModelFormatError, ServiceError
-from service.fork_server import fork_server
+from service.processes.fork_server import fork_server
 from storage.child import leave
 from storage.errors import StorageError
 

@@ -12,20 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reader.options import InputOptions
-from service.continuing import keep_history
-from service.cross_validation import cross_validation
+from service.datasets.ingesting import Ingesting
 from service.errors import ServiceError
-from service.following import FollowPlan, can_follow, plan_following
-from service.ingesting import Ingesting
-from service.jobs import JobSpec
-from service.lane_files import abouts_of, drop_older_checkpoints, keep_outcomes, lane_directory, outcome_of
-from service.models import lane_outcome
-from service.problem import JobPlan, plan_job
-from service.progress import HISTORY, progress, read_history
-from service.results import models_of
-from service.run import Run, prepare_run
+from service.jobs.continuing import keep_history
+from service.jobs.cross_validation import cross_validation
+from service.jobs.following import FollowPlan, can_follow, plan_following
+from service.jobs.lane_files import abouts_of, drop_older_checkpoints, keep_outcomes, lane_directory, outcome_of
+from service.jobs.problem import JobPlan, plan_job
+from service.jobs.progress import HISTORY, progress, read_history
+from service.jobs.results import models_of
+from service.jobs.spec import JobSpec
+from service.jobs.warm_start import begin_lane
+from service.models.registry import lane_outcome
+from service.processes.run import Run, prepare_run
 from service.settings import Settings
-from service.warm_start import begin_lane
 from storage.csr import load_kernels
 from storage.errors import DatasetLost, RowTooLong
 from storage.manifest import read_manifest
@@ -33,7 +33,7 @@ from storage.model_file import Model
 from storage.state import State
 
 if TYPE_CHECKING:
-    from service.run_in_turns import RunInTurns
+    from service.processes.run_in_turns import RunInTurns
 
 _FIRST_PAUSE_SECONDS = 0.01
 
@@ -79,7 +79,7 @@ class Training:
     """Lane after lane of a job on the dataset `dataset`, with what they leave in the directory `work`, which is empty.
 
     ingesting  what reads the dataset in, if it is not complete
-    in_turns   in this process, see `service.run_in_turns`
+    in_turns   in this process, see `service.processes.run_in_turns`
     keeps      where a job of one lane leaves its checkpoint, a directory that is empty; None: nowhere
     begins     prepares the state of such a job
     """
@@ -156,7 +156,7 @@ class Training:
     def _new_run(self, directory: Path) -> "Run | RunInTurns":
         if self._in_turns:
             # Slow to import, and not needed by others.
-            from service.run_in_turns import RunInTurns  # noqa: PLC0415
+            from service.processes.run_in_turns import RunInTurns  # noqa: PLC0415
 
             return RunInTurns(directory, self._work)
         return Run(directory, self._work, self._settings.stall_seconds)

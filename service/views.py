@@ -8,11 +8,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from service.lanes import order_note
-from service.progress import HISTORY, last_passes, progress, read_history
-from service.run import read_lane
+from service.jobs.lanes import order_note
+from service.jobs.progress import HISTORY, last_passes, progress, read_history
+from service.jobs.stored_specs import read_spec
+from service.processes.run import read_lane
 from service.settings import Settings
-from service.stored_specs import read_spec
 from storage.block import BlockInfo
 from storage.errors import OutOfSpace, StorageError
 from storage.manifest import MANIFEST, Manifest, read_manifest

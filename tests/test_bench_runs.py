@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from reader.append import append_rows
-from reader.ingest import ingest
+from reader.ingest.append import append_rows
+from reader.ingest.run import ingest
 from reader.limits import Limits
 from reader.options import InputOptions
 from service.errors import ServiceError

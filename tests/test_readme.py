@@ -8,11 +8,11 @@ from api.app import create_app
 from reader.options import InputOptions
 from reader.parsers import READERS
 from service.commands import COMMANDS
-from service.exports import MODEL_FORMATS
-from service.jobs import JobSpec
-from service.option_table import option_table
+from service.jobs.option_table import option_table
+from service.jobs.spec import JobSpec
+from service.jobs.states import TRANSITIONS
+from service.models.exports import MODEL_FORMATS
 from service.settings import Settings
-from service.states import TRANSITIONS
 from trainer.selection import SCHEDULES
 from trainer.solvers import SOLVERS
 

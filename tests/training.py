@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from reader.process import Reader
-from service.jobs import JobSpec
-from service.lanes import Lane
-from service.problem import JobPlan, plan_job
-from service.run import prepare_run
-from service.run_in_turns import Turns
+from reader.stream.process import Reader
+from service.jobs.lanes import Lane
+from service.jobs.problem import JobPlan, plan_job
+from service.jobs.spec import JobSpec
+from service.processes.run import prepare_run
+from service.processes.run_in_turns import Turns
 from storage.classes import axis_of
 from storage.cores import usable_cores
 from storage.csr import Array

@@ -5,8 +5,8 @@ from typing import Any
 
 from api.context import AppContext
 from service.errors import ServiceError
-from service.lanes import labels_of, lanes_of
-from service.stored_specs import read_spec
+from service.jobs.lanes import labels_of, lanes_of
+from service.jobs.stored_specs import read_spec
 from storage.errors import StorageError
 from storage.manifest import read_manifest
 

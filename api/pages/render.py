@@ -7,7 +7,7 @@ from typing import Any
 import jinja2
 from fastapi.responses import HTMLResponse
 
-from service.labels import shown_label
+from service.models.labels import shown_label
 from service.sizes import format_size
 
 _UNKNOWN = "\N{EN DASH}"

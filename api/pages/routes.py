@@ -12,13 +12,13 @@ from api.pages.lanes import lane_names, lanes_of_job
 from api.pages.render import page
 from api.pages.solver_fields import choices, loss_solvers, solver_fields
 from reader.parsers import READERS
-from service.continuing import may_go_on
 from service.errors import ServiceError
-from service.exports import MODEL_FORMATS
-from service.jobs import JobSpec
-from service.models import load_model
-from service.run import log_tail
-from service.states import TRANSITIONS
+from service.jobs.continuing import may_go_on
+from service.jobs.spec import JobSpec
+from service.jobs.states import TRANSITIONS
+from service.models.exports import MODEL_FORMATS
+from service.models.registry import load_model
+from service.processes.run import log_tail
 from service.views import dataset_view, job_view, model_view
 from storage.errors import StorageError
 from trainer.solvers import SOLVERS

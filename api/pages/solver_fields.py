@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
 
-from service.jobs import JobSpec
+from service.jobs.spec import JobSpec
 from trainer.solvers import OPTIONS, SOLVERS, users
 from trainer.solvers.options import Option
 

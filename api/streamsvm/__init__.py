@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from service.client import Client
+    from service.remote.client import Client
     from streamsvm.classifier import StreamSVC
     from streamsvm.errors import InvalidInput, TrainingError, TrainingFailed
     from streamsvm.loading import load
@@ -19,7 +19,7 @@ __all__ = ["Client", "InvalidInput", "StreamSVC", "StreamSVR", "TrainingError", 
 
 # Imported when they are asked for: nobody waits for, or holds in memory, what is not used.
 _HOMES = {
-    "Client": "service.client",
+    "Client": "service.remote.client",
     "InvalidInput": "streamsvm.errors",
     "StreamSVC": "streamsvm.classifier",
     "StreamSVR": "streamsvm.regressor",

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from service.fold_metrics import LESS_IS_BETTER
+from service.jobs.fold_metrics import LESS_IS_BETTER
 from storage.csr import Array
 
 

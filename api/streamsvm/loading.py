@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from service.exports import MODEL_FORMATS
-from service.model_names import format_of
+from service.models.exports import MODEL_FORMATS
+from service.models.names import format_of
 from storage.model_file import Model
 from streamsvm.errors import told_plainly
 from streamsvm.prediction import FittedModel

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from service.plots import chosen_lanes, lane_curves
+from service.jobs.plots import chosen_lanes, lane_curves
 
 
 def plot_history(history: Sequence[dict[str, Any]], tolerance: float | None, ax: Any) -> Any:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from service.exports import MODEL_FORMATS
-from service.model_names import format_of
+from service.models.exports import MODEL_FORMATS
+from service.models.names import format_of
 from storage.csr import Array
 from storage.model_file import Label, Model
 from storage.probability import probabilities

@@ -10,17 +10,17 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from reader.append import append_rows
-from reader.ingest import ingest, read_chunks
+from reader.ingest.append import append_rows
+from reader.ingest.run import ingest, read_chunks
 from reader.limits import Limits
 from reader.options import InputOptions
-from service.ingesting import Ingesting
-from service.jobs import parse_spec
+from service.datasets.ingesting import Ingesting
+from service.jobs.problem import JobPlan, plan_job
+from service.jobs.progress import HISTORY, read_history
+from service.jobs.spec import parse_spec
+from service.jobs.warm_start import can_grow, grow
 from service.local import Report, Trained, Training
-from service.problem import JobPlan, plan_job
-from service.progress import HISTORY, read_history
 from service.settings import Settings
-from service.warm_start import can_grow, grow
 from storage.csr import Array
 from storage.dataset import Dataset
 from storage.manifest import Manifest, read_manifest

@@ -30,9 +30,9 @@ from reader.parsers.csv_fields import (
 from reader.parsers.csv_head import has_header
 from reader.parsers.label_names import MOST_CHARACTERS, LabelNames
 from reader.parsers.matrix import column_number, label_by_name
+from reader.parsers.sniff import HEAD_BYTES, refuse_foreign
 from reader.parsers.table import TableParser, Texts
-from reader.sniff import HEAD_BYTES, refuse_foreign
-from reader.text_window import WINDOW_BYTES, TextWindow
+from reader.parsers.text_window import WINDOW_BYTES, TextWindow
 from storage.csr import Array, Rows
 
 _BAD_QUOTE = "a quote that is not closed, or stands in a field"

@@ -10,8 +10,8 @@ from reader.parsers import libsvm_kernel as kernel
 from reader.parsers.libsvm_fault import WEIGHTED
 from reader.parsers.libsvm_lines import LineReader, bad_byte
 from reader.parsers.rejected import Rejected
-from reader.sniff import HEAD_BYTES, refuse_foreign
-from reader.text_window import WINDOW_BYTES, TextWindow
+from reader.parsers.sniff import HEAD_BYTES, refuse_foreign
+from reader.parsers.text_window import WINDOW_BYTES, TextWindow
 from storage.csr import Rows
 
 _FIRST_ROW = re.compile(rb"(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*(?P<row>[^ \t\r\n#]+)")

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from reader.decompress import check_size
+from reader.ingest.decompress import check_size
 from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers.matrix import MatrixParser
 from reader.parsers.matrix_part import MatrixPart
 from reader.parsers.npz_arrays import StoredArray, bad_npz, open_archive
-from reader.spool import size_of, spooled
+from reader.parsers.spool import size_of, spooled
 from storage.csr import Array, Rows
 
 _ROWS_AT_ONCE = 1 << 16

@@ -12,15 +12,15 @@ import numpy as np
 import pyarrow
 from pyarrow import parquet, types
 
-from reader.decompress import check_size
 from reader.errors import InputError
+from reader.ingest.decompress import check_size
 from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers.columns import find_columns
 from reader.parsers.label_names import MOST_CHARACTERS, LabelNames
 from reader.parsers.matrix import column_number, label_by_name, misfit, weight_misfit
+from reader.parsers.spool import size_of, spooled
 from reader.parsers.table import TableParser
-from reader.spool import size_of, spooled
 from storage.csr import Array, Rows
 
 _BATCH_VALUES = 1 << 20

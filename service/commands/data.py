@@ -8,10 +8,10 @@ from typing import Any
 import shtab
 
 from reader.options import InputOptions, add_input_options, input_options
-from service.client import Client
 from service.commands.local import add_local_arguments
 from service.commands.remote import add_action, print_json, print_list
-from service.remote_objects import RemoteDataset
+from service.remote.client import Client
+from service.remote.objects import RemoteDataset
 from service.settings import Settings
 
 
@@ -81,6 +81,6 @@ def verify(options: argparse.Namespace) -> int:
     """Read every byte of one, in the data directory of a service on this machine, and say what is damaged."""
     # Slow to import, and not needed by the others.
     from service.commands.doctor import report  # noqa: PLC0415
-    from service.doctor import examine_dataset  # noqa: PLC0415
+    from service.records.doctor import examine_dataset  # noqa: PLC0415
 
     return report(examine_dataset(Settings.from_environment(options.data_dir), options.name), options.json)

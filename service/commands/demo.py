@@ -12,7 +12,7 @@ from service.commands.display import Picture, TerminalPicture
 from service.demo.data import generated, given
 from service.demo.running import running_service
 from service.demo.session import TOLERANCE, Session, compare, say, show_seconds, what_next
-from service.kernels import compile_kernels, show_bar
+from service.processes.kernels import compile_kernels, show_bar
 from service.sizes import parse_size
 
 

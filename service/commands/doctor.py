@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from service.commands.local import add_local_arguments
 from service.commands.remote import print_json
-from service.doctor import Finding, examine
+from service.records.doctor import Finding, examine
 from service.settings import Settings
 
 SOUND, DAMAGED = 0, 3

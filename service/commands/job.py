@@ -3,11 +3,11 @@
 import argparse
 from typing import Any
 
-from service.client import Client
 from service.commands.display import display, duration, progress_line, short
 from service.commands.remote import add_action, exit_code, print_json, print_table, watch
-from service.remote_objects import RemoteJob
-from service.states import TRANSITIONS
+from service.jobs.states import TRANSITIONS
+from service.remote.client import Client
+from service.remote.objects import RemoteJob
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,9 +6,9 @@ from urllib.parse import quote
 
 import shtab
 
-from service.client import Client
 from service.commands.remote import add_action, print_json, print_list
-from service.remote_objects import RemoteModel
+from service.remote.client import Client
+from service.remote.objects import RemoteModel
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,11 +8,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from reader.ingest import read_chunks
-from service.exports import MODEL_FORMATS, ModelFormatError
-from service.labels import shown_label
-from service.model_names import format_of
-from service.predictor import Prediction, Predictor
+from reader.ingest.run import read_chunks
+from service.models.exports import MODEL_FORMATS, ModelFormatError
+from service.models.labels import shown_label
+from service.models.names import format_of
+from service.models.predictor import Prediction, Predictor
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from service.client import DEFAULT_URL, URL_VARIABLE
 from service.commands.display import Display
 from service.errors import ServiceError
-from service.remote_objects import RemoteJob
+from service.remote.client import DEFAULT_URL, URL_VARIABLE
+from service.remote.objects import RemoteJob
 
 CONVERGED, NOT_CONVERGED, INTERRUPTED = 0, 4, 130
 

@@ -3,9 +3,9 @@
 import argparse
 from pathlib import Path
 
-from service.database import Database
+from service.records.database import Database
+from service.records.tokens import SCOPES, Tokens
 from service.settings import Settings
-from service.tokens import SCOPES, Tokens
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,20 +12,20 @@ from typing import Any
 import shtab
 
 from reader.options import add_input_options, input_options
-from service.client import Client
 from service.commands.data import upload
 from service.commands.display import Display, display
 from service.commands.liblinear_options import add_liblinear_options
 from service.commands.remote import CONVERGED, NOT_CONVERGED, exit_code, watch
 from service.errors import ServiceError
-from service.exports import MODEL_FORMATS
-from service.exports.onnx_graph import onnx_package
-from service.fold_metrics import OF_CLASSES, OF_NUMBERS
-from service.jobs import JobSpec, parse_spec
-from service.lanes import order_note
+from service.jobs.fold_metrics import OF_CLASSES, OF_NUMBERS
+from service.jobs.lanes import order_note
+from service.jobs.problem import JobPlan
+from service.jobs.spec import JobSpec, parse_spec
 from service.local import train_file
-from service.model_names import format_of
-from service.problem import JobPlan
+from service.models.exports import MODEL_FORMATS
+from service.models.exports.onnx_graph import onnx_package
+from service.models.names import format_of
+from service.remote.client import Client
 from service.settings import Settings
 from service.sizes import parse_size
 from storage.objective import OBJECTIVES

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from service import worker
+from service.processes import worker
 from service.settings import Settings
 
 

@@ -6,8 +6,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
-from reader.decompress import decompressed
-from reader.ingest import read_chunks
+from reader.ingest.decompress import decompressed
+from reader.ingest.run import read_chunks
 from reader.limits import Limits
 from service.demo.text import FLIPPED, TEST, TRAINING, Corpus, write_text
 

@@ -8,9 +8,9 @@ from pathlib import Path
 # What a command line has in it -> what the process is called.
 ROLES = {
     "-m api": "api",
-    "service.worker": "worker",
+    "service.processes.worker": "worker",
     "reader.ingest": "ingest",
-    "reader.process": "reader",
+    "reader.stream.process": "reader",
     "trainer.process": "trainer",
 }
 _PERIOD_SECONDS = 0.05

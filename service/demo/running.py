@@ -12,9 +12,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from service.client import Client
 from service.demo.peak_memory import PeakMemory
 from service.errors import ServiceError
+from service.remote.client import Client
 from service.settings import Settings
 
 _POLL_SECONDS = 0.1

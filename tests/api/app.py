@@ -9,10 +9,10 @@ import numpy as np
 from fastapi import FastAPI
 
 from api.app import create_app
-from service.database import Database
+from service.records.database import Database
+from service.records.store import Store
+from service.records.tokens import Tokens
 from service.settings import Settings
-from service.store import Store
-from service.tokens import Tokens
 from storage.model_file import Model, write_model
 from tests.contracts.problems import make_dataset, random_problem
 

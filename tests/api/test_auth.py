@@ -8,7 +8,7 @@ from fastapi.routing import iter_route_contexts
 
 from api import auth
 from api.scopes import OPEN, SCOPES
-from service.tokens import allows
+from service.records.tokens import allows
 from tests.api.app import Service, check_problem
 
 VALUES = {"name": "nosuch", "job_id": "job_0", "model_id": "mdl_0"}

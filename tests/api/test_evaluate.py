@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from service.evaluating import evaluate_apart
-from service.evaluation import evaluate
+from service.models.evaluating import evaluate_apart
+from service.models.evaluation import evaluate
 from storage.dataset import Dataset
 from storage.model_file import Model
 from tests.api.app import check_problem, some_model

@@ -7,8 +7,8 @@ import time
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from service.health import SILENCE_SECONDS
-from service.lock import give_sign, lock, unlock
+from service.processes.health import SILENCE_SECONDS
+from service.processes.lock import give_sign, lock, unlock
 from storage.state import RUN_FILE, create_state
 from tests.api.app import ONE_LANE, Service
 

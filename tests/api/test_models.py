@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import zstandard
 
-from service.exports import MODEL_FORMATS
-from service.predictor import Predictor
+from service.models.exports import MODEL_FORMATS
+from service.models.predictor import Predictor
 from storage.model_file import Model
 from tests.api.app import Service, check_problem, model_of_texts, some_model
 
@@ -229,7 +229,7 @@ def test_bodies_that_never_end_do_not_hold_up_others(filled):
 def test_a_full_disk_is_told_and_costs_only_this_request(filled, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("tempfile.TemporaryFile", lambda *_, **__: io.FileIO("/dev/full", "r+"))
-        patch.setattr("service.prediction._IN_MEMORY_BYTES", 1)
+        patch.setattr("service.models.prediction._IN_MEMORY_BYTES", 1)
         for method, path in (("GET", "/file"), ("POST", "/predict")):
             response = filled.request(method, f"/v1/models/{filled.model}{path}", content=TEXT)
             check_problem(response, "out_of_space", 507)

@@ -7,8 +7,8 @@ from typing import Literal, get_args, get_origin
 import numpy as np
 import pytest
 
-from service.exports import MODEL_FORMATS
-from service.jobs import JobSpec
+from service.jobs.spec import JobSpec
+from service.models.exports import MODEL_FORMATS
 from storage.checkpoint import SLOTS
 from storage.dataset import staged_path
 from storage.model_file import Model

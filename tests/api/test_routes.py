@@ -64,7 +64,7 @@ def test_a_bug_is_a_problem_without_its_details(service, monkeypatch):
     def fail(_):
         raise RuntimeError("secret")
 
-    monkeypatch.setattr("service.store.Store.models", fail)
+    monkeypatch.setattr("service.records.store.Store.models", fail)
     response = service.request("GET", "/v1/models")
     check_problem(response, "internal", 500)
     assert "secret" not in response.text

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from service.progress import read_history
+from service.jobs.progress import read_history
 from storage.manifest import Manifest, read_manifest
 from tests.bench import commands, jobs
 from tests.bench.curve import REPEATS

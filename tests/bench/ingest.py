@@ -15,10 +15,10 @@ from statistics import median
 
 import numpy as np
 
-from reader.ingest import ingest, read_chunks
+from reader.ingest.run import ingest, read_chunks
+from reader.ingest.shuffle import BUCKETS, PIECE_WORDS
+from reader.ingest.shuffle_kernel import scatter
 from reader.parsers.libsvm import LibsvmParser
-from reader.shuffle import BUCKETS, PIECE_WORDS
-from reader.shuffle_kernel import scatter
 from storage.block import BlockReader, BlockWriter, Piece
 from storage.csr import Rows
 from storage.dataset import Dataset, block_path

@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from reader.ingest import ingest, read_chunks
+from reader.ingest.run import ingest, read_chunks
 from service.errors import ServiceError
-from service.fork_server import fork_server
-from service.jobs import parse_spec
-from service.lane_files import lane_directory
-from service.problem import JobPlan, plan_job
-from service.progress import read_history
-from service.run import Run, prepare_run
+from service.jobs.lane_files import lane_directory
+from service.jobs.problem import JobPlan, plan_job
+from service.jobs.progress import read_history
+from service.jobs.spec import parse_spec
+from service.jobs.warm_start import begin_lane
+from service.processes.fork_server import fork_server
+from service.processes.run import Run, prepare_run
 from service.settings import Settings
-from service.warm_start import begin_lane
 from storage.errors import CacheTooSmall
 from storage.manifest import Manifest, read_manifest
 from storage.plan import plan_cache

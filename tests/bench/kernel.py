@@ -12,7 +12,7 @@ import numpy as np
 from liblinear import liblinear as binding
 from scipy import sparse
 
-from reader.renumber import Renumbering
+from reader.ingest.renumber import Renumbering
 from storage.csr import Array
 from storage.plan import LARGEST_SEGMENT, LMDB_PAGE_HEADER, SMALLEST_SEGMENT
 from storage.segment import Segment, SegmentBuilder, packed_bytes, room, view

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from reader.ingest import read_chunks
+from reader.ingest.run import read_chunks
 from reader.parsers.libsvm import LibsvmParser
 from tests.bench.generate import generate, parse_size
 from tests.bench.real_data import rows_of

@@ -11,9 +11,9 @@ from statistics import median
 
 import psutil
 
-from service.jobs import parse_spec
-from service.problem import plan_job
-from service.run import Run, prepare_run
+from service.jobs.problem import plan_job
+from service.jobs.spec import parse_spec
+from service.processes.run import Run, prepare_run
 from storage.manifest import read_manifest
 from tests.bench import commands
 from tests.bench.prepared import prepare_generated, size_limit
@@ -64,7 +64,9 @@ def core_seconds(dataset: Path) -> list[float]:
 
 def _watch(job: Run) -> list[float]:
     (reader,) = (
-        child for child in psutil.Process().children(recursive=True) if "reader.process" in " ".join(child.cmdline())
+        child
+        for child in psutil.Process().children(recursive=True)
+        if "reader.stream.process" in " ".join(child.cmdline())
     )
     used = [0.0] * (PASSES + 2)  # by the end of each pass; the reader begins one more
     while not job.poll():

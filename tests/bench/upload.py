@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from reader.ingest import ingest, read_chunks
+from reader.ingest.run import ingest, read_chunks
 from tests.bench.generate import generate
 from tests.end_to_end.service import Service
 

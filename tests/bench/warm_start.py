@@ -9,12 +9,12 @@ from itertools import islice
 from pathlib import Path
 from statistics import median
 
-from reader.append import append_rows, remove_block
-from reader.ingest import ingest
+from reader.ingest.append import append_rows, remove_block
+from reader.ingest.run import ingest
 from reader.limits import Limits
 from reader.options import InputOptions
-from service.jobs import parse_spec
-from service.warm_start import SharedRows, warm_up
+from service.jobs.spec import parse_spec
+from service.jobs.warm_start import SharedRows, warm_up
 from storage import kept_rows
 from storage.checkpoint import newest_checkpoint
 from storage.csr import Array

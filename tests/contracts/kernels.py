@@ -5,8 +5,9 @@ import itertools
 
 import numpy as np
 
-from reader import arrivals_kernel, residents_kernel, shuffle_kernel
-from reader.certificate_kernel import dots_and_sums
+from reader.certificate.certificate_kernel import dots_and_sums
+from reader.ingest import shuffle_kernel
+from reader.stream import arrivals_kernel, residents_kernel
 from storage import codec_kernel, csr, repack_kernel
 from storage.lane_kernel import add_in_lanes, dots_of_lanes, move_lanes, squares_of_lanes, sums_of_lanes
 from storage.lanes import Group, LaneTerms

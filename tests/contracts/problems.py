@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from reader.ingest import ingest
+from reader.ingest.run import ingest
 from reader.options import IndexBase, InputOptions
 from storage.block import Piece
 from storage.csr import Array, Rows

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reader.process import Reader
+from reader.stream.process import Reader
 from storage.csr import Array
 from tests.contracts.problems import make_dataset, random_problem, smallest_cache, stored_problem
 from tests.reference.dcd import dcd

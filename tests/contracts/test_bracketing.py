@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from service.errors import ServiceError
-from service.jobs import parse_spec
+from service.jobs.spec import parse_spec
 from storage.dataset import Dataset
 from tests.contracts.bracketing import MODES, check_certificate, check_run, check_solver
 from tests.contracts.problems import make_dataset, random_problem

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from reader.ingest import ingest
+from reader.ingest.run import ingest
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import (
     MODES,

@@ -11,9 +11,9 @@ import sys
 import time
 from pathlib import Path
 
-from service.jobs import parse_spec
-from service.problem import plan_job
-from service.run import Run, prepare_run
+from service.jobs.problem import plan_job
+from service.jobs.spec import parse_spec
+from service.processes.run import Run, prepare_run
 from storage.manifest import read_manifest
 
 MOUNT = Path("/sys/fs/cgroup/memory")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import zstandard
 
-from service.exports import MODEL_FORMATS
+from service.models.exports import MODEL_FORMATS
 from tests.contracts.problems import libsvm_text
 from tests.end_to_end.service import Processes, wait_for
 from tests.reference.liblinear import liblinear_predict
@@ -239,7 +239,7 @@ def training(processes, file, output):
 def test_an_interrupt_leaves_nothing(processes, file, tmp_path, number):
     output = tmp_path / "m"
     child = training(processes, file, output)
-    assert len(processes.alive("reader.process")) == len(processes.alive("trainer.process")) == 1
+    assert len(processes.alive("reader.stream.process")) == len(processes.alive("trainer.process")) == 1
     child.send_signal(number)
     rest, code = child.stderr.read(), child.wait(10)
     child.stderr.close()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from reader.folds import fold_of
+from reader.certificate.folds import fold_of
 from storage.crammer_singer import CrammerSinger
 from storage.platt import fit_sigmoid
 from tests.contracts.problems import libsvm_text, random_problem, stored_rows
@@ -141,7 +141,7 @@ def test_two_labels_in_folds(many, problem):
 SPEC = {"dataset": "many", "C": [0.1, 1.0], "pace": "fixed", "tolerance": 1e-4, "cache_bytes": 1 << 17, **JOINT}
 
 
-@pytest.mark.parametrize("killed", ["trainer.process", "service.worker"])
+@pytest.mark.parametrize("killed", ["trainer.process", "service.processes.worker"])
 @pytest.mark.parametrize("fields", [{}, {"folds": 2, "keep": "all"}], ids=str)
 def test_a_kill_in_the_middle_changes_no_byte(new_service, many, rows, killed, fields):
     undisturbed = contents(many, many.wait_until_ended(many.submit(**SPEC, **fields)))

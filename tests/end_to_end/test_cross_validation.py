@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, roc_auc_score
 from sklearn.svm import LinearSVC
 
-from reader.folds import fold_of
+from reader.certificate.folds import fold_of
 from storage.platt import fit_sigmoid
 from tests.contracts.problems import libsvm_text, random_problem, stored_rows
 from tests.end_to_end.conftest import weights

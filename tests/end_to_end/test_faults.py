@@ -9,8 +9,8 @@ from contextlib import closing
 import httpx
 import pytest
 
-from service.exports import MODEL_FORMATS
-from service.lock import last_sign
+from service.models.exports import MODEL_FORMATS
+from service.processes.lock import last_sign
 from tests.end_to_end.conftest import ENDLESS, weights
 from tests.end_to_end.service import Service, wait_for
 
@@ -24,7 +24,7 @@ def undisturbed(service) -> bytes:
     return weights(service.model(service.wait_until_ended(service.submit(**SPEC)))).tobytes()
 
 
-@pytest.mark.parametrize("process", ["reader.process", "trainer.process"])
+@pytest.mark.parametrize("process", ["reader.stream.process", "trainer.process"])
 def test_a_killed_process_costs_an_attempt_and_nothing_else(service, undisturbed, process):
     job = service.submit(**SPEC)
     service.wait_for_pass(job, 3)
@@ -42,12 +42,12 @@ def test_a_killed_process_costs_an_attempt_and_nothing_else(service, undisturbed
 def test_a_killed_worker_is_followed_by_another(service, undisturbed):
     job = service.submit(**SPEC)
     service.wait_for_pass(job, 3)
-    children = service.processes.alive("reader.process") + service.processes.alive("trainer.process")
+    children = service.processes.alive("reader.stream.process") + service.processes.alive("trainer.process")
     assert len(children) == 2
-    worker = service.processes.one("service.worker")
+    worker = service.processes.one("service.processes.worker")
     os.kill(worker, signal.SIGKILL)
     wait_for(lambda: not set(children) & set(service.processes.alive()), 2)
-    wait_for(lambda: set(service.processes.alive("service.worker")) - {worker}, 10)
+    wait_for(lambda: set(service.processes.alive("service.processes.worker")) - {worker}, 10)
     ended = service.wait_until_ended(job)
     assert (ended["state"], ended["attempt"]) == ("succeeded", 2)
     assert weights(service.model(ended)).tobytes() == undisturbed
@@ -59,7 +59,7 @@ def test_a_stopped_process_counts_as_dead(new_service, text):
     service = new_service(stall_seconds=6).start()
     service.upload("data", text)
     job = service.submit(**ENDLESS)
-    for process in ("reader.process", "trainer.process"):
+    for process in ("reader.stream.process", "trainer.process"):
         before = wait_for(lambda: (shown := service.job(job))["phase"] == "training" and shown)
         os.kill(service.processes.one(process), signal.SIGSTOP)
         wait_for(lambda: service.job(job)["attempt"] > before["attempt"])  # noqa: B023
@@ -70,10 +70,10 @@ def test_a_stopped_process_counts_as_dead(new_service, text):
 
 def test_a_stopped_worker_is_followed_by_another(new_service):
     service = new_service(stall_seconds=2).start()
-    worker = service.processes.one("service.worker")
+    worker = service.processes.one("service.processes.worker")
     wait_for(lambda: last_sign(service.data_dir, "worker"))
     os.kill(worker, signal.SIGSTOP)
-    wait_for(lambda: set(service.processes.alive("service.worker")) - {worker})
+    wait_for(lambda: set(service.processes.alive("service.processes.worker")) - {worker})
     assert worker not in service.processes.alive()
 
 

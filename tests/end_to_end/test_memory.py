@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from reader.ingest import ingest, read_chunks
+from reader.ingest.run import ingest, read_chunks
 from service.settings import Settings
 from storage.manifest import Manifest
 from tests.bench.generate import generate
@@ -23,7 +23,7 @@ CLAIM_BYTES = 640 * MIB
 STATE_BYTES_PER_ROW = 17  # alpha, score, marks
 BYTES_PER_ROW = 8 * 270  # decoded, of generated rows, and rather too few
 LONGEST_SECONDS = 1200
-ROLES = ("reader.process", "trainer.process")
+ROLES = ("reader.stream.process", "trainer.process")
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ class _Watch:
             "cache and state in tmpfs": shared,
             "file pages": self._stat["cache"] - shared,
             "kernel": self._usage - self._stat["rss"] - self._stat["cache"],
-            "most private of the reader": self._anonymous["reader.process"],
+            "most private of the reader": self._anonymous["reader.stream.process"],
             "of the trainer": self._anonymous["trainer.process"],
             "libraries of both": self.library_bytes,
         }

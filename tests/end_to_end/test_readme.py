@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import zstandard
 
-from service.exports import MODEL_FORMATS
+from service.models.exports import MODEL_FORMATS
 from tests.end_to_end.service import PATIENCE_SECONDS, STREAMSVM
 
 README = Path(__file__).parents[2] / "README.md"

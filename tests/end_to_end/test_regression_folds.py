@@ -11,7 +11,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import PredefinedSplit, cross_val_predict, cross_val_score
 from sklearn.svm import LinearSVR
 
-from reader.folds import fold_of
+from reader.certificate.folds import fold_of
 from reader.parsers.groups import group_of
 from tests.contracts.problems import libsvm_text, stored_rows
 from tests.end_to_end.conftest import weights

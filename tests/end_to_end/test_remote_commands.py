@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from service.cli import main
-from service.exports import MODEL_FORMATS
+from service.models.exports import MODEL_FORMATS
 from tests.end_to_end.conftest import ENDLESS
 from tests.end_to_end.service import STREAMSVM, Service, wait_for
 

@@ -30,7 +30,7 @@ def went_on(service, job):
     return shown["state"] == "running" and shown["progress"] and shown["progress"]["pass"] > 1 and shown
 
 
-@pytest.mark.parametrize("process", ["reader.process", "trainer.process", "service.worker"])
+@pytest.mark.parametrize("process", ["reader.stream.process", "trainer.process", "service.processes.worker"])
 def test_a_killed_process_costs_no_finished_pass(service, undisturbed, process):
     job = service.submit(**SPEC)
     service.wait_for_pass(job, 6)
@@ -109,7 +109,7 @@ def test_crashes_without_progress_fail_the_job(new_service, text):
     for attempt in (1, 2, 3):
         wait_for(lambda n=attempt: service.job(job)["attempt"] == n)
         # Before its first pass is over.
-        os.kill(service.processes.one("reader.process"), signal.SIGKILL)
+        os.kill(service.processes.one("reader.stream.process"), signal.SIGKILL)
     failed = service.wait_until_ended(job)
     assert (failed["state"], failed["attempt"], failed["failure"]["code"]) == ("failed", 3, "crash_loop")
 

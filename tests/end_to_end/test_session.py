@@ -141,7 +141,7 @@ def test_one_service_and_one_worker_for_a_data_directory(service, text):
     assert worker.returncode == 5 and b"another worker" in worker.stderr
     serve = service.processes.run("serve", "--port", "0", "--data-dir", service.data_dir)
     assert serve.returncode == 5 and b"another api" in serve.stderr
-    assert len(service.processes.alive("service.worker")) == 1
+    assert len(service.processes.alive("service.processes.worker")) == 1
     job = service.wait_until_ended(service.submit(dataset="data", max_passes=2, cache_bytes=ENDLESS["cache_bytes"]))
     assert job["state"] == "succeeded"
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from reader.ingest import ingest
-from service.store import Store
+from reader.ingest.run import ingest
+from service.records.store import Store
 from storage.checkpoint import SLOTS, write_checkpoint
 from storage.model_file import Model, write_model
 from tests.faults.operations import OPTIONS, text

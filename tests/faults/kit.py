@@ -13,7 +13,7 @@ import numpy as np
 from storage.model_file import Model, read_model
 from tests.end_to_end.service import ENDED, PLAIN, Service, wait_for
 
-KINDS = ("reader.process", "trainer.process", "service.worker", "-m api", "")  # the last: all at once
+KINDS = ("reader.stream.process", "trainer.process", "service.processes.worker", "-m api", "")  # the last: all at once
 API, ALL = KINDS[3:]
 SHARES = (0.3, 0.3, 0.25, 0.08, 0.07)
 STOPPED = 0.2  # of the faults stop a process, the others kill it

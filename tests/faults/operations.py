@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from reader.append import append_rows
-from reader.ingest import ingest
+from reader.ingest.append import append_rows
+from reader.ingest.run import ingest
 from reader.limits import Limits
 from reader.options import InputOptions
-from service.store import Store
+from service.records.store import Store
 from storage.checkpoint import SLOTS, write_checkpoint
 from storage.model_file import Model, write_model
 from tests.contracts.problems import libsvm_text, random_problem

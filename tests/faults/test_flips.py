@@ -6,8 +6,8 @@ from contextlib import contextmanager, suppress
 import numpy as np
 import pytest
 
-import reader.shuffle
-from service.exports import MODEL_FORMATS, ModelFormatError
+import reader.ingest.shuffle
+from service.models.exports import MODEL_FORMATS, ModelFormatError
 from storage.checkpoint import read_checkpoint, write_checkpoint
 from storage.dataset import Dataset
 from storage.errors import CorruptData, DatasetCorrupt, UnknownVersion

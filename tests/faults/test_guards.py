@@ -10,14 +10,14 @@ from contextlib import suppress
 
 import pytest
 
-import service.lock
+import service.processes.lock
 import storage.block
 import storage.document
-from reader.resume import WeightCheck
+from reader.stream.resume import WeightCheck
 from service.errors import ServiceError
-from service.keeper import WorkerKeeper
-from service.lock import lock
-from service.run import Run
+from service.processes.keeper import WorkerKeeper
+from service.processes.lock import lock
+from service.processes.run import Run
 from service.settings import Settings
 from storage.dataset import Dataset
 from storage.errors import CheckpointUnsound, DatasetCorrupt

@@ -68,7 +68,7 @@ def test_a_worker_without_is_followed_by_another(service):
     undisturbed = weights(service.model(service.wait_until_ended(service.submit(**SPEC)))).tobytes()
     job = service.submit(**SPEC)
     service.wait_for_pass(job, 4)
-    worker = service.processes.one("service.worker")
+    worker = service.processes.one("service.processes.worker")
     with few_files(worker, 0):
         wait_for(lambda: worker not in service.processes.alive())
     assert weights(service.model(service.wait_until_ended(job))).tobytes() == undisturbed

@@ -20,7 +20,7 @@ from sqlite3 import connect
 import numpy as np
 import pytest
 
-from service.store import Store
+from service.records.store import Store
 from storage.checkpoint import read_checkpoint
 from storage.errors import StorageError
 from storage.manifest import read_manifest

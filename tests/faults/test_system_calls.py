@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from service.store import Store
+from service.records.store import Store
 from storage.checkpoint import SLOTS, newest_checkpoint, write_checkpoint
 from storage.errors import CorruptData
 from storage.manifest import read_manifest

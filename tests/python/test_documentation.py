@@ -6,7 +6,7 @@ from pathlib import Path
 
 import streamsvm.classifier
 import streamsvm.regressor
-from service.jobs import JobSpec
+from service.jobs.spec import JobSpec
 from streamsvm import StreamSVC, StreamSVR
 
 README = Path(streamsvm.__file__).with_name("README.md").read_text()

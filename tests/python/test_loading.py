@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import streamsvm
-from service.exports import MODEL_FORMATS
+from service.models.exports import MODEL_FORMATS
 from storage.model_file import Model
 from streamsvm import InvalidInput, StreamSVC, StreamSVR, load
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reader.append import append_rows
-from reader.ingest import ingest
+from reader.ingest.append import append_rows
+from reader.ingest.renumber import MOST_LISTED as MOST_FEATURES
+from reader.ingest.row_lengths import MOST_LISTED, RowLengths
+from reader.ingest.run import ingest
 from reader.limits import Limits
 from reader.options import InputOptions
-from reader.renumber import MOST_LISTED as MOST_FEATURES
-from reader.row_lengths import MOST_LISTED, RowLengths
 from storage.csr import LARGE_W
 from storage.profile import read_profile
 

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from service.jobs import parse_spec
+from service.jobs.spec import parse_spec
 from service.settings import Settings
 from service.views import job_view
 from storage.manifest import read_manifest

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from reader.folds import fold_of, read_held_out
+from reader.certificate.folds import fold_of, read_held_out
 from storage.checkpoint import newest_checkpoint
 from storage.classes import width_of
 from storage.crammer_singer import CrammerSinger

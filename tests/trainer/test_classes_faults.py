@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-import reader.arrivals
-import reader.shuffle
+import reader.ingest.shuffle
+import reader.stream.arrivals
 from storage.checkpoint import newest_checkpoint, write_checkpoint
 from storage.dataset import Dataset
 from storage.errors import CheckpointUnsound

@@ -6,10 +6,10 @@ from liblinear import liblinear as binding
 from liblinear import liblinearutil
 from scipy import sparse
 
-from reader.ingest import ingest
-from service.jobs import parse_spec
-from service.models import lane_outcome
-from service.problem import plan_job
+from reader.ingest.run import ingest
+from service.jobs.problem import plan_job
+from service.jobs.spec import parse_spec
+from service.models.registry import lane_outcome
 from storage.manifest import read_manifest
 from storage.objective import REGRESSION, make_objective
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from reader.folds import fold_of, read_held_out
+from reader.certificate.folds import fold_of, read_held_out
 from storage.dataset import Dataset
 from storage.lanes import WIDTHS, Group, LaneTerms
 from storage.segment import Segment

@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 
 from service.errors import ServiceError
-from service.jobs import JobSpec, parse_spec
+from service.jobs.spec import JobSpec, parse_spec
 from trainer.solvers import OPTIONS, SOLVERS, users
 from trainer.solvers.options import option, options_of
 

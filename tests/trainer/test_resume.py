@@ -9,11 +9,11 @@ from functools import partial
 import numpy as np
 import pytest
 
-import reader.arrivals
-import reader.shuffle
+import reader.ingest.shuffle
+import reader.stream.arrivals
 import trainer.checkpoints
-from reader.ingest import ingest
-from reader.process import Reader
+from reader.ingest.run import ingest
+from reader.stream.process import Reader
 from storage.checkpoint import newest_checkpoint, read_checkpoint, write_checkpoint
 from storage.dataset import Dataset
 from storage.errors import CheckpointUnsound

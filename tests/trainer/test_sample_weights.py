@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 from sklearn.svm import LinearSVC, LinearSVR
 
-from reader.ingest import ingest
-from service.problem import TRAINS_WEIGHTS
+from reader.ingest.run import ingest
+from service.jobs.problem import TRAINS_WEIGHTS
 from storage.objective import REGRESSION
 from tests.contracts.problems import make_dataset, random_problem, stored_rows, weighted_text
 from tests.reference.dcd import primal_objective

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from service.errors import ServiceError
-from service.jobs import parse_spec
+from service.jobs.spec import parse_spec
 from storage.segment import Segment
 from tests.contracts.kernels import columns
 from tests.contracts.problems import make_dataset, random_problem

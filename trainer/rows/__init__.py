@@ -11,14 +11,14 @@ and the reader knows which rows are resident, in the cache, and which are leavin
 
     from        what happens                                          to            who decides
     ---------   ---------------------------------------------------   -----------   -----------------------------------
-    away        streams by, at rest beyond the screening's slack      away          reader.screening; counts as visited
-    away        streams by, else                                      fresh         reader.arrivals
+    away        streams by, at rest beyond the screening's slack      away          stream.screening; counts as visited
+    away        streams by, else                                      fresh         stream.arrivals
     fresh       its first visit; collected on disk, if that is open   resident      solvers.streamsvm
     resident    visited in a round over the cache                     resident      trainer.sweep
-    resident    streams by: skipped, it waits for a visit             resident      reader.arrivals
-    resident    has the highest score when room is needed, and does   leaving       reader.residents, storage.repack
+    resident    streams by: skipped, it waits for a visit             resident      stream.arrivals
+    resident    has the highest score when room is needed, and does   leaving       stream.residents, storage.repack
                 not wait for a visit
-    leaving     the next step is committed                            away          reader.residents
+    leaving     the next step is committed                            away          stream.residents
     any         all rows are at hand, on disk or in the cache: from   swept         trainer.rows.disk, .cache
                 now on the reader rests
     swept       a whole sweep visits it; at rest beyond the slack,    swept         trainer.sweeps

@@ -12,7 +12,7 @@ import zstandard
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from reader.ingest import ingest, read_chunks
+from reader.ingest.run import ingest, read_chunks
 from reader.options import InputOptions
 from storage.manifest import Manifest, read_manifest
 from tests.bench.generate import generate, parse_size

@@ -1,0 +1,156 @@
+"""The evaluation pass: once over all blocks at a fixed w, for what a model is worth on them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from reader.certificate.auc import area_under_curve
+from reader.certificate.calibration import Calibration
+from reader.certificate.class_counts import ClassCounts
+from reader.stream.pieces import Examples
+from storage.csr import Array, Rows
+from storage.decision import decision_values, predicted_classes
+from storage.probability import Sigmoid, probabilities
+from storage.segment import TARGET, Segment
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What is evaluated.
+
+    w (width,)         weights, numbered as the rows' features; of several classes (n_classes, width)
+    intercept          is added to every <w, x_i>; of several classes (n_classes,)
+    unknown (width,)   bool, features without a weight; None: there are none
+    losses             sum of C_i loss_i for y (n_rows,), decision values, and weights (n_rows,) or None; None: nothing
+                       is summed
+    is_weighted        rows count as much as they weigh
+    """
+
+    w: Array
+    intercept: float | Array
+    unknown: Array | None
+    losses: Callable[[Array, Array, Array | None], float] | None
+    is_weighted: bool = False
+
+
+@dataclass
+class Classes(Examples):
+    """Rows whose y is the place of their label among `labels` (n_classes,); every label is there."""
+
+    labels: Array
+
+    def _targets(self, rows: Rows) -> Array:
+        order = np.argsort(self.labels)
+        return order[np.searchsorted(self.labels, rows.label, sorter=order)].astype(TARGET)
+
+
+class EvaluationPass:
+    """`look` at every row and `add` it once, in any order.
+
+    losses            sum of C_i loss_i
+    weight            sum of the rows' weights: each has 1 where they do not count
+    unknown_features  stored values whose feature has no weight
+    """
+
+    def __init__(self, applied: Applied) -> None:
+        self._applied = applied
+        self.losses = self.weight = 0.0
+        self.unknown_features = 0
+
+    def look(self, rows: Segment) -> Array:
+        """Decision values of the rows, (n,) or (n, n_classes); on any thread."""
+        return decision_values(rows, self._applied.w, self._applied.intercept)
+
+    def add(self, rows: Segment, decision: Array) -> None:
+        """Take these rows in, with what `look` found."""
+        losses, unknown = self._applied.losses, self._applied.unknown
+        if losses is not None:
+            self.losses += losses(rows.y, decision, self._weights(rows))
+        self.weight += float(self._weights_or_ones(rows).sum())
+        if unknown is not None:
+            self.unknown_features += int(np.count_nonzero(unknown[rows.indices]))
+
+    def _weights(self, rows: Segment) -> Array | None:
+        """(n,), if they count."""
+        return self._weights_or_ones(rows) if self._applied.is_weighted else None
+
+    def _weights_or_ones(self, rows: Segment) -> Array:
+        # Rows that were added without weights have none.
+        return np.ones(len(rows)) if rows.weight is None else rows.weight
+
+
+class ClassificationPass(EvaluationPass):
+    """Of `n_classes`; the rows are those of Classes.
+
+    counts        what the rows are, and what they are taken for
+    calibration   of the probabilities that the `sigmoid` makes; None without
+    """
+
+    def __init__(self, applied: Applied, n_classes: int, sigmoid: Sigmoid | None) -> None:
+        super().__init__(applied)
+        self._sigmoid = sigmoid
+        self.counts = ClassCounts(n_classes, applied.is_weighted)
+        self.calibration = None if sigmoid is None else Calibration(applied.is_weighted)
+
+    def add(self, rows: Segment, decision: Array) -> None:
+        super().add(rows, decision)
+        y, predicted, weight = rows.y.astype(np.int64), predicted_classes(decision), self._weights(rows)
+        self.counts.add(y, predicted, weight)
+        if self.calibration is not None and self._sigmoid is not None:
+            self.calibration.add(y, predicted, probabilities(decision, self._sigmoid), weight)
+
+
+class BinaryPass(ClassificationPass):
+    """Of two classes, the first of which is the positive one.
+
+    scores (n_rows,)   float64, or WEIGHTED if weights count: room for the decision values of `n_positive` positive
+                       rows and then all others
+    """
+
+    def __init__(self, applied: Applied, sigmoid: Sigmoid | None, scores: Array, n_positive: int) -> None:
+        super().__init__(applied, 2, sigmoid)
+        self._scores = scores[:n_positive], scores[n_positive:]
+        self._filled = [0, 0]
+
+    def add(self, rows: Segment, decision: Array) -> None:
+        super().add(rows, decision)
+        weight = self._weights(rows)
+        scores = decision if weight is None else decision + 1j * weight
+        for kind in (0, 1):
+            found = scores[rows.y == kind]
+            begin, end = self._filled[kind], self._filled[kind] + len(found)
+            self._scores[kind][begin:end] = found
+            self._filled[kind] = end
+
+    def auc(self) -> float | None:
+        """Area under the ROC curve of all rows added; None if they are of one class."""
+        return area_under_curve(*self._scores)
+
+
+class RegressionPass(EvaluationPass):
+    """Of numbers."""
+
+    def __init__(self, applied: Applied) -> None:
+        super().__init__(applied)
+        self._residuals = self._sum = self._squares = 0.0
+        self._near: float | None = None  # a target: sums of differences from it lose fewer digits
+
+    def add(self, rows: Segment, decision: Array) -> None:
+        super().add(rows, decision)
+        y, weight = rows.y.astype(float), self._weights_or_ones(rows)
+        if self._near is None:
+            self._near = float(y[0])
+        self._residuals += float(weight @ (decision - y) ** 2)
+        self._sum += float(weight @ (y - self._near))
+        self._squares += float(weight @ (y - self._near) ** 2)
+
+    @property
+    def mean_squared_error(self) -> float:
+        return self._residuals / self.weight
+
+    @property
+    def r_squared(self) -> float | None:
+        """1 - (sum of squared residuals) / (sum of squared differences from the mean); None if all targets are one."""
+        spread = self._squares - self._sum**2 / self.weight
+        return 1.0 - self._residuals / spread if spread > 0 else None

@@ -1,0 +1,191 @@
+"""Rows added to a dataset, and blocks removed from it. Either is one replacement of the manifest: all or nothing.
+
+The rules that keep what is there as it is:
+
+- New rows make new blocks, which are read like all others; their rows come after all rows there were.
+- The numbering of features stays: those the dataset has renumbered have the same places in new blocks, and features
+  that did not occur before keep their own numbers, which are beyond all places. Nothing is counted or sorted anew.
+- index_base and normalize are the dataset's. A block that goes leaves n_features as it was.
+- Labels that are strings keep their numbers, and new ones come after them.
+- Blocks keep their numbers, and no number is used twice.
+"""
+
+import shutil
+import uuid
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from reader.errors import InputError
+from reader.ingest.reading import MOST_LABELS, Reading
+from reader.ingest.renumber import Renumbering
+from reader.ingest.shuffle import BUCKETS, Shuffler
+from reader.limits import Limits
+from reader.options import InputOptions
+from reader.parsers.label_names import LabelNames
+from reader.parsers.rejected import MOST_SHOWN
+from storage.block import BlockInfo
+from storage.csr import Rows
+from storage.dataset import Dataset, block_path
+from storage.durable import publish
+from storage.errors import StorageError
+from storage.manifest import Manifest, read_manifest, write_manifest
+from storage.weight_counts import WeightCounts
+
+
+class UnknownBlock(StorageError):
+    """There is no block of that number."""
+
+    code = "unknown_block"
+
+
+class LastBlock(StorageError):
+    """A dataset has at least one row, and one with a weight above 0."""
+
+    code = "last_block"
+
+
+def append_rows(
+    chunks: Iterable[bytes], directory: Path, options: InputOptions, limits: Limits, threads: int
+) -> Manifest:
+    """Add the rows of an input to the dataset in `directory`; its new manifest. InputError for a bad input."""
+    before = read_manifest(directory)
+    staged = appending_path(directory)
+    staged.mkdir()
+    try:
+        names = LabelNames("string" if before.label_names else "number", before.label_names)
+        reading = Reading(chunks, _as_before(options, before), limits, threads, staged, names)
+        uid = uuid.uuid4().hex
+        blocks = _stage(reading, directory, staged, uid, threads)
+        for block in blocks:
+            publish(block_path(staged, block.number), block_path(directory, block.number))
+        after = _joined(before, reading, blocks, uid)
+        write_manifest(directory, after)
+        return after
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def remove_block(directory: Path, number: int) -> Manifest:
+    """Remove the block of that number; the new manifest. Raises UnknownBlock, LastBlock, CorruptData."""
+    dataset = Dataset(directory)
+    before = dataset.manifest
+    place = next((k for k, block in enumerate(before.blocks) if block.number == number), None)
+    if place is None:
+        raise UnknownBlock(f"the dataset has no block {number}")
+    if len(before.blocks) == 1:
+        raise LastBlock("this is the only block of the dataset", "Delete the dataset.")
+    labels, norms, weights = _without(dataset, place)
+    gone = before.blocks[place]
+    if weights is not None and weights.zeros == before.n_rows - gone.rows:
+        raise LastBlock("all rows but those of this block have weight 0", "Delete the dataset.")
+    least, total, largest = before.Qii_spread
+    after = replace(
+        before,
+        uid=uuid.uuid4().hex,
+        blocks=before.blocks[:place] + before.blocks[place + 1 :],
+        n_rows=before.n_rows - gone.rows,
+        nnz=before.nnz - gone.nnz,
+        labels={label: rows for label, rows in labels.items() if rows},
+        Qii_spread=(least, max(total - norms, 0.0), largest),
+        weights=weights,
+    )
+    write_manifest(directory, after)
+    remove_unlisted_blocks(directory)
+    return after
+
+
+def remove_unlisted_blocks(directory: Path) -> None:
+    """Files of blocks that a change which came to no end left, or has removed."""
+    listed = {block_path(directory, block.number) for block in read_manifest(directory).blocks}
+    for path in (directory / "blocks").iterdir():
+        if path not in listed:
+            path.unlink()
+
+
+def appending_path(directory: Path) -> Path:
+    """Where new blocks of a dataset are put together."""
+    return directory.with_name(f".{directory.name}.appending")
+
+
+def _as_before(options: InputOptions, before: Manifest) -> InputOptions:
+    for name in ("index_base", "normalize"):
+        if name in options.given and getattr(options, name) != getattr(before, name):
+            raise InputError("option_unused", f"{name} is {getattr(before, name)} for all rows of this dataset")
+    type_ = "string" if before.label_names else "number"
+    if options.label_type not in ("auto", type_):
+        raise InputError("label_type", f"labels of this dataset are {type_}s")
+    return replace(options, index_base=before.index_base, normalize=before.normalize)  # type: ignore[arg-type]
+
+
+def _stage(reading: Reading, directory: Path, staged: Path, uid: str, threads: int) -> tuple[BlockInfo, ...]:
+    dataset = Dataset(directory)
+    before = dataset.manifest
+    features = Renumbering.known(dataset.places() if before.renumbered else None)
+    bounds, buckets = (before.row_bound, before.block_bound), BUCKETS if before.shuffle == "yes" else 1
+    shuffler = Shuffler(staged, uid, before.row_bound, threads, *bounds, features, buckets)
+    try:
+        for rows in reading.rows():
+            shuffler.add(rows)
+        return shuffler.finish()
+    except BaseException:
+        shuffler.abandon()
+        raise
+
+
+def _joined(before: Manifest, reading: Reading, blocks: tuple[BlockInfo, ...], uid: str) -> Manifest:
+    parser = reading.parser
+    labels = Counter(before.labels) + Counter(reading.labels)
+    are_classes = before.labels and reading.labels and len(labels) <= MOST_LABELS
+    least, total, largest = before.Qii_spread
+    rejected = (*before.rejected, *(fault.problem() for fault in parser.rejected.first))
+    return replace(
+        before,
+        uid=uid,
+        n_features=max(before.n_features, reading.n_features),
+        n_rows=before.n_rows + parser.rows,
+        row_bound=before.row_bound + parser.rows,
+        block_bound=before.block_bound + len(blocks),
+        nnz=before.nnz + parser.nnz,
+        labels=dict(labels) if are_classes else {},
+        label_range=(
+            min(before.label_range[0], reading.label_range[0]),
+            max(before.label_range[1], reading.label_range[1]),
+        ),
+        longest_row=max(before.longest_row, reading.lengths.most),
+        input_bytes=before.input_bytes + reading.bytes,
+        counters={name: count + parser.counters[name] for name, count in before.counters.items()},
+        blocks=before.blocks + blocks,
+        Qii_spread=(min(least, reading.Qii[0]), total + reading.Qii[1], max(largest, reading.Qii[2])),
+        rejected_rows=before.rejected_rows + parser.rejected.rows,
+        rejected=rejected[:MOST_SHOWN],
+        weights=_joined_weights(before, reading),
+        label_names=reading.names.known,
+        has_groups=before.has_groups or reading.has_groups,
+    )
+
+
+def _without(dataset: Dataset, place: int) -> tuple[Counter[float], float, WeightCounts | None]:
+    """Labels, if they are counted, and weights, if there are any, without those of a block; its squared norms' sum."""
+    before = dataset.manifest
+    labels, norms, weights = Counter(before.labels), 0.0, before.weights
+    for location in dataset.pieces(place):
+        piece = dataset.piece(location)
+        if before.labels:
+            labels.subtract(piece.rows.label.tolist())
+        norms += float(piece.Qii.sum())
+        weights = weights and weights.without(_weights_of(piece.rows))
+    return labels, norms, weights
+
+
+def _weights_of(rows: Rows) -> WeightCounts:
+    return WeightCounts.of_ones(len(rows)) if rows.weight is None else WeightCounts.of(rows.weight)
+
+
+def _joined_weights(before: Manifest, reading: Reading) -> WeightCounts | None:
+    if before.weights is None and reading.weights is None:
+        return None
+    return (before.weights or WeightCounts.of_ones(before.n_rows)).with_(
+        reading.weights or WeightCounts.of_ones(reading.parser.rows)
+    )

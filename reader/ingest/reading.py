@@ -1,0 +1,149 @@
+"""One input from its bytes to rows: decompressed, recognised, parsed, normalised, and counted on the way."""
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from reader.errors import InputError
+from reader.ingest.decompress import decompressed
+from reader.ingest.row_lengths import RowLengths
+from reader.limits import Limits
+from reader.options import InputOptions
+from reader.parsers import Parser, open_parser
+from reader.parsers.label_names import LabelNames
+from reader.parsers.sniff import PEEK_BYTES, recognise
+from storage.csr import VALUE, Array, Rows, squared_norms
+from storage.weight_counts import WeightCounts
+
+MOST_LABELS = 10_000
+
+
+class Reading:
+    """`rows` once, then what they were.
+
+    bytes        of the input so far
+    names        of the labels, if they are strings
+    labels       label value -> rows; none if there are so many that they are no classes
+    label_range  the smallest and the largest
+    lengths      of the rows
+    Qii          least, sum and largest of the squared norms
+    weights      of the rows, None if they have none
+    has_groups   whether the rows have groups
+    """
+
+    def __init__(
+        self,
+        chunks: Iterable[bytes],
+        options: InputOptions,
+        limits: Limits,
+        threads: int,
+        scratch: Path,
+        names: LabelNames | None = None,
+    ) -> None:
+        self._chunks = chunks
+        self._limits = _with_features(limits, options)
+        self._threads = threads
+        self._scratch = scratch
+        self.names = names or LabelNames(options.label_type)
+        self._parser: Parser | None = None
+        self.options = options
+        self.bytes = 0
+        self.lengths = RowLengths()
+        self.labels: dict[float, int] = {}
+        self.label_range = (np.inf, -np.inf)
+        self._are_classes = True
+        self.Qii = (np.inf, 0.0, 0.0)
+        self.weights: WeightCounts | None = None
+        self.has_groups = False
+
+    @property
+    def parser(self) -> Parser:
+        """Counts what was read."""
+        assert self._parser is not None, "rows() comes first"
+        return self._parser
+
+    @property
+    def n_features(self) -> int:
+        """As many as there are to be, or as came."""
+        last = self.parser.max_index
+        found = 0 if last is None else last + 1 - self.parser.index_base
+        wanted = self.options.n_features
+        if wanted is not None and found > wanted:
+            raise InputError("too_many_features", f"there are {found} features, more than the {wanted} there are to be")
+        return wanted or found
+
+    def rows(self) -> Iterator[Rows]:
+        """The rows, in batches. InputError for a bad input."""
+        decoded = decompressed(self._counted(), self._limits)
+        if self.options.format == "auto":
+            head, decoded = _peek(decoded)
+            self.options = dataclasses.replace(self.options, format=recognise(head))
+        self._parser = open_parser(self.options, self._limits, self.names, self._threads, self._scratch)
+        for batch in self._parser.parse_chunks(decoded):
+            rows, norms = _normalized(batch, self.options.normalize)
+            self._count(rows, norms)
+            yield rows
+
+    def _counted(self) -> Iterator[bytes]:
+        for chunk in self._chunks:
+            self.bytes += len(chunk)
+            yield chunk
+
+    def _count(self, rows: Rows, norms: Array) -> None:
+        if self._are_classes:
+            self._count_labels(rows)
+        least, largest = self.label_range
+        self.label_range = min(least, float(rows.label.min())), max(largest, float(rows.label.max()))
+        self.lengths.add(np.diff(rows.indptr))
+        least, total, largest = self.Qii
+        self.Qii = (min(least, float(norms.min())), total + float(norms.sum()), max(largest, float(norms.max())))
+        self.has_groups = rows.group is not None
+        if rows.weight is not None:
+            counts = WeightCounts.of(rows.weight)
+            self.weights = counts if self.weights is None else self.weights.with_(counts)
+
+    def _count_labels(self, rows: Rows) -> None:
+        values, counts = np.unique(rows.label, return_counts=True)
+        for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+            self.labels[value] = self.labels.get(value, 0) + count
+        if len(self.labels) > MOST_LABELS:
+            self._are_classes, self.labels = False, {}
+
+
+def check_weights(weights: WeightCounts | None, n_rows: int) -> None:
+    """InputError no_weight if all of so many rows have weight 0."""
+    if weights is not None and weights.zeros == n_rows:
+        raise InputError("no_weight", "all rows have weight 0")
+
+
+def _with_features(limits: Limits, options: InputOptions) -> Limits:
+    """Limits that hold the input to options.n_features; in a text whose base is not known, to one more."""
+    if options.n_features is None:
+        return limits
+    if options.n_features > limits.max_features:
+        raise InputError("too_many_features", f"n_features is beyond the limit of {limits.max_features}")
+    beyond = options.n_features + (options.index_base != 0)
+    return dataclasses.replace(limits, max_features=min(beyond, limits.max_features))
+
+
+def _peek(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """The first PEEK_BYTES, and all chunks still."""
+    first: list[bytes] = []
+    while sum(map(len, first)) < PEEK_BYTES and (chunk := next(chunks, None)) is not None:
+        first.append(chunk)
+    return b"".join(first)[:PEEK_BYTES], itertools.chain(first, chunks)
+
+
+def _normalized(rows: Rows, normalize: str) -> tuple[Rows, Array]:
+    """The rows, divided by their norms if that is asked for, and their squared norms. Empty rows stay as they are."""
+    norms = np.empty(len(rows))
+    squared_norms(rows.indptr, rows.values, norms)
+    if normalize == "none":
+        return rows, norms
+    lengths = np.repeat(np.sqrt(norms), np.diff(rows.indptr))
+    rows = dataclasses.replace(rows, values=(rows.values / lengths).astype(VALUE))
+    squared_norms(rows.indptr, rows.values, norms)
+    return rows, norms

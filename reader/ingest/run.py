@@ -1,0 +1,185 @@
+"""Input of any size -> a published dataset, in one pass and bounded memory.
+
+    python -m reader.ingest DIRECTORY [OPTIONS] < INPUT
+
+Reads standard input and makes the dataset DIRECTORY. Prints one JSON object: the manifest's summary, or `{"problem":
+...}` with exit code 1 for an input that cannot be read. Nothing is left of an input that fails.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+from reader.errors import InputError
+from reader.ingest.append import append_rows
+from reader.ingest.reading import Reading, check_weights
+from reader.ingest.renumber import Renumbering
+from reader.ingest.shuffle import BUCKETS, Shuffler
+from reader.limits import Limits
+from reader.options import InputOptions, add_input_options, input_options
+from storage.child import die_with_parent
+from storage.cores import usable_cores
+from storage.dataset import publish_dataset, staged_path
+from storage.errors import NO_ROOM, OutOfSpace
+from storage.feature_places import write_places
+from storage.manifest import Manifest
+from storage.profile import Profile, write_profile
+
+_READ_BYTES = 1 << 20
+_PROGRESS = "progress"
+_PROGRESS_SECONDS = 0.5
+
+
+def ingest(
+    chunks: Iterable[bytes],
+    final: Path,
+    options: InputOptions | None = None,
+    limits: Limits | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+) -> Manifest:
+    """Read `chunks`, plain or compressed, and publish the dataset `final`.
+
+    threads: how many parse, and how many encode; by default the number of cores. The dataset does not depend on it.
+    Its pieces can be followed while it grows, see storage.arriving. Raises InputError for a bad input, FileExistsError
+    if there is such a dataset, or its staged directory: of an ingest that is running or was killed.
+    """
+    if final.exists():
+        raise FileExistsError(f"{final.name} exists")
+    threads = threads or usable_cores()
+    staged = staged_path(final)
+    staged.mkdir(parents=True)
+    try:
+        reading = Reading(chunks, options or InputOptions(), limits or Limits(), threads, staged)
+        manifest = _stage(reading, staged, seed, threads)
+        publish_dataset(staged, final, manifest)
+        return manifest
+    except BaseException:
+        shutil.rmtree(staged, ignore_errors=True)
+        raise
+
+
+def _stage(reading: Reading, staged: Path, seed: int, threads: int) -> Manifest:
+    uid = uuid.uuid4().hex
+    shuffler = Shuffler(staged, uid, seed, threads, buckets=BUCKETS if reading.options.shuffle == "yes" else 1)
+    try:
+        progress = _Progress(staged)
+        for rows in reading.rows():
+            shuffler.add(rows)
+            progress.note(reading)
+        check_weights(reading.weights, reading.parser.rows)
+        progress.remove()
+        n_features = reading.n_features
+        blocks = shuffler.finish()
+        places = shuffler.features.places
+        checksum = 0 if places is None else write_places(staged, places)
+        write_profile(staged, _profile(reading, shuffler.features))
+    except BaseException:
+        shuffler.abandon()
+        raise
+    parser = reading.parser
+    return Manifest(
+        uid=uid,
+        index_base=parser.index_base,
+        n_features=n_features,
+        n_rows=parser.rows,
+        row_bound=parser.rows,
+        block_bound=len(blocks),
+        nnz=parser.nnz,
+        labels=reading.labels,
+        label_range=reading.label_range,
+        longest_row=reading.lengths.most,
+        input_bytes=reading.bytes,
+        counters=parser.counters,
+        blocks=blocks,
+        renumbered=0 if places is None else len(places),
+        places_checksum=checksum,
+        normalize=reading.options.normalize,
+        shuffle=reading.options.shuffle,
+        Qii_spread=reading.Qii,
+        rejected_rows=parser.rejected.rows,
+        rejected=tuple(fault.problem() for fault in parser.rejected.first),
+        weights=reading.weights,
+        label_names=reading.names.known,
+        has_groups=reading.has_groups,
+    )
+
+
+def _profile(reading: Reading, features: Renumbering) -> Profile:
+    lengths = reading.lengths
+    return Profile(lengths.rows, lengths.counts, tuple(lengths.longest), features.frequent, features.counted_rows)
+
+
+class _Progress:
+    """Says in a file beside the blocks how far reading in has come."""
+
+    def __init__(self, staged: Path) -> None:
+        self._path = staged / _PROGRESS
+        self._due = 0.0
+
+    def note(self, reading: Reading) -> None:
+        """At most every half second."""
+        if time.monotonic() < self._due:
+            return
+        self._due = time.monotonic() + _PROGRESS_SECONDS
+        parser = reading.parser
+        beside = self._path.with_suffix(".new")
+        beside.write_text(json.dumps({"read_bytes": reading.bytes, "rows": parser.rows, "non_zeros": parser.nnz}))
+        beside.rename(self._path)
+
+    def remove(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+
+def read_progress(staged: Path) -> dict[str, int] | None:
+    """read_bytes, rows and non_zeros of a dataset that is being staged there, None if there is nothing to say yet."""
+    try:
+        return json.loads((staged / _PROGRESS).read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def read_chunks(file: IO[bytes]) -> Iterator[bytes]:
+    """What a file holds, piece by piece."""
+    while chunk := file.read(_READ_BYTES):
+        yield chunk
+
+
+def main(*arguments: str) -> int:
+    """Body of the command."""
+    die_with_parent()
+    parser = argparse.ArgumentParser(prog="python -m reader.ingest", description=__doc__)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--max-features", type=int, default=Limits.max_features)
+    parser.add_argument("--max-bytes", type=int, default=Limits.max_bytes)
+    parser.add_argument("--append", action="store_true", help="add the rows to the dataset that is there")
+    add_input_options(parser)
+    given = parser.parse_args(arguments)
+    limits = Limits(max_features=given.max_features, max_bytes=given.max_bytes)
+    try:
+        chunks, options = read_chunks(sys.stdin.buffer), input_options(given)
+        if given.append:
+            manifest = append_rows(chunks, given.directory, options, limits, threads=usable_cores())
+        else:
+            manifest = ingest(chunks, given.directory, options, limits)
+    except InputError as error:
+        print(json.dumps({"problem": error.problem()}))
+        return 1
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        full = OutOfSpace("the disk is full")
+        print(json.dumps({"problem": InputError(full.code, full.message, hint=full.hint).problem()}))
+        return 1
+    print(json.dumps({"rows": manifest.n_rows, "uid": manifest.uid}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

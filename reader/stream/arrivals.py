@@ -1,0 +1,196 @@
+"""What a step brings: the next rows of the pass; those that are needed and not resident yet go into fresh segments."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from reader.stream.arrivals_kernel import account, classify, classify_lanes
+from reader.stream.passes import Passes
+from reader.stream.pieces import Stream, Streamed
+from reader.stream.residents import Residents
+from reader.stream.resume import WeightCheck
+from reader.stream.screening import Margins, Screening
+from storage.checkpoint import Checkpoint
+from storage.csr import Array, Figure
+from storage.errors import RowTooLong
+from storage.plan import CachePlan
+from storage.segment import Segment, SegmentBuilder, packed_bytes, room
+from storage.state import State, pass_stamp
+
+
+@dataclass
+class Arrivals:
+    """One step's worth of a pass.
+
+    fresh      packed segments of the rows that were neither resident nor screened
+    rows       number of rows streamed; `screened` of them rest at their bound and go nowhere
+    screened_unvisited  rows screened in the pass so far that had not been visited in it either
+    pass_losses  of the pass's rows so far, at the w published before it
+    blocks_begun  in this pass; read_bytes: over all passes
+    """
+
+    pass_: int
+    section: int
+    pieces: int = 0
+    fresh: list[bytes] = field(default_factory=list)
+    rows: int = 0
+    screened: int = 0
+    screened_unvisited: int = 0
+    skipped_bytes: int = 0
+    blocks_begun: int = 0
+    read_bytes: int = 0
+    pass_losses: Figure = 0.0
+    ends_section: bool = False
+    ends_pass: bool = False
+
+
+# Pieces in a section, unless it is a block of block minimization: half a gigabyte decoded, two or three seconds. It
+# bounds what a crash can cost; the wait at its end costs a step.
+SECTION_PIECES = 512
+
+
+class ArrivalSource:
+    """Cuts an endless run of passes into steps. Rows that go into a fresh segment are marked resident at once.
+
+    is_between_sections  the next step begins a section: what it brings depends on all that was done before
+    """
+
+    def __init__(
+        self,
+        passes: Passes,
+        plan: CachePlan,
+        screening: Screening,
+        residents: Residents,
+        state: State,
+        by_block: bool,
+    ) -> None:
+        self._passes = passes
+        self._plan = plan
+        self._screening = screening
+        self._residents = residents
+        self._state = state
+        self._by_block = by_block
+        self._builder = SegmentBuilder(plan.segment_bytes)
+        self._pass = 0
+        self._taken = 0  # pieces of the pass
+        self._section = 0  # of these, when the section began
+        self.is_between_sections = True
+        self._pieces: Stream[Margins] | None = None
+        self._piece: Streamed[Margins] | None = None
+        self._position = 0
+        self._blocks_begun = 0
+        self._read_bytes = 0
+        self._screened_unvisited = 0
+        self._check: WeightCheck | None = None
+
+    def resume(self, checkpoint: Checkpoint, check: WeightCheck | None) -> None:
+        """Go on from where the checkpoint was made; the rows of the first pass are given to `check`."""
+        about = checkpoint.about
+        self._pass, self._taken = about["pass"] - 1, 0
+        self._read_bytes = int(self._state.control["read_bytes"])
+        self._check = check
+        self._state.control["w_unverified"] = check is not None
+        if about["pieces"]:
+            self._begin_pass(about["pieces"])
+            self._screening.losses, self._screened_unvisited = (
+                np.array(about["pass_losses"]),
+                about["screened_unvisited"],
+            )
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Pass, and pieces of it that have streamed by: where the next step begins."""
+        return (self._pass + 1, 0) if self._piece is None else (self._pass, self._taken)
+
+    def close(self) -> None:
+        """End the running pass's stream."""
+        if self._pieces:
+            self._pieces.close()
+
+    def next_step(self) -> Arrivals:
+        """The next step; the first of a pass begins its stream."""
+        if self._piece is None:
+            self._begin_pass()
+        if self.is_between_sections:
+            self._section = self._taken
+            self.is_between_sections = False
+        arrivals = Arrivals(self._pass, self._section)
+        # Rows that stream by as resident wait for a visit: no more of them than a step of new rows would have.
+        most_fresh = self._residents.most_fresh
+        most_skipped = most_fresh * room(self._plan.segment_bytes)
+        while (
+            self._piece is not None
+            and not self.is_between_sections
+            and arrivals.skipped_bytes < most_skipped
+            and len(arrivals.fresh) < most_fresh
+        ):
+            self._take_rows(arrivals, self._piece.rows, self._piece.found)
+            if self._position == len(self._piece.rows):
+                self._finish_piece(self._piece)
+        if not self._builder.is_empty:
+            arrivals.fresh.append(self._builder.take())
+        arrivals.pieces, arrivals.blocks_begun, arrivals.read_bytes = self._taken, self._blocks_begun, self._read_bytes
+        arrivals.screened_unvisited = self._screened_unvisited
+        arrivals.ends_pass, arrivals.ends_section = self._piece is None, self.is_between_sections
+        arrivals.pass_losses = self._screening.losses
+        return arrivals
+
+    def _begin_pass(self, skipped: int = 0) -> None:
+        self._pass += 1
+        self._screening.begin_pass(self._passes.width)
+        self._pieces = self._passes.stream(self._pass, self._screening.look, skipped=skipped)
+        self._screened_unvisited, self._taken = 0, skipped
+        self._next_piece()
+
+    def _next_piece(self) -> None:
+        self._piece, self._position = next(self._pieces or iter(()), None), 0
+
+    def _finish_piece(self, piece: Streamed[Margins]) -> None:
+        self._taken += 1
+        self._screening.take(piece.found)
+        if self._check:
+            self._check.add(piece.rows)
+        self._blocks_begun = piece.blocks_begun
+        self._read_bytes += piece.read_bytes
+        self._next_piece()
+        if self._check and self._piece is None:
+            self._check.finish()
+            self._check = None
+            self._state.control["w_unverified"] = 0
+        if self._piece is None:
+            self._screening.end_pass()
+        self.is_between_sections = self._piece is None or self._ends_section(self._piece)
+
+    def _ends_section(self, coming: Streamed[Margins]) -> bool:
+        if self._by_block:
+            return coming.blocks_begun > self._blocks_begun
+        return self._taken % SECTION_PIECES == 0
+
+    def _take_rows(self, arrivals: Arrivals, piece: Segment, found: Margins) -> None:
+        """Stream on through the piece until its end or until the segment being built is full."""
+        start, books = self._position, self._residents
+        row_id = piece.row_id[start:]
+        kind, new = np.empty(len(row_id), np.uint8), np.empty(len(row_id), np.int64)
+        count = (classify if found.y.ndim == 1 else classify_lanes)(
+            row_id, found.y[start:], found.m[start:], *self._screening.limits, books.is_resident, books.leaving,
+            self._state.alpha, kind, new,
+        )  # fmt: skip
+        new = new[:count] + start
+        added = self._builder.add(piece, new)
+        if count and not added and self._builder.is_empty:
+            raise RowTooLong(f"a row of {np.diff(piece.indptr)[new[0]]} values is longer than a segment of the cache")
+        stop = len(piece) if added == count else int(new[added])
+        if added < count:
+            arrivals.fresh.append(self._builder.take())
+        self._account(arrivals, row_id[: stop - start], kind, piece.indptr[start:])
+        self._position = stop
+
+    def _account(self, arrivals: Arrivals, row_id: Array, kind: Array, indptr: Array) -> None:
+        books = self._residents
+        screened, unvisited, nnz, resident = account(
+            row_id, kind, indptr, pass_stamp(self._pass), books.is_resident, self._state.skipped, self._state.visited
+        )
+        arrivals.rows += len(row_id)
+        arrivals.screened += screened
+        arrivals.skipped_bytes += packed_bytes(resident, nnz)
+        self._screened_unvisited += unvisited

@@ -1,0 +1,90 @@
+"""The rows the cache holds under block minimization: a block, and the rows kept of those before it."""
+
+import numpy as np
+
+from reader.stream.residents import Eviction, Residents
+from storage.cache import CacheWriter
+from storage.csr import Array
+from storage.plan import CachePlan
+from storage.repack import appraise
+from storage.segment import ROW_ID, Segment
+from storage.state import State
+
+
+class BlockResidents(Residents):
+    """`begin_section` chooses what stays when the trainer is done with a block; `make_room` packs these rows anew.
+
+    What is left behind leaves the file one by one, as room is needed: LMDB uses the oldest free pages first. If many
+    came free at once, the single pages of its own that each step writes would lie scattered among the segments that
+    follow, and there would soon be no room for a whole segment between them.
+
+    kept_bytes   room for the rows that stay, those of the lowest score; 0: none do (plain block minimization)
+    """
+
+    def __init__(self, cache: CacheWriter, plan: CachePlan, state: State, kept_bytes: int, seed: int) -> None:
+        super().__init__(cache, plan, state, "score", seed)
+        self._protects = False  # every row is visited while its block is here
+        self._kept_bytes = kept_bytes
+        # Slots of segments with rows to be packed anew, and the positions (k,) of these.
+        self._old: list[tuple[int, Array]] = []
+        self._is_left = np.zeros(plan.most_live, bool)  # slots of which nothing is needed any more
+        self._evicted = np.empty(0, ROW_ID)
+
+    def begin_section(self, _place: tuple[int, int]) -> None:
+        """All that is live belongs to blocks that are done with; what does not stay can be read in anew at once."""
+        slots = self._slots.in_order(self._shown)
+        if not len(slots):
+            return
+        self._slots.fresh[:] = False
+        rows = self._look_up(slots, 0)
+        stays, _ = appraise(rows, len(slots), self._kept_bytes)
+        sizes = self._slots.rows[slots].tolist()
+        row_id = np.concatenate([self._slots.row_id[slot, :size] for slot, size in zip(slots, sizes, strict=True)])
+        self._evicted = row_id[~stays]
+        self.is_resident[self._evicted] = False
+        masks = np.split(stays, np.cumsum(sizes)[:-1])
+        self._old = [(slot, np.flatnonzero(mask)) for slot, mask in zip(slots, masks, strict=True) if mask.any()]
+        self._is_left[slots] = [not mask.any() for mask in masks]
+
+    def make_room(self, arriving: int, _pass: int) -> Eviction:
+        """Go on with what `begin_section` began: a step writes no more segments than the cache's plan allows."""
+        most = self._plan.most_retired - self._plan.fresh_per_step - 1
+        now, self._old = self._old[:most], self._old[most:]
+        packed = []
+        segments = self._cache.read_all([int(self._slots.ids[slot]) for slot, _ in now])
+        for segment, (slot, stay) in zip(segments, now, strict=True):
+            packed += self._pack_on(segment, stay)
+            self._is_left[slot] = True
+        if self._old:
+            return Eviction(self._retire(len(packed)), packed, np.empty(0, ROW_ID), makes_room=False)
+        if not self._builder.is_empty:
+            packed.append(self._builder.take())
+        evicted, self._evicted = self._evicted, np.empty(0, ROW_ID)
+        return Eviction(self._retire(len(packed) + arriving), packed, evicted)
+
+    def advance(self, retired: list[int], repacked: dict[int, bytes], fresh: dict[int, bytes]) -> None:
+        """Note what a commit changed; all that came since the last block ended is fresh."""
+        came = self._slots.fresh.copy()
+        super().advance(retired, repacked, fresh)
+        self._slots.fresh |= came
+        self.rows = int(self._slots.rows[self._shown].sum())
+
+    @property
+    def _shown(self) -> Array:
+        return self._slots.live & ~self._is_left
+
+    def _retire(self, coming: int) -> list[int]:
+        """The oldest segments that are left behind, as many as have to go for those that come."""
+        to_free = max(0, int(np.count_nonzero(self._slots.live)) + coming - self._plan.most_live)
+        slots = self._slots.in_order(self._slots.live & self._is_left)[:to_free]
+        self._is_left[slots] = False
+        return self._slots.ids[slots].tolist()
+
+    def _pack_on(self, segment: Segment, rows: Array) -> list[bytes]:
+        """The segments that these rows complete; the rest goes into one with the rows that follow."""
+        packed = []
+        while len(rows):
+            rows = rows[self._builder.add(segment, rows) :]
+            if len(rows):
+                packed.append(self._builder.take())
+        return packed

@@ -1,0 +1,26 @@
+"""The weights of a job that begins with alpha of another, which some rows have left since."""
+
+import time
+from contextlib import closing
+
+import numpy as np
+
+from reader.stream.passes import Passes
+from storage.csr import add_rows
+from storage.lane_kernel import add_in_lanes
+from storage.objective import Objective
+from storage.state import State
+
+
+def make_w(passes: Passes, objective: Objective, state: State) -> None:
+    """Fill w: sum_i alpha_i y_i x_i over all rows, in a pass before the first. The trainer has not begun."""
+    alpha = state.alpha[: passes.n_rows]
+    w = np.zeros((passes.width, *alpha.shape[1:]))  # private memory: see the trainer's
+    add = add_rows if w.ndim == 1 else add_in_lanes
+    with closing(passes.stream(0, lambda rows: None, is_alone=True)) as stream:
+        for streamed in stream:
+            rows = streamed.rows
+            coefficients = objective.coefficients(objective.targets(rows), alpha[rows.row_id])
+            add(coefficients, rows.indptr, rows.indices, rows.values, w.reshape(-1))
+            state.control["reader_heartbeat"] = time.monotonic()
+    state.w[: passes.width] = w

@@ -1,0 +1,90 @@
+"""Pass after pass over one dataset; the first one may be over it while it is still being read in."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from reader.stream.following import Following
+from reader.stream.partition import Partitioned
+from reader.stream.pieces import Examples, Shuffled, Source, Stream, Streamer
+from reader.stream.settings import ReaderSettings
+from storage.arriving import ArrivingDataset
+from storage.csr import Array
+from storage.dataset import Dataset
+from storage.errors import StorageError
+from storage.segment import Segment
+
+T = TypeVar("T")
+
+
+class Passes:
+    """Rows and features are counted as they come to be known: at once when the dataset is complete.
+
+    weight  see Examples
+
+    n_rows, width   so far
+    """
+
+    def __init__(self, settings: ReaderSettings, wait: Callable[[], object], weight: Array) -> None:
+        self._settings = settings
+        self._examples = Examples(
+            settings.positive,
+            settings.bias,
+            width=0,
+            left_out=settings.left_out,
+            group=settings.group,
+            weight=weight,
+        )
+        self._streamer = Streamer(self._examples, wait)
+        self._source: Source | None = None
+        self._arriving = None
+        self.n_rows = 0
+        if settings.staged is None:
+            self._open()
+        else:
+            self._arriving = ArrivingDataset(settings.staged, settings.dataset)
+
+    @property
+    def width(self) -> int:
+        """Length of w so far."""
+        return self._examples.width
+
+    def stream(self, pass_: int, look: Callable[[Segment], T], skipped: int = 0, is_alone: bool = False) -> Stream[T]:
+        """The pieces of a pass but the first `skipped`, see `Streamer.stream`. Pass 0 is the certificate's.
+
+        Threads work ahead, one for each core but the trainer's; `is_alone`: it waits meanwhile. Even if that leaves
+        one core to this process it is worth a thread: a trainer has less to do, and `pread` waits for the disk.
+        """
+        threads = self._settings.threads - (0 if is_alone else 1)
+        if self._arriving is not None:
+            yield from self._follow(self._arriving, pass_, look)
+            self._arriving = None
+            self._open()
+        else:
+            assert self._source is not None
+            yield from self._streamer.stream(self._source, self._settings.seed, pass_, look, threads, skipped)
+
+    def close(self) -> None:
+        """Let go of the dataset."""
+        if self._arriving is not None:
+            self._arriving.close()
+
+    def _follow(self, arriving: ArrivingDataset, pass_: int, look: Callable[[Segment], T]) -> Stream[T]:
+        source = Following(arriving, self._examples)
+        for streamed in self._streamer.stream(source, self._settings.seed, pass_, look, threads=0):
+            rows = streamed.rows
+            self.n_rows = int(rows.row_id[-1]) + 1
+            self._examples.width = max(self.width, int(rows.indices.max(initial=-1)) + 1)
+            if self.n_rows > self._settings.n_rows or self.width > self._settings.width:
+                raise StorageError("more rows or features come than there is room for in the state")
+            yield streamed
+
+    def _open(self) -> None:
+        dataset = Dataset(self._settings.dataset)
+        settings = self._settings
+        if settings.blocks is None:
+            self._source = Shuffled(dataset)
+        else:
+            extra = int(settings.bias is not None)
+            self._source = Partitioned(dataset, settings.blocks, settings.permute_blocks, extra, settings.seed)
+        self.n_rows = dataset.manifest.n_rows
+        self._examples.width = dataset.manifest.width + (self._settings.bias is not None)

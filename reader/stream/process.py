@@ -1,0 +1,245 @@
+"""The reader process: dataset blocks -> cache. The cache's only writer; never sees a dual variable change.
+
+python -m reader.stream.process RUN_DIRECTORY
+"""
+
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+
+from reader.certificate.final_pass import CertificatePass
+from reader.certificate.folds import HeldOut
+from reader.stream.arrivals import Arrivals, ArrivalSource
+from reader.stream.block_residents import BlockResidents
+from reader.stream.making_w import make_w
+from reader.stream.passes import Passes
+from reader.stream.residents import Eviction, Residents
+from reader.stream.resume import ResidentRows, WeightCheck, check_w_error
+from reader.stream.screening import Screening
+from reader.stream.settings import ReaderSettings
+from storage.cache import CacheReader, CacheWriter, Step
+from storage.checkpoint import Checkpoint, open_checkpoint
+from storage.child import die_with_parent, leave
+from storage.failure import telling
+from storage.heap import keep_freed_memory
+from storage.naps import nap
+from storage.objective import Objective, make_axis_objective, make_objective
+from storage.segment import SegmentBuilder
+from storage.state import CACHE_FILE, open_state
+
+_WAIT_SECONDS = 2e-3
+
+
+class Reader:
+    """`setup` is the constructor; `step` does what can be done now; `shutdown` lets go of the files."""
+
+    def __init__(self, run: Path) -> None:
+        settings = ReaderSettings.read(run)
+        self._state = open_state(run, settings.n_rows, settings.width, settings.lanes, settings.has_weights)
+        self._passes = Passes(settings, self._wait, self._state.weight)
+        self._objective = self._make_objective(settings)
+        self._held_out = HeldOut(run, settings.n_rows, settings.lanes_with_folds) if settings.lanes_with_folds else None
+        self._plan = settings.cache
+        self._cache = CacheWriter(run / CACHE_FILE, self._plan)
+        by_block = settings.blocks is not None
+        self._residents = self._make_residents(settings, by_block)
+        screening = Screening(self._objective, self._state, settings.screening, settings.keeps_all)
+        self._source = ArrivalSource(self._passes, self._plan, screening, self._residents, self._state, by_block)
+        self._next_id = 1
+        self._number = 0
+        self._arrivals: Arrivals | None = None
+        if self._state.control["w_unmade"]:
+            make_w(self._passes, self._objective, self._state)
+        if settings.resume is not None:
+            self._resume(open_checkpoint(settings.resume), settings.exact, settings.is_dual)
+
+    def _resume(self, checkpoint: Checkpoint, is_exact: bool, is_dual: bool) -> None:
+        alpha = self._state.alpha[: self._passes.n_rows]
+        check = WeightCheck(self._objective, alpha, checkpoint["w"]) if is_dual else None
+        if is_exact:
+            self._fill_cache(ResidentRows(checkpoint, self._passes.n_rows), check)
+        self._source.resume(checkpoint, None if is_exact else check)
+
+    def _fill_cache(self, resident: ResidentRows, check: WeightCheck | None) -> None:
+        """Read all data once: for what was in the cache, and to make sure of w before it is trained on."""
+        with closing(self._passes.stream(0, lambda rows: None, is_alone=True)) as stream:
+            for streamed in stream:
+                resident.add(streamed.rows)
+                if check:
+                    check.add(streamed.rows)
+                self._state.control["reader_heartbeat"] = time.monotonic()
+        if check:
+            check.finish()
+        builder = SegmentBuilder(self._plan.segment_bytes)
+        for rows in resident.segments():
+            builder.add(rows, np.arange(len(rows)))
+            added = self._with_ids([builder.take()])
+            self._residents.admit(rows.row_id, added)
+            self._cache.commit(self._step(Arrivals(1, 0)), added, [])
+
+    def cache_reader(self) -> CacheReader:
+        """For a trainer in this very process, as tests have it."""
+        return self._cache.reader()
+
+    def step(self) -> bool:
+        """Commit the next step if the trainer has taken the last one, else read ahead for it.
+
+        Returns False when there was nothing to do but wait.
+        """
+        control = self._state.control
+        control["reader_heartbeat"] = time.monotonic()
+        if control["certificates_wanted"] > control["certificates_made"]:
+            self._certify()
+            return True
+        is_behind = control["started_step"] < self._number
+        if self._arrivals is None:
+            if not self._begins_section():
+                return False
+            self._arrivals = self._source.next_step()
+            return True
+        # One step ahead and no more: the scores that decide what leaves are those of the step before the
+        # trainer's, which makes the choice independent of the clock.
+        if is_behind:
+            return False
+        if self._commit(self._arrivals):
+            self._arrivals = None
+        return True
+
+    def shutdown(self) -> None:
+        self._source.close()
+        self._passes.close()
+        self._cache.close()
+
+    def _make_objective(self, settings: ReaderSettings) -> Objective:
+        if settings.group:
+            return make_axis_objective(settings.loss, settings.group, self._state.weight)
+        return make_objective(
+            settings.loss, settings.C_positive, settings.C_negative, settings.epsilon, self._state.weight
+        )
+
+    def _make_residents(self, settings: ReaderSettings, by_block: bool) -> Residents:
+        if by_block:
+            return BlockResidents(self._cache, self._plan, self._state, settings.kept_bytes, settings.seed)
+        return Residents(self._cache, self._plan, self._state, settings.evicts, settings.seed)
+
+    def _begins_section(self) -> bool:
+        """Whether the next step may be put together: at the start of a section, when the trainer is done with the last.
+
+        Everything then follows from what there is at this point, so a checkpoint taken here tells it all.
+        """
+        if not self._source.is_between_sections:
+            return True
+        if self._state.control["finished_section"] < self._number:
+            return False
+        self._residents.begin_section(self._source.place)
+        return True
+
+    def _commit(self, arrivals: Arrivals) -> bool:
+        """Make room for the arrivals and commit them.
+
+        False if they have to wait: the step then brings nothing, and has the trainer visit what is resident.
+        """
+        eviction = self._residents.make_room(len(arrivals.fresh), arrivals.pass_)
+        if eviction.makes_room:
+            self._commit_step(arrivals, eviction)
+            self._report(arrivals, len(eviction.evicted))
+        else:
+            self._commit_step(Arrivals(arrivals.pass_, arrivals.section, rows=self._residents.rows), eviction)
+        self._state.control["committed_step"] = self._number
+        return eviction.makes_room
+
+    def _commit_step(self, arrivals: Arrivals, eviction: Eviction) -> None:
+        repacked, fresh = self._with_ids(eviction.repacked), self._with_ids(arrivals.fresh)
+        self._residents.advance(eviction.retired, repacked, fresh)
+        self._number += 1
+        self._cache.commit(self._step(arrivals), {**repacked, **fresh}, eviction.retired)
+
+    def _step(self, arrivals: Arrivals) -> Step:
+        return Step(
+            number=self._number,
+            n_rows=self._passes.n_rows,
+            width=self._passes.width,
+            pass_=arrivals.pass_,
+            section=arrivals.section,
+            pieces=arrivals.pieces,
+            rows=arrivals.rows,
+            screened=arrivals.screened,
+            screened_unvisited=arrivals.screened_unvisited,
+            ends_section=arrivals.ends_section,
+            ends_pass=arrivals.ends_pass,
+            pass_losses=tuple(np.atleast_1d(arrivals.pass_losses).tolist()),
+            fresh=self._residents.fresh,
+            resident=self._residents.settled,
+        )
+
+    def _with_ids(self, segments: list[bytes]) -> dict[int, bytes]:
+        first = self._next_id
+        self._next_id += len(segments)
+        return dict(enumerate(segments, first))
+
+    def _report(self, arrivals: Arrivals, evicted: int) -> None:
+        control = self._state.control
+        control["pass"] = arrivals.pass_
+        control["block"] = arrivals.blocks_begun
+        control["rows_streamed"] += arrivals.rows
+        control["rows_screened"] += arrivals.screened
+        control["read_bytes"] = arrivals.read_bytes
+        control["resident_rows"] = self._residents.rows
+        control["resident_bytes"] = self._residents.n_segments * self._plan.segment_bytes
+        control["evicted_rows"] += evicted
+
+    def _certify(self) -> None:
+        state, passes = self._state, self._passes
+        certificate = CertificatePass(
+            self._objective, state.w[: passes.width], state.alpha[: passes.n_rows], self._held_out
+        )
+        with closing(passes.stream(0, lambda rows: None, is_alone=True)) as stream:
+            for streamed in stream:
+                certificate.add(streamed.rows)
+                state.control["reader_heartbeat"] = time.monotonic()
+        found = certificate.result()
+        for name, value in vars(found).items():
+            state.lanes[f"final_{name}"] = value
+        if state.control["w_unverified"]:
+            # The trainer may have had all rows at hand, so that no pass has streamed since.
+            check_w_error(float(np.max(found.w_error)))
+            state.control["w_unverified"] = 0
+        state.control["certificates_made"] += 1
+
+    def _wait(self) -> None:
+        """Nothing of an arriving dataset is there to be read."""
+        self._state.control["reader_heartbeat"] = time.monotonic()
+        time.sleep(_WAIT_SECONDS)
+
+    @property
+    def is_finished(self) -> bool:
+        """Nothing is left to do."""
+        return bool(self._state.control["training_done"])
+
+    def note_wait(self, seconds: float) -> None:
+        """Count time spent waiting for the trainer."""
+        self._state.control["reader_wait_seconds"] += seconds
+
+
+def main(directory: str) -> None:
+    """Body of the process."""
+    die_with_parent()
+    keep_freed_memory()
+    run = Path(directory)
+    with telling(run):
+        reader = Reader(run)
+        try:
+            while not reader.is_finished:
+                began = time.perf_counter()
+                while not (reader.step() or reader.is_finished):
+                    reader.note_wait(nap(began))
+        finally:
+            reader.shutdown()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
+    leave()

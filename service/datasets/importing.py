@@ -1,0 +1,108 @@
+"""Files of the import directory, read in one after the other in the background.
+
+What is to be read in stands in the store: after a restart of the process, an import that was under way begins anew.
+"""
+
+import errno
+import os
+import shutil
+import stat
+import threading
+import time
+from pathlib import Path
+from typing import IO, Any
+
+from reader.errors import InputError
+from reader.options import InputOptions
+from service.datasets.ingesting import Ingesting, ingest_failed
+from service.errors import ServiceError
+from service.records.store import Store
+from service.settings import Settings
+from storage.dataset import staged_path
+
+_POLL_SECONDS = 0.05
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def open_import(directory: Path | None, name: str) -> IO[bytes]:
+    """The regular file `name` below the import directory, without following a link on the way.
+
+    Raises ServiceError: import_disabled, import_invalid, unknown_file.
+    """
+    if directory is None:
+        raise ServiceError("import_disabled", "the service has no import directory", "Set STREAMSVM_IMPORT_DIR.")
+    *folders, last = name.split("/")
+    if {"", ".", ".."} & {*folders, last} or "\0" in name or not name.isprintable():
+        raise _invalid()
+    place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for folder in folders:
+            place, before = os.open(folder, _FLAGS | os.O_DIRECTORY, dir_fd=place), place
+            os.close(before)
+        # Opening a pipe would wait for its other end.
+        file = os.fdopen(os.open(last, _FLAGS | os.O_NONBLOCK, dir_fd=place), "rb")
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _invalid() from None
+        raise ServiceError("unknown_file", "there is no such file that can be read") from None
+    finally:
+        os.close(place)
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise _invalid()
+    return file
+
+
+def _invalid() -> ServiceError:
+    return ServiceError(
+        "import_invalid", "this names no file of the import directory", "Give a path below it, without links."
+    )
+
+
+class Importer:
+    """`wake` it when there is something in the store; a thread works until nothing is left."""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._settings = settings
+        self._store = store
+        self._lock = threading.Lock()
+        self._is_awake = False
+
+    def wake(self) -> None:
+        """Begin, unless it is at work."""
+        with self._lock:
+            if not self._is_awake:
+                self._is_awake = True
+                threading.Thread(target=self._work, name="importer", daemon=True).start()
+
+    def _work(self) -> None:
+        while (record := self._next()) is not None:
+            self._import(record)
+
+    def _next(self) -> dict[str, Any] | None:
+        with self._lock:
+            record = self._store.next_import()
+            self._is_awake = record is not None
+            return record
+
+    def _import(self, record: dict[str, Any]) -> None:
+        dataset_id, source = record["id"], record["source"]
+        directory = self._settings.datasets / dataset_id
+        is_kept = False
+        try:
+            with (
+                open_import(self._settings.import_dir, source["import"]) as file,
+                Ingesting(file, directory, self._settings, InputOptions(**source["options"])) as ingesting,
+            ):
+                # Deleted meanwhile: leaving the context ends it.
+                while self._store.dataset_state(dataset_id) and not ingesting.is_done():
+                    time.sleep(_POLL_SECONDS)
+            is_kept = self._store.set_dataset_ready(dataset_id)
+        except (InputError, ServiceError) as error:
+            self._store.fail_dataset(dataset_id, error.problem())
+        except OSError:
+            self._store.fail_dataset(dataset_id, ingest_failed().problem())
+        finally:
+            if not is_kept:
+                for left in (directory, staged_path(directory)):
+                    shutil.rmtree(left, ignore_errors=True)

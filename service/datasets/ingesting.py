@@ -1,0 +1,91 @@
+"""The process that reads a dataset in."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO
+
+from reader.errors import InputError
+from reader.options import InputOptions
+from service.errors import ServiceError
+from service.processes.fork_server import Forked, fork
+from service.settings import Settings
+from storage.child import child_environment
+
+
+def ingest_command(directory: Path, settings: Settings, options: InputOptions) -> list[str]:
+    """Reads standard input, makes the dataset `directory`, and prints what `failure` understands."""
+    return [sys.executable, "-m", *_ingest(directory, settings, options)]
+
+
+def _ingest(directory: Path, settings: Settings, options: InputOptions) -> list[str]:
+    limits = "--max-features", str(settings.max_features), "--max-bytes", str(settings.max_upload_bytes)
+    return ["reader.ingest.run", str(directory), *options.arguments(), *limits]
+
+
+def failure(code: int, output: bytes) -> InputError | ServiceError:
+    """Why the process ended with this exit code, not 0, and this output."""
+    if code == 1 and output.startswith(b'{"problem"'):
+        return InputError.of(json.loads(output)["problem"])
+    return ingest_failed()
+
+
+def ingest_failed() -> ServiceError:
+    """It was not the input."""
+    return ServiceError("ingest_failed", "reading in the data failed", "The service's log says more.")
+
+
+class Ingesting:
+    """Reads a file in; leaving the context ends it. Errors are an InputError for a bad input, or a ServiceError.
+
+    forks    by the fork server of this thread
+    appends  the rows to the dataset that is there
+    """
+
+    def __init__(
+        self,
+        source: IO[bytes],
+        directory: Path,
+        settings: Settings,
+        options: InputOptions,
+        forks: bool = False,
+        appends: bool = False,
+    ) -> None:
+        command = [*_ingest(directory, settings, options), *(["--append"] if appends else [])]
+        reading, writing = os.pipe()
+        self._output = os.fdopen(reading, "rb")
+        with os.fdopen(writing, "wb") as output:
+            if forks:
+                files = source.fileno(), output.fileno(), sys.stderr.fileno()
+                self._child: Forked | subprocess.Popen = fork(command, files)
+            else:
+                self._child = subprocess.Popen(
+                    [sys.executable, "-m", *command],
+                    stdin=source,
+                    stdout=output,
+                    env=child_environment(),
+                    # A Ctrl-C is for this process, which then ends its child itself.
+                    start_new_session=True,
+                )
+
+    def is_done(self) -> bool:
+        """Whether the dataset is complete; raises what went wrong."""
+        code = self._child.poll()
+        if code:
+            raise failure(code, self._output.read())
+        return code == 0
+
+    def wait(self) -> None:
+        """Until the dataset is complete; raises what went wrong."""
+        self._child.wait()
+        self.is_done()
+
+    def __enter__(self) -> "Ingesting":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._child.kill()
+        self._child.wait()
+        self._output.close()

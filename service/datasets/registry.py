@@ -1,0 +1,128 @@
+"""Datasets by name: read in by a child process while they arrive, published whole or not at all."""
+
+import os
+import re
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from reader.ingest.append import remove_block
+from reader.ingest.run import read_progress
+from reader.options import InputOptions
+from service.datasets.importing import Importer, open_import
+from service.datasets.uploads import MoreRows, NewDataset, Upload, undo_change
+from service.errors import ServiceError
+from service.records.store import Store
+from service.settings import Settings
+from service.views import dataset_view
+from storage.dataset import staged_path
+from storage.manifest import Manifest, read_manifest
+from storage.profile import read_profile
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
+
+
+def check_name(name: str) -> None:
+    """Raises ServiceError `name_invalid`."""
+    if not _NAME.fullmatch(name):
+        raise ServiceError(
+            "name_invalid", "this cannot be a dataset's name", "Up to 64 of a-z, 0-9, _ and -, the first no _ or -."
+        )
+
+
+class Datasets:
+    """Names on top of the directories that hold the blocks."""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._settings = settings
+        self._store = store
+        self._importer = Importer(settings, store)
+
+    def recover(self) -> None:
+        """What a process before this one did not finish: uploads are forgotten, imports begin anew."""
+        for record in self._store.datasets():
+            if record["state"] == "ingesting":
+                # Published but not yet recorded is no loss: it was never acknowledged.
+                shutil.rmtree(self.directory(record["id"]), ignore_errors=True)
+                if record["source"] is None:
+                    self._store.drop_dataset(record["id"])
+            elif record["state"] == "changing":
+                # Either all of the change is there or nothing.
+                undo_change(self.directory(record["id"]))
+                self._store.set_dataset_ready(record["id"])
+        for staged in self._settings.datasets.glob(".*"):
+            shutil.rmtree(staged, ignore_errors=True)
+        if self._store.next_import() is not None:
+            self._importer.wake()
+
+    async def begin_upload(self, name: str, options: InputOptions) -> Upload:
+        """Reserve the name and start reading in."""
+        check_name(name)
+        dataset_id = self._store.add_dataset(name, max_uploads=self._settings.max_uploads)
+        return await _started(NewDataset(self._settings, self._store, dataset_id), options)
+
+    async def begin_appending(self, name: str, options: InputOptions) -> Upload:
+        """Start reading in rows that are added to a dataset no job uses."""
+        record = self._store.begin_change(name, self._settings.max_uploads)
+        return await _started(MoreRows(self._settings, self._store, record["id"]), options)
+
+    def remove_block(self, name: str, number: int) -> None:
+        """Remove a block of a dataset no job uses. Raises UnknownBlock, LastBlock."""
+        record = self._store.begin_change(name)
+        try:
+            remove_block(self.directory(record["id"]), number)
+        finally:
+            self._store.set_dataset_ready(record["id"])
+
+    def begin_import(self, name: str, file: str, options: InputOptions) -> dict[str, Any]:
+        """Reserve the name and have a file of the import directory read in, in its turn; the dataset's view."""
+        check_name(name)
+        with open_import(self._settings.import_dir, file) as found:
+            size = os.fstat(found.fileno()).st_size
+        self._store.add_dataset(name, {"import": file, "bytes": size, "options": asdict(options)})
+        self._importer.wake()
+        return self.view(name)
+
+    def view(self, name: str) -> dict[str, Any]:
+        """A dataset as it is shown."""
+        record = self._store.dataset(name)
+        if record["state"] in ("ready", "changing"):
+            directory = self.directory(record["id"])
+            return dataset_view(record, read_manifest(directory), profile=read_profile(directory))
+        return self._unready_view(record)
+
+    def views(self) -> list[dict[str, Any]]:
+        """All, by name; of those that are ready, no more than that."""
+        return [self._unready_view(record) for record in self._store.datasets()]
+
+    def _unready_view(self, record: dict[str, Any]) -> dict[str, Any]:
+        progress = read_progress(staged_path(self.directory(record["id"]))) if record["state"] == "ingesting" else None
+        return dataset_view(record, None, progress)
+
+    def manifest(self, name: str) -> tuple[dict[str, Any], Manifest]:
+        """Record and manifest of a dataset that is ready."""
+        record = self._store.dataset(name)
+        if record["state"] != "ready":
+            raise ServiceError("not_ready", f"dataset {name} is not ready: {record['state']}")
+        return record, read_manifest(self.directory(record["id"]))
+
+    def delete(self, name: str) -> None:
+        """Forget a dataset and remove its files."""
+        record = self._store.dataset(name)
+        # Of an import that is under way, the importer removes the files.
+        self._store.delete_dataset(record["id"])
+        shutil.rmtree(self.directory(record["id"]), ignore_errors=True)
+
+    def directory(self, dataset_id: str) -> Path:
+        """Where its files are."""
+        return self._settings.datasets / dataset_id
+
+
+async def _started(upload: Upload, options: InputOptions) -> Upload:
+    try:
+        await upload.start(options)
+    except BaseException:
+        await upload.abandon()
+        raise
+    return upload

@@ -1,0 +1,154 @@
+"""How much memory a job holds, before it runs: the arithmetic behind `memory_bytes` and estimates."""
+
+import os
+from dataclasses import asdict, dataclass
+
+from reader.certificate.folds import HELD_OUT
+from reader.ingest.shuffle import PIECE_WORDS
+from service.errors import ServiceError
+from service.jobs.lanes import n_folds_of
+from service.jobs.spec import JobSpec
+from service.sizes import format_size
+from storage.classes import width_of
+from storage.errors import CacheTooSmall
+from storage.lanes import WIDTHS, width_for
+from storage.manifest import Manifest
+from storage.objective import REGRESSION
+from storage.plan import CachePlan, plan_cache
+from trainer.problem import LOSSES
+from trainer.solvers import SOLVERS
+
+# Measured, rounded up: two interpreters with compiled kernels, and pieces and segments on their way.
+_PROCESSES_BYTES = 320 << 20
+_BUFFERS_BYTES = 48 << 20
+# score, visited, skipped; is_resident and leaving of the reader. Of each lane, or class of one problem: alpha.
+_ROW_BYTES, _ROW_LANE_BYTES = 8, 8
+_WEIGHT_BYTES = 4  # of a row that has one, of a group of lanes, or of several classes
+_HELD_OUT_BYTES = HELD_OUT.itemsize  # of a row, for each lane with a fold
+# Of a lane: w of the trainer, that before a sweep over a cache with all rows, the published one, and two while it is
+# certified; of a group of lanes the published one is the one that is certified, and the one before a sweep.
+_FEATURE_BYTES, _FEATURE_LANE_BYTES = 40, 24
+# Of a piece that is certified, and of each that is looked at ahead, measured: arrays of its rows and classes.
+_CERTIFIED_ARRAYS, _SCREENED_ARRAYS = 10, 7
+# What a group of lanes may hold for each row and feature, if nobody says how much memory there is.
+_GROUP_BYTES = 2 << 30
+_LEAST_SHARE = 0.05  # of the memory, for the cache of a group
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a job holds in reader, trainer and memory files together."""
+
+    processes_bytes: int
+    buffers_bytes: int
+    rows_bytes: int
+    features_bytes: int
+    solver_bytes: int
+    cache_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(asdict(self).values())
+
+    def arithmetic(self) -> str:
+        """All but the cache, for people."""
+        return (
+            f"processes {format_size(self.processes_bytes)}, buffers {format_size(self.buffers_bytes)}, "
+            f"rows {format_size(self.rows_bytes)}, features {format_size(self.features_bytes)}, "
+            f"solver {format_size(self.solver_bytes)}"
+        )
+
+
+def threads_of(spec: JobSpec, cores: int) -> int:
+    """Of the trainer. A run of pace "fixed" is a function of data, settings and seed: not of the machine."""
+    return spec.threads or (1 if spec.pace == "fixed" else cores)
+
+
+def memory_of(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1) -> Memory:
+    """What a job with a cache of `cache_bytes`, so many threads of the trainer and lanes side by side holds."""
+    width, has_folds = manifest.width + (spec.bias is not None), bool(n_folds_of(spec))
+    columns = len(manifest.labels) if spec.is_joint else lanes
+    axis = width_of(columns) if spec.is_joint else width_for(lanes)
+    row_bytes = _ROW_BYTES + axis * _ROW_LANE_BYTES + (columns * _HELD_OUT_BYTES if has_folds else 0)
+    is_apart = axis > 1 or spec.loss in REGRESSION  # y does not tell the weight of a row
+    if is_apart and (manifest.weights is not None or (spec.is_joint and has_folds)):
+        row_bytes += _WEIGHT_BYTES
+    features = (axis * _FEATURE_LANE_BYTES if axis > 1 else _FEATURE_BYTES) * width
+    own = SOLVERS[spec.solver].own_bytes(manifest.n_rows, width, threads, spec.options)
+    own += (axis - 1) * _ROW_LANE_BYTES * manifest.n_rows  # alpha before a sweep
+    if lanes > 1:
+        own += axis * _ROW_LANE_BYTES * manifest.n_rows  # both of the lanes that are left, while they are being packed
+    buffers = _BUFFERS_BYTES + (_class_buffers(manifest, axis, threads) if spec.is_joint else 0)
+    return Memory(_PROCESSES_BYTES, buffers, row_bytes * manifest.n_rows, features, own, spec.cache_bytes)
+
+
+def _class_buffers(manifest: Manifest, axis: int, threads: int) -> int:
+    """What the reader makes of the rows of pieces for each class."""
+    words = 3 + 2 * manifest.nnz / max(1, manifest.n_rows)  # of a row in a piece
+    rows = min(manifest.n_rows, int(PIECE_WORDS / words))
+    return rows * axis * _ROW_LANE_BYTES * (_CERTIFIED_ARRAYS + threads * _SCREENED_ARRAYS)
+
+
+def plan_memory(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1) -> tuple[int, CachePlan]:
+    """How many of the job's lanes are trained side by side, and the plan of its cache.
+
+    As many as there is room for beside a cache: of `cache_bytes`, or of what `memory_bytes` leave.
+    Raises ServiceError: cache_too_small, memory_too_small, max_cuts_range.
+    """
+    if not SOLVERS[spec.solver].has_lanes or spec.loss not in LOSSES or spec.is_joint:
+        return 1, _plan_cache(spec, manifest, threads, 1)
+    for width in reversed(WIDTHS[1:]):
+        at_once = min(width, lanes)
+        if width_for(at_once) == width and _has_room(spec, manifest, threads, at_once):
+            return at_once, _plan_cache(spec, manifest, threads, at_once)
+    return 1, _plan_cache(spec, manifest, threads, 1)
+
+
+def _has_room(spec: JobSpec, manifest: Manifest, threads: int, lanes: int) -> bool:
+    memory = memory_of(spec, manifest, threads, lanes)
+    if spec.memory_bytes is None:
+        return memory.rows_bytes + memory.features_bytes + memory.solver_bytes <= _GROUP_BYTES
+    # A cache that is too small for the rows to be held for a while is no cache.
+    room = spec.memory_bytes - (memory.total_bytes - memory.cache_bytes)
+    try:
+        return room >= _LEAST_SHARE * spec.memory_bytes and bool(_plan_cache(spec, manifest, threads, lanes))
+    except ServiceError:
+        return False
+
+
+def _plan_cache(spec: JobSpec, manifest: Manifest, threads: int, lanes: int) -> CachePlan:
+    memory = memory_of(spec, manifest, threads, lanes)
+    _check_cuts(spec, manifest, memory.solver_bytes)
+    longest_row = manifest.longest_row + (spec.bias is not None)
+    if spec.memory_bytes is None:
+        return cache_of(spec.cache_bytes, longest_row)
+    left = spec.memory_bytes - (memory.total_bytes - memory.cache_bytes)
+    try:
+        return cache_of(max(1, left), longest_row)
+    except ServiceError as error:
+        raise ServiceError(
+            "memory_too_small",
+            f"of memory_bytes, {format_size(spec.memory_bytes)}, this leaves {left} bytes for the cache: "
+            f"{memory.arithmetic()}",
+            error.hint,
+        ) from None
+
+
+def cache_of(cache_bytes: int, longest_row: int) -> CachePlan:
+    """The plan for rows of so many non-zeros at most. Raises ServiceError cache_too_small."""
+    try:
+        return plan_cache(cache_bytes, longest_row)
+    except CacheTooSmall as error:
+        raise ServiceError(error.code, error.message, error.hint) from None
+
+
+def _check_cuts(spec: JobSpec, manifest: Manifest, own: int) -> None:
+    """What a solver holds for itself grows while it runs: better refused now than killed then."""
+    there_are = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if own > there_are:
+        raise ServiceError(
+            "max_cuts_range",
+            f"{spec.solver} holds up to {format_size(own)}: max_cuts {spec.options.max_cuts} cutting planes of "
+            f"{manifest.width} features, and {manifest.n_rows} rows; this machine has {format_size(there_are)}",
+            "Ask for fewer max_cuts.",
+        )

@@ -1,0 +1,20 @@
+"""A job's fields as they were stored, by this version or one before it, as a job of this version."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from service.errors import ServiceError
+from service.jobs.migrate import migrate
+from service.jobs.spec import JobSpec
+
+
+def read_spec(stored: Mapping[str, Any]) -> JobSpec:
+    """The job in a record. Raises ServiceError `job_outdated` if there is no such job any more."""
+    try:
+        return JobSpec.model_validate(migrate(stored))
+    except ValidationError as error:
+        field = error.errors()[0]["loc"][0]
+        message = f"the job was submitted to another version, and this one cannot take its {field}"
+        raise ServiceError("job_outdated", message, "Submit it anew.") from None

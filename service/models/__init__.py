@@ -1,0 +1,1 @@
+"""Trained models: kept, exported, asked for predictions, evaluated."""

@@ -1,0 +1,174 @@
+"""How good a model is on a dataset: a process of its own, which gives way to training.
+
+    python -m service.models.evaluation MODEL_DIRECTORY DATASET_DIRECTORY
+
+Prints one JSON object: the evaluation, or `{"problem": ...}` with exit code 1. Takes eight bytes a row of disk beside
+the dataset, sixteen if rows weigh, and of memory three times the weights.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reader.certificate.auc import WEIGHTED
+from reader.certificate.evaluation import (
+    Applied,
+    BinaryPass,
+    Classes,
+    ClassificationPass,
+    EvaluationPass,
+    RegressionPass,
+)
+from reader.stream.pieces import Examples, Shuffled, Streamer
+from service.errors import ServiceError, needing_space
+from service.models.labels import shown_label
+from service.models.losses import model_losses
+from storage.child import die_with_parent
+from storage.cores import usable_cores
+from storage.csr import Array
+from storage.dataset import Dataset
+from storage.errors import StorageError
+from storage.manifest import Manifest
+from storage.model_file import Model, read_model
+
+_NICE = 10
+_NAP_SECONDS = 2e-3
+_LABELS_SHOWN = 10
+
+
+def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
+    """What the model is worth on the dataset, as `POST /v1/models/{id}/evaluate` shows it.
+
+    Where rows have weights all figures count them. Raises ServiceError: label_mismatch or index_base_mismatch for a
+    dataset the model is not made for, out_of_space.
+    """
+    manifest = dataset.manifest
+    labels = _codes(model, manifest)
+    _check(model, labels, manifest)
+    applied = _applied(model, dataset)
+    if model.is_regression:
+        regression = RegressionPass(applied)
+        _stream(dataset, regression, Examples(None, None, manifest.width))
+        errors = {"mean_squared_error": regression.mean_squared_error, "r_squared": regression.r_squared}
+        return _view(model, manifest, regression, errors)
+    examples = Classes(None, None, manifest.width, labels)
+    if model.is_multiclass:
+        several = ClassificationPass(applied, len(model.labels), model.probability)
+        _stream(dataset, several, examples)
+        return _view(model, manifest, several, _class_figures(model, several))
+    scored = WEIGHTED if applied.is_weighted else np.dtype(float)
+    with _scores(manifest.n_rows, scored, dataset.directory.parent) as scores:
+        n_positive = manifest.labels.get(float(labels[0]), 0)
+        two = BinaryPass(applied, model.probability, scores, n_positive)
+        _stream(dataset, two, examples)
+        return _view(model, manifest, two, {**_class_figures(model, two), "auc": two.auc()})
+
+
+def _class_figures(model: Model, found: ClassificationPass) -> dict[str, Any]:
+    counts = found.counts
+    by_class = zip(model.labels, counts.by_class(), strict=True)
+    confusion = None if counts.confusion is None else counts.confusion.tolist()
+    return {
+        "accuracy": counts.accuracy,
+        "balanced_accuracy": counts.balanced_accuracy,
+        "confusion": {"labels": model.labels, "rows": confusion},
+        "classes": [{"label": label, **figures} for label, figures in by_class],
+        **({} if found.calibration is None else found.calibration.figures()),
+    }
+
+
+def _stream(dataset: Dataset, evaluation: EvaluationPass, examples: Examples) -> None:
+    """Show the pass all rows."""
+    streamer = Streamer(examples, lambda: time.sleep(_NAP_SECONDS))
+    threads = usable_cores() - 1
+    for streamed in streamer.stream(Shuffled(dataset), 0, 0, evaluation.look, threads):
+        evaluation.add(streamed.rows, streamed.found)
+
+
+def _codes(model: Model, manifest: Manifest) -> Array:
+    """(n_labels,) float64: what rows hold for the model's labels; nan for those that no row can have."""
+    places: dict[float | str, float] = {name: float(place) for place, name in enumerate(manifest.label_names)}
+    known = places.get if manifest.label_names else lambda label, _: np.nan if isinstance(label, str) else label
+    return np.array([known(label, np.nan) for label in model.labels])
+
+
+def _check(model: Model, labels: Array, manifest: Manifest) -> None:
+    # Where labels are not counted they are very many.
+    strange = [label for label in manifest.labels or manifest.label_range if label not in labels]
+    if strange and (not model.is_regression or manifest.label_names):
+        known = ", ".join(map(shown_label, model.labels[:_LABELS_SHOWN])) or "numbers"
+        more = ", ..." if len(model.labels) > _LABELS_SHOWN else ""
+        raise ServiceError(
+            "label_mismatch",
+            f"the dataset has rows labelled {manifest.label_text(strange[0])}, the model's labels are {known}{more}",
+            "Give the dataset the labels that the model was trained with.",
+        )
+    if manifest.index_base < model.index_base:
+        raise ServiceError(
+            "index_base_mismatch",
+            "the dataset has a feature 0, the model's features start at 1",
+            "Number the features as in the data that the model was trained on.",
+        )
+
+
+def _applied(model: Model, dataset: Dataset) -> Applied:
+    """The model with its features numbered as in the dataset."""
+    width, begin = dataset.manifest.width, model.index_base
+    end = min(begin + model.n_features, width)
+    known = np.zeros(width, bool)
+    known[begin:end] = True
+    unknown = None if known[dataset.manifest.index_base :].all() else dataset.in_own_order(~known)
+    w = np.zeros((len(np.atleast_2d(model.w)), width))
+    for own, weights in zip(w, np.atleast_2d(model.w), strict=True):
+        own[begin:end] = weights[: end - begin]
+        own[:] = dataset.in_own_order(own)
+    is_weighted = dataset.manifest.weights is not None
+    return Applied(w if model.is_multiclass else w[0], model.intercept, unknown, model_losses(model), is_weighted)
+
+
+@contextmanager
+def _scores(n_rows: int, dtype: np.dtype, directory: Path) -> Iterator[Array]:
+    """Room for a number a row, in a file: the kernel may take the memory back."""
+    with tempfile.TemporaryFile(dir=directory) as file:
+        with needing_space():
+            os.posix_fallocate(file.fileno(), 0, n_rows * dtype.itemsize)
+        yield np.memmap(file, dtype, "r+", shape=(n_rows,))
+
+
+def _view(model: Model, manifest: Manifest, found: EvaluationPass, figures: dict[str, Any]) -> dict[str, Any]:
+    norm = float(np.vdot(model.w, model.w) + np.sum(np.square(model.w_bias))) * (2 if model.is_mirrored else 1)
+    return {
+        "rows": manifest.n_rows,
+        "weighted": manifest.weights is not None,
+        **({} if manifest.weights is None else {"weight_sum": found.weight}),
+        **figures,
+        "objective": norm / 2 + found.losses if "C" in model.about else None,
+        "unknown_features": found.unknown_features,
+    }
+
+
+def main(model: Path, dataset: Path) -> int:
+    """Body of the process."""
+    die_with_parent()
+    os.nice(_NICE)
+    try:
+        print(json.dumps(evaluate(read_model(model), Dataset(dataset))))
+    except ServiceError as error:
+        print(json.dumps({"problem": error.problem()}))
+        return 1
+    except StorageError as error:
+        print(json.dumps({"problem": ServiceError(error.code, error.message, error.hint).problem()}))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(Path, sys.argv[1:])))

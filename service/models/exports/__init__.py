@@ -1,0 +1,38 @@
+"""The formats in which a model leaves the service and comes back; each is a module with `write` and `read`."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from service.models.exports import json_text, liblinear_text, npz, onnx_graph
+from service.models.exports.errors import ModelFormatError
+from service.models.names import SUFFIXES
+from storage.model_file import Model
+
+__all__ = ["MODEL_FORMATS", "ModelFormat", "ModelFormatError"]
+
+
+@dataclass(frozen=True)
+class ModelFormat:
+    """How a model is written to and read from one kind of file. Weights come back exactly, to the bit.
+
+    suffix      how the names of such files end
+    media_type  what HTTP calls it
+    write       the file in pieces under 1 MiB; ModelFormatError, at the call, for a model the format cannot hold
+    read        the model of a file, which must be able to seek; ModelFormatError if it is damaged or of another kind
+    """
+
+    suffix: str
+    media_type: str
+    write: Callable[[Model], Iterator[bytes]]
+    read: Callable[[BinaryIO], Model]
+
+
+MODEL_FORMATS: dict[str, ModelFormat] = {
+    "liblinear": ModelFormat(
+        SUFFIXES["liblinear"], "text/plain; charset=us-ascii", liblinear_text.write, liblinear_text.read
+    ),
+    "npz": ModelFormat(SUFFIXES["npz"], "application/zip", npz.write, npz.read),
+    "json": ModelFormat(SUFFIXES["json"], "application/json", json_text.write, json_text.read),
+    "onnx": ModelFormat(SUFFIXES["onnx"], "application/octet-stream", onnx_graph.write, onnx_graph.read),
+}

@@ -1,0 +1,198 @@
+"""LIBLINEAR's model text, the one that its own `predict` and `load_model` read.
+
+    solver_type L2R_L1LOSS_SVC_DUAL     the loss
+    nr_class 2
+    label 1 -1                          the first is the side of positive decision values; no such line in regression
+    nr_feature 3                        without the bias
+    bias 1                              value of the constant feature, -1 for none
+    w
+    0.5                                 weight of LIBLINEAR's feature 1, and so on; that of the bias comes last
+
+Of several classes (nr_class, label) a line has a weight of each, in the order of the labels. The format has no room for
+labels that are texts, which are refused, nor for a sigmoid, which is left out: LIBLINEAR's `predict -b 1` has
+probabilities of logistic regression alone.
+
+LIBLINEAR numbers features from 1. Of a model of numbering base 0, the feature f of the input is LIBLINEAR's f + 1: add
+one to the indices of a file before LIBLINEAR predicts it.
+"""
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import numpy as np
+
+from service.models.exports.errors import WEIGHTS_A_PIECE, ModelFormatError, checked, numbers
+from storage.csr import Array
+from storage.model_file import Label, Model
+
+SOLVER_TYPES = {
+    "hinge": "L2R_L1LOSS_SVC_DUAL",
+    "squared_hinge": "L2R_L2LOSS_SVC_DUAL",
+    "logistic": "L2R_LR_DUAL",
+    "epsilon_insensitive": "L2R_L1LOSS_SVR_DUAL",
+    "squared_epsilon_insensitive": "L2R_L2LOSS_SVR_DUAL",
+}
+CRAMMER_SINGER = "MCSVM_CS"
+REGRESSION = {
+    "L2R_L1LOSS_SVR_DUAL": "epsilon_insensitive",
+    "L2R_L2LOSS_SVR_DUAL": "squared_epsilon_insensitive",
+    "L2R_L2LOSS_SVR": "squared_epsilon_insensitive",
+}
+LOSSES = {
+    "L2R_L1LOSS_SVC_DUAL": "hinge",
+    "L2R_L2LOSS_SVC_DUAL": "squared_hinge",
+    "L2R_L2LOSS_SVC": "squared_hinge",
+    "L1R_L2LOSS_SVC": "squared_hinge",
+    "L2R_LR": "logistic",
+    "L2R_LR_DUAL": "logistic",
+    "L1R_LR": "logistic",
+    CRAMMER_SINGER: "hinge",
+    **REGRESSION,
+}
+HEADER = ("solver_type", "nr_class", "label", "nr_feature", "bias")
+OTHER_FORMATS = "take the model as npz or json"
+READ_BYTES = 1 << 20
+LINE_BYTES = 1 << 10  # of a weight
+HEADER_BYTES = 1 << 20  # of a line of the header: there may be many labels
+
+
+def write(model: Model) -> Iterator[bytes]:
+    """The text in pieces under 1 MiB.
+
+    ModelFormatError, before the first piece, if LIBLINEAR cannot hold the model: its labels are C ints, its bias is not
+    negative, and it knows a name for each loss.
+    """
+    return _stream(_head(checked(model)), np.atleast_2d(model.w).T, _bias_weights(model))
+
+
+def _stream(head: bytes, features: Array, bias_weights: Array) -> Iterator[bytes]:
+    """features (n_features, n_values), bias_weights (0 or 1, n_values)"""
+    yield head
+    size = max(1, WEIGHTS_A_PIECE // features.shape[1])
+    for rows in (features, bias_weights):
+        for begin in range(0, len(rows), size):
+            yield _lines(rows[begin : begin + size])
+
+
+def _lines(rows: Array) -> bytes:
+    """A line for each row, spaces between its numbers."""
+    return numbers(rows)[1:-1].replace(b"],[", b"\n").replace(b",", b" ") + b"\n"
+
+
+def _bias_weights(model: Model) -> Array:
+    n_values = len(np.atleast_2d(model.w))
+    return np.empty((0, n_values)) if model.bias is None else np.reshape(model.w_bias, (1, n_values))
+
+
+def _head(model: Model) -> bytes:
+    if model.bias is not None and model.bias < 0:
+        raise ModelFormatError(f"LIBLINEAR takes the bias {model.bias!r} for none", OTHER_FORMATS)
+    labels = " ".join(["label", *(str(_label(label)) for label in model.labels)]) + "\n" if model.labels else ""
+    bias = -1.0 if model.bias is None else model.bias
+    return (
+        f"solver_type {_solver_type(model)}\nnr_class {max(2, len(model.labels))}\n{labels}"
+        f"nr_feature {model.n_features}\nbias {bias:.17g}\nw\n"
+    ).encode()
+
+
+def _solver_type(model: Model) -> str:
+    loss = model.about.get("loss", "hinge")
+    if loss not in SOLVER_TYPES:
+        raise ModelFormatError(f"LIBLINEAR has no name for the loss {loss!r}", OTHER_FORMATS)
+    if model.is_crammer_singer:
+        return CRAMMER_SINGER
+    return SOLVER_TYPES[loss]
+
+
+def _label(label: Label) -> int:
+    if isinstance(label, str):
+        raise ModelFormatError("LIBLINEAR's labels are numbers, this model's are texts", OTHER_FORMATS)
+    if label != int(label) or not -(2**31) <= label < 2**31:
+        raise ModelFormatError(f"LIBLINEAR's labels are 32-bit integers, {label!r} is not", OTHER_FORMATS)
+    return int(label)
+
+
+def read(file: BinaryIO) -> Model:
+    """The model of a text, also one that LIBLINEAR wrote; `index_base` is 1, `about` has the loss.
+
+    ModelFormatError unless it is a whole linear model of classes, or of regression. The last weight must end with
+    a line feed: without, a file cut inside it would pass.
+    """
+    header = _read_header(file)
+    solver, n_classes = _text(header["solver_type"]), _integer(_text(header["nr_class"]))
+    if solver not in LOSSES or n_classes < 2 or len(header["label"]) != (0 if solver in REGRESSION else n_classes):
+        raise ModelFormatError("not a linear model of classes, nor of regression", "retrain with two labels or more")
+    n_columns = 1 if solver in REGRESSION or (n_classes == 2 and solver != CRAMMER_SINGER) else n_classes
+    labels = tuple(float(_integer(word)) for word in header["label"])
+    n_features = _integer(_text(header["nr_feature"]))
+    (bias,) = _numbers(_text(header["bias"]).encode())
+    has_bias = not bias < 0  # nan is refused with the other numbers that are not finite
+    rows = _read_weights(file, (n_features + has_bias) * n_columns, LINE_BYTES * n_columns).reshape(-1, n_columns)
+    about = {"loss": LOSSES[solver], "solver_type": solver}
+    if solver == CRAMMER_SINGER:
+        about["multiclass"] = "crammer_singer"
+    # Of two classes by Crammer and Singer, too, LIBLINEAR looks at the first column alone.
+    w, w_bias = np.split(rows if n_classes > 2 else rows[:, :1], [n_features])
+    return checked(_model(np.ascontiguousarray(w.T), w_bias, labels, bias if has_bias else None, about))
+
+
+def _model(w: Array, w_bias: Array, labels: tuple[float, ...], bias: float | None, about: dict[str, str]) -> Model:
+    """w (n_values, n_features), w_bias (0 or 1, n_values)"""
+    factors = tuple(w_bias.ravel().tolist())
+    if len(w) > 1:
+        return Model(w, labels, 1, bias, factors or 0.0, about)
+    return Model(w[0], labels, 1, bias, factors[0] if factors else 0.0, about)
+
+
+def _read_header(file: BinaryIO) -> dict[str, list[str]]:
+    """The words after each name of the header, all names present; leaves `file` at the first weight."""
+    header: dict[str, list[str]] = {}
+    while line := file.readline(HEADER_BYTES):
+        name, *words = line.decode("ascii", "replace").split() or [""]
+        if name == "w" and not words and line.endswith(b"\n"):
+            break
+        if name and name not in HEADER:
+            raise ModelFormatError("this is not the text of a LIBLINEAR model")
+        header[name] = words
+    else:
+        raise ModelFormatError("the file ends inside the header")
+    header.setdefault("label", [])  # a model of regression has none
+    if missing := [name for name in HEADER if name not in header]:
+        raise ModelFormatError(f"the header has no {missing[0]}")
+    return header
+
+
+def _text(words: list[str]) -> str:
+    if len(words) != 1:
+        raise ModelFormatError("a line of the header is not a name and a value")
+    return words[0]
+
+
+def _integer(word: str) -> int:
+    if not word.removeprefix("-").isdecimal() or len(word) > 11:
+        raise ModelFormatError("a number of the header is not an integer")
+    return int(word)
+
+
+def _read_weights(file: BinaryIO, count: int, line_bytes: int) -> Array:
+    """(count,) float64: what is left of the file, lines of at most so many bytes."""
+    parts: list[Array] = []
+    found, rest = 0, b""
+    while chunk := file.read(READ_BYTES):
+        lines, _, rest = (rest + chunk).rpartition(b"\n")
+        parts.append(np.array(_numbers(lines), np.float64))
+        found += len(parts[-1])
+        if found > count or len(rest) > line_bytes:
+            raise ModelFormatError(f"more than the {count} weights of the header")
+    if found != count or rest.strip():
+        raise ModelFormatError(f"the file ends inside its weights: {found} of {count} are whole")
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
+def _numbers(text: bytes) -> list[float]:
+    try:
+        if b"_" in text:  # Python reads 1_0 as 10, C does not
+            raise ValueError
+        return list(map(float, text.split()))
+    except ValueError:
+        raise ModelFormatError("a weight or the bias is not a number") from None

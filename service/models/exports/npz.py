@@ -1,0 +1,157 @@
+"""A model as a numpy archive, without pickle. To predict a dense matrix X with plain numpy:
+
+    model = np.load("a.npz")
+    decision = X @ model["w"] + model["intercept"]
+    label = np.where(decision > 0, *model["labels"])
+
+w           (n_features,) float64; w[0] belongs to the feature numbered index_base in the input
+labels      (2,) float64 or text: that of positive decision values, then the other; (0,) in regression
+intercept   () float64, bias * w_bias; bias is nan for a model without
+index_base  () int64
+about       () text, a JSON object: where the model comes from
+sigmoid     only of a model that has one: (1, 2) float64, A and B of the probability 1 / (1 + exp(A decision + B))
+
+Of several classes there is one of each for every class, in the order of the labels: w (n_classes, n_features), labels,
+intercept and w_bias (n_classes,), sigmoid (n_classes, 2), and the largest decision value says which:
+
+    decision = X @ model["w"].T + model["intercept"]
+    label = model["labels"][decision.argmax(axis=1)]
+"""
+
+import io
+import json
+import math
+import zipfile
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from service.models.exports.errors import ModelFormatError, check_intercept, checked, pieces
+from service.models.exports.json_text import parse_object, plain
+from storage.csr import Array
+from storage.model_file import Model, tuples
+
+READ_BYTES = 1 << 20
+# Of each array the kinds of values and the numbers of dimensions that it may have.
+LAYOUT: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
+    "w": (("<f8",), (1, 2)),
+    "labels": (("<f8", "<U"), (1,)),
+    "intercept": (("<f8",), (0, 1)),
+    "bias": (("<f8",), (0,)),
+    "w_bias": (("<f8",), (0, 1)),
+    "index_base": (("<i8",), (0,)),
+    "about": (("<U",), (0,)),
+    "sigmoid": (("<f8",), (2,)),
+}
+OPTIONAL = {"sigmoid"}
+
+
+class _Sink(io.RawIOBase):
+    """Takes what is written until it is drained; cannot seek, so the archive is made in one go."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._parts.append(bytes(data))
+        return len(self._parts[-1])
+
+    def drain(self) -> bytes:
+        taken, self._parts = b"".join(self._parts), []
+        return taken
+
+
+def write(model: Model) -> Iterator[bytes]:
+    """The archive in pieces under 1 MiB, the same bytes for the same model.
+
+    ModelFormatError, before the first piece, if a weight is not finite.
+    """
+    checked(model)
+    return _stream(
+        {
+            "w": np.ascontiguousarray(model.w, "<f8"),
+            "labels": np.array(model.labels, "<U" if isinstance(next(iter(model.labels), None), str) else "<f8"),
+            "intercept": np.array(model.intercept, "<f8"),
+            "bias": np.array(math.nan if model.bias is None else model.bias, "<f8"),
+            "w_bias": np.array(model.w_bias, "<f8"),
+            "index_base": np.array(model.index_base, "<i8"),
+            "about": np.array(json.dumps(plain(model.about))),
+            **({} if model.sigmoid is None else {"sigmoid": np.array(model.sigmoid, "<f8")}),
+        }
+    )
+
+
+def _stream(arrays: dict[str, Array]) -> Iterator[bytes]:
+    sink = _Sink()
+    with zipfile.ZipFile(sink, "w") as archive:
+        for name, array in arrays.items():
+            # The name alone gives the member the date 1980-01-01, whatever the clock says.
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array_header_1_0(member, np.lib.format.header_data_from_array_1_0(array))
+                for piece in pieces(array.reshape(-1)):
+                    member.write(piece.tobytes())
+                    yield sink.drain()
+    yield sink.drain()
+
+
+def read(file: BinaryIO) -> Model:
+    """The model of an archive in a file that can seek; ModelFormatError unless it is whole and every array is right."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            there = set(archive.namelist())
+            names = [name for name in LAYOUT if name not in OPTIONAL or f"{name}.npy" in there]
+            arrays = {name: _read_array(archive, name) for name in names}
+        about = arrays["about"].item()
+    except (ModelFormatError, MemoryError):
+        raise
+    except Exception as error:  # on damaged bytes zipfile and numpy raise some dozen kinds, down to AttributeError
+        raise ModelFormatError("this is not a whole npz archive of a model") from error
+    bias = float(arrays["bias"])
+    model = Model(
+        arrays["w"],
+        tuple(arrays["labels"].tolist()),
+        int(arrays["index_base"]),
+        None if math.isnan(bias) else bias,
+        tuples(arrays["w_bias"].tolist()),
+        parse_object(about),
+        tuples(arrays["sigmoid"].tolist()) if "sigmoid" in arrays else None,
+    )
+    check_intercept(checked(model), arrays["intercept"])
+    return model
+
+
+def _read_array(archive: zipfile.ZipFile, name: str) -> Array:
+    info = archive.getinfo(f"{name}.npy")
+    if info.compress_type != zipfile.ZIP_STORED:
+        raise ModelFormatError("the archive is compressed", "write it with numpy.savez, which does not compress")
+    with archive.open(info) as member:
+        np.lib.format.read_magic(member)
+        shape, _, dtype = np.lib.format.read_array_header_1_0(member)
+        _check_layout(name, shape, dtype)
+        # The header is not to be believed about memory: the member's size is, within that of the file.
+        if math.prod(shape) * dtype.itemsize != info.file_size - member.tell() or info.file_size > info.compress_size:
+            raise ModelFormatError(f"the array {name} is not as long as it says")
+        return _fill(np.empty(shape, dtype), member)
+
+
+def _check_layout(name: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    kinds, dimensions = LAYOUT[name]
+    if not dtype.str.startswith(kinds) or len(shape) not in dimensions:
+        raise ModelFormatError(f"the array {name} is {dtype} of shape {shape}")
+
+
+def _fill(array: Array, member: Any) -> Array:
+    """Reads the array's bytes piece by piece; the archive compares the checksum at the last."""
+    rest = array.reshape(-1).view(np.uint8)
+    while len(rest):
+        taken = member.read(min(len(rest), READ_BYTES))
+        if not taken:
+            raise ModelFormatError("the archive ends inside an array")
+        rest[: len(taken)] = np.frombuffer(taken, np.uint8)
+        rest = rest[len(taken) :]
+    member.read(1)  # the checksum of an array without elements is compared only here
+    return array

@@ -1,0 +1,93 @@
+"""A model as an ONNX graph: decision_values = X @ w + intercept, all in float64.
+
+    X                float64 (n, n_features), column j is the feature numbered j + index_base in the input
+    decision_values  float64 (n, 1), above 0 for the first of the model's labels; of several classes (n, n_classes)
+    labels           (n,) float64 or string, but of regression
+    probabilities    float64 (n, n_classes), in the order of the labels; of a model that has any
+
+The labels, and where the model comes from, are in the graph's metadata, as the JSON object that heads a model in JSON.
+Needs the package onnx. Its messages hold a model in one piece: three times its size of memory, and 2 GiB at most.
+"""
+
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from service.models.exports.errors import ModelFormatError, checked
+from service.models.exports.json_text import head_of, parse_object, with_weights
+from service.models.exports.onnx_outputs import outputs_of
+from storage.model_file import Model
+
+HEAD = "streamsvm"  # name of the metadata
+OPSET, IR_VERSION = 13, 8  # read by every onnxruntime since 1.10
+PIECE_BYTES = 1 << 19
+MOST_WEIGHTS = (1 << 27) + 1
+
+
+def write(model: Model) -> Iterator[bytes]:
+    """The file in pieces under 1 MiB, the same bytes for the same model.
+
+    ModelFormatError, before the first, if a weight is not finite, there are too many, or there is no package onnx.
+    """
+    if checked(model).w.size > MOST_WEIGHTS:
+        raise ModelFormatError(f"an ONNX file holds at most {MOST_WEIGHTS} weights", "take the model as npz or json")
+    return _stream(_graph(model).SerializeToString(deterministic=True))
+
+
+def _stream(data: bytes) -> Iterator[bytes]:
+    for begin in range(0, len(data), PIECE_BYTES):
+        yield data[begin : begin + PIECE_BYTES]
+
+
+def read(file: BinaryIO) -> Model:
+    """The model of a file that `write` made; ModelFormatError for any other graph, or damage that shows."""
+    onnx = onnx_package()
+    try:
+        graph = onnx.load_model_from_string(file.read())
+        heads = {entry.key: entry.value for entry in graph.metadata_props}
+        columns = onnx.numpy_helper.to_array(graph.graph.initializer[0])
+    except Exception as error:  # protobuf and numpy raise kinds of their own on damaged bytes
+        raise ModelFormatError("this is not a whole ONNX file of a linear model") from error
+    document = parse_object(heads.get(HEAD, ""))
+    if columns.dtype != np.float64:
+        raise ModelFormatError("the weights are not float64")
+    several = isinstance(document.get("intercept"), list)
+    model = with_weights(document, np.ascontiguousarray(columns.T) if several else columns.reshape(-1))
+    # Older files of two classes give decision values alone.
+    if graph not in (_graph(model), _graph(model, [])):
+        raise ModelFormatError("the graph is not the one this program writes", "take the model as npz or json")
+    return model
+
+
+def _graph(model: Model, outputs: list[Any] | None = None) -> Any:
+    """outputs: beside the decision values; all if not given."""
+    onnx, shape = onnx_package(), [model.n_features, len(np.atleast_2d(model.w))]
+    value, number = onnx.helper.make_tensor_value_info, onnx.TensorProto.DOUBLE
+    nodes = [
+        onnx.helper.make_node("MatMul", ["X", "w"], ["products"]),
+        onnx.helper.make_node("Add", ["products", "intercept"], ["decision_values"]),
+    ]
+    constants = [
+        onnx.numpy_helper.from_array(np.atleast_2d(model.w).T, "w"),
+        onnx.numpy_helper.from_array(np.atleast_1d(model.intercept), "intercept"),
+    ]
+    given = [value("decision_values", number, ["n", shape[1]])]
+    for output in outputs_of(model) if outputs is None else outputs:
+        nodes += output.nodes
+        constants += output.constants
+        given.append(output.value)
+    graph = onnx.helper.make_graph(nodes, "linear", [value("X", number, ["n", shape[0]])], given, constants)
+    opset = onnx.helper.make_opsetid("", OPSET)
+    made = onnx.helper.make_model(graph, producer_name=HEAD, ir_version=IR_VERSION, opset_imports=[opset])
+    onnx.helper.set_model_props(made, {HEAD: head_of(model)})
+    return made
+
+
+def onnx_package() -> Any:
+    """The package onnx, which not every installation has."""
+    try:
+        import onnx  # noqa: PLC0415
+    except ImportError:
+        raise ModelFormatError("the package onnx is not installed", "pip install 'streamsvm[onnx]'") from None
+    return onnx

@@ -1,0 +1,159 @@
+"""Applies a model to rows: LIBLINEAR's `predict`, batch by batch."""
+
+import copy
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from reader.errors import InputError
+from reader.ingest.decompress import decompressed
+from reader.limits import Limits
+from reader.options import InputOptions
+from reader.parsers import Parser
+from reader.parsers.csv import CsvParser
+from reader.parsers.libsvm import LibsvmParser
+from storage.csr import Array, Rows
+from storage.decision import decision_values, predicted_classes
+from storage.model_file import Label, Model
+from storage.probability import probabilities
+
+# A large feature number costs no memory here: it is passed over.
+MOST_FEATURES = 2**31
+# Texts in which rows come to be predicted.
+FORMATS: dict[str, Callable[[InputOptions, Limits], Parser]] = {
+    "libsvm": lambda options, limits: LibsvmParser(options.index_base, limits, weighted=False),
+    "csv": lambda options, limits: CsvParser(options, limits, labelled=False),
+    "tsv": lambda options, limits: CsvParser(options, limits, labelled=False),
+}
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says of a batch of rows.
+
+    labels            (n_rows,) float64 or texts, of the model's; in regression the decision values
+    decision_values   (n_rows,) float64, positive for the model's first label; of several classes (n_rows, n_classes)
+    expected          (n_rows,) float64, the labels that stood in the input, nan for a table without
+    unknown_features  stored values passed over, because the model has no weight for their feature
+    """
+
+    labels: Array
+    decision_values: Array
+    expected: Array
+    unknown_features: int
+
+
+class Predictor:
+    """A model made ready to be applied; holds no state between calls.
+
+    model   `index_base` says how the rows to come number their features
+    strict  InputError unknown_feature for a feature the model has no weight for; else it is passed over and counted
+    """
+
+    def __init__(self, model: Model, *, strict: bool = False) -> None:
+        self._strict = strict
+        self._w = _by_number(model)
+        # The same weights, not two copies of them.
+        self._model = replace(model, w=self._w[..., model.index_base :])
+
+    @property
+    def is_regression(self) -> bool:
+        """It predicts numbers, not labels."""
+        return self._model.is_regression
+
+    @property
+    def index_base(self) -> int:
+        """Number of the model's first feature."""
+        return self._model.index_base
+
+    @property
+    def n_features(self) -> int:
+        """Features from that one on."""
+        return self._model.n_features
+
+    @property
+    def classes(self) -> tuple[Label, ...]:
+        """The model's labels, in the order of what belongs to each of them; () in regression."""
+        return self._model.labels
+
+    @property
+    def n_values(self) -> int | None:
+        """Decision values of a row, if it has several: one for each class."""
+        return len(self.classes) if self._model.is_multiclass else None
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether `probabilities` says anything."""
+        return self._model.probability is not None
+
+    def with_strict(self, strict: bool) -> "Predictor":
+        """The same model, strict or not."""
+        other = copy.copy(self)
+        other._strict = strict
+        return other
+
+    def predict(self, rows: Rows) -> Prediction:
+        """Labels and decision values <w, x> + intercept; which label they say is LIBLINEAR's rule."""
+        unknown = self._count_unknown(rows)
+        decision = decision_values(rows, self._w, self._model.intercept)
+        return Prediction(self.labels(decision), decision, rows.label, unknown)
+
+    def decision_values(self, X: Any) -> Array:
+        """(n_rows,) float64, or (n_rows, n_classes), for X (n_rows, n_features), dense or of scipy.sparse.
+
+        Column 0 is the first feature.
+        """
+        return np.asarray(X @ self._model.w.T) + self._model.intercept
+
+    def labels(self, decision_values: Array) -> Array:
+        """(n,): what decision values (n,) or (n, n_classes) say."""
+        if self.is_regression:
+            return decision_values
+        return np.array(self.classes)[predicted_classes(decision_values)]
+
+    def probabilities(self, decision_values: Array) -> Array | None:
+        """(n, n_classes) float64 in the order of `classes`; None if the model has none."""
+        sigmoid = self._model.probability
+        return None if sigmoid is None else probabilities(decision_values, sigmoid)
+
+    def predict_text(
+        self, chunks: Iterable[bytes], limits: Limits | None = None, options: InputOptions | None = None
+    ) -> Iterator[Prediction]:
+        """A batch at a time, for text in chunks of any size, plain or compressed; memory is bounded.
+
+        options: one of FORMATS (libsvm if not given), and what there is to say about it.
+
+        InputError at the first fault of the input, among them index 0 for a model whose features start at 1.
+        """
+        limits = limits or Limits(max_features=MOST_FEATURES)
+        options = replace(options or InputOptions("libsvm"), index_base=1 if self.index_base else 0)
+        parser = FORMATS[options.format](options, limits)
+        for rows in parser.parse_chunks(decompressed(chunks, limits)):
+            yield self.predict(rows)
+
+    def _count_unknown(self, rows: Rows) -> int:
+        lowest, beyond = self._model.index_base, self._w.shape[-1]
+        unknown = (rows.indices < lowest) | (rows.indices >= beyond)
+        count = int(np.count_nonzero(unknown))
+        if count and self._strict:
+            feature = int(rows.indices[np.argmax(unknown)])
+            raise InputError(
+                "unknown_feature",
+                f"the model has no feature {feature}: its features are {lowest} to {beyond - 1}",
+                hint="remove the features the model was not trained with, or predict without strict",
+            )
+        return count
+
+
+def _by_number(model: Model) -> Array:
+    """(index_base + n_features,) float64, or one such row a class: the weight of feature f at place f.
+
+    No copy for base 0.
+    """
+    if model.index_base == 0:
+        return np.ascontiguousarray(model.w, np.float64)
+    w = np.zeros((*model.w.shape[:-1], model.n_features + model.index_base))
+    w[..., model.index_base :] = model.w
+    return w

@@ -1,0 +1,124 @@
+"""Trained models: made from a finished run, never changed, given out by id."""
+
+import functools
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from service.errors import needing_space
+from service.jobs.cross_validation import CrossValidation
+from service.jobs.problem import JobPlan
+from service.jobs.results import models_of
+from service.models.exports import MODEL_FORMATS
+from service.models.predictor import Predictor
+from service.records.ids import new_id
+from service.records.store import Store
+from service.settings import Settings
+from storage.csr import Array
+from storage.dataset import Dataset
+from storage.model_file import Model, read_model, tuples, write_model
+from storage.state import open_state
+
+
+def lane_outcome(plan: JobPlan, dataset: Path, run: Path, results: Sequence[dict[str, Any]], place: int = 0) -> Model:
+    """What a finished run of lanes on the dataset in this directory came to: of the one at a place w, and its result.
+
+    Its labels are the signs, and which rows are meant by them says the lane; but of several classes in one problem.
+    """
+    state = open_state(run, plan.manifest.n_rows, plan.width, *plan.axes)
+    has_bias, w = plan.spec.bias is not None, state.w.reshape(plan.width, -1)
+    columns = w[:, : len(plan.labels)].T if _has_classes(plan) else w[:, place]
+    w_bias = columns[..., -1].tolist() if has_bias else 0.0
+    return Model(
+        w=_in_input_order(plan, dataset, columns),
+        labels=plan.model_labels if _has_classes(plan) else (1.0, -1.0) if plan.labels else (),
+        index_base=plan.manifest.index_base,
+        bias=plan.spec.bias,
+        w_bias=tuples(w_bias),
+        about={
+            "result": results[place],
+            "elapsed_seconds": state.control["elapsed_seconds"],
+            "job_passes": plan.passes_before + int(state.control["finished_passes"]),
+        },
+    )
+
+
+def _has_classes(plan: JobPlan) -> bool:
+    """Whether a lane has a decision value for each class. Of two classes those of the second are minus the first's."""
+    return plan.spec.is_joint and len(plan.labels) > 2
+
+
+def _in_input_order(plan: JobPlan, dataset: Path, w: Array) -> Array:
+    """w (..., width) as the input numbers its features, (..., n_features)."""
+    own, base = Dataset(dataset), plan.manifest.index_base
+    rows = [own.in_input_order(np.ascontiguousarray(row[: plan.manifest.width]))[base:] for row in np.atleast_2d(w)]
+    return np.stack(rows).reshape(*w.shape[:-1], -1)
+
+
+def publish_models(
+    settings: Settings, plan: JobPlan, n_done: int, outcome_of: Callable[[int], Model], folds: CrossValidation | None
+) -> list[dict[str, Any]]:
+    """Make the models of a job durable, see `models_of`.
+
+    Returns their values of C and the ids under which they are to be recorded.
+    The files name no job and no time: the same runs make the same bytes.
+    """
+    about = {"dataset": {"name": plan.spec.dataset, "uid": plan.manifest.uid}}
+    published: list[dict[str, Any]] = []
+    try:
+        for C, model in models_of(plan, n_done, outcome_of, about, folds, settings.models):
+            published.append({"C": C, "model_id": new_id("mdl")})
+            write_model(settings.models / published[-1]["model_id"], model)
+    except BaseException:
+        unpublish_models(settings, published)
+        raise
+    return published
+
+
+def unpublish_models(settings: Settings, published: Iterable[dict[str, Any]]) -> None:
+    """Remove models that are on no record."""
+    for each in published:
+        shutil.rmtree(settings.models / each["model_id"], ignore_errors=True)
+
+
+def load_model(settings: Settings, model_id: str) -> Model:
+    """A recorded model."""
+    return read_model(settings.models / model_id)
+
+
+@functools.lru_cache(maxsize=4)
+def load_predictor(settings: Settings, model_id: str) -> Predictor:
+    """A recorded model, ready to be applied. It never changes: the last few asked for are kept."""
+    return Predictor(load_model(settings, model_id))
+
+
+def model_file(settings: Settings, record: dict[str, Any], format_: str) -> IO[bytes]:
+    """A recorded model as a file of a format, one without a name; its time is that of the model.
+
+    It is made anew from checked weights each time, so that a copy can never go bad. Raises ModelFormatError, or
+    ServiceError out_of_space.
+    """
+    written = MODEL_FORMATS[format_].write(load_model(settings, record["id"]))
+    file: IO[bytes] = tempfile.TemporaryFile(dir=settings.data_dir)  # noqa: SIM115 - the caller closes it
+    try:
+        with needing_space():
+            file.writelines(written)
+            file.flush()
+        made = datetime.fromisoformat(record["created_at"]).timestamp()
+        os.utime(file.fileno(), (made, made))
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def delete_model(settings: Settings, store: Store, model_id: str) -> None:
+    """Forget a model and remove its files."""
+    store.delete_model(model_id)
+    shutil.rmtree(settings.models / model_id, ignore_errors=True)

@@ -1,0 +1,134 @@
+"""Tensors of the Open Inference Protocol v2: in JSON, or with their bytes behind the JSON (Triton's binary extension).
+
+{"name": "X", "shape": [2, 3], "datatype": "FP64", "data": [...]}                        numbers, nested or flat
+{"name": "X", "shape": [2, 3], "datatype": "FP64", "parameters": {"binary_data_size": 48}}    little-endian, in order
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from service.errors import ServiceError
+from service.models.exports.json_text import plain
+from storage.csr import Array
+
+DATATYPES: dict[str, np.dtype[Any]] = {
+    "FP32": np.dtype("<f4"),
+    "FP64": np.dtype("<f8"),
+    "INT32": np.dtype("<i4"),
+    "INT64": np.dtype("<i8"),
+}
+_MOST_DIMENSIONS = 8
+_SIZE_LIMIT = 1 << 31
+
+
+def read_tensors(inputs: Any, binary: memoryview) -> dict[str, Array]:
+    """The inputs of a request, by name, all finite. Raises ServiceError bad_tensor or not_finite."""
+    if not isinstance(inputs, list) or not all(isinstance(given, dict) for given in inputs):
+        raise _bad("inputs is not a list of tensors")
+    found: dict[str, Array] = {}
+    for given in inputs:
+        name, shape, dtype = _described(given)
+        size = _parameters(given).get("binary_data_size")
+        if size is None:
+            array = _of_json(given.get("data"), dtype)
+        else:
+            array, binary = _of_bytes(binary, size, dtype)
+        if len(array) != math.prod(shape):
+            raise _bad(f"an input has {len(array)} values, its shape says {math.prod(shape)}")
+        if name in found:
+            raise _bad("an input is given twice")
+        if not np.isfinite(array).all():
+            raise ServiceError("not_finite", "an input has a value that is not finite")
+        found[name] = array.reshape(shape)
+    if len(binary):
+        raise _bad("more bytes follow than the inputs say")
+    return found
+
+
+def datatype_of(array: Array) -> str:
+    """Of an output: numbers, or texts."""
+    return "BYTES" if array.dtype.kind == "U" else "FP64"
+
+
+def write_tensors(arrays: Mapping[str, Array], binary: Iterable[str]) -> tuple[list[dict[str, Any]], bytes]:
+    """Outputs for a response, and the bytes that follow it: those of the names in `binary`."""
+    described, parts = [], []
+    for name, array in arrays.items():
+        output: dict[str, Any] = {"name": name, "datatype": datatype_of(array), "shape": list(array.shape)}
+        if name in binary:
+            parts.append(_to_bytes(array))
+            output["parameters"] = {"binary_data_size": len(parts[-1])}
+        else:
+            # The protocol's order is that of rows, flat or nested.
+            output["data"] = plain(array.reshape(-1).tolist())
+        described.append(output)
+    return described, b"".join(parts)
+
+
+def _to_bytes(array: Array) -> bytes:
+    """Numbers one after the other; of each text its length in four bytes, then itself."""
+    if datatype_of(array) == "FP64":
+        return array.astype(DATATYPES["FP64"]).tobytes()
+    texts = [text.encode() for text in array.reshape(-1).tolist()]
+    return b"".join(len(text).to_bytes(4, "little") + text for text in texts)
+
+
+def wanted_outputs(document: dict[str, Any], known: tuple[str, ...]) -> dict[str, bool]:
+    """The outputs that a request asks for, and whether in binary. Raises ServiceError bad_tensor."""
+    by_default = _parameters(document).get("binary_data_output") is True
+    outputs = document.get("outputs") or [{"name": name} for name in known]
+    if not isinstance(outputs, list) or not all(isinstance(output, dict) for output in outputs):
+        raise _bad("outputs is not a list of names")
+    if not all(output.get("name") in known for output in outputs):
+        raise _bad("there is no such output", f"The outputs are {' and '.join(known)}.")
+    return {output["name"]: _parameters(output).get("binary_data", by_default) is True for output in outputs}
+
+
+def _described(given: dict[str, Any]) -> tuple[str, list[int], np.dtype]:
+    name, shape, datatype = given.get("name"), given.get("shape"), given.get("datatype")
+    if not isinstance(name, str):
+        raise _bad("an input has no name")
+    if not isinstance(datatype, str) or datatype not in DATATYPES:
+        raise _bad("an input has an unknown datatype", f"Datatypes are {', '.join(DATATYPES)}.")
+    if not isinstance(shape, list) or len(shape) > _MOST_DIMENSIONS or not all(map(_is_size, shape)):
+        raise _bad("an input's shape is not a list of sizes")
+    return name, shape, DATATYPES[datatype]
+
+
+def _of_json(data: Any, dtype: np.dtype) -> Array:
+    if not isinstance(data, list):
+        raise _bad("an input has no data")
+    try:
+        array = np.array(data).reshape(-1)
+    except ValueError:
+        raise _bad("an input's data is nested unevenly") from None
+    if array.dtype.kind not in ("iu" if dtype.kind == "i" and len(array) else "iuf"):
+        raise _bad("an input's data is not numbers of its datatype")
+    # Whole numbers stay as they are: they could be beyond the datatype.
+    with np.errstate(over="ignore"):
+        return array if array.dtype.kind in "iu" else array.astype(dtype)
+
+
+def _of_bytes(binary: memoryview, size: Any, dtype: np.dtype) -> tuple[Array, memoryview]:
+    """(values, what follows)"""
+    if not _is_size(size) or size > len(binary) or size % dtype.itemsize:
+        raise _bad("an input's binary_data_size does not fit the bytes that follow, or its datatype")
+    return np.frombuffer(binary[:size], dtype), binary[size:]
+
+
+def _parameters(given: dict[str, Any]) -> dict[str, Any]:
+    parameters = given.get("parameters", {})
+    if not isinstance(parameters, dict):
+        raise _bad("parameters is not an object")
+    return parameters
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and 0 <= value < _SIZE_LIMIT
+
+
+def _bad(message: str, hint: str = "") -> ServiceError:
+    return ServiceError("bad_tensor", message, hint)

@@ -1,0 +1,103 @@
+"""The process that forks: Python, the libraries and the compiled kernels are loaded in it already.
+
+python -m service.processes.forking    with a socket as its standard input, see fork_server.py
+"""
+
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterable
+from functools import partial
+from importlib import import_module
+
+from setproctitle import setproctitle
+
+from service.processes.fork_server import MOST_BYTES
+from storage.child import PARENT_VARIABLE, die_with_parent, leave
+from storage.csr import load_kernels
+
+_MODULES = ("reader.ingest.run", "reader.stream.process", "trainer.process")
+_Task = Callable[[], int | None]
+
+
+class Forking:
+    """`serve` forks what is asked for."""
+
+    def __init__(self) -> None:
+        self._asked = socket.socket(fileno=sys.stdin.fileno())
+        self._woken, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._numbers: dict[int, int] = {}  # of the processes that run, by pid
+        self._forked = 0
+
+    def serve(self) -> _Task | None:
+        """Until nobody is left to ask; in a process that was forked, what it has to do."""
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._waker)
+        while True:
+            ready, _, _ = select.select([self._asked.fileno(), self._woken], [], [])
+            if self._woken in ready:
+                os.read(self._woken, MOST_BYTES)
+                self._tell_who_ended()
+            if self._asked.fileno() in ready:
+                message, files, _, _ = socket.recv_fds(self._asked, MOST_BYTES, 3)
+                if not message:
+                    return None
+                task = self._fork(*json.loads(message), files=files)
+                if task is not None:
+                    return task
+
+    def _fork(self, module: str, *arguments: str, files: list[int]) -> _Task | None:
+        parent, pid = os.getpid(), os.fork()
+        if pid == 0:
+            self._become((sys.executable, "-m", module, *arguments), parent, files)
+            return partial(import_module(module).main, *arguments)
+        self._forked += 1
+        self._numbers[pid] = self._forked
+        handle = os.pidfd_open(pid)
+        socket.send_fds(self._asked, [json.dumps([self._forked, pid, None]).encode()], [handle])
+        for file in (handle, *files):
+            os.close(file)
+        return None
+
+    def _become(self, command: Iterable[str], parent: int, files: list[int]) -> None:
+        """What a process would be that had been started by this command with these files."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self._asked.detach()
+        for number, file in enumerate(files):
+            os.dup2(file, number)
+        for file in (self._woken, self._waker, *files):
+            os.close(file)
+        os.setsid()
+        os.environ[PARENT_VARIABLE] = str(parent)
+        setproctitle(" ".join(command))
+
+    def _tell_who_ended(self) -> None:
+        while self._numbers:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            message = [self._numbers.pop(pid), pid, os.waitstatus_to_exitcode(status)]
+            self._asked.send(json.dumps(message).encode())
+
+
+def main() -> None:
+    """Body of the process."""
+    die_with_parent()
+    for module in _MODULES:
+        import_module(module)
+    load_kernels()
+    gc.freeze()  # what is there stays: to look through it would copy it into each process
+    task = Forking().serve()
+    code = task() if task else None
+    if code:
+        sys.exit(code)
+    leave()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""The kernels of an ordinary job, compiled once, by two processes side by side: none is compiled by both.
+
+python -m service.processes.kernels             compiles them, with a bar
+python -m service.processes.kernels reading     one half: what reads data in; `training` is the other half
+
+numba keeps them beside the sources, or where NUMBA_CACHE_DIR says. Other kernels are compiled when a job needs them;
+deploy/warm.py tries everything.
+"""
+
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+from service.errors import DIED, ServiceError
+from storage.child import child_environment, die_with_parent
+
+Report = Callable[[int, int], None]  # steps done, steps in all
+
+_BAR = 30
+
+
+def compile_kernels(report: Report) -> float:
+    """Returns the seconds that it took: about one where they are compiled already. Raises ServiceError."""
+    began, done, every = time.monotonic(), 0, sum(STEPS.values())
+    report(0, every)
+    children = [_start(half) for half in HALVES]
+    try:
+        for _ in _lines(child.stdout for child in children if child.stdout):
+            done += 1
+            report(done, every)
+        if any(child.wait() for child in children):
+            raise ServiceError(DIED, "the kernels could not be compiled", "What was said above says why.")
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+            if child.stdout:
+                child.stdout.close()
+    return time.monotonic() - began
+
+
+def show_bar(stream: IO[str]) -> Report:
+    """For a person: a bar that fills on a terminal, a line elsewhere."""
+
+    def report(done: int, every: int) -> None:
+        if stream.isatty():
+            filled = _BAR * done // every
+            bar = "#" * filled + "." * (_BAR - filled)
+            stream.write(f"\r\033[Kcompiling kernels, once  [{bar}] {done}/{every}" + "\r\033[K" * (done == every))
+        elif not done:
+            stream.write("compiling kernels, once\n")
+        stream.flush()
+
+    return report
+
+
+def _start(half: str) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-m", "service.processes.kernels", half]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0, env=child_environment())
+
+
+def _lines(streams: Iterator[IO[bytes]]) -> Iterator[bytes]:
+    """What they say, as they say it, until all have ended."""
+    with selectors.DefaultSelector() as selector:
+        for stream in streams:
+            selector.register(stream, selectors.EVENT_READ)
+        while selector.get_map():
+            for key, _ in selector.select():
+                if line := key.fileobj.readline():  # type: ignore[union-attr]
+                    yield line
+                else:
+                    selector.unregister(key.fileobj)
+
+
+def _reading() -> Iterator[None]:
+    """Parses, shuffles and encodes some rows, and decodes them; numbers features anew, as only wide data has them."""
+    import numpy as np  # noqa: PLC0415 - slow to import, and not needed by who shows the bar
+
+    from reader.ingest.renumber_kernel import renumber  # noqa: PLC0415
+    from reader.ingest.run import ingest  # noqa: PLC0415
+    from reader.limits import Limits  # noqa: PLC0415
+    from reader.parsers.libsvm import LibsvmParser  # noqa: PLC0415
+    from storage.csr import INDEX  # noqa: PLC0415
+    from storage.dataset import Dataset  # noqa: PLC0415
+
+    text = b"".join(b"%+d %d:0.5 %d:1\n" % ((-1) ** row, row + 1, row + 9) for row in range(64))
+    yield from (None for _ in LibsvmParser("auto", Limits(), 1).parse_chunks([text]))
+    with tempfile.TemporaryDirectory(prefix="streamsvm-kernels-") as directory:
+        ingest([text], Path(directory) / "dataset", threads=1)
+        yield
+        dataset = Dataset(Path(directory) / "dataset")
+        for location in dataset.pieces(0):
+            dataset.piece(location)
+        yield
+    renumber(np.empty(0, INDEX), np.empty(0, INDEX))
+    yield
+
+
+def _training() -> Iterator[None]:
+    """Calls each kernel with no rows."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    from reader.certificate.certificate_kernel import dots_and_sums  # noqa: PLC0415
+    from reader.stream.arrivals_kernel import account, classify  # noqa: PLC0415
+    from storage.csr import INDEX, INDPTR, VALUE, row_dots  # noqa: PLC0415
+    from storage.plan import PAGE  # noqa: PLC0415
+    from storage.segment import NORM, OFFSET, ROW_ID, TARGET, SegmentBuilder  # noqa: PLC0415
+    from trainer.kernels.coordinate import GAP  # noqa: PLC0415
+    from trainer.kernels.order import random_order  # noqa: PLC0415
+    from trainer.kernels.visit import Box, Dual, Notes, Weights, move_on, visit_rows  # noqa: PLC0415
+
+    def none(dtype: object) -> np.ndarray:
+        return np.empty(0, dtype)  # type: ignore[call-overload]
+
+    alpha, w = np.zeros(1), np.zeros(1)
+    builder = SegmentBuilder(PAGE)
+    rows, order = builder.rows, random_order(0, np.random.default_rng(0))
+    yield
+    visit_rows(
+        order, rows.columns, Box(1.0, 0.0, 1.0, 0.0), GAP, Dual(alpha, alpha), Weights(w, none(np.int64)),
+        Notes(none(np.float32), none(np.float64), none(np.float32)),
+    )  # fmt: skip
+    yield
+    move_on(alpha, alpha, 0.5)
+    for picked in (order, none(np.int64)):
+        builder.add(rows, picked)
+        yield
+    flags, kinds = none(np.bool_), none(np.uint8)
+    classify(
+        none(ROW_ID), none(TARGET), none(NORM), 0.0, 1.0, 1.0, flags, flags, alpha, kinds, none(np.int64)
+    )  # fmt: skip
+    yield
+    account(none(ROW_ID), kinds, np.zeros(1, OFFSET), 1, flags, kinds, kinds)
+    yield
+    dots_and_sums(alpha, np.zeros(2, OFFSET), none(INDEX), none(VALUE), np.zeros(2), np.zeros(1))
+    yield
+    for dtype in (INDPTR, OFFSET):  # of rows read in, and of those of a problem
+        row_dots(np.zeros(1, dtype), none(INDEX), none(VALUE), w, none(np.float64))
+        yield
+
+
+HALVES = {"reading": _reading, "training": _training}
+STEPS = {"reading": 4, "training": 9}
+
+
+def main() -> None:
+    """Body of the process."""
+    if sys.argv[1:]:
+        die_with_parent()
+        for _ in HALVES[sys.argv[1]]():
+            print(flush=True)
+        return
+    seconds = compile_kernels(show_bar(sys.stderr))
+    print(f"the kernels are ready ({seconds:.1f} s)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""One attempt at a job: a reader and a trainer process, the files they share, and what becomes of them."""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from service.errors import DIED, STALLED, ServiceError
+from service.jobs.following import FollowPlan
+from service.jobs.problem import JobPlan
+from service.jobs.progress import HISTORY, read_json
+from service.processes.fork_server import Forked, fork
+from storage.checkpoint import Checkpoint, newest_checkpoint
+from storage.failure import told
+from storage.state import KEPT_ARRAYS, RUN_FILE, Control, State, create_state, open_control
+from trainer.link import SHOWN_OF_LANE, HandedBack
+
+_MODULES = {"reader": "reader.stream.process", "trainer": "trainer.process"}
+_LOG_TAIL_BYTES = 2000
+_POLL_SECONDS = 0.1
+HAND_BACK_SECONDS = 8.0  # at most: a section takes two or three
+_HEARTBEAT = "{}_heartbeat"
+
+
+def prepare_run(
+    directory: Path,
+    plan: JobPlan | FollowPlan,
+    dataset: Path,
+    checkpoints: Path | None = None,
+    warm_up: Callable[[State], None] | None = None,
+) -> Checkpoint | None:
+    """Lay out a run directory: state files, which `warm_up` may fill if the run starts anew, and run.json.
+
+    Checkpoints are made in the directory `checkpoints`. If there is a sound one already, the run goes on from it: that
+    is what comes back. Raises ServiceError `dataset_changed`.
+    """
+    directory.mkdir(parents=True)
+    axes = plan.axes if isinstance(plan, JobPlan) else (1, False)
+    state = create_state(directory, plan.n_rows, plan.width, isinstance(plan, FollowPlan), *axes)
+    checkpoint = newest_checkpoint(checkpoints) if checkpoints else None
+    if checkpoint:
+        _restore(state, checkpoint)
+    elif warm_up:
+        warm_up(state)
+    run_file = plan.run_file(dataset)
+    for part in ("reader", "trainer"):
+        run_file[part]["resume"] = str(checkpoint.path) if checkpoint else None
+    run_file["trainer"]["checkpoints"] = checkpoints and str(checkpoints)
+    (directory / RUN_FILE).write_text(json.dumps(run_file))
+    return checkpoint
+
+
+def _restore(state: State, checkpoint: Checkpoint) -> None:
+    # A pass streams at the w that was published at its start.
+    published = "published" if checkpoint.about["pieces"] else "w"
+    for name, kept_as in (*zip(KEPT_ARRAYS, KEPT_ARRAYS, strict=True), ("w", published)):
+        array, kept = getattr(state, name), checkpoint[kept_as]
+        if kept.shape != array.shape:
+            raise ServiceError("dataset_changed", "rows came or went since the checkpoint", "Submit a job anew.")
+        array[:] = kept
+    for name, value in checkpoint.about["control"].items():
+        state.control[name] = value
+    _restore_lanes(state, checkpoint)
+
+
+def _restore_lanes(state: State, checkpoint: Checkpoint) -> None:
+    if "lanes" in checkpoint.names:
+        state.lanes[:] = checkpoint["lanes"]
+    else:
+        for name in SHOWN_OF_LANE:
+            state.lanes[name] = state.control[name]
+
+
+def read_lane(directory: Path) -> dict[str, Any]:
+    """Which lanes the run in this directory is of: number of the first, count, of how many, class, fold, C."""
+    return json.loads((directory / RUN_FILE).read_bytes())["lane"]
+
+
+class Run:
+    """`start`, then `poll` until it returns True; `kill` ends it at any time.
+
+    directory  run directory, made by `prepare_run`
+    job_dir    receives history.ndjson, a line a pass, and log
+    """
+
+    pause_seconds = _POLL_SECONDS  # between two polls, of who has nothing else to do
+
+    def __init__(self, directory: Path, job_dir: Path, stall_seconds: float) -> None:
+        self.directory = directory
+        self._history = job_dir / HISTORY
+        self._log = job_dir / "log"
+        self._stall_seconds = stall_seconds
+        self._children: dict[str, Forked] = {}
+        self._started = time.monotonic()
+        self.has_handed_back = False
+        self.control: Control = open_control(directory)
+        self.lane = read_lane(directory)
+
+    def start(self) -> None:
+        """Start both processes. What they report is added to the history."""
+        with self._history.open("ab") as history, self._log.open("ab") as log, Path(os.devnull).open("r+b") as nothing:
+            for name, output in (("reader", nothing), ("trainer", history)):
+                files = nothing.fileno(), output.fileno(), log.fileno()
+                self._children[name] = fork([_MODULES[name], str(self.directory)], files)
+        self._started = time.monotonic()
+
+    def poll(self) -> bool:
+        """Whether it is finished; raises ServiceError if a process died or fell silent."""
+        codes = {name: child.poll() for name, child in self._children.items()}
+        if codes["trainer"] == HandedBack.exit_code:
+            self.has_handed_back = True
+            return False
+        for name, code in codes.items():
+            if code and (failure := told(self.directory, code)):
+                raise self._failure(failure["code"], failure["message"], failure["hint"])
+            if code:
+                raise self._failure(DIED, f"the {name} process ended with {_describe(code)}")
+            if code is None and self._silence(name) > self._stall_seconds:
+                raise self._failure(STALLED, f"the {name} process fell silent")
+        return all(code == 0 for code in codes.values())
+
+    def kill(self) -> None:
+        """End both processes and wait for them."""
+        for child in self._children.values():
+            child.kill()
+        for child in self._children.values():
+            child.wait()
+
+    def request_stop(self) -> None:
+        """Ask the trainer to end after the running pass."""
+        self.control["stop"] = 1
+
+    def hand_back(self) -> None:
+        """Have the trainer make a checkpoint and end, if it can soon; raises as `poll` does."""
+        deadline = time.monotonic() + HAND_BACK_SECONDS
+        while self.request_hand_back() and time.monotonic() < deadline:
+            if self.poll() or self.has_handed_back:
+                break
+            time.sleep(_POLL_SECONDS)
+
+    def request_hand_back(self) -> bool:
+        """Ask the trainer to make a checkpoint and end after the running section; whether that is still to come."""
+        self.control["hand_back"] = 1
+        return self.control["committed_step"] > 0 and not self.control["certificates_wanted"]
+
+    def results(self) -> list[dict[str, Any]]:
+        """What the trainer reported at its end, of each lane."""
+        *_, last = self._history.read_text().splitlines()
+        return read_json(last)["result"]
+
+    def _silence(self, name: str) -> float:
+        return time.monotonic() - max(self._started, self.control[_HEARTBEAT.format(name)])
+
+    def _failure(self, code: str, message: str, hint: str = "Its log says more.") -> ServiceError:
+        return ServiceError(code, message, hint, {"log_tail": log_tail(self._log)})
+
+
+def log_tail(path: Path) -> str:
+    """The last lines of a log."""
+    return path.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace") if path.exists() else ""
+
+
+def _describe(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

@@ -1,0 +1,75 @@
+"""What reader and trainer are told of a job: the contents of `run.json`."""
+
+from dataclasses import asdict
+from typing import Any
+
+from service.jobs.memory import threads_of
+from service.jobs.spec import JobSpec
+from storage.classes import Classes
+from storage.lanes import Group
+from storage.plan import CachePlan
+from trainer.solvers import SOLVERS
+from trainer.solvers.options import options_of
+
+_BOTH = {"loss", "epsilon", "seed"}
+_TRAINER_ALONE = {
+    "solver", "pace", "tolerance", "relative_gap", "max_passes", "max_seconds", "checkpoint_seconds"
+}  # fmt: skip
+
+
+def run_file(
+    spec: JobSpec,
+    cache: CachePlan,
+    cores: int,
+    n_rows: int,
+    width: int,
+    C: tuple[float, float],
+    lane: dict[str, Any],
+    group: Group | Classes | None,
+    has_weights: bool,
+    reader: dict[str, Any],
+    trainer: dict[str, Any],
+) -> dict[str, Any]:
+    """Contents of `run.json`: what lanes are run, what a job tells both processes, and what only one of them is told.
+
+    C  the largest of all lanes
+    """
+    shared = {
+        "cache": asdict(cache),
+        "n_rows": n_rows,
+        "width": width,
+        "C_positive": C[0],
+        "C_negative": C[1],
+        "group": group and asdict(group),
+        "has_weights": has_weights,
+        **spec.model_dump(include=_BOTH),
+    }
+    solver = SOLVERS[spec.solver]
+    options = asdict(spec.options)
+    own = {
+        "bias": spec.bias,
+        # Beyond the cores, threads would only hold more of what is read ahead.
+        "threads": min(spec.threads or cores, cores),
+        **{name: options[name] for name, known in options_of(solver.options).items() if known.for_reader},
+        "exact": spec.pace == "fixed",
+        "evicts": solver.evicts,
+        "is_dual": solver.is_dual,
+    }
+    rest = spec.model_dump(include=_TRAINER_ALONE)
+    return {
+        "lane": lane,
+        "reader": {**shared, **reader, **own},
+        "trainer": {
+            **shared,
+            **trainer,
+            **rest,
+            "lane": lane["number"],
+            "options": options,
+            "threads": threads_of(spec, cores),
+        },
+    }
+
+
+def spills(spec: JobSpec) -> bool:
+    """Whether the active set is to be kept on the disk of the data: pace "fixed" leaves no time to visit it there."""
+    return getattr(spec.options, "spill", False) and spec.pace == "adaptive"

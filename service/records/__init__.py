@@ -1,0 +1,1 @@
+"""The one SQLite file of a data directory: records of datasets, jobs, models and tokens."""

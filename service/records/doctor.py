@@ -1,0 +1,120 @@
+"""Looks over all that is durable in a data directory and changes nothing; a service may run on it meanwhile."""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from service.errors import ServiceError
+from service.records.store import Store
+from service.settings import Settings
+from storage.checkpoint import SLOTS, read_checkpoint
+from storage.errors import StorageError
+from storage.model_file import read_model
+from storage.verify import faults, strays
+
+STRAY = "stray"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong with one thing.
+
+    kind    store, dataset, model or checkpoint
+    name    of the dataset, or its id below the data directory
+    code    that of the error, or `stray` for a file that belongs to nothing: harmless, the service removes it
+    """
+
+    kind: str
+    name: str
+    code: str
+    message: str
+
+    @property
+    def is_damage(self) -> bool:
+        """Whether something that was written is not there as it was."""
+        return self.code != STRAY
+
+
+def examine(settings: Settings) -> Iterator[Finding]:
+    """All that is wrong, as it is found. Raises ServiceError `no_data_dir` where there is none."""
+    if not settings.database.exists():
+        raise ServiceError("no_data_dir", "this is no data directory of a service", "Say where it is with --data-dir.")
+    try:
+        store = _open(settings)
+    except sqlite3.Error as error:
+        yield Finding("store", settings.database.name, "store_corrupt", str(error))
+        return
+    yield from _datasets(settings, store)
+    yield from _models(settings, store)
+    yield from _checkpoints(settings, store)
+
+
+def examine_dataset(settings: Settings, name: str) -> Iterator[Finding]:
+    """All that is wrong with a dataset. Raises ServiceError `unknown_dataset`, `not_ready`."""
+    record = Store(settings.database).dataset(name)
+    if record["state"] != "ready":
+        raise ServiceError("not_ready", f"dataset {name} is not ready: {record['state']}")
+    yield from _faults(settings, record["id"], name)
+
+
+def _open(settings: Settings) -> Store:
+    with sqlite3.connect(f"file:{settings.database}?mode=ro", uri=True) as connection:
+        (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    connection.close()
+    if found != "ok":
+        raise sqlite3.DatabaseError(found)
+    return Store(settings.database)
+
+
+def _datasets(settings: Settings, store: Store) -> Iterator[Finding]:
+    records = store.datasets()
+    for record in records:
+        if record["state"] == "ready":
+            yield from _faults(settings, record["id"], record["name"])
+    yield from _strays(settings.datasets, {record["id"] for record in records}, "dataset")
+
+
+def _faults(settings: Settings, dataset_id: str, name: str) -> Iterator[Finding]:
+    directory = settings.datasets / dataset_id
+    found = [_finding("dataset", name, error) for error in faults(directory)]
+    if not found:
+        found = [_stray("dataset", path.relative_to(settings.datasets)) for path in strays(directory)]
+    yield from found
+
+
+def _models(settings: Settings, store: Store) -> Iterator[Finding]:
+    recorded = [record["id"] for record in store.models()]
+    for model_id in recorded:
+        try:
+            read_model(settings.models / model_id)
+        except (StorageError, OSError) as error:
+            yield _finding("model", model_id, error)
+    yield from _strays(settings.models, set(recorded), "model")
+
+
+def _checkpoints(settings: Settings, store: Store) -> Iterator[Finding]:
+    recorded = {record["id"] for record in store.jobs()}
+    places = [f"job_*/{of_lane}{slot}" for of_lane in ("", "lanes/*/") for slot in SLOTS]
+    for path in sorted(path for place in places for path in settings.jobs.glob(place)):
+        try:
+            read_checkpoint(path)
+        except (StorageError, OSError) as error:
+            yield _finding("checkpoint", str(path.relative_to(settings.jobs)), error)
+    yield from _strays(settings.jobs, recorded, "job")
+
+
+def _strays(directory: Path, recorded: set[str], kind: str) -> Iterator[Finding]:
+    for path in sorted(directory.iterdir()):
+        if path.name not in recorded:
+            yield _stray(kind, Path(path.name))
+
+
+def _stray(kind: str, path: Path) -> Finding:
+    return Finding(kind, str(path), STRAY, "belongs to nothing that is on record")
+
+
+def _finding(kind: str, name: str, error: Exception) -> Finding:
+    if isinstance(error, StorageError):
+        return Finding(kind, name, error.code, error.message)
+    return Finding(kind, name, "io_error", getattr(error, "strerror", None) or type(error).__name__)

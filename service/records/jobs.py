@@ -1,0 +1,145 @@
+"""The records of jobs."""
+
+import json
+import sqlite3
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from service.errors import ServiceError
+from service.jobs.states import REQUESTS, TRANSITIONS, check_transition
+from service.records.clock import now
+from service.records.ids import new_id
+from service.records.table import JSON_COLUMNS, Records
+
+NOTHING: Mapping[str, Any] = {}
+
+
+class JobRecords(Records):
+    """What is asked of jobs, and what becomes of them; each change of state is checked and kept."""
+
+    def add_job(
+        self, dataset_id: str, spec: dict[str, Any], max_queued: int = sys.maxsize, continues: str | None = None
+    ) -> str:
+        """Queue a job on a dataset that is there, or is being read in; returns its id. Raises `queue_full`."""
+        job_id = new_id("job")
+        first = json.dumps([{"state": "queued", "at": now()}])
+        with self._database.write() as connection:
+            queued = connection.execute("SELECT count(*) FROM jobs WHERE state = 'queued'").fetchone()[0]
+            if queued >= max_queued:
+                raise ServiceError("queue_full", f"{queued} jobs are waiting", "Wait for some to end.")
+            added = connection.execute(
+                "INSERT INTO jobs (id, dataset_id, spec, state, created_at, transitions, continues) "
+                "SELECT ?, id, ?, 'queued', ?, ?, ? FROM datasets WHERE id = ? AND state IN ('ready', 'ingesting')",
+                (job_id, json.dumps(spec), now(), first, continues, dataset_id),
+            )
+            if not added.rowcount:
+                raise ServiceError("unknown_dataset", "there is no such dataset any more that could be trained on")
+        return job_id
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        """The record."""
+        return self._one("SELECT * FROM jobs WHERE id = ?", job_id, "job")
+
+    def jobs(self, state: str | None = None, before: str | None = None, most: int = -1) -> list[dict[str, Any]]:
+        """All, or those in a state, or `most` of those submitted before the job with that id; the newest first."""
+        return self._all(
+            "SELECT * FROM jobs WHERE state = ifnull(?, state) AND (? IS NULL OR id < ?) ORDER BY id DESC LIMIT ?",
+            state, before, before, most,
+        )  # fmt: skip
+
+    def request(self, job_id: str, what: str) -> None:
+        """Ask for an end, `stop` or `cancel`: of a running job its worker sees to it, a queued one is cancelled now."""
+        with self._database.write() as connection:
+            row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job_id,)).fetchone()
+            if row is None:
+                raise ServiceError("unknown_job", "there is no such job")
+            # What is to be cancelled can no longer be stopped.
+            check_transition("cancelled" if row["requested"] == "cancel" else row["state"], REQUESTS[what])
+            if row["state"] == "running":
+                connection.execute("UPDATE jobs SET requested = ? WHERE id = ?", (what, job_id))
+            else:
+                _move(connection, row, REQUESTS[what])
+                connection.execute("UPDATE jobs SET finished_at = ? WHERE id = ?", (now(), job_id))
+
+    def delete_job(self, job_id: str) -> None:
+        """Forget a job that has ended; its model stays."""
+        state = self.job(job_id)["state"]
+        if TRANSITIONS[state]:
+            raise ServiceError("not_possible", f"a job that is {state} cannot be deleted", "Cancel it first.")
+        with self._database.write() as connection:
+            connection.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
+
+    def claim_job(self, passed_over: Sequence[str] = ()) -> dict[str, Any] | None:
+        """Take the oldest queued job but those: it is running from now on. None if there is none.
+
+        A job that has followed a dataset that is being read in, and did not end, waits until that is done.
+        """
+        with self._database.write() as connection:
+            row = connection.execute(
+                "SELECT * FROM jobs WHERE state = 'queued' AND NOT (started_at IS NOT NULL AND EXISTS "
+                "(SELECT 1 FROM datasets WHERE id = dataset_id AND state = 'ingesting')) "
+                "AND id NOT IN (SELECT value FROM json_each(?)) ORDER BY rowid LIMIT 1",
+                (json.dumps(passed_over),),
+            ).fetchone()
+            if row is None:
+                return None
+            started = row["started_at"] or now()
+            connection.execute(
+                "UPDATE jobs SET attempt = attempt + 1, started_at = ? WHERE id = ?", (started, row["id"])
+            )
+            _move(connection, row, "running")
+        return self.job(row["id"])
+
+    def requeue_job(self, job_id: str, crashes: Mapping[str, int] = NOTHING, **because: Any) -> None:
+        """Queue a running job once more: another attempt will take it. `because` is shown with the transition."""
+        self._finish(job_id, "queued", dict(crashes), because)
+
+    def explain_job(self, job_id: str, **because: Any) -> None:
+        """Show something with the last transition of a job."""
+        with self._database.write() as connection:
+            found = connection.execute("SELECT transitions FROM jobs WHERE id = ?", (job_id,)).fetchone()
+            *before, last = json.loads(found["transitions"])
+            packed = json.dumps([*before, {**last, **because}])
+            connection.execute("UPDATE jobs SET transitions = ? WHERE id = ?", (packed, job_id))
+
+    def hand_back_job(self, job_id: str) -> None:
+        """Queue a running job whose worker has to end: the attempt does not count."""
+        self._finish(job_id, "queued", {"attempt": self.job(job_id)["attempt"] - 1})
+
+    def finish_job(self, job_id: str, state: str, models: Sequence[str] = (), **columns: Any) -> str:
+        """End a job, with any of progress, result, failure, model_id. That model and `models` are on record then.
+
+        Returns the state it is in: `cancelled` if someone asked for that, whatever came out.
+        """
+        chosen = columns.get("model_id")
+        made = {*models, chosen} if chosen else {*models}
+        return self._finish(job_id, state, {**columns, "finished_at": now()}, models=made)
+
+    def _finish(
+        self,
+        job_id: str,
+        state: str,
+        columns: dict[str, Any],
+        because: Mapping[str, Any] = NOTHING,
+        models: Collection[str] = (),
+    ) -> str:
+        with self._database.write() as connection:
+            row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job_id,)).fetchone()
+            if row["requested"] == "cancel" and row["state"] == "running":
+                state, columns, models = "cancelled", {"finished_at": now()}, ()
+            _move(connection, row, state, because)
+            for name, value in columns.items():
+                packed = json.dumps(value) if name in JSON_COLUMNS else value
+                connection.execute(f"UPDATE jobs SET {name} = ? WHERE id = ?", (packed, job_id))
+            made = [(model_id, job_id, now()) for model_id in models]
+            connection.executemany("INSERT INTO models VALUES (?, ?, ?)", made)
+        return state
+
+
+def _move(connection: sqlite3.Connection, row: sqlite3.Row, state: str, because: Mapping[str, Any] = NOTHING) -> None:
+    check_transition(row["state"], state)
+    transitions = [*json.loads(row["transitions"]), {"state": state, "at": now(), **because}]
+    connection.execute(
+        "UPDATE jobs SET state = ?, transitions = ? WHERE id = ?", (state, json.dumps(transitions), row["id"])
+    )

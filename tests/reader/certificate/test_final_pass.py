@@ -1,0 +1,71 @@
+"""The certificate of a final w and alpha: P, D, and that D is a lower bound whatever alpha it is given."""
+
+import numpy as np
+import pytest
+
+from reader.certificate.final_pass import CertificatePass
+from storage.errors import RowsMissing
+from storage.objective import OBJECTIVES, REGRESSION, make_objective
+from storage.segment import Segment
+from tests.contracts.kernels import columns
+
+C, EPSILON, WIDTH = {1: 2.0, -1: 0.5}, 0.7, 60
+
+
+@pytest.fixture(params=OBJECTIVES)
+def problem(request):
+    """(loss, objective, rows, w): rows with the ids 0 .. n - 1."""
+    _, *rest = columns(seed=1)
+    rows = Segment(np.arange(len(rest[0]), dtype=np.int32), *rest)
+    return request.param, make_objective(request.param, C[1], C[-1], EPSILON), rows, np.full(WIDTH, 0.1)
+
+
+def certificate(objective, rows, w, alpha):
+    certifying = CertificatePass(objective, w, alpha)
+    certifying.add(rows)
+    return certifying.result()
+
+
+def bounds(loss, rows):
+    """Lowest and highest alpha (n,), spelt out."""
+    highest = np.full(len(rows), np.inf)
+    if loss in ("hinge", "logistic"):
+        highest = np.where(rows.y > 0, C[1], C[-1])
+    if loss == "epsilon_insensitive":
+        highest[:] = C[1]
+    return (-highest if loss in REGRESSION else np.zeros(len(rows))), highest
+
+
+def test_alpha_out_of_its_bounds_counts_as_the_nearest_inside(problem):
+    loss, objective, rows, w = problem
+    alpha = np.random.default_rng(0).normal(0.5, 3.0, len(rows))
+    lowest, highest = bounds(loss, rows)
+    inside = np.minimum(np.maximum(alpha, lowest), highest)
+    assert np.any(inside != alpha) or loss == "squared_epsilon_insensitive"
+    found = certificate(objective, rows, w, alpha)
+    assert found == certificate(objective, rows, w, inside)
+    assert found.dual_objective <= found.primal_objective
+
+
+def test_alpha_itself_stays(problem):
+    _, objective, rows, w = problem
+    alpha = np.linspace(-5.0, 5.0, len(rows))
+    certificate(objective, rows, w, alpha)
+    assert np.array_equal(alpha, np.linspace(-5.0, 5.0, len(rows)))
+
+
+def test_missing_rows_are_noticed(problem):
+    _, objective, rows, w = problem
+    with pytest.raises(RowsMissing, match=f"{len(rows)} rows .* {len(rows) + 1}"):
+        certificate(objective, rows, w, np.zeros(len(rows) + 1))
+    with pytest.raises(RowsMissing):
+        CertificatePass(objective, w, np.zeros(len(rows))).result()
+
+
+def test_rows_that_come_twice_are_noticed(problem):
+    _, objective, rows, w = problem
+    certifying = CertificatePass(objective, w, np.zeros(len(rows)))
+    for _ in range(2):
+        certifying.add(rows)
+    with pytest.raises(RowsMissing):
+        certifying.result()

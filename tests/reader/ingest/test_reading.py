@@ -1,0 +1,154 @@
+"""What a user may say about an input, and what is found out by its content."""
+
+import argparse
+import gzip
+
+import numpy as np
+import pytest
+
+from reader.errors import HINTS, InputError
+from reader.ingest.run import ingest
+from reader.limits import Limits
+from reader.options import InputOptions, add_input_options, input_options
+from reader.parsers.libsvm import LibsvmParser
+from reader.parsers.sniff import recognise
+from tests.contracts.problems import joined, stored_rows
+
+
+@pytest.mark.parametrize(
+    ("head", "format_"),
+    [
+        (b"1 1:0.5 3:1\n", "libsvm"),
+        (b"# 1,2\n\n1\t1:1\n", "libsvm"),
+        (b"1\n-1\n", "libsvm"),
+        (b"1,2 1:1,5\n", "libsvm"),
+        (b"1 qid:3 1:1,1\n", "libsvm"),
+        (b"spam\n", "libsvm"),
+        (b"", "libsvm"),
+        (b"\xef\xbb\xbf1,2,3\n", "csv"),
+        (b"a;b;c\r\n", "csv"),
+        (b"1\t2\n", "csv"),
+        (b"time,12:30,label\n", "csv"),
+        (b"PAR1\x15\x04", "parquet"),
+        (b"PK\x03\x04\x14", "npz"),
+    ],
+)
+def test_formats_are_told_by_their_content(head, format_):
+    assert recognise(head) == format_
+
+
+def test_options_survive_the_command_line():
+    options = InputOptions("csv", 0, 7, "-1", "string", "w", "3", "|", "no", "row_l2", "skip", "no")
+    parser = argparse.ArgumentParser()
+    add_input_options(parser)
+    assert input_options(parser.parse_args(options.arguments())) == options
+    assert input_options(parser.parse_args([])) == InputOptions()
+    assert InputOptions().arguments() == []
+
+
+@pytest.mark.parametrize("text", [b"label,a,b\n1,2,0\n-1,0,4\n", gzip.compress(b"1\t2\t0\n-1\t0\t4\n", mtime=0)])
+def test_csv_becomes_a_dataset(tmp_path, text):
+    manifest = ingest([text], tmp_path / "data")
+    rows, _ = stored_rows(tmp_path / "data")
+    assert sorted(zip(rows.label.tolist(), rows.indices.tolist(), rows.values.tolist(), strict=True)) == [
+        (-1.0, 2, 4.0), (1.0, 1, 2.0),
+    ]  # fmt: skip
+    assert (manifest.n_features, manifest.index_base, manifest.n_rows, manifest.nnz) == (2, 1, 2, 2)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"delimiter": ","}, {"label_column": "1"}, {"label_type": "string"}, {"weight_column": "1"}, {"header": "no"}],
+)
+def test_an_option_the_format_does_not_have(tmp_path, option):
+    with pytest.raises(InputError) as caught:
+        ingest([b"1 1:1\n"], tmp_path / "data", InputOptions(**option))
+    assert caught.value.code == "option_unused"
+    assert caught.value.hint == HINTS["option_unused"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "base", "n_features"),
+    [(b"1 1:1 5:1\n", "auto", 5), (b"1 1:1 5:1\n", 1, 5), (b"1 0:1 5:1\n", "auto", 6), (b"1 0:1 5:1\n", 0, 6),
+     (b"1,2,3\n", "auto", 2), (b"1,2,3\n", 0, 2)],
+)  # fmt: skip
+def test_the_number_of_features_can_be_told(tmp_path, text, base, n_features):
+    for wanted in (n_features, n_features + 3):
+        told = ingest([text], tmp_path / f"{wanted}", InputOptions(index_base=base, n_features=wanted))
+        assert told.n_features == wanted
+    with pytest.raises(InputError) as caught:
+        ingest([text], tmp_path / "less", InputOptions(index_base=base, n_features=n_features - 1))
+    assert caught.value.code == "too_many_features"
+    with pytest.raises(InputError):
+        ingest([text], tmp_path / "beyond", InputOptions(n_features=10), Limits(max_features=9))
+
+
+def test_rows_are_normalised_and_norms_told(tmp_path):
+    text = b"1 1:3 2:4\n-1\n1 7:1\n"
+    plain = ingest([text], tmp_path / "plain")
+    assert (plain.normalize, plain.Qii_spread) == ("none", (0.0, 26.0, 25.0))
+    unit = ingest([text], tmp_path / "unit", InputOptions(normalize="row_l2"))
+    assert unit.normalize == "row_l2"
+    assert unit.Qii_spread == pytest.approx((0.0, 2.0, 1.0))
+    rows, _ = stored_rows(tmp_path / "unit")
+    assert np.sort(rows.values).tolist() == [np.float32(0.6), np.float32(0.8), 1.0]
+
+
+BAD = [
+    (b"1 1:x\n", "bad_number"),
+    (b"spam\n", "bad_label"),
+    (b"1 2:1 1:1\n", "index_order"),
+    (b"1 1:1e39\n", "row_overflow"),
+    (b"1 1:1 2:1e400 3:1\n", "value_not_finite"),
+    (b"1e999999\n", "bad_label"),
+    (b"1 1:1e400 2:x\n", "value_not_finite"),
+    (b"1 1:\xff\n", "bad_byte"),
+]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_bad_rows_of_libsvm_text_are_left_out_and_counted(threads):
+    """Each stands between good rows, some of which have numbers that take more than one look."""
+    good = b"2 1:0.1234567890123456789012 9:1e-60\n"
+    text = b"".join(bad + good for bad, _ in BAD) + b"1 :1\n"
+    for window_bytes in (64, 1 << 12):
+        parser = LibsvmParser(threads=threads, skip=True, window_bytes=window_bytes, part_bytes=1)
+        rows = joined(list(parser.parse_chunks([text])))
+        assert rows.label.tolist() == [2.0] * len(BAD)
+        assert rows.indices.tolist() == [1] * len(BAD)
+        assert rows.values.tolist() == [np.float32(0.1234567890123456789012)] * len(BAD)
+        assert (parser.rows, parser.nnz, parser.rejected.rows) == (len(BAD), len(BAD), len(BAD) + 1)
+        expected = [(code, 2 * k + 1) for k, (_, code) in enumerate(BAD)]
+        assert [(found.code, found.line) for found in parser.rejected.first][: len(BAD)] == expected
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_rows_with_bad_weights_are_left_out_with_their_weights(threads):
+    bad = [b"1:-1", b"1:nan", b"1:1e999", b"1:", b"x:1", b"1:1e39"]
+    text = b"".join(b"2:%d 1:1\n%s 1:1\n" % (k, token) for k, token in enumerate(bad))
+    parser = LibsvmParser(threads=threads, skip=True, window_bytes=64, part_bytes=1)
+    assert joined(list(parser.parse_chunks([text]))).weight.tolist() == [0, 1, 2, 3, 4, 5]
+    assert [fault.line for fault in parser.rejected.first] == [2, 4, 6, 8, 10, 12]
+
+
+def test_a_line_of_many_bad_numbers_is_left_out_once():
+    text = b"1 " + b" ".join(b"%d:1e400" % k for k in range(5000)) + b"\n1 1:1\n"
+    parser = LibsvmParser(skip=True)
+    assert len(joined(list(parser.parse_chunks([text])))) == 1
+    assert parser.rejected.rows == 1
+
+
+def test_rejected_rows_are_in_the_manifest(tmp_path):
+    manifest = ingest([b"1 1:1\n1 x\n-1 2:1\n"], tmp_path / "data", InputOptions(on_bad_row="skip"))
+    assert (manifest.n_rows, manifest.rejected_rows) == (2, 1)
+    assert manifest.rejected[0]["code"] == "bad_pair"
+    assert manifest.rejected[0]["at"]["line"] == 2
+
+
+def test_nothing_but_bad_rows(tmp_path):
+    for text in (b"x\ny\n", b"1,inf\n1,y\n"):
+        with pytest.raises(InputError) as caught:
+            ingest([text], tmp_path / "data", InputOptions(on_bad_row="skip"))
+        assert caught.value.code == "no_rows"
+    assert list(tmp_path.iterdir()) == []

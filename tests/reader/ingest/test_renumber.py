@@ -1,0 +1,84 @@
+"""Features of wide data are numbered by frequency in the blocks, and as in the input everywhere else."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from reader.ingest.renumber import Renumbering
+from reader.ingest.run import ingest
+from storage.csr import LARGE_W
+from storage.dataset import Dataset
+from storage.errors import CorruptData
+from storage.feature_places import in_input_order
+from tests.reference.dcd import dcd
+from tests.training import train
+
+WIDTH = LARGE_W + 5000
+
+
+def wide_text(n_rows=400, seed=0):
+    """(LIBSVM text, dense columns used, values): few features, far apart, the last ones the most frequent."""
+    rng = np.random.default_rng(seed)
+    used = np.sort(rng.choice(WIDTH - 1, 40, replace=False)) + 1
+    used[-1] = WIDTH - 1
+    X = np.where(rng.random((n_rows, 40)) < np.linspace(0.05, 0.9, 40), rng.standard_normal((n_rows, 40)), 0.0)
+    X = X.astype(np.float32)
+    y = np.where(X @ rng.standard_normal(40) > 0, 1, -1)
+    lines = [
+        f"{label} " + " ".join(f"{used[j]}:{row[j]:.9g}" for j in np.flatnonzero(row))
+        for label, row in zip(y, X, strict=True)
+    ]
+    return "\n".join(lines).encode() + b"\n", used, X, y
+
+
+def test_frequent_features_come_first():
+    renumbering = Renumbering()
+    renumbering.observe(np.array([7, LARGE_W + 3, 7, 2], np.int32), 1)
+    renumbering.observe(np.array([LARGE_W + 3, LARGE_W + 3, 0], np.int32), 1)
+    renumbering.settle()
+    indices = np.array([LARGE_W + 3, 7, 0, 2, 1, LARGE_W + 4, LARGE_W + 900], np.int32)
+    renumbering.apply(indices)
+    assert indices.tolist() == [0, 1, 2, 3, 4, LARGE_W + 4, LARGE_W + 900]
+    assert np.array_equal(np.sort(renumbering.places), np.arange(LARGE_W + 4))
+
+
+def test_a_short_w_stays_as_it_is():
+    renumbering = Renumbering()
+    renumbering.observe(np.array([5, LARGE_W - 1], np.int32), 1)
+    renumbering.settle()
+    assert renumbering.places is None
+
+
+def test_weights_are_given_back_in_the_order_of_the_input():
+    places = np.array([2, 0, 1], np.int32)
+    assert in_input_order(np.array([10.0, 11.0, 12.0, 13.0]), places).tolist() == [12.0, 10.0, 11.0, 13.0]
+
+
+@pytest.mark.parametrize("chunk", [1 << 20, 997])
+def test_training_on_wide_data(tmp_path, chunk):
+    text, used, X, y = wide_text()
+    chunks = [text[start : start + chunk] for start in range(0, len(text), chunk)]
+    manifest = ingest(chunks, tmp_path / "data")
+    assert manifest.renumbered == WIDTH
+    dataset = Dataset(tmp_path / "data")
+    found = train(tmp_path / "run", tmp_path / "data", 400_000, tolerance=None, relative_gap=1e-6, max_passes=3000)
+    w = dataset.in_input_order(found.w)
+    # The frequent ones are in front in the blocks.
+    assert np.flatnonzero(found.w).max() < 41
+    best = dcd(sparse.csr_matrix(X.astype(float)), y.astype(float), 1.0, "hinge", tol=1e-8)
+    assert w[used] == pytest.approx(best.w, abs=2e-2)
+    assert np.count_nonzero(w) == np.count_nonzero(w[used])
+
+
+def test_damaged_places_are_noticed(tmp_path):
+    text, *_ = wide_text(50)
+    ingest([text], tmp_path / "data")
+    dataset, file = Dataset(tmp_path / "data"), tmp_path / "data" / "features"
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(CorruptData):
+        dataset.in_input_order(np.zeros(WIDTH))
+    file.unlink()
+    with pytest.raises(CorruptData):
+        dataset.in_input_order(np.zeros(WIDTH))

@@ -1,0 +1,152 @@
+"""Parquet: the rows of the table, every fault, and sizes looked at before anything is decoded."""
+
+import builtins
+import io
+from decimal import Decimal
+
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from reader.errors import HINTS, InputError
+from reader.ingest.run import ingest
+from reader.limits import Limits
+from reader.options import InputOptions
+from reader.parsers.parquet import ParquetParser
+from tests.contracts.problems import joined, stored_rows
+
+
+def file_of(columns: dict, **options) -> bytes:
+    sink = io.BytesIO()
+    parquet.write_table(pyarrow.table(columns), sink, **options)
+    return sink.getvalue()
+
+
+def read(data: bytes, scratch, size: int = 1 << 20, limits: Limits | None = None, **options):
+    parser = ParquetParser(InputOptions(**options), limits or Limits(), scratch)
+    return parser, joined(list(parser.parse_chunks(data[k : k + size] for k in range(0, len(data), size))))
+
+
+def fault(data: bytes, scratch, limits: Limits | None = None, **options) -> InputError:
+    with pytest.raises(InputError) as caught:
+        read(data, scratch, limits=limits, **options)
+    assert caught.value.hint == HINTS[caught.value.code]
+    assert list(scratch.iterdir()) == []
+    return caught.value
+
+
+@pytest.mark.parametrize("options", [{}, {"compression": "zstd"}, {"row_group_size": 7}, {"use_dictionary": False}])
+def test_the_rows_are_those_of_the_table(tmp_path, options):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 5)) * (rng.random((100, 5)) < 0.5)
+    y = np.where(rng.random(100) < 0.5, 1, -1)
+    columns = {f"f{k}": X[:, k] for k in range(2)} | {"y": y} | {f"f{k}": X[:, k] for k in range(2, 5)}
+    parser, rows = read(file_of(columns, **options), tmp_path, size=13)
+    dense = np.zeros((100, 5), np.float32)
+    dense[np.repeat(np.arange(100), np.diff(rows.indptr)), rows.indices - 1] = rows.values
+    assert np.array_equal(dense, X.astype(np.float32))
+    assert np.array_equal(rows.label, y)
+    assert (parser.rows, parser.nnz, parser.max_index, parser.index_base) == (100, rows.nnz, 5, 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_types_of_numbers(tmp_path):
+    columns = {
+        "label": pyarrow.array([True, False]),
+        "a": pyarrow.array([1, 2**63], pyarrow.uint64()),
+        "b": pyarrow.array([Decimal("1.5"), Decimal("-2.25")]),
+        "c": pyarrow.array([0.5, 0.25], pyarrow.float32()),
+        "d": pyarrow.array([-1, 0], pyarrow.int8()),
+    }
+    _, rows = read(file_of(columns), tmp_path)
+    assert rows.label.tolist() == [1.0, 0.0]
+    assert rows.values.tolist() == [1.0, 1.5, 0.5, -1.0, 2.0**63, -2.25, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("columns", "code", "line"),
+    [
+        ({"y": [1, -1], "a": ["x", "y"]}, "column_type", None),
+        ({"y": [b"1", b"-1"], "a": [1, 2]}, "column_type", None),
+        ({"y": [1, -1], "a": [[1], [2]]}, "column_type", None),
+        ({"y": [1, -1], "a": [1, None]}, "missing_value", 2),
+        ({"y": [1, None], "a": [1, 2]}, "missing_value", 2),
+        ({"y": [1, -1], "a": [1.0, float("nan")]}, "missing_value", 2),
+        ({"y": [1, -1], "a": [float("inf"), 1.0]}, "value_not_finite", 1),
+        ({"y": [1, -1], "a": [1.0, 1e39]}, "row_overflow", 2),
+        ({"b": [1, -1], "a": [1, 2]}, "label_column_missing", 1),
+        ({"y": pyarrow.array([], pyarrow.int8()), "a": pyarrow.array([], pyarrow.int8())}, "no_rows", None),
+        ({}, "no_rows", None),
+    ],
+)
+def test_a_fault_and_its_row(tmp_path, columns, code, line):
+    found = fault(file_of(columns), tmp_path)
+    assert (found.code, found.line) == (code, line)
+
+
+def test_a_fault_in_a_late_batch_names_row_and_column(tmp_path):
+    values = np.ones(200_000)
+    values[150_000] = np.inf
+    found = fault(file_of({"y": np.ones(200_000), "value": values}), tmp_path)
+    assert found.line == 150_001
+    assert "column 2 (value)" in found.message
+
+
+def test_bad_rows_are_left_out_and_counted(tmp_path):
+    columns = {"y": [1, 2, None, 4], "a": [None, 5.0, 6.0, float("inf")]}
+    parser, rows = read(file_of(columns), tmp_path, on_bad_row="skip")
+    assert (rows.label.tolist(), rows.values.tolist()) == ([2.0], [5.0])
+    assert [(found.code, found.line) for found in parser.rejected.first] == [
+        ("missing_value", 1), ("missing_value", 3), ("value_not_finite", 4),
+    ]  # fmt: skip
+
+
+GOOD = file_of({"y": [1, -1] * 50, "a": np.arange(100.0)})
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"PAR1", b"PAR1" + bytes(100) + b"PAR1", GOOD[:-1], GOOD[: len(GOOD) // 2], GOOD[9:]]
+)
+def test_what_is_no_whole_file(tmp_path, data):
+    assert fault(data, tmp_path).code == "bad_parquet"
+
+
+def test_damage_inside_is_told(tmp_path):
+    data = file_of({"y": [1, -1] * 5000, "a": np.random.default_rng(0).random(10_000)}, write_page_checksum=False)
+    damaged = data[:4] + bytes(40) + data[44:]
+    assert fault(damaged, tmp_path).code == "bad_parquet"
+
+
+def test_sizes_are_looked_at_in_the_footer(tmp_path, monkeypatch):
+    data = file_of({"y": np.zeros(1_000_000), "a": np.zeros(1_000_000)})
+    assert len(data) < 10_000
+
+    def fail(*_arguments, **_options):
+        raise AssertionError("something was decoded")
+
+    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", fail)
+    assert fault(data, tmp_path, Limits(max_bytes=15_999_999)).code == "decompressed_too_large"
+    assert fault(data, tmp_path, Limits(max_features=0)).code == "too_many_features"
+
+
+def test_without_pyarrow_it_says_what_to_install(tmp_path, monkeypatch):
+    original = builtins.__import__
+
+    def without(name, *arguments):
+        if name == "reader.parsers.parquet":
+            raise ModuleNotFoundError(name)
+        return original(name, *arguments)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(InputError) as caught:
+        ingest([GOOD], tmp_path / "data")
+    assert caught.value.code == "not_installed"
+
+
+def test_it_becomes_a_dataset(tmp_path):
+    manifest = ingest([GOOD], tmp_path / "data", InputOptions(label_column="1"))
+    rows, _ = stored_rows(tmp_path / "data")
+    assert (manifest.n_rows, manifest.n_features, manifest.nnz) == (100, 1, 99)
+    assert np.sort(rows.values).tolist() == list(range(1, 100))
+    assert manifest.labels == {1.0: 50, -1.0: 50}

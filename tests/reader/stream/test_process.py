@@ -1,0 +1,131 @@
+"""Reader and trainer as the processes they are."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from reader.stream.process import Reader
+from storage.state import open_control, open_state
+from tests.contracts.problems import a_dataset
+from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
+from tests.end_to_end.service import is_running
+from tests.training import Outcome, about_to_begin, train, write_run
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT = 60
+
+dataset = a_dataset(600)
+
+
+def run_processes(run: Path, dataset: Path, **settings) -> Outcome:
+    write_run(run, dataset, SMALLEST_CACHE, **settings)
+    command = [sys.executable, "-m"]
+    reader = subprocess.Popen([*command, "reader.stream.process", str(run)], cwd=ROOT, stderr=subprocess.PIPE)
+    trainer = subprocess.Popen(
+        [*command, "trainer.process", str(run)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        output, errors = trainer.communicate(timeout=TIMEOUT)
+        assert trainer.returncode == 0, errors
+        _, errors = reader.communicate(timeout=TIMEOUT)
+        assert reader.returncode == 0, errors
+    finally:
+        for process in (reader, trainer):
+            process.kill()
+            process.communicate()
+    *passes, last = [json.loads(line) for line in output.splitlines()]
+    chosen = json.loads((run / "run.json").read_text())["trainer"]
+    return Outcome(passes, last["result"], open_state(run, chosen["n_rows"], chosen["width"]))
+
+
+CLOCKS = {"elapsed_seconds", "reader_wait_seconds", "trainer_wait_seconds"}
+AHEAD = {
+    "rows_streamed",
+    "rows_screened",
+    "resident_rows",
+    "resident_bytes",
+    "evicted_rows",
+    "read_bytes",
+}  # the reader's, at that moment
+
+
+@pytest.mark.parametrize("solver", ["streamsvm", "streamsvm_paper"])
+def test_two_processes_do_what_one_does_to_the_bit(tmp_path, dataset, solver):
+    settings = {"solver": solver, "max_passes": 5, "tolerance": None}
+    apart = run_processes(tmp_path / "apart", dataset, **settings)
+    together = train(tmp_path / "together", dataset, SMALLEST_CACHE, **settings)
+    assert apart.w.tobytes() == together.w.tobytes()
+    assert apart.alpha.tobytes() == together.alpha.tobytes()
+    assert apart.result == together.result
+    for one, other in zip(apart.passes, together.passes, strict=True):
+        assert one.keys() == other.keys()
+        same = one.keys() - CLOCKS - AHEAD
+        assert {name: one[name] for name in same} == {name: other[name] for name in same}
+
+
+def test_adaptive_pace_trains_to_the_tolerance(tmp_path, dataset):
+    found = run_processes(tmp_path / "run", dataset, pace="adaptive", tolerance=1e-4)
+    assert found.result["stop_reason"] == "tolerance"
+    assert found.passes[-1]["rows_unvisited"] == 0
+    check_certificate(found, exact(dataset))
+    assert found.result["certificate"]["relative_duality_gap"] < 1e-3
+
+
+def test_stop_flag_ends_the_run_after_the_pass(tmp_path, dataset):
+    run = tmp_path / "run"
+    write_run(run, dataset, SMALLEST_CACHE, tolerance=None)
+    with about_to_begin(run) as (trainer, reader):
+        trainer.step()
+        assert trainer.stop_reason is None
+        open_control(run)["stop"] = 1
+        trainer.step()
+        assert trainer.stop_reason == "stopped"
+        trainer.shutdown()
+        while not reader.is_finished:
+            reader.step()
+        assert not trainer.results()[0]["converged"]
+
+
+@pytest.mark.parametrize("module", ["reader.stream.process", "trainer.process"])
+def test_processes_die_with_their_parent(tmp_path, dataset, module):
+    write_run(tmp_path / "run", dataset, SMALLEST_CACHE)
+    program = (
+        "import subprocess, sys, time; from storage.child import child_environment\n"
+        f"child = subprocess.Popen([sys.executable, '-m', {module!r}, sys.argv[1]], env=child_environment())\n"
+        "print(child.pid, flush=True); time.sleep(60)"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path / "run")], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    child = int(parent.stdout.readline())
+    heartbeat = module.split(".", maxsplit=1)[0] + "_heartbeat"
+    width = json.loads((tmp_path / "run" / "run.json").read_text())["trainer"]["width"]
+    control = open_state(tmp_path / "run", 600, width).control
+    _await(lambda: control[heartbeat] > 0)
+    parent.send_signal(signal.SIGKILL)
+    parent.communicate()
+    _await(lambda: not is_running(child))
+
+
+def _await(condition) -> None:
+    end = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_reader_that_is_shut_down_ends_its_threads(tmp_path, dataset):
+    """In the middle of a pass: its stream is not left to the garbage collector."""
+    before = threading.active_count()
+    write_run(tmp_path / "run", dataset, SMALLEST_CACHE)
+    reader = Reader(tmp_path / "run")
+    assert reader.step()
+    assert threading.active_count() > before
+    reader.shutdown()
+    assert threading.active_count() == before

@@ -1,0 +1,71 @@
+"""The commands: those for a service start at once, since the engine is imported by none of them."""
+
+import json
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+from reader.options import FORMATS
+from reader.parsers import READERS
+from service.cli import main
+from service.commands import COMMANDS, GROUPS
+from service.models.exports import MODEL_FORMATS
+from service.models.names import SUFFIXES
+
+_SLOW = ("numba", "numpy", "scipy", "pydantic", "fastapi")
+_IMPORTED = f"""
+import json, sys
+from service.cli import main
+try:
+    main(sys.argv[1:])
+finally:
+    print(json.dumps([name for name in {_SLOW} if name in sys.modules]))
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--help", "serve --help", "job ls", "job resume job_0 --max-passes 3", "data ls", "data add name -", "model ls",
+        "plot job_0", "token ls --data-dir DIR",
+    ],
+)  # fmt: skip
+def test_what_a_service_does_needs_no_engine_here(words, tmp_path):
+    arguments = [word.replace("DIR", str(tmp_path)) for word in words.split()]
+    environment = {"STREAMSVM_URL": "http://127.0.0.1:9"}
+    command = [sys.executable, "-c", _IMPORTED, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, input="")
+    assert json.loads(done.stdout.splitlines()[-1]) == [], done.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_registry_says_what_the_module_does(command):
+    module = import_module(f"service.commands.{command}")
+    assert module.__doc__ == COMMANDS[command]
+    assert callable(module.add_arguments) and callable(module.run)
+
+
+def test_names_stand_for_what_is_slow_to_import():
+    assert tuple(READERS) == FORMATS
+    assert {name: kind.suffix for name, kind in MODEL_FORMATS.items()} == SUFFIXES
+
+
+def test_every_command_is_in_a_group_of_the_help():
+    assert [name for names in GROUPS.values() for name in names] == list(COMMANDS)
+
+
+def test_the_help_fits_a_screen(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) < 24 and max(map(len, lines)) <= 80
+    for name, meaning in COMMANDS.items():
+        assert f"  {name:<10}  {meaning}" in lines
+
+
+def test_a_command_has_a_help_of_its_own(capsys):
+    with pytest.raises(SystemExit):
+        main(["serve", "--help"])
+    assert "--no-worker" in capsys.readouterr().out

@@ -1,0 +1,119 @@
+"""A job whose classes are one problem: what it consists of, what it takes, what is refused."""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from reader.certificate.folds import HELD_OUT
+from reader.ingest.shuffle import PIECE_WORDS
+from service.errors import ServiceError
+from service.jobs.estimate import estimate
+from service.jobs.following import can_follow
+from service.jobs.memory import memory_of
+from service.jobs.problem import plan_job
+from service.jobs.spec import parse_spec
+from storage.weight_counts import WeightCounts
+from tests.service.jobs.test_lanes import THREE
+from tests.service.jobs.test_problem import manifest, plan, refusal
+from trainer.solvers import SOLVERS
+
+JOINT = {"multiclass": "crammer_singer"}
+
+
+def test_a_lane_for_each_C_and_fold():
+    found = plan(THREE, **JOINT, C=[1.0, 0.1], folds=2)
+    assert [(lane.view["class"], lane.fold, lane.C) for lane in found.lanes] == [
+        (None, fold, C) for fold in (0, 1, None) for C in (0.1, 1.0)
+    ]
+    assert len(found.running) == 1 and found.next_lanes([]).number == 0
+
+
+def test_a_class_has_its_C():
+    found = plan(THREE, **JOINT, C=2.0, class_weight={"1": 3.0, "2": 0.5})
+    assert found.group.C == (6.0, 1.0, 2.0) and found.group.labels == (1.0, 2.0, 3.0)
+    told = found.run_file(Path("d"))
+    assert told["trainer"]["C_positive"] == told["trainer"]["C_negative"] == 6.0
+    assert told["reader"]["group"] == asdict(found.group)
+    assert told["reader"]["positive"] is None
+
+
+def test_rows_of_a_fold_have_weight_0():
+    found = plan(THREE, **JOINT, folds=2)
+    told = found.run_file(Path("d"))["reader"]
+    assert told["left_out"] == {"fold": 0, "of": 2, "seed": 0} and told["has_weights"]
+    last = replace(found, number=2).run_file(Path("d"))["reader"]
+    assert last["left_out"] is None and not last["has_weights"]
+
+
+def test_kept_rows_are_known_by_what_they_hold():
+    """Places of classes, as of lanes side by side: not signs, no folds, of no other labels."""
+    keys = [
+        plan(labels, cache_bytes=110_592, **fields).run_file(Path("d"))["trainer"]["kept_rows"]
+        for labels in (dict.fromkeys(THREE, 500), dict.fromkeys((1.0, 2.0, 4.0), 500))
+        for fields in (JOINT, {"folds": 2})
+    ]
+    assert len({str(key) for key in keys}) == len(keys) and None not in keys
+    two = dict.fromkeys((1.0, 2.0), 500)
+    one, other = (plan(two, cache_bytes=110_592, **fields).run_file(Path("d")) for fields in (JOINT, {}))
+    assert one["trainer"]["kept_rows"] != other["trainer"]["kept_rows"]
+    of_fold = plan(dict.fromkeys(THREE, 500), cache_bytes=110_592, **JOINT, folds=2)
+    assert of_fold.run_file(Path("d"))["trainer"]["kept_rows"] is None
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_other_solvers_and_losses_are_refused(solver):
+    for loss in SOLVERS[solver].losses:
+        asked = {"dataset": "d", "solver": solver, "loss": loss, **JOINT}
+        if (solver, loss) == ("streamsvm", "hinge"):
+            assert parse_spec(asked).is_joint
+            continue
+        with pytest.raises(ServiceError) as caught:
+            parse_spec(asked)
+        assert caught.value.code == "multiclass_range" and "streamsvm" in caught.value.hint
+
+
+def test_more_classes_than_lanes_there_may_be_are_refused():
+    assert refusal({float(k): 3 for k in range(1001)}, **JOINT).code == "too_many_classes"
+    assert len(plan({float(k): 3 for k in range(1000)}, **JOINT).lanes) == 1
+
+
+def test_memory_is_that_of_all_classes():
+    def bytes_of(n_classes, **fields):
+        rows = manifest(dict.fromkeys(map(float, range(n_classes)), 1000 // n_classes))
+        spec = parse_spec({"dataset": "d", **JOINT, **fields})
+        found = memory_of(spec, replace(rows, n_rows=10**6, n_features=10**5 - 1), 1)
+        return found.rows_bytes + found.solver_bytes, found.features_bytes
+
+    # Score and stamps, alpha and that before a sweep, whether a row is set aside; three w.
+    assert bytes_of(20) == (10**6 * (8 + 2 * 24 * 8 + 1), 10**5 * 24 * 24)
+    assert bytes_of(3)[1] == bytes_of(4)[1] == bytes_of(5)[1] / 2
+    more = bytes_of(20, folds=3)[0] - bytes_of(20)[0]
+    assert more == 10**6 * (20 * HELD_OUT.itemsize + 4)
+
+
+def test_pieces_of_rows_with_few_values_and_many_classes_take_memory():
+    """At least what the arrays of one such piece take while it is certified."""
+    rows = replace(manifest(dict.fromkeys(map(float, range(500)), 2)), n_rows=10**6, nnz=10**6)
+    one, joint = (memory_of(parse_spec({"dataset": "d", **more}), rows, 1) for more in ({}, JOINT))
+    in_a_piece = PIECE_WORDS // 5
+    assert joint.buffers_bytes - one.buffers_bytes > 9 * in_a_piece * 500 * 8
+
+
+def test_an_estimate_counts_all_classes():
+    found, one = estimate(plan(THREE, **JOINT)), estimate(plan({1.0: 5, 2.0: 10}))
+    assert found["lanes"] == {"count": 1, "at_once": 1, "groups": 1}
+    assert found["disk"]["model_bytes"] == 3 * one["disk"]["model_bytes"]
+    assert found["memory"]["rows_bytes"] > one["memory"]["rows_bytes"]
+    assert found["disk"]["run_bytes"] > one["disk"]["run_bytes"]
+
+
+def test_it_needs_to_know_all_labels_before_it_begins():
+    assert can_follow(parse_spec({"dataset": "d"}))
+    assert not can_follow(parse_spec({"dataset": "d", **JOINT}))
+
+
+def test_weights_of_rows_are_trained_with():
+    weighted = replace(manifest(THREE), weights=WeightCounts(1.0, 50.0, 1.0, 0))
+    told = plan_job(parse_spec({"dataset": "d", **JOINT}), weighted).run_file(Path("d"))
+    assert told["reader"]["has_weights"] and told["trainer"]["kept_rows"] is None

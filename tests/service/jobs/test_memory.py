@@ -1,0 +1,151 @@
+"""`memory_bytes`: the cache gets what the rest leaves, or the job is refused with the arithmetic."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from service.errors import ServiceError
+from service.jobs.estimate import estimate
+from service.jobs.memory import memory_of, plan_memory
+from service.jobs.problem import plan_job
+from service.jobs.spec import parse_spec
+from service.sizes import format_size, parse_size
+from storage.manifest import Manifest
+
+
+def manifest(rows: int = 1_000_000, features: int = 100_000) -> Manifest:
+    return Manifest("u", 1, features, rows, 50 * rows, {-1.0: 5, 1.0: 5}, 100, 1000, {}, ())
+
+
+def test_the_whole_is_the_bound():
+    spec = plan_job(parse_spec({"dataset": "d", "memory_bytes": 1 << 30}), manifest(), cores=1).spec
+    assert memory_of(spec, manifest(), 1).total_bytes == 1 << 30
+    assert spec.cache_bytes > 256 << 20
+
+
+def test_more_rows_leave_less_for_the_cache():
+    spec = parse_spec({"dataset": "d", "memory_bytes": 1 << 30})
+    few, many = (plan_memory(spec, manifest(rows), 1)[1].cache_bytes for rows in (1_000, 1_001_000))
+    assert few - many == 25_000_000
+
+
+@pytest.mark.parametrize(
+    ("solver", "more"),
+    [("pegasos", 0), ("streamsvm", 9), ("streamsvm_paper", 0), ("dcd", 4), ("bm", 4), ("sbm", 4), ("avsf", 8)],
+)
+def test_what_a_solver_keeps_of_a_row_counts(solver, more):
+    spec = parse_spec({"dataset": "d", "solver": solver})
+    few, many = (memory_of(spec, manifest(rows), 1).total_bytes for rows in (1_000, 1_001_000))
+    assert many - few == (16 + more) * 1_000_000
+
+
+def test_to_settle_it_twice_changes_nothing():
+    once = plan_job(parse_spec({"dataset": "d", "memory_bytes": 1 << 30}), manifest(), cores=1)
+    assert plan_job(once.spec, manifest(), cores=1) == once
+
+
+@pytest.mark.parametrize("memory_bytes", [1, 300 << 20])
+def test_what_cannot_fit_is_refused_with_the_arithmetic(memory_bytes):
+    with pytest.raises(ServiceError) as caught:
+        plan_job(parse_spec({"dataset": "d", "memory_bytes": memory_bytes}), manifest())
+    assert caught.value.code == "memory_too_small"
+    for part in ("processes 320.0 MiB", "rows 15.3 MiB", "features 3.8 MiB", "solver 8.6 MiB"):
+        assert part in caught.value.message
+    assert "at least" in caught.value.hint
+
+
+def test_an_estimate_names_what_it_adds_up():
+    plan = plan_job(parse_spec({"dataset": "d", "memory_bytes": 1 << 30}), manifest())
+    found = estimate(plan)
+    parts = {name: size for name, size in found["memory"].items() if name != "total_bytes"}
+    assert sum(parts.values()) == found["memory"]["total_bytes"] == 1 << 30
+    assert found["disk"]["model_bytes"] == 8 * 100_001
+
+
+def test_more_updates_take_longer():
+    few, many = (parse_spec({"dataset": "d", "updates_per_row": count}) for count in (2, 20))
+    seconds = [estimate(plan_job(spec, manifest()))["seconds_per_pass"] for spec in (few, many)]
+    assert 0 < seconds[0] < seconds[1]
+
+
+def test_cutting_planes_are_counted_and_refused_where_there_is_no_room_for_them():
+    few, many = (parse_spec({"dataset": "d", "solver": "ocas", "max_cuts": cuts}) for cuts in (100, 101))
+    more = memory_of(many, manifest(), 1).solver_bytes - memory_of(few, manifest(), 1).solver_bytes
+    assert more == 8 * (100_001 + 102**2 - 101**2)
+    shared = memory_of(few, manifest(), 3).solver_bytes - memory_of(few, manifest(), 1).solver_bytes
+    assert shared == 8 * 2 * 100_001
+    huge = parse_spec({"dataset": "d", "solver": "ocas", "max_cuts": 10_000})
+    with pytest.raises(ServiceError) as caught:
+        plan_job(huge, manifest(features=1 << 27))
+    assert caught.value.code == "max_cuts_range"
+    assert "max_cuts 10000 cutting planes of 134217729 features" in caught.value.message
+
+
+def test_an_estimate_counts_the_threads_there_will_be():
+    spec, adaptive, fixed = {"dataset": "d", "solver": "cpa"}, {}, {"pace": "fixed"}
+    sizes = [
+        estimate(plan_job(parse_spec({**spec, **way}), manifest(), cores=5))["memory"]["solver_bytes"]
+        for way in (adaptive, fixed, {"threads": 2})
+    ]
+    assert sizes == [memory_of(parse_spec(spec), manifest(), threads).solver_bytes for threads in (5, 1, 2)]
+
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+SIZES = re.findall(r"^\| (\d+) \| (\d+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", README, re.MULTILINE)
+
+
+@pytest.mark.parametrize("line", SIZES, ids=lambda line: f"{line[0]} rows")
+def test_the_sizes_of_the_readme_are_those_of_an_estimate(line):
+    rows, features, cache, *printed = line
+    spec = parse_spec({"dataset": "d", "cache_bytes": parse_size(cache)})
+    found = estimate(plan_job(spec, manifest(int(rows), int(features))))
+    sizes = (found["memory"]["total_bytes"], found["disk"]["run_bytes"], found["disk"]["model_bytes"])
+    assert list(map(format_size, sizes)) == printed
+
+
+def test_the_readme_has_sizes():
+    assert len(SIZES) == 3
+
+
+@pytest.mark.parametrize(
+    ("memory", "features", "at_once"), [(1 << 30, 1000, 16), (1 << 30, 4 << 20, 4), (700 << 20, 4 << 20, 1)]
+)
+def test_lanes_are_trained_side_by_side_as_far_as_memory_goes(memory, features, at_once):
+    values = [0.1 * (k + 1) for k in range(20)]
+    plan = plan_job(parse_spec({"dataset": "d", "C": values, "memory_bytes": memory}), manifest(1_000, features))
+    found = estimate(plan)
+    assert found["lanes"] == {"count": 20, "at_once": at_once, "groups": -(-20 // at_once)}
+    assert found["memory"]["total_bytes"] <= memory
+    assert found["memory"]["cache_bytes"] == plan.cache.cache_bytes
+
+
+def test_a_solver_without_lanes_trains_them_one_after_the_other():
+    spec = parse_spec({"dataset": "d", "C": [0.1, 1.0, 10.0], "solver": "bm"})
+    assert estimate(plan_job(spec, manifest()))["lanes"] == {"count": 3, "at_once": 1, "groups": 3}
+
+
+def test_values_of_C_in_turn_are_groups_of_their_own():
+    """Eighteen lanes a C: as many side by side as there may be, then the rest, then the next C."""
+    data = replace(manifest(1_000, 1000), labels={1.0: 400, 2.0: 300, 3.0: 300}, Qii_spread=(1.0, 1000.0, 1.0))
+    plan = plan_job(parse_spec({"dataset": "d", "C": [1, 10, 1000], "folds": 5}), data)
+    assert plan.firsts == [0, 16, 18, 34, 36, 52]
+    assert estimate(plan)["lanes"] == {"count": 54, "at_once": 16, "groups": 6}
+    done = [{"job_passes": k // 16, "elapsed_seconds": 1.0 * k} for k in range(54)]
+    for first, count in ((0, 16), (16, 2), (18, 16), (34, 2), (52, 2)):
+        running = plan.next_lanes(done[:first]).running
+        assert running == plan.lanes[first : first + count] and len({lane.C for lane in running}) == 1
+    assert plan.next_lanes(done).number == 52
+    narrow = plan_job(parse_spec({"dataset": "d", "C": [1, 10, 1000]}), data)
+    assert (narrow.firsts, narrow.axes[0]) == ([0, 3, 6], 4)
+
+
+def test_lanes_that_were_all_done_have_the_last_ones_run_once_more():
+    """A worker died before the models were there: passes and seconds are those before these lanes."""
+    plan = plan_job(parse_spec({"dataset": "d", "C": [0.1 * (k + 1) for k in range(20)]}), manifest(1_000, 1000))
+    done = [{"job_passes": 3 if k < 16 else 7, "elapsed_seconds": 1.0 if k < 16 else 2.0} for k in range(20)]
+    again = plan.next_lanes(done)
+    assert (again.number, again.passes_before, again.seconds_before) == (16, 3, 1.0)
+    assert len(again.running) == 4
+    assert (plan.next_lanes([]).number, plan.next_lanes(done[:16]).number) == (0, 16)

@@ -1,0 +1,67 @@
+"""Jobs that 0.1.0 has stored, in the fields of this version."""
+
+import pytest
+
+from service.jobs.migrate import GONE, migrate
+from service.jobs.spec import JobSpec, parse_spec
+
+# What 0.1.0 stored of {"dataset": "d"}.
+STORED = {
+    "dataset": "d", "solver": "streamsvm", "loss": "hinge", "epsilon": 0.1, "C": 1.0, "bias": None,
+    "class_weight": None, "tolerance": 0.001, "relative_gap": None, "max_passes": 100, "max_seconds": None, "seed": 0,
+    "cache_bytes": 268435456, "memory_bytes": None, "eviction": "score", "paper_epsilon": None, "paper_beta": "step",
+    "paper_reset": False, "paper_gradient": "plain", "screening": 0.1, "selection": "uniform", "pace": "adaptive",
+    "spill": True, "threads": 1, "updates_per_row": 2.0, "n_blocks": None, "permute_blocks": True, "max_cuts": 200,
+    "inner_rounds": 10, "update": "row", "select": "gap", "cache_share": 0.5, "checkpoint_seconds": 60.0,
+    "schedule": "accumulators", "warm_start": None, "labels": {},
+}  # fmt: skip
+
+
+def migrated(**fields) -> JobSpec:
+    """As a job that goes on is read: checked as if it were submitted. Of both sizes, cache_bytes counts."""
+    return parse_spec(migrate({**STORED, **fields}))
+
+
+def test_the_defaults_of_then_are_those_of_now():
+    assert migrated() == parse_spec({"dataset": "d"})
+
+
+def test_what_a_job_chose_is_kept():
+    chosen = {"solver": "sbm", "C": 3.0, "select": "distance", "n_blocks": 4, "labels": {"team": "ads"}, "seed": 7}
+    assert migrated(**chosen) == parse_spec({"dataset": "d", **chosen})
+
+
+def test_the_rule_of_the_paper_has_become_a_solver():
+    found = migrated(eviction="paper", updates_per_row=4.0, screening=0.0)
+    assert found == parse_spec({"dataset": "d", "solver": "streamsvm_paper", "updates_per_row": 4.0})
+
+
+def test_and_its_options_have_other_names():
+    stored = {"paper_epsilon": 9.0, "paper_beta": "sweep", "paper_reset": True, "paper_gradient": "projected"}
+    own = migrated(eviction="paper", **stored).options
+    assert (own.epsilon_start, own.epsilon_decay) == (9.0, "sweep")
+    assert (own.epsilon_reset, own.epsilon_gradient) == (True, "projected")
+    assert migrated(eviction="paper").options.epsilon_decay == "pick"
+
+
+def test_adaptive_selection_is_left_out():
+    assert migrated(selection="adaptive") == parse_spec({"dataset": "d"})
+
+
+@pytest.mark.parametrize(
+    ("solver", "threads", "kept"),
+    [("streamsvm", 1, None), ("streamsvm", 2, None), ("dcd", 1, None), ("cpa", 1, 1), ("ocas", 2, 2)],
+)
+def test_threads_stay_where_they_make_the_run_what_it_is(solver, threads, kept):
+    assert migrated(solver=solver, threads=threads).threads == kept
+
+
+@pytest.mark.parametrize("fields", [{}, {"threads": 1}, {"solver": "streamsvm_paper", "epsilon_start": 9.0}])
+def test_a_job_of_this_version_is_left_as_it_is(fields):
+    stored = parse_spec({"dataset": "d", **fields}).model_dump()
+    assert migrate(stored) == stored
+
+
+def test_no_field_that_is_gone_is_there():
+    assert not GONE.keys() & JobSpec.model_fields.keys()
+    assert not GONE.keys() & migrate(STORED).keys()

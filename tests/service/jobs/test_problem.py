@@ -1,0 +1,146 @@
+"""From a job and a dataset to a plan: what is refused, what a class weighs."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from service.errors import ServiceError
+from service.jobs.problem import TRAINS_WEIGHTS, plan_job
+from service.jobs.spec import parse_spec
+from storage.manifest import Manifest
+from storage.objective import REGRESSION
+from storage.plan import CachePlan, plan_cache
+from storage.weight_counts import WeightCounts
+from trainer.solvers import SOLVERS
+
+
+def manifest(labels: dict[float, int] | None = None, longest_row: int = 40) -> Manifest:
+    labels = labels if labels is not None else {-1.0: 30, 1.0: 20}
+    n_rows = sum(labels.values())
+    return Manifest("u", 1, 50, n_rows, 10 * n_rows, labels, longest_row, 1000, {}, ())
+
+
+def plan(labels=None, longest_row=40, **fields):
+    return plan_job(parse_spec({"dataset": "d", **fields}), manifest(labels, longest_row))
+
+
+def refusal(*arguments, **fields) -> ServiceError:
+    with pytest.raises(ServiceError) as caught:
+        plan(*arguments, **fields)
+    return caught.value
+
+
+def test_one_class_is_too_few():
+    assert refusal({2.0: 5}).code == "single_class"
+
+
+def test_the_larger_label_is_the_positive_side():
+    found = plan({3.0: 5, -7.0: 5})
+    assert found.labels == (3.0, -7.0) and [lane.positive for lane in found.lanes] == [3.0]
+
+
+def test_weights_are_not_ignored():
+    """Who does not train with them is refused."""
+    weighted = replace(manifest(), weights=WeightCounts(1.0, 50.0, 1.0, 0))
+    for solver, loss in [(name, loss) for name, known in SOLVERS.items() for loss in known.losses]:
+        spec = parse_spec({"dataset": "d", "solver": solver, "loss": loss})
+        if solver in TRAINS_WEIGHTS:
+            told = plan_job(spec, weighted).run_file(Path("d"))["trainer"]
+            assert (told["largest_weight"], told["has_weights"]) == (1.0, loss in REGRESSION)
+            continue
+        with pytest.raises(ServiceError) as caught:
+            plan_job(spec, weighted)
+        assert (caught.value.code, bool(caught.value.hint)) == ("weights_not_supported", True)
+
+
+def test_folds_are_left_out_by_those_alone_who_know_weights():
+    for solver in SOLVERS:
+        if solver in TRAINS_WEIGHTS:
+            assert len(plan(solver=solver, folds=2).lanes) == 3
+        else:
+            assert refusal(solver=solver, folds=2).code == "folds_solver"
+    weighted = replace(manifest(), weights=WeightCounts(0.0, 50.0, 1.0, 3))
+    with pytest.raises(ServiceError) as caught:
+        plan_job(parse_spec({"dataset": "d", "folds": 2}), weighted)
+    assert caught.value.code == "folds_weights"
+
+
+def test_classes_that_are_strings_are_named():
+    named = replace(manifest({0.0: 30, 1.0: 20}), label_names=("ham", "spam"))
+
+    def plan_named(**fields):
+        return plan_job(parse_spec({"dataset": "d", **fields}), named)
+
+    found = plan_named(class_weight={"spam": 3.0}, C=2.0)
+    lane = found.lane
+    assert (lane.positive, lane.label, lane.C_positive, lane.C_negative) == (1.0, "spam", 6.0, 2.0)
+    assert (found.labels, found.model_labels) == ((1.0, 0.0), ("spam", "ham"))
+    for fields, code, told in (
+        ({"class_weight": {"1": 3.0}}, "unknown_label", "ham, spam"),
+        ({"loss": "epsilon_insensitive", "solver": "dcd"}, "label_not_numeric", "classes"),
+    ):
+        with pytest.raises(ServiceError) as caught:
+            plan_named(**fields)
+        assert caught.value.code == code
+        assert told in caught.value.hint
+    with pytest.raises(ServiceError, match="all rows have the label spam"):
+        plan_job(parse_spec({"dataset": "d"}), replace(named, labels={1.0: 50}))
+
+
+@pytest.mark.parametrize("longest_row", [1, 40, 5_000, 1_000_000])
+@pytest.mark.parametrize("bias", [None, 1.0])
+def test_a_cache_too_small_states_the_least_that_works(longest_row, bias):
+    error = refusal(None, longest_row, cache_bytes=1, bias=bias)
+    assert error.code == "cache_too_small"
+    least = int(re.search(r"at least (\d+) bytes", error.hint).group(1))
+    assert plan(None, longest_row, cache_bytes=least, bias=bias).cache.cache_bytes == least
+    assert refusal(None, longest_row, cache_bytes=least // 2, bias=bias).code == "cache_too_small"
+
+
+@pytest.mark.parametrize(("label", "positive", "negative"), [("1", 6.0, 2.0), ("+1.0", 6.0, 2.0), ("-1", 2.0, 6.0)])
+def test_a_class_weight_is_a_factor_of_C(label, positive, negative):
+    found = plan(C=2.0, class_weight={label: 3.0})
+    assert (found.lane.C_positive, found.lane.C_negative) == (positive, negative)
+
+
+@pytest.mark.parametrize("label", ["2", "spam", "nan", ""])
+def test_a_weight_for_a_label_the_data_lacks(label):
+    error = refusal(class_weight={label: 2.0})
+    assert error.code == "unknown_label" and "-1, 1" in error.hint
+
+
+def test_a_bias_makes_w_one_longer():
+    assert plan(bias=1.0).width == plan().width + 1 == 52
+
+
+def test_reader_and_trainer_are_told_the_same_problem():
+    told = plan(C=2.0, class_weight={"1": 3.0}, seed=5, loss="squared_hinge").run_file("somewhere")
+    shared = ("loss", "C_positive", "C_negative", "seed", "cache")
+    assert {name: told["reader"][name] for name in shared} == {name: told["trainer"][name] for name in shared}
+    assert told["reader"]["dataset"] == "somewhere"
+    assert CachePlan(**told["reader"]["cache"]) == plan().cache == plan_cache(plan().spec.cache_bytes, 40)
+
+
+def test_the_reader_is_told_what_leaves_the_cache():
+    evicts = {name: plan(solver=name).run_file("d")["reader"]["evicts"] for name in ("streamsvm", "streamsvm_paper")}
+    assert evicts == {"streamsvm": "score", "streamsvm_paper": "random"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "trainer", "reader"),
+    [
+        ({}, 3, 3),
+        ({"pace": "fixed"}, 1, 3),
+        ({"threads": 2}, 2, 2),
+        ({"threads": 1000}, 1000, 3),
+        ({"threads": 2, "pace": "fixed"}, 2, 2),
+        ({"solver": "ocas", "pace": "fixed", "threads": 2}, 2, 2),
+    ],
+)
+def test_both_are_told_how_many_threads(fields, trainer, reader):
+    found = plan_job(parse_spec({"dataset": "d", **fields}), manifest(), cores=3)
+    told = found.run_file("d")
+    assert (told["trainer"]["threads"], told["reader"]["threads"]) == (trainer, reader)
+    assert found.threads == trainer and found.spec.threads == fields.get("threads")

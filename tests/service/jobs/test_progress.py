@@ -1,0 +1,126 @@
+"""What a running job shows, from its control page and its history."""
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.jobs.progress import eta_seconds, last_passes, progress, read_history
+from service.jobs.spec import parse_spec
+from storage.manifest import Manifest
+from storage.state import create_state
+
+MANIFEST = Manifest("u", 1, 5, 100, 500, {-1.0: 50, 1.0: 50}, 5, 1000, {}, (None,) * 3)
+
+
+LANE = {"number": 0, "of": 1, "class": 1.0, "C": 1.0}
+
+
+def spec(**fields):
+    return parse_spec({"dataset": "d", **fields})
+
+
+def passes(*gaps: float, seconds: float = 10.0) -> list[dict]:
+    return [{"pass": k, "gap": gap, "elapsed_seconds": k * seconds} for k, gap in enumerate(gaps, start=1)]
+
+
+def test_no_telling_before_two_passes():
+    assert eta_seconds([], spec()) is None
+    assert eta_seconds(passes(1.0), spec()) is None
+
+
+def test_a_gap_that_falls_tenfold_a_pass_has_as_many_passes_left_as_digits():
+    assert eta_seconds(passes(1.0, 0.1), spec(tolerance=1e-3)) == pytest.approx(20)
+    assert eta_seconds(passes(1e4, 1e3, 1e2, 10.0, 1.0), spec(tolerance=1e-3)) == pytest.approx(30)
+
+
+def test_never_more_than_the_passes_that_are_left():
+    assert eta_seconds(passes(1.0, 0.999), spec(max_passes=5)) == pytest.approx(30)
+    assert eta_seconds(passes(1.0, 0.1), spec(tolerance=1e-9, max_passes=2)) == 0
+
+
+@pytest.mark.parametrize("gaps", [(1.0, 1.0), (1.0, 2.0), (0.0, 0.0), (float("inf"), 1.0)])
+def test_a_gap_that_does_not_fall_leaves_the_bound(gaps):
+    left = eta_seconds(passes(*gaps), spec(max_passes=10))
+    assert 0 <= left <= 80
+
+
+def test_no_tolerance_runs_to_the_last_pass():
+    assert eta_seconds(passes(1.0, 1e-9), spec(tolerance=None, max_passes=4)) == pytest.approx(20)
+
+
+def test_nothing_of_a_pass_is_shown_before_one_is_finished(tmp_path):
+    control = create_state(tmp_path, 100, 6).control
+    control["pass"], control["block"], control["rows_streamed"] = 1, 2, 40
+    shown = progress(control, LANE, spec(), len(MANIFEST.blocks), [])
+    assert (shown["pass"], shown["block"], shown["blocks"], shown["rows_streamed"]) == (1, 2, 3, 40)
+    unknown = ("gap", "m_plus", "m_minus", "dual_objective", "primal_bound", "relative_gap_bound", "eta_seconds")
+    assert {shown[name] for name in unknown} == {None}
+    json.dumps(shown, allow_nan=False)
+
+
+def test_of_several_lanes_there_is_no_telling_when_they_end(tmp_path):
+    control = create_state(tmp_path, 100, 6).control
+    history = passes(1.0, 0.1)
+    one, several = (progress(control, {**LANE, "of": n}, spec(), 3, history) for n in (1, 2))
+    assert one["eta_seconds"] > 0 and several["eta_seconds"] is None
+    assert several["lane"] == {**LANE, "of": 2}
+
+
+def test_figures_of_a_finished_pass(tmp_path):
+    control = create_state(tmp_path, 100, 6).control
+    values = {"finished_passes": 1, "M_plus": 0.5, "M_minus": -0.25, "dual_objective": 6.0, "primal_bound": 8.0}
+    for name, value in {**values, "updates": 200, "trainer_wait_seconds": 1.0}.items():
+        control[name] = value
+    control["elapsed_seconds"] = 4.0
+    shown = progress(control, LANE, spec(), len(MANIFEST.blocks), [])
+    assert (shown["gap"], shown["relative_gap_bound"]) == (0.75, 0.25)
+    assert (shown["updates_per_second"], shown["trainer_wait_ratio"]) == (50, 0.25)
+
+
+def test_figures_of_a_sweep_before_the_first_pass_is_over(tmp_path):
+    control = create_state(tmp_path, 100, 6).control
+    for name, value in {"sweeps": 3, "M_plus": 0.5, "M_minus": -0.25, "dual_objective": 6.0}.items():
+        control[name] = value
+    control["elapsed_seconds"] = 4.0
+    shown = progress(control, LANE, spec(), len(MANIFEST.blocks), [])
+    assert (shown["sweep"], shown["gap"], shown["dual_objective"]) == (3, 0.75, 6.0)
+
+
+def test_what_is_not_finite_is_null(tmp_path):
+    control = create_state(tmp_path, 100, 6).control
+    control["finished_passes"], control["M_plus"], control["M_minus"] = 1, float("-inf"), float("inf")
+    control["primal_bound"] = float("inf")
+    json.dumps(progress(control, LANE, spec(), len(MANIFEST.blocks), []), allow_nan=False)
+
+
+def test_history_without_the_result_and_without_half_a_line(tmp_path):
+    path = tmp_path / "history.ndjson"
+    assert read_history(path) == []
+    whole = [json.dumps(record) for record in passes(1.0, 0.5)]
+    text = "\n".join([*whole, json.dumps({"result": {"converged": True}})]) + "\n"
+    for length in range(len(text) + 1):
+        path.write_text(text[:length])
+        found = read_history(path)
+        assert found == passes(1.0, 0.5)[: len(found)]
+        assert len(found) == min(2, text[:length].count("\n"))
+
+
+def test_history_has_null_for_what_is_not_finite(tmp_path):
+    path = tmp_path / "history.ndjson"
+    path.write_text(json.dumps({"pass": 1, "gap": float("-inf"), "primal_bound": float("nan")}) + "\n")
+    assert read_history(path) == [{"pass": 1, "gap": None, "primal_bound": None}]
+
+
+@given(st.lists(st.integers(1, 40_000), max_size=12), st.booleans(), st.booleans())
+def test_the_last_passes_are_found_however_long_a_line_is(lengths, has_result, is_cut):
+    """A line of many lanes may be longer than what is read at first."""
+    lines = [json.dumps({"pass": k + 1, "note": "ü" * (length // 6)}) for k, length in enumerate(lengths)]
+    lines += [json.dumps({"result": {}})] * has_result
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "history.ndjson"
+        path.write_text("".join(f"{line}\n" for line in lines) + '{"pass": 99, "no' * is_cut)
+        assert [each["pass"] for each in last_passes(path)] == list(range(1, len(lengths) + 1))[-4:]

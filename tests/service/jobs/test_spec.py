@@ -1,0 +1,167 @@
+"""What a job may ask for, and where it may go."""
+
+import json
+from itertools import pairwise
+
+import pytest
+
+from service.errors import ServiceError
+from service.jobs.spec import parse_spec
+from service.jobs.states import TRANSITIONS, check_transition
+from service.records.clock import now
+from service.records.ids import new_id
+from service.sizes import format_size, parse_size
+from trainer.solvers import SOLVERS
+
+FAULTS = [
+    ({"C": 0}, "C_range"),
+    ({"C": -1.0}, "C_range"),
+    ({"C": 1e13}, "C_range"),
+    ({"C": "1"}, "wrong_type"),
+    ({"C": True}, "wrong_type"),
+    ({"C": None}, "wrong_type"),
+    ({"C": float("nan")}, "not_finite"),
+    ({"C": float("inf")}, "not_finite"),
+    ({"C": 10**400}, "wrong_type"),
+    ({"bias": float("-inf")}, "not_finite"),
+    ({"bias": 1e38}, "bias_range"),
+    ({"tolerance": 0.0}, "tolerance_range"),
+    ({"tolerance": -1e-3}, "tolerance_range"),
+    ({"relative_gap": 0.0}, "relative_gap_range"),
+    ({"seed": -1}, "seed_range"),
+    ({"seed": 1 << 63}, "seed_range"),
+    ({"seed": 10**400}, "seed_range"),
+    ({"seed": 1.5}, "wrong_type"),
+    ({"max_passes": 0}, "max_passes_range"),
+    ({"max_seconds": 0}, "max_seconds_range"),
+    ({"cache_bytes": 0}, "cache_bytes_range"),
+    ({"cache_bytes": 1 << 62}, "cache_bytes_range"),
+    ({"cache_bytes": "1MiB"}, "wrong_type"),
+    ({"memory_bytes": 0}, "memory_bytes_range"),
+    ({"memory_bytes": 1 << 30, "cache_bytes": 1 << 20}, "memory_bytes_range"),
+    ({"updates_per_row": 0}, "updates_per_row_range"),
+    ({"loss": "huber"}, "loss_range"),
+    ({"solver": "magic"}, "solver_range"),
+    ({"solver": "streamsvm_paper", "epsilon_decay": "step"}, "epsilon_decay_range"),
+    ({"pace": "slow"}, "pace_range"),
+    ({"selection": "adaptive"}, "unknown_field"),
+    ({"threads": 0}, "threads_range"),
+    ({"threads": 1025}, "threads_range"),
+    ({"threads": 1.0}, "wrong_type"),
+    ({"class_weight": {"1": 0}}, "class_weight_range"),
+    ({"class_weight": {"1": 1e300}}, "class_weight_range"),
+    ({"class_weight": [1]}, "wrong_type"),
+    ({"labels": {"team": 1}}, "wrong_type"),
+    ({"labels": {str(i): "" for i in range(65)}}, "labels_range"),
+    ({"dataset": 7}, "wrong_type"),
+    ({"n_blocks": 0}, "n_blocks_range"),
+    ({"inner_rounds": 0}, "inner_rounds_range"),
+    ({"n_blocks": 3}, "solver_option"),
+    ({"solver": "bm", "epsilon_start": 9.0}, "solver_option"),
+    ({"solver": "bm", "screening": None}, "solver_option"),
+    ({"kernel": "rbf"}, "unknown_field"),
+    ({"c": 1.0}, "unknown_field"),
+]
+
+
+@pytest.mark.parametrize(("fields", "code"), FAULTS, ids=[f"{next(iter(f))}-{code}" for f, code in FAULTS])
+def test_every_wrong_field_has_its_code(fields, code):
+    with pytest.raises(ServiceError) as caught:
+        parse_spec({"dataset": "d", **fields})
+    assert caught.value.code == code
+    assert caught.value.message
+    json.dumps(caught.value.problem(), allow_nan=False)
+
+
+def test_the_dataset_is_all_that_is_needed():
+    spec = parse_spec({"dataset": "d"})
+    assert (spec.solver, spec.loss, spec.C, spec.tolerance, spec.seed) == ("streamsvm", "hinge", 1.0, 1e-3, 0)
+    assert spec.bias is spec.class_weight is spec.relative_gap is spec.max_seconds is None
+    with pytest.raises(ServiceError) as caught:
+        parse_spec({"C": 1.0})
+    assert caught.value.code == "missing_field" and "dataset" in caught.value.message
+
+
+def test_null_switches_a_stop_rule_off_and_an_integer_is_a_number():
+    spec = parse_spec({"dataset": "d", "tolerance": None, "C": 2, "bias": 1})
+    assert spec.tolerance is None and spec.C == 2.0 and spec.bias == 1.0
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_solver_can_be_asked_for(solver):
+    assert parse_spec({"dataset": "d", "solver": solver}).solver == solver
+
+
+def test_unknown_field_is_not_repeated_but_the_known_are_named():
+    with pytest.raises(ServiceError) as caught:
+        parse_spec({"dataset": "d", "<script>": 1})
+    assert "<script>" not in json.dumps(caught.value.problem())
+    assert "cache_bytes" in caught.value.hint
+
+
+@pytest.mark.parametrize("field", ["eviction", "paper_epsilon", "paper_beta", "paper_reset", "paper_gradient"])
+def test_who_asks_for_the_rule_of_the_paper_is_told_its_solver(field):
+    with pytest.raises(ServiceError) as caught:
+        parse_spec({"dataset": "d", field: "paper"})
+    assert caught.value.code == "unknown_field" and "streamsvm_paper" in caught.value.hint
+
+
+LEGAL = {
+    ("queued", "running"),
+    ("queued", "cancelled"),
+    ("running", "queued"),
+    ("running", "succeeded"),
+    ("running", "stopped"),
+    ("running", "failed"),
+    ("running", "cancelled"),
+}
+
+
+@pytest.mark.parametrize("new", TRANSITIONS)
+@pytest.mark.parametrize("old", TRANSITIONS)
+def test_only_the_legal_transitions_pass(old, new):
+    if (old, new) in LEGAL:
+        check_transition(old, new)
+        return
+    with pytest.raises(ServiceError) as caught:
+        check_transition(old, new)
+    assert caught.value.code == "not_possible"
+
+
+@pytest.mark.parametrize("state", ["succeeded", "stopped", "failed", "cancelled"])
+def test_terminal_states_lead_nowhere(state):
+    assert TRANSITIONS[state] == ()
+
+
+def test_ids_are_unique_and_sort_by_time(monkeypatch):
+    assert len({new_id("job") for _ in range(10_000)}) == 10_000
+    clock = iter(range(10**18, 10**18 + 50_000_000, 1_000_000))
+    monkeypatch.setattr("service.records.ids.time.time_ns", lambda: next(clock))
+    ids = [new_id("job") for _ in range(50)]
+    assert all(earlier < later for earlier, later in pairwise(ids))
+    assert all(id_.startswith("job_") and len(id_) == 30 for id_ in ids)
+
+
+def test_times_are_rfc_3339():
+    assert now().endswith("Z") and now()[10] == "T"
+    assert now() <= now()
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("256MiB", 256 << 20), ("1000000", 10**6), ("4G", 4 * 10**9), ("1.5 KiB", 1536), (" 2gib ", 2 << 30), ("7B", 7)],
+)
+def test_sizes_as_people_write_them(text, size):
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "MiB", "-1", "1e6", "1_000", "256 MiB of RAM", "nan", "1PiB"])
+def test_what_is_no_size(text):
+    with pytest.raises(ValueError, match="not a size"):
+        parse_size(text)
+
+
+def test_sizes_for_people():
+    assert [format_size(size) for size in (0, 1023, 1536, 3 << 20, 5 << 40)] == [
+        "0 B", "1023 B", "1.5 KiB", "3.0 MiB", "5.0 TiB",
+    ]  # fmt: skip

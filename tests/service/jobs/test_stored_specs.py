@@ -1,0 +1,40 @@
+"""Jobs that another version has stored."""
+
+import pytest
+
+from service.errors import ServiceError
+from service.jobs.spec import parse_spec
+from service.jobs.stored_specs import read_spec
+from service.processes.worker import Worker
+from service.records.store import Store
+from service.settings import Settings
+from tests.contracts.problems import make_dataset, random_problem
+
+
+def test_what_this_version_stores_it_reads():
+    spec = parse_spec({"dataset": "d", "C": 2, "bias": 1.0, "labels": {"team": "ads"}})
+    assert read_spec(spec.model_dump()) == spec
+    assert read_spec({"dataset": "d"}) == parse_spec({"dataset": "d"})
+
+
+@pytest.mark.parametrize("stored", [{"momentum": 0.9}, {"solver": "perceptron"}])
+def test_a_job_that_this_version_does_not_have_is_refused(stored):
+    with pytest.raises(ServiceError) as caught:
+        read_spec({"dataset": "d", **stored})
+    assert caught.value.code == "job_outdated"
+    assert next(iter(stored)) in caught.value.message
+
+
+def test_the_worker_fails_such_a_job_and_lives(tmp_path):
+    settings = Settings(tmp_path, tmp_path)
+    settings.create_directories()
+    store = Store(settings.database)
+    dataset_id = store.add_dataset("data")
+    make_dataset(settings.datasets / dataset_id, *random_problem(60, 40))
+    store.set_dataset_ready(dataset_id)
+    job_id = store.add_job(dataset_id, {"dataset": "data", "momentum": 0.9})
+    worker = Worker(settings)
+    worker.step()
+    worker.shutdown()
+    failed = store.job(job_id)
+    assert (failed["state"], failed["failure"]["code"]) == ("failed", "job_outdated")

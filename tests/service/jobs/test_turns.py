@@ -1,0 +1,128 @@
+"""Which jobs have their values of C in turn, and where each turn begins."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.jobs.lane_files import drop_older_checkpoints, lane_directory, number_before
+from service.jobs.problem import JobPlan, plan_job
+from service.jobs.spec import parse_spec
+from service.jobs.turns import count_turns
+from service.jobs.warm_start import begin_lane
+from service.processes.run import prepare_run
+from storage.checkpoint import SURE_SLOTS, write_checkpoint
+from storage.manifest import Manifest, read_manifest
+from storage.weight_counts import WeightCounts
+from tests.contracts.problems import make_dataset, random_problem
+from tests.service.jobs.test_problem import manifest
+from tests.training import open_state_of
+
+UNIT = replace(manifest(), Qii_spread=(1.0, 50.0, 1.0))  # the mean squared norm is 1
+PATH = [0.1, 1.0, 1000.0]
+
+
+def turns(data: Manifest = UNIT, **fields) -> int:
+    return count_turns(parse_spec({"dataset": "d", "C": PATH, **fields}), data)
+
+
+def test_a_large_C_on_few_rows_is_worth_a_turn():
+    assert turns() == turns(folds=5) == turns(loss="squared_hinge") == 3
+    assert turns(C=[1000.0, 1.0, 1000.0]) == 2
+    assert turns(C=[0.1, 1.0, 199.0]) == turns(C=1000.0) == turns(C=[1000.0]) == 1
+    assert turns(replace(UNIT, nnz=20 << 20)) == 1
+
+
+@given(st.floats(1e-3, 1e3), st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=4, unique=True))
+def test_the_scale_of_features_does_not_matter(scale, values):
+    scaled = replace(UNIT, Qii_spread=(1.0, 50.0 * scale, 1.0))
+    own = turns(scaled, C=[C / scale for C in values])
+    is_near = abs(max(values) - 200.0) < 1e-9
+    assert is_near or own == turns(C=values) == (len(values) if max(values) > 200.0 else 1)
+
+
+def test_a_bias_is_a_feature():
+    assert (turns(C=[0.1, 1.0], bias=None), turns(C=[0.1, 1.0], bias=20.0)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"class_weight": {"1": 2.0}},
+        {"solver": "bm"},
+        {"multiclass": "crammer_singer"},
+        {"solver": "dcd", "loss": "logistic"},
+        {"solver": "dcd", "loss": "epsilon_insensitive"},
+    ],
+)
+def test_what_cannot_be_scaled_or_has_no_lanes_has_no_turns(fields):
+    assert turns(**fields) == 1
+    assert turns(replace(UNIT, weights=WeightCounts(1.0, 50.0, 1.0, 0))) == 1
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    X, _ = random_problem(60, 20, 5)
+    return make_dataset(tmp_path_factory.mktemp("data") / "data", X, np.arange(60) % 3)
+
+
+def planned(dataset: Path, number: int = 0, **fields) -> JobPlan:
+    spec = parse_spec({"dataset": "d", "C": PATH, "folds": 5, **fields})
+    return replace(plan_job(spec, read_manifest(dataset), cores=1), number=number)
+
+
+def test_a_turn_begins_with_what_the_last_one_found_in_its_box(dataset, tmp_path):
+    """Group by group: each with that of the same classes and folds."""
+    rng = np.random.default_rng(0)
+    assert planned(dataset).firsts == [0, 16, 18, 34, 36, 52]
+    for number in (18, 34, 36, 52):
+        plan = planned(dataset, number)
+        before = replace(plan, number=number - 18)
+        assert [(lane.positive, lane.fold) for lane in before.running] == [
+            (lane.positive, lane.fold) for lane in plan.running
+        ]
+        C, C_before = plan.lane.C, before.lane.C
+        alpha = C_before * rng.choice([0.0, 0.3, 1.0], (plan.n_rows, plan.axes[0]))
+        w = rng.standard_normal((plan.width, plan.axes[0]))
+        directory = lane_directory(tmp_path, before)
+        directory.mkdir(parents=True)
+        write_checkpoint(directory / SURE_SLOTS[0], {"number": 1, "pieces": 0, "control": {}}, {"alpha": alpha, "w": w})
+        run = tmp_path / f"run{number}"
+        prepare_run(run, plan, dataset, warm_up=lambda state, plan=plan: begin_lane(state, plan, tmp_path))
+        state = open_state_of(run)
+        np.testing.assert_allclose(state.alpha, alpha * (C / C_before), rtol=1e-15)
+        np.testing.assert_array_equal(state.alpha == C, alpha == C_before)
+        assert state.alpha.max() <= C
+        np.testing.assert_allclose(state.w, w * (C / C_before), rtol=1e-15)
+
+
+def test_checkpoints_are_kept_as_long_as_a_turn_may_begin_there(dataset, tmp_path):
+    firsts = planned(dataset).firsts
+    for first in firsts:
+        directory = lane_directory(tmp_path, planned(dataset, first))
+        directory.mkdir(parents=True)
+        (directory / SURE_SLOTS[0]).touch()
+    kept = {}
+    for first in firsts:
+        drop_older_checkpoints(tmp_path, planned(dataset, first))
+        kept[first] = sorted(int(path.parent.name) for path in tmp_path.rglob(SURE_SLOTS[0]))
+    assert kept == {first: firsts[max(0, place - 2) :] for place, first in enumerate(firsts)}
+
+
+@pytest.mark.parametrize(
+    ("fields", "number", "before"),
+    [
+        ({}, 0, None),
+        ({}, 16, None),
+        ({}, 18, 0),
+        ({"C": [0.1, 1.0, 2.0]}, 16, None),  # side by side
+        ({"solver": "bm"}, 2, 1),
+        ({"solver": "bm"}, 3, None),  # of the next fold
+        ({"solver": "bm", "class_weight": {"1": 2.0}}, 2, None),
+    ],
+)
+def test_lanes_begin_where_those_of_the_same_class_and_fold_ended(dataset, fields, number, before):
+    assert number_before(planned(dataset, number, **fields)) == before

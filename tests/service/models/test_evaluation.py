@@ -1,0 +1,138 @@
+"""What a model is worth on a dataset, against numpy's sums over the same rows."""
+
+import io
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.metrics import confusion_matrix, r2_score, roc_auc_score
+
+from reader.ingest.run import ingest
+from reader.options import InputOptions
+from service.errors import ServiceError
+from service.models.evaluation import evaluate
+from service.models.predictor import Predictor
+from storage.csr import LARGE_W
+from storage.dataset import Dataset
+from storage.model_file import Model
+from tests.contracts.problems import libsvm_text, make_dataset, random_problem
+
+N_FEATURES = 150
+
+
+def some_model(base=1, loss="hinge", n_features=N_FEATURES, labels=(1.0, -1.0)) -> Model:
+    w = np.random.default_rng(1).standard_normal(n_features)
+    about = {"loss": loss, "C": 0.5, "spec": {"class_weight": {"1": 3.0}}}
+    return Model(w, labels, base, 1.5, 0.2, about)
+
+
+def numpys_objective(model: Model, margins: np.ndarray, y: np.ndarray) -> float:
+    slack = np.maximum(0.0, 1.0 - margins)
+    losses = slack if model.about["loss"] == "hinge" else slack**2
+    return float((model.w @ model.w + model.w_bias**2) / 2 + 0.5 * np.where(y > 0, 3.0, 1.0) @ losses)
+
+
+def test_names_of_labels_are_compared(tmp_path):
+    """A number stands for one name in one dataset, and perhaps for another in another."""
+    text, model = b"y,a\nham,1\nspam,2\nspam,3\n", some_model(labels=(1.0, 0.0))
+    ingest([text], tmp_path / "data", InputOptions("csv"))
+    ingest([text.replace(b"ham", b"toast")], tmp_path / "other", InputOptions("csv"))
+    about = {"loss": "hinge", "C": 1.0, "spec": {"class_weight": {"spam": 2.0}}}
+    named = replace(model, about=about, labels=("spam", "ham"))
+    assert evaluate(named, Dataset(tmp_path / "data"))["rows"] == 3
+    for wrong, directory in ((named, "other"), (model, "data"), (replace(model, labels=()), "data")):
+        with pytest.raises(ServiceError) as caught:
+            evaluate(wrong, Dataset(tmp_path / directory))
+        assert caught.value.code == "label_mismatch"
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("base", [0, 1])
+def test_all_figures_are_those_of_numpy(tmp_path, base, loss):
+    X, y = random_problem(500, N_FEATURES)
+    model = some_model(base, loss)
+    found = evaluate(model, Dataset(make_dataset(tmp_path / "data", X, y, base)))
+    decision = X.astype(float) @ model.w + model.intercept
+    assert found["rows"] == 500
+    assert found["accuracy"] == np.mean((decision > 0) == (y > 0))
+    assert found["auc"] == pytest.approx(roc_auc_score(y, decision), rel=1e-12)
+    assert found["confusion"]["labels"] == (1.0, -1.0)
+    predicted = np.where(decision > 0, 1.0, -1.0)
+    assert found["confusion"]["rows"] == confusion_matrix(y, predicted, labels=[1.0, -1.0]).tolist()
+    assert found["objective"] == pytest.approx(numpys_objective(model, y * decision, y), rel=1e-12)
+    assert found["unknown_features"] == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+    assert not found.keys() & {"log_loss", "brier_score", "reliability"}
+
+
+def test_wide_data_whose_features_are_numbered_anew(tmp_path):
+    X, y = random_problem(400, 60)
+    places = np.append(np.random.default_rng(2).permutation(LARGE_W + 1000)[:59], LARGE_W + 1000)
+    wide = sparse.csr_matrix((X.data, places[X.indices], X.indptr), (400, LARGE_W + 1001)).sorted_indices()
+    dataset = Dataset(make_dataset(tmp_path / "data", wide, y))
+    assert dataset.manifest.renumbered
+    for n_features in (LARGE_W + 1001, LARGE_W // 2):
+        model = some_model(n_features=n_features)
+        (expected,) = Predictor(model).predict_text([libsvm_text(wide, y)])
+        found = evaluate(model, dataset)
+        assert found["accuracy"] == np.mean(expected.labels == expected.expected)
+        assert found["auc"] == pytest.approx(roc_auc_score(y, expected.decision_values), rel=1e-12)
+        assert found["unknown_features"] == expected.unknown_features
+        assert (expected.unknown_features > 0) == (n_features < wide.shape[1])
+
+
+def test_a_dataset_of_one_class_has_no_auc(tmp_path):
+    X, _ = random_problem(50, N_FEATURES)
+    found = evaluate(some_model(), Dataset(make_dataset(tmp_path / "data", X, np.full(50, -1.0))))
+    assert found["auc"] is None
+    assert sum(found["confusion"]["rows"][1]) == 50
+
+
+def test_a_model_that_does_not_say_its_problem_has_no_objective(tmp_path):
+    dataset = Dataset(make_dataset(tmp_path / "data", *random_problem(50, 20)))
+    assert evaluate(Model(np.ones(20), (1.0, -1.0), 1), dataset)["objective"] is None
+
+
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
+def test_a_model_of_regression_has_errors_and_no_classes(tmp_path, loss):
+    X, _ = random_problem(400, N_FEATURES)
+    w = np.random.default_rng(3).standard_normal(N_FEATURES)
+    y = np.float32(1000 + X @ w + 0.3 * np.random.default_rng(4).standard_normal(400))
+    about = {"loss": loss, "C": 0.5, "spec": {"epsilon": 0.2}}
+    model = Model(w, (), 1, 500.0, 2.0, about)
+    found = evaluate(model, Dataset(make_dataset(tmp_path / "data", X, y)))
+    residuals = X.astype(float) @ w + 1000 - y
+    assert found["mean_squared_error"] == pytest.approx(np.mean(residuals**2), rel=1e-9)
+    assert found["r_squared"] == pytest.approx(r2_score(y.astype(float), y + residuals), rel=1e-9)
+    excess = np.maximum(0.0, np.abs(residuals) - 0.2)
+    losses = 0.5 * np.sum(excess if loss == "epsilon_insensitive" else excess**2)
+    assert found["objective"] == pytest.approx((w @ w + 2.0**2) / 2 + losses, rel=1e-9)
+    assert not found.keys() & {"accuracy", "auc", "confusion"}
+
+
+def test_targets_that_are_all_one_have_no_r_squared(tmp_path):
+    X, _ = random_problem(50, 20)
+    found = evaluate(Model(np.ones(20), (), 1), Dataset(make_dataset(tmp_path / "data", X, np.full(50, 7.0))))
+    assert found["r_squared"] is None and found["mean_squared_error"] > 0
+
+
+def test_a_full_disk_is_told(tmp_path, monkeypatch):
+    dataset = Dataset(make_dataset(tmp_path / "data", *random_problem(50, 20)))
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: io.FileIO("/dev/full", "r+"))
+    monkeypatch.setattr("os.posix_fallocate", lambda file, _, size: os.write(file, bytes(size)))
+    with pytest.raises(ServiceError) as caught:
+        evaluate(some_model(), dataset)
+    assert caught.value.code == "out_of_space"
+
+
+@pytest.mark.parametrize(
+    ("model", "base", "code"),
+    [(some_model(labels=(2.0, -1.0)), 1, "label_mismatch"), (some_model(base=1), 0, "index_base_mismatch")],
+)
+def test_a_dataset_the_model_is_not_made_for(tmp_path, model, base, code):
+    dataset = Dataset(make_dataset(tmp_path / "data", *random_problem(50, 20), base))
+    with pytest.raises(ServiceError) as caught:
+        evaluate(model, dataset)
+    assert caught.value.code == code and caught.value.hint

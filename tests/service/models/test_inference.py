@@ -1,0 +1,109 @@
+"""Inference on tensors against the predictor's own reading of the same rows."""
+
+import numpy as np
+import pytest
+
+from service.errors import ServiceError
+from service.models.inference import describe, infer
+from service.models.predictor import Predictor
+from storage.model_file import Model
+from tests.contracts.problems import libsvm_text, random_problem
+
+
+def model_of(n_features: int, base: int) -> Predictor:
+    return Predictor(Model(np.random.default_rng(0).standard_normal(n_features), (2.0, 1.0), base, 1.0, 0.3))
+
+
+@pytest.mark.parametrize("base", [0, 1])
+@pytest.mark.parametrize("n_features", [40, 30], ids=["known", "unknown"])
+def test_sparse_and_dense_rows_are_predicted_as_their_text(base, n_features):
+    X, y = random_problem(100, 40)
+    predictor = model_of(n_features, base)
+    (expected,) = predictor.predict_text([libsvm_text(X, y, base)])
+    rows = {"indptr": X.indptr, "indices": X.indices + base, "values": X.data}
+    dense = {"X": X[:, :n_features].toarray()}
+    for found in (infer(predictor, rows), infer(predictor, dense)):
+        np.testing.assert_allclose(found["decision_value"], expected.decision_values, rtol=1e-12, atol=1e-12)
+        np.testing.assert_array_equal(found["label"], expected.labels)
+
+
+def test_a_model_of_regression_gives_values():
+    predictor = Predictor(Model(np.array([2.0]), (), 1, 1.0, 0.5))
+    assert [output["name"] for output in describe("m", predictor)["outputs"]] == ["value"]
+    found = infer(predictor, {"X": np.array([[1.0], [-3.0]])})
+    assert {name: values.tolist() for name, values in found.items()} == {"value": [2.5, -5.5]}
+
+
+@pytest.mark.parametrize("labels", [(3.0, 1.0, 2.0), ("a", "b", "c")])
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_several_classes_have_a_decision_value_each_and_probabilities(labels, loss):
+    X, y = random_problem(100, 40)
+    w = np.random.default_rng(0).standard_normal((3, 40))
+    predictor = Predictor(Model(w, labels, 1, 1.0, (0.1, 0.2, -0.3), {"loss": loss}))
+    (expected,) = predictor.predict_text([libsvm_text(X, y, 1)])
+    rows = {"indptr": X.indptr, "indices": X.indices + 1, "values": X.data}
+    for found in (infer(predictor, rows), infer(predictor, {"X": X.toarray()})):
+        np.testing.assert_allclose(found["decision_value"], expected.decision_values, rtol=1e-12, atol=1e-12)
+        assert found["label"].tolist() == expected.labels.tolist()
+        assert ("probability" in found) == (loss == "logistic")
+        if loss == "logistic":
+            shares = 1 / (1 + np.exp(-expected.decision_values))
+            shares /= shares.sum(axis=1, keepdims=True)
+            np.testing.assert_allclose(found["probability"], shares, rtol=1e-12)
+    described = {
+        tensor["name"]: (tensor["datatype"], tensor["shape"]) for tensor in describe("m", predictor)["outputs"]
+    }
+    kind = "BYTES" if labels[0] == "a" else "FP64"
+    more = {"probability": ("FP64", [-1, 3])} if loss == "logistic" else {}
+    assert described == {"label": (kind, [-1]), "decision_value": ("FP64", [-1, 3]), **more}
+    assert describe("m", predictor)["parameters"] == {"labels": list(labels)}
+
+
+def test_two_classes_have_two_probabilities():
+    predictor = Predictor(Model(np.array([2.0]), (4.0, 3.0), 1, sigmoid=((-2.0, 0.5),)))
+    found = infer(predictor, {"X": np.array([[1.0], [-3.0]])})
+    first = 1 / (1 + np.exp(-2 * np.array([2.0, -6.0]) + 0.5))
+    np.testing.assert_allclose(found["probability"], np.stack([first, 1 - first], 1), rtol=1e-12)
+    assert found["decision_value"].tolist() == [2.0, -6.0]
+
+
+def test_no_rows_are_no_predictions():
+    predictor = model_of(3, 1)
+    none = np.empty(0)
+    assert infer(predictor, {"X": np.empty((0, 3))})["label"].shape == (0,)
+    sparse = {"indptr": np.zeros(1, int), "indices": none.astype(int), "values": none}
+    assert infer(predictor, sparse)["label"].shape == (0,)
+
+
+GOOD = {"indptr": [0, 1, 3], "indices": [1, 2, 3], "values": [0.5, 1.0, 2.0]}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"indptr": [0, 1, 2]},
+        {"indptr": [1, 1, 3]},
+        {"indptr": [0, 4, 3]},
+        {"indptr": []},
+        {"indptr": [[0, 3]]},
+        {"indptr": [0.0, 1.0, 3.0]},
+        {"indices": [1, 2]},
+        {"indices": [0, 2, 3]},
+        {"indices": [-(2**62), 2, 3]},
+        {"indices": [1.0, 2.0, 3.0]},
+        {"X": [[1.0, 2.0, 3.0]]},
+    ],
+)
+def test_tensors_that_are_no_rows(changes):
+    predictor = model_of(3, 1)
+    assert len(infer(predictor, {name: np.array(values) for name, values in GOOD.items()})["label"]) == 2
+    with pytest.raises(ServiceError) as caught:
+        infer(predictor, {name: np.array(values) for name, values in {**GOOD, **changes}.items()})
+    assert caught.value.code == "bad_tensor"
+
+
+@pytest.mark.parametrize("tensors", [{}, {"X": [1.0, 2.0, 3.0]}, {"X": [[1.0, 2.0]]}, {"Y": [[1.0, 2.0, 3.0]]}])
+def test_dense_rows_have_the_models_features(tensors):
+    with pytest.raises(ServiceError) as caught:
+        infer(model_of(3, 1), {name: np.array(values) for name, values in tensors.items()})
+    assert caught.value.code == "bad_tensor"

@@ -1,0 +1,48 @@
+"""Rows in JSON: the same rows as in LIBSVM text, and what is none."""
+
+import pytest
+
+from reader.limits import Limits
+from reader.parsers.libsvm import LibsvmParser
+from service.errors import ServiceError
+from service.models.json_rows import json_rows
+
+BAD_ROWS = {
+    "no rows": ({}, "wrong_type", {}),
+    "rows is an object": ({"rows": {}}, "wrong_type", {}),
+    "empty": ({"rows": []}, "no_rows", {}),
+    "another field": ({"rows": [{}], "strict": True}, "unknown_field", {}),
+    "a row is a list": ({"rows": [{}, [1]]}, "wrong_type", {"row": 2}),
+    "a name": ({"rows": [{"a": 1}]}, "bad_index", {"row": 1}),
+    "a sign": ({"rows": [{"+1": 1}]}, "bad_index", {"row": 1}),
+    "digits of another script": ({"rows": [{"\u0663": 1}]}, "bad_index", {"row": 1}),
+    "feature 0": ({"rows": [{"0": 1}]}, "index_zero", {"row": 1}),
+    "a large feature": ({"rows": [{"2147483648": 1}]}, "index_too_large", {"row": 1}),
+    "twice": ({"rows": [{"1": 1, "01": 2}]}, "index_duplicate", {"row": 1}),
+    "text": ({"rows": [{"1": "1"}]}, "wrong_type", {"row": 1}),
+    "true": ({"rows": [{"1": True}]}, "wrong_type", {"row": 1}),
+    "null": ({"rows": [{"1": None}]}, "wrong_type", {"row": 1}),
+    "beyond float32": ({"rows": [{"1": 1}, {"1": -3.5e38}]}, "row_overflow", {"row": 2}),
+    "beyond float64": ({"rows": [{"1": 10**400}]}, "row_overflow", {"row": 1}),
+}
+
+
+def test_rows_are_those_of_the_same_text():
+    found = json_rows({"rows": [{"17": 0.1, "3": 2}, {}, {"2147483647": -3.4e38}]}, 1)
+    text = b"0 3:2 17:0.1\n0\n0 2147483647:-3.4e38\n"
+    (expected,) = LibsvmParser(limits=Limits(max_features=2**31)).parse_chunks([text])
+    for name in ("label", "indptr", "indices", "values"):
+        one, other = getattr(found, name), getattr(expected, name)
+        assert one.dtype == other.dtype and one.tolist() == other.tolist()
+
+
+def test_feature_0_is_there_if_features_count_from_it():
+    assert json_rows({"rows": [{"0": 1.5}]}, 0).indices.tolist() == [0]
+
+
+@pytest.mark.parametrize("case", BAD_ROWS)
+def test_what_are_no_rows(case):
+    fields, code, at = BAD_ROWS[case]
+    with pytest.raises(ServiceError) as caught:
+        json_rows(fields, 1)
+    assert (caught.value.code, caught.value.at) == (code, at)

@@ -1,0 +1,50 @@
+"""`streamsvm predict` with models of several classes, of texts and with probabilities."""
+
+import argparse
+
+import numpy as np
+import pytest
+
+from service.commands.predict import add_arguments, run
+from service.models.exports import MODEL_FORMATS, ModelFormatError
+from service.models.names import format_of
+from storage.model_file import Model
+
+TEXT = "2 1:1\n9 2:1\n"
+
+
+@pytest.fixture
+def predict(tmp_path, capsys):
+    """What is printed, and said, for a model and options."""
+
+    def call(model: Model, name: str, *options: str) -> tuple[list[str], str]:
+        parser = argparse.ArgumentParser()
+        add_arguments(parser)
+        (tmp_path / "rows").write_text(TEXT)
+        (tmp_path / name).write_bytes(b"".join(MODEL_FORMATS[format_of(name)].write(model)))
+        assert run(parser.parse_args([str(tmp_path / name), str(tmp_path / "rows"), *options])) == 0
+        captured = capsys.readouterr()
+        return captured.out.splitlines(), captured.err
+
+    return call
+
+
+def test_several_classes_are_judged(predict):
+    lines, said = predict(Model(np.array([[1.0, 0.0], [0.5, -1.0], [0.0, 3.0]]), (2.0, 1.0, 5.0), 1), "a.model")
+    assert (lines, said) == (["2", "5"], "accuracy 50.0000% (1/2)\n")
+
+
+def test_texts_with_all_their_numbers(predict):
+    model = Model(np.array([[1.0, 0.0], [0.5, -1.0], [0.0, 3.0]]), ("x", "y", "z"), 1, about={"loss": "logistic"})
+    lines, said = predict(model, "a.json", "--decision-values", "--probabilities")
+    assert said == ""
+    values = np.array([[1.0, 0.5, 0.0], [0.0, -1.0, 3.0]])
+    shares = 1 / (1 + np.exp(-values))
+    expected = np.hstack([values, shares / shares.sum(axis=1, keepdims=True)])
+    assert [line.split()[0] for line in lines] == ["x", "z"]
+    np.testing.assert_allclose([list(map(float, line.split()[1:])) for line in lines], expected, rtol=1e-12)
+
+
+def test_a_model_without_probabilities_says_so(predict):
+    with pytest.raises(ModelFormatError, match="no probabilities"):
+        predict(Model(np.ones(2), (1.0, -1.0), 1), "a.npz", "--probabilities")

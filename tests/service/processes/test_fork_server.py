@@ -1,0 +1,167 @@
+"""Processes that are forked behave as those that are started: output, exit codes, signals; no orphans."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from itertools import count, islice
+from pathlib import Path
+
+import pytest
+
+from service.processes.fork_server import ForkServer, _of_thread, fork, fork_server
+from tests.end_to_end.service import is_running, wait_for
+
+TASKS = "tests.service.forked"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def server():
+    made = ForkServer()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def start(server, tmp_path):
+    """Have a task done; (process, its run directory)."""
+
+    def start_task(task: str, name: str = "run", by=None):
+        run = tmp_path / name
+        run.mkdir()
+        (run / "task").write_text(task)
+        (run / "in").write_text("in")
+        with (run / "in").open("rb") as input_, (run / "out").open("wb") as out, (run / "log").open("wb") as log:
+            return (by or server.fork)([TASKS, str(run)], [input_.fileno(), out.fileno(), log.fileno()]), run
+
+    return start_task
+
+
+def began(run: Path) -> list[int]:
+    """Its pid, its parent's and its session's, once it runs."""
+    file = run / "began"
+    return list(map(int, wait_for(lambda: file.exists() and file.read_text()).split()))
+
+
+def test_output_goes_where_it_is_wanted(start):
+    process, run = start("print")
+    process.wait()
+    assert process.poll() == 0
+    assert ((run / "out").read_text(), (run / "log").read_text()) == ("in\n", "err\n")
+
+
+@pytest.mark.parametrize(("task", "code"), [("exit", 7), ("return", 8)])
+def test_exit_codes_are_those_of_the_process(start, task, code):
+    process, _ = start(task)
+    assert wait_for(process.poll) == code
+
+
+def test_an_exception_is_told_and_counts(start):
+    process, run = start("fail")
+    process.wait()
+    assert process.poll() == 1
+    assert "ValueError: no such thing" in (run / "log").read_text()
+
+
+def test_a_running_process_can_be_killed(start):
+    process, run = start("sleep")
+    pid, _, session = began(run)
+    assert process.poll() is None
+    assert (pid, session) == (process.pid, process.pid)
+    command = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").decode()
+    assert command == f"{sys.executable} -m {TASKS} {run}"
+    process.kill()
+    process.wait()
+    assert process.poll() == -signal.SIGKILL
+    assert not is_running(pid)
+    process.kill()  # and again: nothing
+
+
+def test_without_a_descriptor_for_it_there_is_no_process(start, server, tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = (number for number in count() if not Path(f"/proc/self/fd/{number}").exists())
+    try:
+        # Enough for the three files that a process is given, and none for itself.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (next(islice(free, 3, None)), limits[1]))
+        with pytest.raises(OSError, match="no descriptor"):
+            start("sleep", "a")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    process, _ = start("exit", "b")
+    assert wait_for(process.poll) == 7
+
+
+def test_exit_codes_are_kept_as_long_as_they_may_be_asked_for(start, server):
+    before = len(server._codes)
+    ended, _ = start("exit", "a")
+    ended.wait()
+    running, run = start("sleep", "b")
+    began(run)
+    assert len(server._codes) == before + 2
+    running.kill()
+    del ended, running
+    other, _ = start("exit", "c")
+    other.wait()
+    assert len(server._codes) == before + 1
+
+
+def test_several_at_once_are_told_apart(start):
+    sleeping, _ = start("sleep", "a")
+    ending, _ = start("exit", "b")
+    printing, _ = start("print", "c")
+    ending.wait()
+    printing.wait()
+    assert (sleeping.poll(), ending.poll(), printing.poll()) == (None, 7, 0)
+    sleeping.kill()
+    sleeping.wait()
+
+
+def test_what_was_forked_dies_with_the_server_and_another_takes_its_place(start):
+    process, run = start("sleep", "a", fork)
+    pid, server_pid, _ = began(run)
+    os.kill(server_pid, signal.SIGKILL)
+    wait_for(lambda: not is_running(pid))
+    assert process.poll() == -signal.SIGKILL
+    process.kill()
+    process.wait()
+    again, _ = start("exit", "b", fork)
+    again.wait()
+    assert again.poll() == 7
+    assert process.poll() == -signal.SIGKILL
+    assert fork_server() is fork_server()
+
+
+def test_all_die_with_the_process_that_started_them(tmp_path):
+    (tmp_path / "task").write_text("sleep")
+    program = (
+        "import sys, time; from service.processes.fork_server import fork\n"
+        f"fork([{TASKS!r}, sys.argv[1]], [0, 1, 2]); time.sleep(60)"
+    )
+    starter = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT, stdout=subprocess.DEVNULL)
+    pid, server_pid, _ = began(tmp_path)
+    starter.kill()
+    starter.wait()
+    wait_for(lambda: not is_running(pid) and not is_running(server_pid))
+
+
+def test_each_thread_has_its_own():
+    """It ends with the thread; another's goes on."""
+    own, others = fork_server(), []
+    thread = threading.Thread(target=lambda: others.append(fork_server().pid))
+    thread.start()
+    thread.join()
+    assert others != [own.pid]
+    wait_for(lambda: not is_running(others[0]))
+    assert own.is_alive() and fork_server() is own
+
+
+def test_a_process_that_is_forked_leaves_that_of_its_parent_alone():
+    own = fork_server()
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if getattr(_of_thread, "server", None) is None else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert own.is_alive() and fork_server() is own

@@ -1,0 +1,45 @@
+"""What health checks are told."""
+
+import os
+import subprocess
+import sys
+import time
+
+from service.processes.health import SILENCE_SECONDS, worker_is_there
+from service.processes.lock import give_sign, lock, unlock
+
+
+def check(*arguments: object) -> int:
+    command = [sys.executable, "-m", "service.processes.health", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, check=False).returncode
+
+
+def test_a_worker_is_there_while_it_gives_signs(tmp_path):
+    assert not worker_is_there(tmp_path)
+    held = lock(tmp_path, "worker")
+    give_sign(held)
+    assert worker_is_there(tmp_path)
+    os.utime(held, (time.time() - SILENCE_SECONDS,) * 2)
+    assert not worker_is_there(tmp_path)
+    give_sign(held)
+    unlock(held)
+    assert not worker_is_there(tmp_path)
+
+
+def test_the_exit_code_says_so(tmp_path):
+    assert check("worker", "--data-dir", tmp_path) == 1
+    held = lock(tmp_path, "worker")
+    give_sign(held)
+    assert check("worker", "--data-dir", tmp_path) == 0
+    unlock(held)
+
+
+def test_an_api_that_does_not_listen_is_not_there():
+    assert check("api", "--port", 1) == 1
+
+
+def test_a_check_loads_nothing_large():
+    """It runs every few seconds."""
+    slow = {"numba", "numpy", "fastapi", "pydantic"}
+    code = f"import service.processes.health, sys; print(sorted({slow} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"

@@ -1,0 +1,223 @@
+"""The records: nothing is lost, nothing is given away twice."""
+
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+
+from service.errors import ServiceError
+from service.records.database import journal_mode
+from service.records.store import Store
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "store.sqlite"
+
+
+@pytest.fixture
+def store(path):
+    return Store(path)
+
+
+def ready_dataset(store: Store, name: str = "data") -> str:
+    dataset_id = store.add_dataset(name)
+    store.set_dataset_ready(dataset_id)
+    return dataset_id
+
+
+def refusal(operation, *arguments) -> str:
+    with pytest.raises(ServiceError) as caught:
+        operation(*arguments)
+    return caught.value.code
+
+
+@pytest.mark.parametrize(
+    ("version", "mode"),
+    [
+        ((3, 40, 1), "TRUNCATE"),
+        ((3, 44, 5), "TRUNCATE"),
+        ((3, 44, 6), "WAL"),
+        ((3, 45, 0), "TRUNCATE"),
+        ((3, 50, 6), "TRUNCATE"),
+        ((3, 50, 7), "WAL"),
+        ((3, 51, 0), "TRUNCATE"),
+        ((3, 51, 2), "TRUNCATE"),
+        ((3, 51, 3), "WAL"),
+        ((3, 52, 0), "WAL"),
+        ((4, 0, 0), "WAL"),
+    ],
+)
+def test_wal_only_where_its_race_is_fixed(version, mode):
+    assert journal_mode(version) == mode
+
+
+def test_the_store_uses_the_mode_of_this_sqlite(store, path):
+    with closing(sqlite3.connect(path)) as connection:
+        found = connection.execute("PRAGMA journal_mode").fetchone()[0].upper()
+    # TRUNCATE is a choice of each connection, WAL is one of the file.
+    assert (found == "WAL") == (journal_mode() == "WAL")
+
+
+def test_a_name_is_taken_until_it_is_deleted(store):
+    first = store.add_dataset("data")
+    assert store.dataset("data")["state"] == "ingesting"
+    assert refusal(store.add_dataset, "data") == "dataset_exists"
+    assert refusal(store.delete_dataset, first) == "not_ready"
+    store.set_dataset_ready(first)
+    store.delete_dataset(first)
+    assert refusal(store.dataset, "data") == "unknown_dataset"
+    assert store.add_dataset("data") != first
+
+
+def test_a_dataset_that_a_job_needs_stays(store):
+    dataset = ready_dataset(store)
+    job = store.add_job(dataset, {})
+    assert refusal(store.delete_dataset, dataset) == "dataset_in_use"
+    store.claim_job()
+    assert refusal(store.delete_dataset, dataset) == "dataset_in_use"
+    store.finish_job(job, "failed", failure={"code": "process_died"})
+    store.delete_dataset(dataset)
+    assert store.datasets() == []
+    assert store.job(job)["state"] == "failed"
+
+
+def test_no_job_on_a_dataset_that_is_gone(store):
+    dataset = ready_dataset(store)
+    store.delete_dataset(dataset)
+    assert refusal(store.add_job, dataset, {}) == "unknown_dataset"
+    assert store.jobs() == []
+
+
+@pytest.mark.parametrize("again", [Store.requeue_job, Store.hand_back_job])
+def test_a_job_follows_a_dataset_that_is_being_read_in_once(store, again):
+    dataset = store.add_dataset("data")
+    assert store.dataset_state(dataset) == "ingesting"
+    job = store.add_job(dataset, {})
+    assert store.claim_job()["id"] == job
+    # What did not end then waits for the whole dataset, and holds up nobody.
+    again(store, job)
+    assert store.claim_job() is None
+    other = store.add_job(ready_dataset(store, "other"), {})
+    assert store.claim_job()["id"] == other
+    store.set_dataset_ready(dataset)
+    assert store.claim_job()["id"] == job
+
+
+def test_a_job_on_a_dataset_that_could_not_be_read_in_can_be_claimed(store):
+    """To fail: nothing else would ever end it."""
+    dataset = store.add_dataset("data")
+    job = store.add_job(dataset, {})
+    store.drop_dataset(dataset)
+    assert store.dataset_state(dataset) is None
+    assert store.claim_job()["id"] == job
+
+
+def test_the_oldest_job_is_claimed_first_whatever_the_clock_says(store, monkeypatch):
+    dataset = ready_dataset(store)
+    clock = iter([5, 3, 9, 1])
+    monkeypatch.setattr("service.records.ids.time.time_ns", lambda: next(clock) * 10**15)
+    jobs = [store.add_job(dataset, {"seed": i}) for i in range(4)]
+    assert [store.claim_job()["id"] for _ in jobs] == jobs
+    assert store.claim_job() is None
+
+
+def test_a_job_handed_back_has_not_used_an_attempt(store):
+    store.add_job(ready_dataset(store), {})
+    claimed = store.claim_job()
+    store.hand_back_job(claimed["id"])
+    handed_back = store.job(claimed["id"])
+    assert (handed_back["state"], handed_back["attempt"]) == ("queued", 0)
+    assert store.claim_job()["attempt"] == 1
+
+
+def test_a_claim_is_an_attempt_and_a_requeued_job_keeps_its_place(store):
+    dataset = ready_dataset(store)
+    first, second = store.add_job(dataset, {}), store.add_job(dataset, {})
+    claimed = store.claim_job()
+    assert (claimed["id"], claimed["state"], claimed["attempt"]) == (first, "running", 1)
+    store.requeue_job(first)
+    again = store.claim_job()
+    assert (again["id"], again["attempt"], again["started_at"]) == (first, 2, claimed["started_at"])
+    assert [step["state"] for step in again["transitions"]] == ["queued", "running", "queued", "running"]
+    assert store.claim_job()["id"] == second
+
+
+def test_concurrent_claims_give_each_job_away_once(path):
+    dataset = ready_dataset(Store(path))
+    jobs = {Store(path).add_job(dataset, {}) for _ in range(12)}
+
+    def claim_all(_: int) -> list[str]:
+        store, mine = Store(path), []
+        while (record := store.claim_job()) is not None:
+            mine.append(record["id"])
+        return mine
+
+    with ThreadPoolExecutor(4) as threads:
+        claimed = [job for mine in threads.map(claim_all, range(4)) for job in mine]
+    assert len(claimed) == len(jobs) and set(claimed) == jobs
+
+
+@pytest.mark.parametrize("state", ["succeeded", "stopped", "failed", "cancelled"])
+def test_a_terminal_state_never_changes(store, state):
+    dataset = ready_dataset(store)
+    job = store.add_job(dataset, {})
+    store.claim_job()
+    store.finish_job(job, state)
+    record = store.job(job)
+    assert record["finished_at"]
+    for operation in (store.requeue_job, *(lambda j, s=s: store.finish_job(j, s) for s in ("succeeded", "failed"))):
+        assert refusal(operation, job) == "not_possible"
+    assert store.job(job) == record
+    assert store.claim_job() is None
+
+
+def test_a_model_is_on_record_exactly_when_its_job_is_done(store):
+    job = store.add_job(ready_dataset(store), {})
+    assert refusal(store.finish_job, job, "succeeded") == "not_possible"
+    store.claim_job()
+    assert refusal(store.model, "mdl_1") == "unknown_model"
+    store.finish_job(job, "succeeded", model_id="mdl_1", result={"converged": True})
+    assert store.model("mdl_1")["job_id"] == job
+    assert store.job(job)["model_id"] == "mdl_1" and store.job(job)["result"] == {"converged": True}
+    assert [model["id"] for model in store.models()] == ["mdl_1"]
+
+
+def test_a_change_that_fails_changes_nothing(store):
+    dataset = ready_dataset(store)
+    jobs = [store.add_job(dataset, {}) for _ in range(2)]
+    for _ in jobs:
+        store.claim_job()
+    store.finish_job(jobs[0], "succeeded", model_id="mdl_1")
+    with pytest.raises(sqlite3.IntegrityError):
+        store.finish_job(jobs[1], "succeeded", model_id="mdl_1")
+    assert store.job(jobs[1])["state"] == "running"
+
+
+def test_all_is_there_when_it_is_opened_again(store, path):
+    dataset = ready_dataset(store)
+    spec = {"C": 0.1, "class_weight": {"1": 2.0}, "tolerance": None}
+    jobs = [store.add_job(dataset, spec) for _ in range(3)]
+    store.claim_job()
+    store.finish_job(jobs[0], "succeeded", model_id="mdl_1", progress={"gap": 1e-3})
+    again = Store(path)
+    for read in (Store.datasets, Store.jobs, Store.models):
+        assert read(again) == read(store) and read(again)
+    assert again.job(jobs[0])["spec"] == spec
+    assert {job["id"] for job in again.jobs("queued")} == set(jobs[1:])
+
+
+def test_unknown_ids_have_their_codes(store):
+    assert refusal(store.job, "job_0") == "unknown_job"
+    assert refusal(store.model, "mdl_0") == "unknown_model"
+    assert refusal(store.dataset, "\0") == "unknown_dataset"
+
+
+def test_another_version_is_refused_and_left_alone(store, path):
+    ready_dataset(store)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    before = path.read_bytes()
+    assert refusal(Store, path) == "unknown_version"
+    assert path.read_bytes() == before

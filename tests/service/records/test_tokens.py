@@ -1,0 +1,67 @@
+"""Tokens: shown once, kept as hashes, worth nothing once revoked."""
+
+import pytest
+
+from service.cli import main
+from service.errors import ServiceError
+from service.records.database import Database
+from service.records.tokens import SCOPES, Tokens, allows, hash_of
+
+
+@pytest.fixture
+def tokens(tmp_path):
+    return Tokens(Database(tmp_path / "store.sqlite"))
+
+
+def test_a_token_is_known_by_its_hash_and_kept_nowhere(tokens, tmp_path):
+    token = tokens.new("ada", "submit")
+    assert tokens.scopes() == {hash_of(token): "submit"}
+    assert [(shown["name"], shown["scope"]) for shown in tokens.list()] == [("ada", "submit")]
+    for path in tmp_path.iterdir():
+        assert token.encode() not in path.read_bytes()
+
+
+def test_tokens_differ_and_are_long(tokens):
+    made = {tokens.new(str(number), "read") for number in range(20)}
+    assert len(made) == 20 and min(map(len, made)) >= 48
+
+
+def test_a_revoked_token_is_gone(tokens):
+    tokens.new("ada", "read")
+    tokens.revoke("ada")
+    assert tokens.scopes() == {} and tokens.list() == []
+    with pytest.raises(ServiceError) as caught:
+        tokens.revoke("ada")
+    assert caught.value.code == "unknown_token"
+
+
+def test_a_name_is_given_once(tokens):
+    tokens.new("ada", "read")
+    with pytest.raises(ServiceError) as caught:
+        tokens.new("ada", "admin")
+    assert caught.value.code == "token_exists" and list(tokens.scopes().values()) == ["read"]
+
+
+@pytest.mark.parametrize("name", ["", " ", "a b", "-a", "a/b", "x" * 65, "a\n", "\x1b[31m"])
+def test_names_that_are_none(tokens, name):
+    with pytest.raises(ServiceError) as caught:
+        tokens.new(name, "read")
+    assert caught.value.code == "name_invalid"
+
+
+def test_each_scope_allows_what_those_before_it_do():
+    allowed = [[allows(scope, needed) for needed in SCOPES] for scope in SCOPES]
+    assert allowed == [[True, False, False], [True, True, False], [True, True, True]]
+
+
+def test_the_command(tmp_path, capsys):
+    where = ["--data-dir", str(tmp_path)]
+    assert main(["token", "new", "ada", "--scope", "admin", *where]) == 0
+    token = capsys.readouterr().out.strip()
+    assert Tokens(Database(tmp_path / "streamsvm.sqlite")).scopes() == {hash_of(token): "admin"}
+    assert main(["token", "ls", *where]) == 0
+    shown = capsys.readouterr().out
+    assert shown.split()[:2] == ["ada", "admin"] and token not in shown
+    assert main(["token", "revoke", "ada", *where]) == 0
+    assert main(["token", "revoke", "ada", *where]) == 2
+    assert "no such token" in capsys.readouterr().err
