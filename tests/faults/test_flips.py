@@ -59,7 +59,7 @@ def make_model(path):
 def make_a_dataset(path):
     """Of several blocks of many pieces."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reader.shuffle, "PIECE_WORDS", 4096)
+        patch.setattr(reader.ingest.shuffle, "PIECE_WORDS", 4096)
         return make_dataset(path, *random_problem(600, 300))
 
 

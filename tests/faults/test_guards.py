@@ -100,7 +100,7 @@ def test_one_worker_for_a_data_directory(tmp_path, monkeypatch):
     lock(tmp_path, "worker")
     with pytest.raises(ServiceError):
         lock(tmp_path, "worker")
-    monkeypatch.setattr(service.lock.fcntl, "flock", lambda *_: None)
+    monkeypatch.setattr(service.processes.lock.fcntl, "flock", lambda *_: None)
     assert lock(tmp_path, "worker")
 
 

@@ -28,7 +28,7 @@ FOLD = {"folds": 2, "number": 1}
 def dataset(tmp_path_factory):
     """Of many pieces."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reader.shuffle, "PIECE_WORDS", 256)
+        patch.setattr(reader.ingest.shuffle, "PIECE_WORDS", 256)
         path = make_dataset(tmp_path_factory.mktemp("data") / "data", *classes(N_CLASSES, 500))
     assert sum(len(Dataset(path).pieces(block)) for block in range(len(Dataset(path).manifest.blocks))) > 20
     return path
@@ -38,14 +38,14 @@ def dataset(tmp_path_factory):
 def heavy(tmp_path_factory):
     """The same with weights."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reader.shuffle, "PIECE_WORDS", 256)
+        patch.setattr(reader.ingest.shuffle, "PIECE_WORDS", 256)
         weight = np.random.default_rng(1).choice([0.0, 0.5, 2.5], 500)
         return weighted(tmp_path_factory.mktemp("data") / "data", *classes(N_CLASSES, 500), weight)
 
 
 @pytest.fixture(autouse=True)
 def several_sections_a_pass(monkeypatch):
-    monkeypatch.setattr(reader.arrivals, "SECTION_PIECES", 7)
+    monkeypatch.setattr(reader.stream.arrivals, "SECTION_PIECES", 7)
 
 
 @pytest.mark.parametrize("name", ["dataset", "heavy"])

@@ -55,7 +55,7 @@ class Killed(BaseException):
 def dataset(tmp_path_factory):
     """Of many pieces."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reader.shuffle, "PIECE_WORDS", 256)
+        patch.setattr(reader.ingest.shuffle, "PIECE_WORDS", 256)
         path = make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(500))
     assert sum(len(Dataset(path).pieces(block)) for block in range(len(Dataset(path).manifest.blocks))) > 20
     return path
@@ -63,7 +63,7 @@ def dataset(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def several_sections_a_pass(monkeypatch):
-    monkeypatch.setattr(reader.arrivals, "SECTION_PIECES", 7)
+    monkeypatch.setattr(reader.stream.arrivals, "SECTION_PIECES", 7)
 
 
 class Doomed(Turns):

@@ -18,7 +18,7 @@ from reader.errors import InputError
 from reader.ingest.decompress import MAGIC_BYTES, STEP_BYTES, decompressed
 from reader.limits import Limits
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SKIPPABLE = b"\x5a\x2a\x4d\x18\x05\x00\x00\x00hello"
 LIMITS = Limits()
 
@@ -183,7 +183,7 @@ def bomb(kind):
 SCRIPT = """
 import re, sys
 from pathlib import Path
-from reader.ingest.run.decompress import decompressed
+from reader.ingest.decompress import decompressed
 from reader.errors import InputError
 from reader.limits import Limits
 def peak():

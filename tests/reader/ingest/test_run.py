@@ -22,7 +22,7 @@ from storage.manifest import read_manifest
 from tests.contracts.problems import joined, libsvm_text, random_problem, stored_rows
 from tests.storage.rows import assert_same_rows
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def rows_of(label, indptr, indices, values) -> Counter:

@@ -21,7 +21,7 @@ from reader.parsers.libsvm_kernel import INDEX_LIMIT
 from storage.csr import INDEX, INDPTR, LABEL, VALUE, WEIGHT
 from tests.reference import libsvm_text
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT.parent / "shared" / "data"
 COUNTED = ("blank_lines", "comment_lines", "explicit_zeros", "empty_rows")
 

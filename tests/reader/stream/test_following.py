@@ -121,7 +121,7 @@ def test_the_optimum_is_that_of_the_complete_dataset(tmp_path, follow, loss):
 
 def test_no_checkpoint_is_of_a_part_of_the_data(tmp_path, follow, monkeypatch):
     """A job cannot go on from one when the dataset has grown."""
-    monkeypatch.setattr(reader.arrivals, "SECTION_PIECES", 2)
+    monkeypatch.setattr(reader.stream.arrivals, "SECTION_PIECES", 2)
     kept, real = [], trainer.checkpoints.write_checkpoint
 
     def write(path, about, arrays):

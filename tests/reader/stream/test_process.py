@@ -17,7 +17,7 @@ from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.end_to_end.service import is_running
 from tests.training import Outcome, about_to_begin, train, write_run
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 TIMEOUT = 60
 
 dataset = a_dataset(600)

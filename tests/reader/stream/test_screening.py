@@ -93,7 +93,7 @@ def watched(monkeypatch):
         seen.append((row_id[kind[: len(row_id)] == SCREENED], stamp))
         return account(row_id, kind, indptr, stamp, is_resident, skipped, visited)
 
-    monkeypatch.setattr(reader.arrivals, "account", watching)
+    monkeypatch.setattr(reader.stream.arrivals, "account", watching)
     return seen
 
 

@@ -92,7 +92,7 @@ def test_an_estimate_counts_the_threads_there_will_be():
     assert sizes == [memory_of(parse_spec(spec), manifest(), threads).solver_bytes for threads in (5, 1, 2)]
 
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+README = (Path(__file__).parents[3] / "README.md").read_text()
 SIZES = re.findall(r"^\| (\d+) \| (\d+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", README, re.MULTILINE)
 
 

@@ -15,7 +15,7 @@ from service.processes.fork_server import ForkServer, _of_thread, fork, fork_ser
 from tests.end_to_end.service import is_running, wait_for
 
 TASKS = "tests.service.forked"
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from service import kernels
 from service.errors import ServiceError
+from service.processes import kernels
 
 
 class Terminal(io.StringIO):
