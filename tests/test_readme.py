@@ -1,5 +1,7 @@
-"""The README names everything there is."""
+"""The pages name everything there is, each where it is maintained, and their links lead somewhere."""
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -9,42 +11,109 @@ from reader.options import InputOptions
 from reader.parsers import READERS
 from service.commands import COMMANDS
 from service.jobs.option_table import option_table
-from service.jobs.spec import JobSpec
+from service.jobs.spec import JobFields
 from service.jobs.states import TRANSITIONS
 from service.models.exports import MODEL_FORMATS
 from service.settings import Settings
+from tests.pages import PAGES, ROOT, page
 from trainer.selection import SCHEDULES
 from trainer.solvers import SOLVERS
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
 SETTINGS = [f"STREAMSVM_{name.upper()}" for name in Settings.__dataclass_fields__]
+NAMES = {"trainer": SCHEDULES, "reader": READERS, "service": [*TRANSITIONS, *MODEL_FORMATS]}
+MOST_LINES = 120
+
+_FENCED = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_TARGET = re.compile(r"`make ([a-z-]+)")
+_MODULE = re.compile(r"`((?:api|deploy|reader|service|storage|tests|trainer)/[\w/.]+\.py)`")
+MAKEFILE_TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
-@pytest.mark.parametrize("field", JobSpec.model_fields)
+@pytest.mark.parametrize("field", JobFields.model_fields)
 def test_job_fields(field):
-    assert f"| `{field}`" in README or f", `{field}` |" in README
+    text = page("service")
+    assert f"| `{field}`" in text or f", `{field}` |" in text
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_solvers(solver):
+    assert f"\n| `{solver}` |" in page("trainer")
 
 
 def test_options_of_solvers():
-    assert option_table() in README
+    assert option_table() in page("trainer")
 
 
-@pytest.mark.parametrize("name", [*SOLVERS, *SCHEDULES, *MODEL_FORMATS, *TRANSITIONS, *SETTINGS, *READERS])
-def test_names(name):
-    assert f'`"{name}"`' in README or f"`{name}`" in README
+@pytest.mark.parametrize(("folder", "name"), [(folder, name) for folder, names in NAMES.items() for name in names])
+def test_names(folder, name):
+    assert f'`"{name}"`' in page(folder) or f"`{name}`" in page(folder)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_settings(setting):
+    assert f"| `{setting}` |" in page("service")
 
 
 @pytest.mark.parametrize("option", InputOptions.__dataclass_fields__)
 def test_input_options(option):
-    assert f"| `{option}`" in README
+    assert f"| `{option}`" in page("reader")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands(command):
-    assert f"streamsvm {command}" in README
+    assert f"streamsvm {command}" in page("service")
 
 
 def test_routes(tmp_path):
+    text = page("api")
     paths = create_app(Settings(tmp_path)).openapi()["paths"]
     shown = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
-    assert {route for route in shown if f"`{route}`" not in README and f"`{route}?" not in README} == set()
+    assert {route for route in shown if f"`{route}`" not in text and f"`{route}?" not in text} == set()
+
+
+def test_targets_of_make():
+    assert {target for target in MAKEFILE_TARGETS if f"`make {target}`" not in page("tests")} == set()
+
+
+def test_the_first_page_is_short():
+    assert len(page().splitlines()) <= MOST_LINES
+
+
+def test_the_changelog_begins_with_this_version():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    newest = re.search(r"^## \[(.*?)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest is not None and newest[1] == version
+
+
+def anchors(path: Path) -> set[str]:
+    """What a link may name in a page: its headings, as they are spelled in addresses."""
+    headings = re.findall(r"^#+ (.*)$", _FENCED.sub("", path.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path):
+    for link in _LINK.findall(_FENCED.sub("", path.read_text())):
+        if re.match(r"[a-z]+:", link):
+            continue
+        file, _, anchor = link.partition("#")
+        there = path if not file else (path.parent / file).resolve()
+        assert there.exists(), f"{link} leads nowhere"
+        assert not anchor or anchor in anchors(there), f"{link}: there is no such heading"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_modules_that_are_named_are_there(path):
+    named = {module for module in _MODULE.findall(path.read_text()) if "NAME" not in module}
+    assert {module for module in named if not (ROOT / module).is_file()} == set()
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_targets_that_are_named_are_there(path):
+    assert set(_TARGET.findall(path.read_text())) <= MAKEFILE_TARGETS
+
+
+def test_there_are_pages_to_look_at():
+    assert {ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "api" / "README.md"} <= set(PAGES)
+    assert "not-for" in anchors(ROOT / "README.md") and "demo" in MAKEFILE_TARGETS

@@ -1,4 +1,4 @@
-"""The table of the README that says what options solvers have.
+"""The table of trainer/README.md that says what options solvers have.
 
 python -m service.jobs.option_table
 """

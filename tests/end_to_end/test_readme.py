@@ -1,5 +1,6 @@
-"""The README's commands, typed as they stand."""
+"""The commands and programs of the pages, run as they stand."""
 
+import json
 import os
 import re
 import shutil
@@ -12,22 +13,22 @@ import zstandard
 
 from service.models.exports import MODEL_FORMATS
 from tests.end_to_end.service import PATIENCE_SECONDS, STREAMSVM
-
-README = Path(__file__).parents[2] / "README.md"
+from tests.pages import blocks, page, section
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not available")
 
 
-def commands(heading: str) -> str:
-    """The first shell block below a heading."""
-    section = README.read_text().split(f"## {heading}\n")[1]
-    return re.search(r"```sh\n(.*?)```", section, re.DOTALL)[1]
+def commands(folder: str, heading: str) -> str:
+    """The first shell block below a heading of a folder's README."""
+    return blocks(section(page(folder), heading), "sh")[0]
 
 
 @pytest.fixture
 def folder(tmp_path, text):
     """Where the user stands."""
     (tmp_path / "train.svm.zst").write_bytes(zstandard.compress(text))
+    for name in ("train.svm", "test.svm"):
+        (tmp_path / name).write_bytes(text)
     return tmp_path
 
 
@@ -46,8 +47,43 @@ def run(script: str, folder: Path) -> str:
     return done.stdout
 
 
+@pytest.fixture
+def programs():
+    """The blocks of the first page: Python, the command line, curl."""
+    start = section(page(), "Quick start")
+    (program,), (typed, requests) = blocks(start, "python"), blocks(start, "sh")
+    return program, typed, requests
+
+
+def test_quick_start_in_python(folder, programs, problem, monkeypatch):
+    pytest.importorskip("streamsvm")
+    monkeypatch.chdir(folder)
+    found: dict = {"X": problem[0]}
+    exec(programs[0], found)
+    assert np.mean(found["labels"] == problem[1]) > 0.8
+
+
+def test_quick_start_on_the_command_line(folder, programs, problem):
+    run(programs[1], folder)
+    labels = np.loadtxt(folder / "labels.txt")
+    assert np.mean(labels == problem[1]) > 0.8
+
+
+def test_quick_start_with_curl(service, folder, programs, problem):
+    requests = programs[2].replace("http://localhost:8000", service.url)
+    assert service.url in requests
+    answers = run(requests, folder)
+    assert "event: end\n" in answers
+    predicted = json.loads(answers[answers.rindex('{"rows"') :])["predictions"]
+    assert np.mean([row["label"] for row in predicted] == problem[1]) > 0.8
+
+
+def test_the_first_page_has_no_block_that_nobody_runs(programs):
+    assert len(re.findall(r"^```\w", page(), re.MULTILINE)) == len(programs)
+
+
 def test_session(service, folder):
-    session = commands("A session").replace("http://localhost:8000", service.url)
+    session = commands("api", "A session").replace("http://localhost:8000", service.url)
     assert service.url in session
     answers = run(session, folder)
     assert '"unknown_features":' in answers
@@ -57,14 +93,18 @@ def test_session(service, folder):
 
 
 def test_without_a_server(folder, problem):
-    run(commands("Without a server"), folder)
+    run(commands("service", "Without a server"), folder)
     assert (folder / "rcv1.model").exists()
     assert len((folder / "labels.txt").read_text().splitlines()) == problem[0].shape[0]
 
 
 def test_from_the_command_line(service, folder, monkeypatch):
     monkeypatch.setenv("STREAMSVM_URL", service.url)
-    session = commands("From the command line").replace("http://localhost:8000", service.url).replace("rcv1", "typed")
+    session = (
+        commands("service", "From the command line")
+        .replace("http://localhost:8000", service.url)
+        .replace("rcv1", "typed")
+    )
     answers = run(session, folder)
     assert (folder / "typed.model").read_text().startswith("solver_type")
     assert "typed: 3000 rows" in answers and "succeeded" in answers and "mdl_" in answers
@@ -87,8 +127,7 @@ def model_folder(tmp_path_factory, text):
 
 @pytest.mark.parametrize("library", ["liblinear.liblinearutil", "np.load", "onnxruntime", "sklearn"])
 def test_models_elsewhere(model_folder, problem, monkeypatch, library):
-    section = README.read_text().split("## Models elsewhere\n")[1].split("\n## ")[0]
-    programs = [found for found in re.findall(r"```python\n(.*?)```", section, re.DOTALL) if library in found]
+    programs = [found for found in blocks(section(page("service"), "Models elsewhere"), "python") if library in found]
     monkeypatch.chdir(model_folder)
     expected = [float(label) for label in (model_folder / "labels.txt").read_text().split()]
     w = np.load("rcv1.npz")

@@ -1,8 +1,5 @@
 """Triton's own HTTP client, of NVIDIA, gets predictions from a running service."""
 
-import re
-from pathlib import Path
-
 import httpx
 import numpy as np
 import pytest
@@ -11,8 +8,7 @@ from tritonclient.utils import InferenceServerException
 
 from tests.end_to_end.conftest import ENDLESS
 from tests.end_to_end.service import PATIENCE_SECONDS
-
-README = Path(__file__).parents[2] / "README.md"
+from tests.pages import blocks, page, section
 
 
 @pytest.fixture(scope="module")
@@ -78,9 +74,8 @@ def test_it_can_read_the_errors(client, model_id):
         client.infer(model_id, [tensor("X", np.zeros((1, 1)), True)])
 
 
-def test_the_example_of_the_readme(service, model_id, problem, expected):
-    programs = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    (program,) = [program for program in programs if "tritonclient" in program]
+def test_the_example_of_the_page(service, model_id, problem, expected):
+    (program,) = blocks(section(page("api"), "Open Inference Protocol"), "python")
     found: dict = {"rows": problem[0], "model_id": model_id}
     exec(program.replace("localhost:8000", service.url.removeprefix("http://")), found)
     np.testing.assert_array_equal(found["labels"], expected[0])

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,6 +12,7 @@ from service.jobs.problem import plan_job
 from service.jobs.spec import parse_spec
 from service.sizes import format_size, parse_size
 from storage.manifest import Manifest
+from tests.pages import page
 
 
 def manifest(rows: int = 1_000_000, features: int = 100_000) -> Manifest:
@@ -92,12 +92,12 @@ def test_an_estimate_counts_the_threads_there_will_be():
     assert sizes == [memory_of(parse_spec(spec), manifest(), threads).solver_bytes for threads in (5, 1, 2)]
 
 
-README = (Path(__file__).parents[3] / "README.md").read_text()
-SIZES = re.findall(r"^\| (\d+) \| (\d+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", README, re.MULTILINE)
+_LINE = re.compile(r"^\| (\d+) \| (\d+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
+SIZES = _LINE.findall(page("storage"))
 
 
 @pytest.mark.parametrize("line", SIZES, ids=lambda line: f"{line[0]} rows")
-def test_the_sizes_of_the_readme_are_those_of_an_estimate(line):
+def test_the_sizes_of_the_page_are_those_of_an_estimate(line):
     rows, features, cache, *printed = line
     spec = parse_spec({"dataset": "d", "cache_bytes": parse_size(cache)})
     found = estimate(plan_job(spec, manifest(int(rows), int(features))))
@@ -105,7 +105,7 @@ def test_the_sizes_of_the_readme_are_those_of_an_estimate(line):
     assert list(map(format_size, sizes)) == printed
 
 
-def test_the_readme_has_sizes():
+def test_the_page_has_sizes():
     assert len(SIZES) == 3
 
 
