@@ -1,4 +1,4 @@
-"""Rounds of dual coordinate descent with shrinking over some segments: LIBLINEAR's loop, whoever brings the rows."""
+"""Dual coordinate descent with shrinking, in rounds over some segments: LIBLINEAR's loop. A caller brings the rows."""
 
 from collections.abc import Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""What trains the problem of Crammer and Singer: alpha and w have an axis of classes, figures are one of each."""
+"""Trains the problem of Crammer and Singer: alpha and w have an axis of classes, each figure is one number."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Which lanes of a job have converged, one by one: what a pass met is a guess, a certificate decides."""
+"""Which lanes of a job have converged. What a pass met suggests that one has; a certificate decides."""
 
 from math import nan
 from typing import Any

@@ -1,4 +1,4 @@
-"""What trains a group of lanes side by side: the figures, momentum and visits of all of them at once."""
+"""Trains a group of lanes side by side: the figures, momentum and visits of all of them at once."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

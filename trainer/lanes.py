@@ -1,7 +1,7 @@
-"""A group of lanes: alpha and w with an axis of lanes, visits in all of them at once, and what becomes of those done.
+"""A group of lanes: alpha and w have an axis of lanes, a row is visited in all of them at once, lanes that are done go.
 
-See storage.lanes. Where fewer lanes are left than would fill half of the axis, they are packed into a narrower one, on
-which visits take half of the time.
+See storage.lanes. Where the lanes that are left fill less than half of the axis, they are packed into a narrower one.
+Visits then take half of the time.
 """
 
 from collections.abc import Callable

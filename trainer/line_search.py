@@ -1,7 +1,7 @@
 """Exact line search over many rows, on several threads and in little memory.
 
-The breakpoints are not all sorted: bisection finds an interval with the minimum and few of them, and these are. What
-comes out does not depend on the number of threads.
+Bisection finds an interval that has the minimum and few breakpoints. Only these are sorted. The result does not depend
+on the number of threads.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What the reader and the service see of the trainer: notes on rows, the published w, figures, signs of life."""
+"""What the reader and the service see of the trainer: notes on rows, the published w, figures, heartbeats."""
 
 import time
 from collections.abc import Callable, Sequence

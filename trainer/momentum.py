@@ -1,11 +1,11 @@
-"""Nesterov's momentum from sweep to sweep: each begins a little beyond where the last one ended, in its direction.
+"""Nesterov's momentum: each sweep begins a little beyond where the last one ended, in the same direction.
 
-Near the optimum each sweep of coordinate descent takes the same share of what is left away; where rows are much alike
-a small one. Going on by beta times what the last sweep changed (Nesterov 1983) takes about as much away as the square
-root of what was left.
+Near the optimum each sweep of coordinate descent removes the same share of what is left, and a small share where rows
+are much alike. Momentum goes on by beta times what the last sweep changed (Nesterov 1983). Then about the square root
+of as many sweeps is enough.
 
-alpha leaves its box by that, and a row's next visit brings it back: a row that was moved is left out of no sweep. Only
-rows that were visited in the last sweep have changed in it, so only these are moved.
+Momentum may move alpha out of its box. The row's next visit brings it back, so the next sweep visits every row that was
+moved. Only rows that the last sweep visited have changed, so only these are moved.
 """
 
 from storage.csr import Array, Figure

@@ -1,7 +1,7 @@
 """Passes over all rows that only read them: their outputs at some w, and the cuts they add up to.
 
-Segments are shared out among as many lanes as there are threads, in the order in which they come, and each lane sums up
-for itself: what comes out depends on how many threads there are, not on how fast they run.
+Segments are dealt out to the threads in the order in which they come, and each thread has sums of its own. The result
+depends on how many threads there are, not on how fast they run.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What visits add up to: numbers, or, of several lanes, an array (lanes,) each."""
+"""The sums over visits: a number each, or of several lanes an array (lanes,) each."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""One sweep: windows on some rows, who of them is visited, by how many threads, and what was met."""
+"""One sweep: which rows are visited, window by window, by how many threads, and what the visits met."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator

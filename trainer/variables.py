@@ -1,4 +1,4 @@
-"""alpha and w of a problem, as training changes them; whether it is near enough to its optimum to be left as it is."""
+"""alpha and w of a problem as training changes them, and whether the problem is near enough to its optimum."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Visits rows of a problem, a visitor for each family of losses, and has what came of it counted and told."""
+"""Visits rows of a problem, counts what the visits met, and tells the reader: a visitor for each family of losses."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable

@@ -1,1 +1,1 @@
-"""Passes at a fixed w: exact objectives, folds' decision values, and what a model is worth on a dataset."""
+"""Passes at a fixed w: exact objectives, folds' decision values, and how good a model is on a dataset."""

@@ -1,4 +1,4 @@
-"""How far probabilities can be believed: log loss, Brier score, and a table of what was said against what was so.
+"""How good probabilities are: log loss, Brier score, and a table of the probability said against the share observed.
 
 Of two classes all three look at the probability of the first, as scikit-learn does of the positive one. Of several the
 Brier score sums over the classes (Brier 1950), and the table looks at the probability of the class predicted (Guo et

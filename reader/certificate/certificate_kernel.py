@@ -1,4 +1,4 @@
-"""Dot products with one vector and sums into another, of the same rows at once."""
+"""Dot products of rows with one vector, and sums of the same rows into another, in one go."""
 
 import numpy as np
 from numba import njit

@@ -1,4 +1,4 @@
-"""How many rows of each class were told apart from the others, and what follows from that."""
+"""The confusion of classes, and the figures that follow from it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The evaluation pass: once over all blocks at a fixed w, for what a model is worth on them."""
+"""The evaluation pass: once over all blocks at a fixed w, to find how good a model is on them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

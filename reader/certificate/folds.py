@@ -1,4 +1,4 @@
-"""Folds of a cross-validation: which rows are left out of training, and what the certificate finds of them."""
+"""Folds of a cross-validation: rows left out of training, and the decision values the certificate finds for them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

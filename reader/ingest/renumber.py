@@ -1,7 +1,7 @@
-"""Frequent features first: what training touches all the time then lies together in w, and stays in the cache.
+"""Frequent features first: the part of w that is used all the time lies together and stays in the processor's cache.
 
 Features are counted in the rows that come before the first piece is written, about 64 MiB of them, and numbered by
-frequency from then on. Features that had not come by then keep their numbers.
+frequency from then on. Features that had not occurred by then keep their numbers.
 """
 
 import numpy as np

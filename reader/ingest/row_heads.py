@@ -1,4 +1,4 @@
-"""What there is once a row (label, weight, group), side by side as words of 4 bytes, as the shuffle moves it."""
+"""The head of a row: label, weight and group, as words of 4 bytes, as the shuffle moves them."""
 
 import numpy as np
 

@@ -3,8 +3,8 @@
     line = field (delimiter field)* [CR] LF      field = content | '"' content '"', with blanks around
 
 A content is a number; labels and groups may be strings.
-All lines have as many fields as the first. numpy reads whole windows of lines; one that it refuses, or may have
-understood otherwise than meant, is read line by line, which finds the fault and its place.
+All lines have as many fields as the first. numpy reads whole windows of lines. A window that it refuses, or may have
+misread, is read line by line, which finds the fault and its place.
 """
 
 import io

@@ -1,4 +1,4 @@
-"""Work on what comes next, on other cores, while the last of it is still in use."""
+"""Prepares the next items on other cores while the last one is still in use."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator

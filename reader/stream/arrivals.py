@@ -1,4 +1,4 @@
-"""What a step brings: the next rows of the pass; those that are needed and not resident yet go into fresh segments."""
+"""The rows of a step, the next ones of the pass: those that are needed and not yet resident go into fresh segments."""
 
 from dataclasses import dataclass, field
 

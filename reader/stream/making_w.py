@@ -1,4 +1,4 @@
-"""The weights of a job that begins with alpha of another, which some rows have left since."""
+"""The weights of a warm start after rows have gone: w is made of the alpha of the rows that are left."""
 
 import time
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""Pass after pass over one dataset; the first one may be over it while it is still being read in."""
+"""Pass after pass over one dataset. The first may begin while the dataset is still being read in."""
 
 from collections.abc import Callable
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""The reader process: dataset blocks -> cache. The cache's only writer; never sees a dual variable change.
+"""The reader process: dataset blocks -> cache. It is the cache's only writer, and never sees a dual variable change.
 
 python -m reader.stream.process RUN_DIRECTORY
 """

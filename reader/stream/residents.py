@@ -1,4 +1,4 @@
-"""The rows the cache holds, and the choice of those that leave. Mechanism here, decision in `storage.repack`."""
+"""The rows the cache holds, and the choice of those that leave. `storage.repack` decides, this module executes."""
 
 from dataclasses import dataclass, replace
 from itertools import pairwise

@@ -1,7 +1,7 @@
-"""What a pass's rows are worth before they go anywhere: their margins at the w published before the pass.
+"""Screening: the margins of a pass's rows at the w published before the pass.
 
-The sum of their losses is the streaming certificate: P at that w, for no extra reading. And a row that rests at its
-bound by more than a slack has nothing to do: it need not enter the cache, and counts as visited with PG = 0.
+The sum of their losses is the streaming certificate: P at that w, without extra reading. A row that rests at its bound
+by more than a slack has nothing to do. It does not enter the cache, and counts as visited with PG = 0.
 """
 
 from dataclasses import dataclass

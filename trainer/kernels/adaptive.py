@@ -1,4 +1,4 @@
-"""Adaptive coordinate frequencies: how often a row is visited follows what its last visits gained."""
+"""Adaptive coordinate frequencies: the more a row's last visits gained, the more often it is visited."""
 
 import math
 

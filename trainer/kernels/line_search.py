@@ -1,4 +1,4 @@
-"""The objective along a line, a run of rows at a time: what an exact line search asks of it."""
+"""The objective along a line, some rows at a time, as an exact line search needs it."""
 
 import numpy as np
 from numba import njit

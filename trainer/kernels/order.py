@@ -1,4 +1,4 @@
-"""Random orders inside a segment, from integers alone, so that compiled and plain Python agree to the bit."""
+"""Random orders inside a segment, made of integers only: compiled and plain Python agree to the bit."""
 
 import numpy as np
 from numba import njit

@@ -1,4 +1,4 @@
-"""Dual coordinate descent on rows in memory in several lanes at once: hinge and squared hinge."""
+"""Dual coordinate descent on given rows in memory, in several lanes at once: hinge and squared hinge loss."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Where a solver of the block minimization family has its rows from: a block at a time, whole, and nothing else."""
+"""The rows of solvers of the block minimization family: one whole block at a time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""All rows of the problem on the trainer's own disk, decoded: what a pass of the reader brings is good for many sweeps.
+"""All rows of the problem, decoded, in a file of the trainer's own: one pass of the reader serves many sweeps.
 
-A sweep over them takes a tenth of a pass and nobody but the trainer. A disk that fails, is slow or full, or has no such
-files costs time only: the store is closed then, and rows come from the cache, pass after pass.
+A sweep over them takes a tenth of a pass and needs no reader. A disk that fails, is slow or full, or has no such files
+costs time only: the store is closed, and rows come from the cache, pass after pass.
 """
 
 import mmap

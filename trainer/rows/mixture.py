@@ -1,9 +1,9 @@
 """Rows of several segments copied side by side, to be permuted and visited as one.
 
-Rows that are always visited one right after the other are fitted to each other first, and which rows share a segment
-does not change. Where all rows have something in common, frequent words or a bias, each segment then pulls w its own
-way: training needs up to three times as many sweeps as with all rows permuted. Each segment's rows among those of three
-others, new ones in each sweep, are as good as that.
+Which rows share a segment does not change. If the rows of a segment were visited one right after the other, w would
+meanwhile be fitted to them alone. Where all rows have something in common, frequent words or a bias, each segment then
+pulls w its own way, and training needs up to three times as many sweeps as with all rows permuted. Mixing a segment
+with three others, new ones in each sweep, is as good as permuting all rows.
 """
 
 from collections import deque

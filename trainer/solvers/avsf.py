@@ -1,11 +1,11 @@
-"""AVSF: dual coordinate descent in which a row is visited the more often the more its last visits gained.
+"""AVSF: dual coordinate descent in which rows are visited more often if their last visits gained more.
 
 Glasmachers and Dogan, "Accelerated linear SVM training with adaptive variable selection frequencies" (2013), algorithm
 3. How preferences become visits is a choice: by accumulators, as in their later programs, or by their algorithm 4.
 
-A pass is a sweep over all rows, which the cache holds. It begins with all preferences alike. A sweep with others may
-miss most rows, and says nothing about these: when it finds no gradients further apart than `tolerance` the next one
-visits every row again, and training may end with that. What a visit gains on average is kept over such sweeps.
+A pass is a sweep over all rows, which the cache holds. At first all preferences are equal. Later sweeps may miss most
+rows, and say nothing about these. So after a sweep that meets no gradients further apart than `tolerance` the next one
+visits every row, and training may end with that. What a visit gains on average is kept over such sweeps.
 """
 
 from collections.abc import Generator

@@ -1,4 +1,4 @@
-"""Block minimization, plain and selective: the dual problem of some rows after that of others, all the rest fixed.
+"""Block minimization, plain and selective: the dual problem is solved block by block, all other rows' alpha fixed.
 
 Yu, Hsieh, Chang, Lin, "Large linear classification when data cannot fit in memory", KDD 2010. `inner_rounds` of
 LIBLINEAR's coordinate descent a block (BLOCK-L-N), or rounds until it is nearly solved (BLOCK-L-D).

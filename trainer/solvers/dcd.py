@@ -2,8 +2,8 @@
 
 Hsieh, Chang, Lin, Keerthi, Sundararajan, "A dual coordinate descent method for large-scale linear SVM", ICML 2008,
 Algorithm 3; Yu, Huang, Lin (2011) for logistic regression, Ho and Lin (2012) for support vector regression. A pass is a
-round over the active rows. What is shrunk counts as not visited: a run ends only after a round over all rows, the final
-re-check.
+round over the active rows. Rows that are shrunk count as not visited. So a run ends only after a round over all rows,
+the final re-check.
 """
 
 from collections.abc import Generator

@@ -1,7 +1,7 @@
 """StreamSVM: dual coordinate updates on what the cache holds while a reader streams the data through it.
 
-Matsushima, Vishwanathan, Smola, "Linear support vector machines via dual cached loops", KDD 2012, with a sound rule of
-what leaves: every row is visited when it arrives, and those with the least left to teach leave first.
+Matsushima, Vishwanathan, Smola, "Linear support vector machines via dual cached loops", KDD 2012, with a rule of
+eviction that misses no row: every row is visited when it arrives, and rows with the least left to teach leave first.
 
 Where the trainer has room for all rows, in the cache or decoded on its own disk, the two loops run for one pass. What
 follows is shuffled dual coordinate descent out of core, with shrinking and momentum: see trainer.sweeps.
