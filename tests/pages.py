@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted({path for pattern in ("*.md", "[a-z]*/README.md", "tests/**/*.md") for path in ROOT.glob(pattern)})
+PAGES = sorted({path for pattern in ("*.md", "[a-z]*/**/*.md") for path in ROOT.glob(pattern)})
 
 
 def page(folder: str = ".") -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import zstandard
 
+from reader.ingest.run import ingest
 from service.models.exports import MODEL_FORMATS
 from tests.end_to_end.service import PATIENCE_SECONDS, STREAMSVM
 from tests.pages import blocks, page, section
@@ -50,8 +51,7 @@ def run(script: str, folder: Path) -> str:
 @pytest.fixture
 def programs():
     """The blocks of the first page: Python, the command line, curl."""
-    start = section(page(), "Quick start")
-    (program,), (typed, requests) = blocks(start, "python"), blocks(start, "sh")
+    (program,), (typed, requests) = blocks(page(), "python"), blocks(page(), "sh")
     return program, typed, requests
 
 
@@ -60,13 +60,13 @@ def test_quick_start_in_python(folder, programs, problem, monkeypatch):
     monkeypatch.chdir(folder)
     found: dict = {"X": problem[0]}
     exec(programs[0], found)
-    assert np.mean(found["labels"] == problem[1]) > 0.8
+    assert np.mean(found["labels"] == problem[1]) > 0.75
 
 
 def test_quick_start_on_the_command_line(folder, programs, problem):
     run(programs[1], folder)
     labels = np.loadtxt(folder / "labels.txt")
-    assert np.mean(labels == problem[1]) > 0.8
+    assert np.mean(labels == problem[1]) > 0.75
 
 
 def test_quick_start_with_curl(service, folder, programs, problem):
@@ -75,7 +75,7 @@ def test_quick_start_with_curl(service, folder, programs, problem):
     answers = run(requests, folder)
     assert "event: end\n" in answers
     predicted = json.loads(answers[answers.rindex('{"rows"') :])["predictions"]
-    assert np.mean([row["label"] for row in predicted] == problem[1]) > 0.8
+    assert np.mean([row["label"] for row in predicted] == problem[1]) > 0.75
 
 
 def test_the_first_page_has_no_block_that_nobody_runs(programs):
@@ -108,6 +108,14 @@ def test_from_the_command_line(service, folder, monkeypatch):
     answers = run(session, folder)
     assert (folder / "typed.model").read_text().startswith("solver_type")
     assert "typed: 3000 rows" in answers and "succeeded" in answers and "mdl_" in answers
+
+
+def test_npz_as_the_page_writes_it(tmp_path, problem, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (program,) = blocks(section(page("reader"), "Formats"), "python")
+    exec(program, dict(zip("Xy", problem, strict=True)))
+    made = ingest([(tmp_path / "train.npz").read_bytes()], tmp_path / "dataset")
+    assert (made.n_rows, made.nnz) == (len(problem[1]), problem[0].nnz)
 
 
 @pytest.fixture(scope="module")
