@@ -9,7 +9,7 @@ from api.body import stream
 from api.context import AppContext, Context
 from api.input_options import InputQuery
 from service.datasets.uploads import Upload
-from service.views import block_view
+from service.datasets.views import block_view
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 

@@ -15,8 +15,8 @@ from service.jobs.following import plan_following
 from service.jobs.problem import plan_job
 from service.jobs.spec import JobSpec, parse_spec
 from service.jobs.states import TRANSITIONS
+from service.jobs.views import history, history_csv, job_view
 from service.jobs.warm_start import check_warm_start
-from service.views import history, history_csv, job_view
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 

@@ -18,10 +18,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from service.jobs.states import TRANSITIONS
+from service.jobs.views import job_view
 from service.processes.health import worker_is_there
 from service.records.store import DATASET_STATES, Store
 from service.settings import Settings
-from service.views import job_view
 from storage.state import read_control
 
 router = APIRouter(tags=["service"])

@@ -14,7 +14,7 @@ from api.predicting import JSON, TYPES, answer_type, find_predictor, predicted
 from service.models.exports import MODEL_FORMATS
 from service.models.prediction import ANSWERS
 from service.models.registry import delete_model, load_model, model_file
-from service.views import model_view
+from service.models.views import model_view
 
 router = APIRouter(prefix="/v1/models", tags=["models"])
 

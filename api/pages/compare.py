@@ -10,7 +10,7 @@ from api.auth import COOKIE
 from api.context import Context
 from api.pages.render import page
 from service.errors import ServiceError
-from service.views import job_view
+from service.jobs.views import job_view
 
 router = APIRouter(include_in_schema=False)
 

@@ -8,8 +8,8 @@ from fastapi.responses import HTMLResponse
 from api.auth import COOKIE
 from api.context import AppContext, Context
 from api.pages.render import page
+from service.datasets.views import block_view
 from service.errors import ServiceError
-from service.views import block_view
 from storage.errors import StorageError
 from storage.manifest import read_manifest
 

@@ -12,14 +12,16 @@ from api.pages.lanes import lane_names, lanes_of_job
 from api.pages.render import page
 from api.pages.solver_fields import choices, loss_solvers, solver_fields
 from reader.parsers import READERS
+from service.datasets.views import dataset_view
 from service.errors import ServiceError
 from service.jobs.continuing import may_go_on
 from service.jobs.spec import JobSpec
 from service.jobs.states import TRANSITIONS
+from service.jobs.views import job_view
 from service.models.exports import MODEL_FORMATS
 from service.models.registry import load_model
+from service.models.views import model_view
 from service.processes.run import log_tail
-from service.views import dataset_view, job_view, model_view
 from storage.errors import StorageError
 from trainer.solvers import SOLVERS
 

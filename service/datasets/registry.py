@@ -12,10 +12,10 @@ from reader.ingest.run import read_progress
 from reader.options import InputOptions
 from service.datasets.importing import Importer, open_import
 from service.datasets.uploads import MoreRows, NewDataset, Upload, undo_change
+from service.datasets.views import dataset_view
 from service.errors import ServiceError
 from service.records.store import Store
 from service.settings import Settings
-from service.views import dataset_view
 from storage.dataset import staged_path
 from storage.manifest import Manifest, read_manifest
 from storage.profile import read_profile

@@ -10,9 +10,9 @@ from typing import Any
 
 from service.jobs.events import Event, news, to_json
 from service.jobs.states import TRANSITIONS
+from service.jobs.views import history, job_view, recent_history
 from service.records.store import Store
 from service.settings import Settings
-from service.views import history, job_view, recent_history
 
 _FRESH_SECONDS = 0.1
 _PROGRESS_SECONDS = 0.5

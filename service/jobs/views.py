@@ -1,4 +1,4 @@
-"""How datasets, jobs and models are shown: plain dictionaries, as the interface documents them."""
+"""How a job is shown: a plain dictionary, as the interface documents it."""
 
 import contextlib
 import csv
@@ -13,91 +13,11 @@ from service.jobs.progress import HISTORY, last_passes, progress, read_history
 from service.jobs.stored_specs import read_spec
 from service.processes.run import read_lane
 from service.settings import Settings
-from storage.block import BlockInfo
 from storage.errors import OutOfSpace, StorageError
 from storage.manifest import MANIFEST, Manifest, read_manifest
-from storage.model_file import Model
-from storage.profile import Profile
 from storage.state import RUN_FILE, Control, read_control
 
 _PASS_BITS = 32  # of a sequence number; what is left is enough for 2^20 changes of state in a double
-_ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate")
-
-
-def dataset_view(
-    record: dict[str, Any],
-    manifest: Manifest | None,
-    progress: dict[str, Any] | None = None,
-    profile: Profile | None = None,
-) -> dict[str, Any]:
-    """A dataset; without a manifest what is known of one that is not ready, and how far it has been read in."""
-    source = record["source"] or {}
-    shown = {
-        **{key: record[key] for key in ("name", "state", "created_at", "failure")},
-        "import": source.get("import"),
-        "progress": progress and {**progress, "total_bytes": source.get("bytes")},
-    }
-    if manifest is None:
-        return shown
-    least, total, largest = manifest.Qii_spread
-    return {
-        **shown,
-        "uid": manifest.uid,
-        "rows": manifest.n_rows,
-        "features": manifest.n_features,
-        "non_zeros": manifest.nnz,
-        **_labels(manifest),
-        "weights": _weights(manifest),
-        "has_groups": manifest.has_groups,
-        "index_base": manifest.index_base,
-        "longest_row": manifest.longest_row,
-        "blocks": len(manifest.blocks),
-        "input_bytes": manifest.input_bytes,
-        "decoded_bytes": manifest.decoded_bytes,
-        "stored_bytes": manifest.stored_bytes,
-        "compression_ratio": manifest.decoded_bytes / manifest.stored_bytes,
-        "normalize": manifest.normalize,
-        "shuffle": manifest.shuffle,
-        "squared_norms": {"min": least, "mean": total / manifest.n_rows, "max": largest},
-        "rejected_rows": manifest.rejected_rows,
-        "rejected": list(manifest.rejected),
-        "profile": profile and profile_view(profile),
-        **manifest.counters,
-    }
-
-
-def profile_view(profile: Profile) -> dict[str, Any]:
-    """What rows look like: how many have how many non-zeros, the longest ones, and the features most of them have."""
-    bounds = [(1 << k >> 1, max(0, (1 << k) - 1)) for k in range(len(profile.lengths))]
-    return {
-        "rows": profile.rows,
-        "lengths": [
-            {"from": low, "to": high, "rows": rows} for (low, high), rows in zip(bounds, profile.lengths, strict=True)
-        ],
-        "longest": [{"row": row, "non_zeros": length} for row, length in profile.longest],
-        "frequent_features": [{"feature": feature, "rows": rows} for feature, rows in profile.frequent],
-        "counted_rows": profile.counted_rows,
-    }
-
-
-def _labels(manifest: Manifest) -> dict[str, Any]:
-    """By name in alphabetical order, by number in the order in which they came."""
-    counts = {manifest.label_text(label): rows for label, rows in manifest.labels.items()}
-    if manifest.label_names:
-        return {"label_type": "string", "label_range": None, "label_counts": dict(sorted(counts.items()))}
-    return {"label_type": "number", "label_range": manifest.label_range, "label_counts": counts}
-
-
-def _weights(manifest: Manifest) -> dict[str, Any] | None:
-    if manifest.weights is None:
-        return None
-    found = manifest.weights
-    return {"sum": found.total, "min": found.least, "max": found.largest, "zero_rows": found.zeros}
-
-
-def block_view(block: BlockInfo) -> dict[str, int]:
-    """A block of a dataset."""
-    return {"block": block.number, "rows": block.rows, "non_zeros": block.nnz, "stored_bytes": block.bytes}
 
 
 def job_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
@@ -158,19 +78,6 @@ def history(settings: Settings, job_id: str) -> list[dict[str, Any]]:
 def recent_history(settings: Settings, job_id: str) -> list[dict[str, Any]]:
     """The last few passes: cheap to ask for again and again."""
     return last_passes(_history_file(settings, job_id))
-
-
-def model_view(record: dict[str, Any], model: Model) -> dict[str, Any]:
-    """A model and where it comes from."""
-    return {
-        **record,
-        "features": model.n_features,
-        "labels": model.labels,
-        "index_base": model.index_base,
-        "bias": model.bias,
-        "probability": model.probability and ("sigmoid" if model.sigmoid else "logistic"),
-        **{key: model.about.get(key) for key in _ABOUT},
-    }
 
 
 def _live_progress(settings: Settings, record: dict[str, Any], run: Path, control: Control) -> dict[str, Any]:

@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 from service.jobs.spec import parse_spec
+from service.jobs.views import job_view
 from service.settings import Settings
-from service.views import job_view
 from storage.manifest import read_manifest
 from tests.contracts.problems import make_dataset, random_problem, smallest_cache
 from tests.training import write_run

@@ -1,0 +1,20 @@
+"""How a model is shown: a plain dictionary, as the interface documents it."""
+
+from typing import Any
+
+from storage.model_file import Model
+
+_ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate")
+
+
+def model_view(record: dict[str, Any], model: Model) -> dict[str, Any]:
+    """A model and where it comes from."""
+    return {
+        **record,
+        "features": model.n_features,
+        "labels": model.labels,
+        "index_base": model.index_base,
+        "bias": model.bias,
+        "probability": model.probability and ("sigmoid" if model.sigmoid else "logistic"),
+        **{key: model.about.get(key) for key in _ABOUT},
+    }
