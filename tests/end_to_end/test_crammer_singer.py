@@ -141,8 +141,9 @@ def test_two_labels_in_folds(many, problem):
 SPEC = {"dataset": "many", "C": [0.1, 1.0], "pace": "fixed", "tolerance": 1e-4, "cache_bytes": 1 << 17, **JOINT}
 
 
-@pytest.mark.parametrize("killed", ["trainer.process", "service.processes.worker"])
-@pytest.mark.parametrize("fields", [{}, {"folds": 2, "keep": "all"}], ids=str)
+@pytest.mark.parametrize(
+    ("killed", "fields"), [("trainer.process", {"folds": 2, "keep": "all"}), ("service.processes.worker", {})]
+)
 def test_a_kill_in_the_middle_changes_no_byte(new_service, many, rows, killed, fields):
     undisturbed = contents(many, many.wait_until_ended(many.submit(**SPEC, **fields)))
     service = new_service().start()
