@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from streamsvm.base import StreamEstimator
 from streamsvm.labels import Targets
@@ -15,8 +15,8 @@ from streamsvm.sources import Source, is_in_memory
 class StreamSVR(RegressorMixin, StreamEstimator):
     """Linear support vector regression, of data that need not fit in memory.
 
-    It minimises 1/2 |w|^2 + C sum_i max(0, |<w, x_i> - y_i| - epsilon), or the sum of the squares of that. The engine
-    has no weights of rows in regression, so `fit` takes none.
+    It minimises 1/2 |w|^2 + C sum_i max(0, |<w, x_i> - y_i| - epsilon), or the sum of the squares of
+    that. Rows may have weights, factors of their C: with solver "dcd", which "auto" is.
 
     Parameters
     ----------
@@ -92,15 +92,17 @@ class StreamSVR(RegressorMixin, StreamEstimator):
         self.input_options = input_options
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> "StreamSVR":
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "StreamSVR":
         """Train on these rows.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame, path, list of paths, pyarrow dataset or iterator
-            As of StreamSVC.fit; chunks are (X, y).
+            As of StreamSVC.fit.
         y : array of shape (n_rows,), or the name or number of a column
             Numbers to be predicted.
+        sample_weight : array of shape (n_rows,), or the name or number of a column, default=None
+            Factors of C; 0 leaves a row out.
 
         Returns
         -------
@@ -108,15 +110,15 @@ class StreamSVR(RegressorMixin, StreamEstimator):
             This estimator.
         """
         self._lost_rows = False
-        self._fit_source(self._targeted(X, y), Targets())
+        self._fit_source(self._targeted(X, y, sample_weight), Targets())
         return self
 
-    def partial_fit(self, X: Any, y: Any = None) -> "StreamSVR":
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "StreamSVR":
         """Add rows to those of the calls before, and train on them all.
 
         Parameters
         ----------
-        X, y
+        X, y, sample_weight
             As of `fit`.
 
         Returns
@@ -125,14 +127,15 @@ class StreamSVR(RegressorMixin, StreamEstimator):
             This estimator.
         """
         self._check_rows()
-        self._add_source(self._targeted(X, y), Targets())
+        self._add_source(self._targeted(X, y, sample_weight), Targets())
         return self
 
-    def _targeted(self, X: Any, y: Any) -> Source:
+    def _targeted(self, X: Any, y: Any, sample_weight: Any) -> Source:
         if not is_in_memory(X):
-            return self._source(X, y, None, Targets())
+            return self._source(X, y, sample_weight, Targets())
         is_first = getattr(self, "_workspace", None) is None
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32), reset=is_first, y_numeric=True
         )
-        return self._matrix(X, np.asarray(column_or_1d(y, warn=True), np.float64), None)
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        return self._matrix(X, np.asarray(column_or_1d(y, warn=True), np.float64), weight)

@@ -12,6 +12,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 EXACT = {"tolerance": 1e-10}
 
 
-@parametrize_with_checks([StreamSVC(**EXACT), StreamSVR(max_passes=100)])
+@parametrize_with_checks([StreamSVC(**EXACT), StreamSVR(**EXACT, max_passes=300)])
 def test_checks(estimator, check):
     check(estimator)

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.svm import LinearSVC, LinearSVR
 
 from streamsvm import InvalidInput, StreamSVC, StreamSVR
 from tests.contracts.problems import random_problem
@@ -133,6 +133,33 @@ def test_regression_and_its_folds():
     assert (fitted.cv_results_["mean_test_score"] <= 0).all()
     assert np.allclose(-fitted.cv_results_["mean_test_score"], fitted.cv_results_["mean_test_mse"])
     assert not hasattr(fitted, "decision_function")
+
+
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
+def test_regression_counts_rows_by_their_weight_as_liblinear_does(loss):
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(60, 4)).astype(np.float32).astype(float)
+    y = (X @ rng.normal(size=4) + 0.3 * rng.normal(size=60)).astype(np.float32).astype(float)
+    weight = rng.choice([0.0, 0.5, 1.0, 3.0], 60)
+
+    def objective(model):
+        w = np.append(model.coef_, model.intercept_)
+        excess = np.maximum(0.0, np.abs(X @ w[:-1] + w[-1] - y) - 0.1)
+        return w @ w / 2 + weight @ (excess if loss == "epsilon_insensitive" else excess**2)
+
+    own = StreamSVR(loss=loss, tolerance=None, relative_gap=5e-7, max_passes=20_000)
+    theirs = LinearSVR(loss=loss, epsilon=0.1, tol=1e-10, max_iter=1_000_000, random_state=0).fit(X, y, weight)
+    found, least = objective(own.fit(X, y, weight)), objective(theirs)
+    assert own.converged_ and found == pytest.approx(least, rel=1e-6)
+    assert own.certificate_.primal_objective == pytest.approx(found, rel=1e-6)
+    assert objective(clone(own).fit(X, y)) > least * 1.001
+    # In two parts, and as chunks of an iterator.
+    parts = [(X[rows], y[rows], weight[rows]) for rows in (slice(35), slice(35, 60))]
+    assert objective(clone(own).fit(iter(parts))) == pytest.approx(least, rel=1e-6)
+    again = clone(own)
+    for part in parts:
+        again.partial_fit(*part)
+    assert objective(again) == pytest.approx(least, rel=1e-6)
 
 
 def test_who_has_too_few_passes_is_warned(problem):
