@@ -60,7 +60,7 @@ class CertificatePass:
             is_out, target = (
                 (y == 0, np.copysign(1.0, y)) if rows.target is None else (rows.y != rows.target, rows.target)
             )
-            self._held_out.add(rows.row_id, is_out, target, dots)
+            self._held_out.add(rows.row_id, is_out, target, dots, rows.weight)
         m = self._objective.m(y, dots)
         PG = self._objective.projected_gradient(y, m, own)
         self._rows += len(rows)

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from storage.block import Piece
-from storage.csr import Array
+from storage.csr import WEIGHT, Array
 from storage.segment import TARGET
 
 HELD_OUT_FILE = "held_out"  # in a run directory
 HELD_OUT = np.dtype([("is_held_out", "?"), ("target", TARGET), ("decision_value", "<f8")])
+WEIGHT_FILE = "held_out.weight"  # there if rows have weights
 
 _WORD = (1 << 64) - 1
 
@@ -50,14 +51,25 @@ class LeftOut:
 class HeldOut:
     """Writes down the decision values of the rows that lanes leave out, as a certificate meets them.
 
-    With what they would have been, had they been trained on. lanes: those that leave rows out.
+    With what they would have been, had they been trained on. lanes: those that leave rows out. Weights of rows are the
+    same to all lanes.
     """
 
     def __init__(self, run: Path, n_rows: int, lanes: Sequence[int] = (0,)) -> None:
+        self._weight_file, self._n_rows = run / WEIGHT_FILE, n_rows
+        self._weight_file.unlink(missing_ok=True)
+        self._weight: Array | None = None
         self._lanes = {lane: np.memmap(_path(run, lane), HELD_OUT, "w+", shape=(n_rows,)) for lane in lanes}
 
-    def add(self, row_id: Array, is_held_out: Array, target: Array, decision_values: Array) -> None:
-        """Some rows (n,): whether they are left out, y if they were not, and <w, x_i>, each (n,) or (n, lanes)."""
+    def add(
+        self, row_id: Array, is_held_out: Array, target: Array, decision_values: Array, weight: Array | None = None
+    ) -> None:
+        """Some rows (n,): whether they are left out, y if they were not, and <w, x_i>, each (n,) or (n, lanes).
+
+        weight (n,); None: these rows have 1.
+        """
+        if weight is not None:
+            self._weights()[row_id] = weight
         for lane, rows in self._lanes.items():
             out, targets, values = (
                 each.reshape(len(row_id), -1)[:, lane] for each in (is_held_out, target, decision_values)
@@ -68,12 +80,25 @@ class HeldOut:
             found["decision_value"] = values[out]
             rows[row_id[out]] = found
 
+    def _weights(self) -> Array:
+        """Those of all rows (n_rows,); rows that were added to others may have none."""
+        if self._weight is None:
+            self._weight = np.memmap(self._weight_file, WEIGHT, "w+", shape=(self._n_rows,))
+            self._weight[:] = 1.0
+        return self._weight
+
 
 def read_held_out(run: Path, n_rows: int, lane: int = 0) -> tuple[Array, Array, Array]:
     """Of the rows a lane held out, by id: id (n,) int64, what y would have been (n,) float32, decision value (n,)."""
     rows = np.memmap(_path(run, lane), HELD_OUT, "r", shape=(n_rows,))
     ids = np.flatnonzero(rows["is_held_out"])
     return ids, rows["target"][ids], rows["decision_value"][ids]
+
+
+def read_weights(run: Path, n_rows: int) -> Array | None:
+    """Of all rows, by id: (n_rows,) float64; None if they have none."""
+    path = run / WEIGHT_FILE
+    return np.memmap(path, WEIGHT, "r", shape=(n_rows,)) if path.exists() else None
 
 
 def _path(run: Path, lane: int) -> Path:

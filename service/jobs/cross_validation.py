@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from service.errors import ServiceError
-from service.jobs.fold_metrics import LESS_IS_BETTER, Figures, class_metrics, number_metrics
-from service.jobs.lane_files import held_out
+from service.jobs.fold_metrics import LESS_IS_BETTER, Figures, Rows, class_metrics, number_metrics
+from service.jobs.lane_files import held_out, holds_weights
 from service.jobs.lanes import Cs_of, n_folds_of
 from service.jobs.problem import JobPlan
-from storage.csr import Array
 from storage.platt import fit_sigmoid
 from storage.probability import LOGISTIC, Sigmoid
 
@@ -59,18 +58,24 @@ class CrossValidation:
 
     def _find(self, C: float) -> tuple[dict[str, Any], Sigmoid | None]:
         rows = [self._fold(C, fold) for fold in range(n_folds_of(self._plan.spec))]
-        together = np.concatenate([y for y, _ in rows]), np.concatenate([values for _, values in rows])
-        sigmoid = None if self._plan.spec.probability is None else _fitted(*together)
-        folds = [self._metrics(y, values, sigmoid) for y, values in rows]
-        over = {"mean": _over(folds, np.mean), "std": _over(folds, np.std), "all": self._metrics(*together, sigmoid)}
+        together = _joined(rows)
+        sigmoid = None if self._plan.spec.probability is None else _fitted(together)
+        folds = [self._metrics(each, sigmoid) for each in rows]
+        over = {"mean": _over(folds, np.mean), "std": _over(folds, np.std), "all": self._metrics(together, sigmoid)}
         return {"C": C, "folds": folds, **over}, sigmoid
 
-    def _metrics(self, y: Array, values: Array, sigmoid: Sigmoid | None) -> Figures:
+    def _metrics(self, rows: Rows, sigmoid: Sigmoid | None) -> Figures:
         if not self._n_classes:
-            return number_metrics(y, values)
+            return number_metrics(rows)
         if self._plan.spec.loss == "logistic":
             sigmoid = (LOGISTIC,) * self._n_values
-        return class_metrics(y, values, self._n_classes, sigmoid)
+        return class_metrics(rows, self._n_classes, sigmoid)
+
+    @cached_property
+    def _is_weighted(self) -> bool:
+        """Whether rows count as much as they weigh: in all folds, or, where one has no weights, in none."""
+        numbers = (number for number, lane in enumerate(self._plan.lanes) if lane.fold is not None)
+        return self._plan.manifest.weights is not None and all(holds_weights(self._job_dir, n) for n in numbers)
 
     @property
     def _n_classes(self) -> int:
@@ -82,22 +87,20 @@ class CrossValidation:
         """Decision values of a row."""
         return self._n_classes if self._n_classes > 2 else 1
 
-    def _fold(self, C: float, fold: int) -> tuple[Array, Array]:
-        """Rows of a fold, by the lanes that left it out: y (n,), decision values (n,) or (n, n_classes).
-
-        y is the place of the class, int64, or the label, float64, in regression.
-        """
+    def _fold(self, C: float, fold: int) -> Rows:
+        """Rows of a fold, by the lanes that left it out."""
         lanes = enumerate(self._plan.lanes)
         parts = [held_out(self._job_dir, number) for number, lane in lanes if (lane.C, lane.fold) == (C, fold)]
+        weight = parts[0]["weight"] if self._is_weighted else None
         if not self._n_classes:
-            return parts[0]["target"].astype(float), parts[0]["decision_values"]
+            return Rows(parts[0]["target"].astype(float), parts[0]["decision_values"], weight)
         if self._n_values == 1:
             target, values = (
                 parts[0][name].reshape(len(parts[0]["ids"]), -1)[:, 0] for name in ("target", "decision_values")
             )
-            return (target < 0).astype(np.int64), values
+            return Rows((target < 0).astype(np.int64), values, weight)
         target, values = (np.column_stack([part[name] for part in parts]) for name in ("target", "decision_values"))
-        return target.argmax(axis=1), values
+        return Rows(target.argmax(axis=1), values, weight)
 
 
 def cross_validation(plan: JobPlan, job_dir: Path, n_done: int) -> CrossValidation | None:
@@ -105,10 +108,16 @@ def cross_validation(plan: JobPlan, job_dir: Path, n_done: int) -> CrossValidati
     return CrossValidation(plan, job_dir) if n_folds_of(plan.spec) and n_done == len(plan.lanes) else None
 
 
-def _fitted(y: Array, values: Array) -> Sigmoid:
+def _joined(folds: list[Rows]) -> Rows:
+    """The rows of all folds."""
+    y, values, weight = zip(*folds, strict=True)
+    return Rows(np.concatenate(y), np.concatenate(values), None if weight[0] is None else np.concatenate(weight))
+
+
+def _fitted(rows: Rows) -> Sigmoid:
     """Class by class, on the rows of all folds, each held out (Platt 1999)."""
-    columns = values.reshape(len(y), -1).T
-    return tuple(fit_sigmoid(column, y == place) for place, column in enumerate(columns))
+    columns = rows.values.reshape(len(rows.y), -1).T
+    return tuple(fit_sigmoid(column, rows.y == place, rows.weight) for place, column in enumerate(columns))
 
 
 def _over(folds: list[Figures], of: Callable[[list[float]], Any]) -> Figures:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from reader.certificate.folds import read_held_out
+from reader.certificate.folds import read_held_out, read_weights
 from service.errors import ServiceError
 from service.jobs.lanes import Lane
 from service.jobs.problem import JobPlan
@@ -88,7 +88,10 @@ def keep_outcomes(job_dir: Path, plan: JobPlan, run: Path, make: Callable[[int],
         if lane.fold is not None:
             ids, target, decision_values = _held_out(plan, run, place)
             _check_fold(plan, lane, target)
-            np.savez(directory / _HELD_OUT, ids=ids, target=target, decision_values=decision_values)
+            arrays = {"ids": ids, "target": target, "decision_values": decision_values}
+            if (weight := read_weights(run, plan.n_rows)) is not None:
+                arrays["weight"] = weight[ids]
+            np.savez(directory / _HELD_OUT, **arrays)  # type: ignore[arg-type]  # an array is named allow_pickle
         shutil.rmtree(directory / _OUTCOME, ignore_errors=True)  # of one that was run once more
         write_model(directory / _OUTCOME, make(place))
 
@@ -132,10 +135,16 @@ def held_out(job_dir: Path, number: int) -> dict[str, Array]:
     """Of the rows that the lane of this number has left out, and was judged by.
 
     ids (n,) int64; target (n,) float32: y had they been trained on; decision_values (n,) float64; of all classes in one
-    problem (n, n_classes)
+    problem (n, n_classes); weight (n,) float64, if rows have weights
     """
     with np.load(_directory(job_dir, number) / _HELD_OUT) as arrays:
         return dict(arrays)
+
+
+def holds_weights(job_dir: Path, number: int) -> bool:
+    """Whether that lane, one of a fold, has left the weights of its rows; an older version wrote none."""
+    with np.load(_directory(job_dir, number) / _HELD_OUT) as arrays:
+        return "weight" in arrays
 
 
 def abouts_of(job_dir: Path) -> list[Mapping[str, Any]]:

@@ -10,6 +10,7 @@ from service.jobs.lanes import n_folds_of
 from service.jobs.spec import JobSpec
 from service.sizes import format_size
 from storage.classes import width_of
+from storage.csr import WEIGHT
 from storage.errors import CacheTooSmall
 from storage.lanes import WIDTHS, width_for
 from storage.manifest import Manifest
@@ -69,7 +70,9 @@ def memory_of(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1) -
     width, has_folds = manifest.width + (spec.bias is not None), bool(n_folds_of(spec))
     columns = len(manifest.labels) if spec.is_joint else lanes
     axis = width_of(columns) if spec.is_joint else width_for(lanes)
-    row_bytes = _ROW_BYTES + axis * _ROW_LANE_BYTES + (columns * _HELD_OUT_BYTES if has_folds else 0)
+    row_bytes = _ROW_BYTES + axis * _ROW_LANE_BYTES
+    if has_folds:
+        row_bytes += columns * _HELD_OUT_BYTES + (WEIGHT.itemsize if manifest.weights is not None else 0)
     is_apart = axis > 1 or spec.loss in REGRESSION  # y does not tell the weight of a row
     if is_apart and (manifest.weights is not None or (spec.is_joint and has_folds)):
         row_bytes += _WEIGHT_BYTES

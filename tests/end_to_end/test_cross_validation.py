@@ -11,7 +11,7 @@ from sklearn.svm import LinearSVC
 
 from reader.certificate.folds import fold_of
 from storage.platt import fit_sigmoid
-from tests.contracts.problems import libsvm_text, random_problem, stored_rows
+from tests.contracts.problems import libsvm_text, random_problem, stored_rows, weighted_text
 from tests.end_to_end.conftest import weights
 from tests.end_to_end.service import PLAIN
 from tests.reference.dcd import primal_objective
@@ -40,13 +40,13 @@ def datasets(service):
     return arrays
 
 
-def out_of_fold(X, y, C, positive):
+def out_of_fold(X, y, C, positive, weight=None):
     """Decision values of scikit-learn's machines, each of a row that it was not trained on."""
     fold, values = fold_of(np.arange(len(y)), FOLDS, SEED), np.empty(len(y))
     sign = np.where(y == positive, 1, -1)
     for k in range(FOLDS):
         svm = LinearSVC(loss="hinge", C=C, fit_intercept=False, dual=True, tol=1e-9, max_iter=10**6)
-        svm.fit(X[fold != k], sign[fold != k])
+        svm.fit(X[fold != k], sign[fold != k], None if weight is None else weight[fold != k])
         values[fold == k] = svm.decision_function(X[fold == k])
     return fold, values
 
@@ -108,6 +108,33 @@ def test_three_classes_have_probabilities_of_rows_held_out(service, datasets):
     )  # fmt: skip
     (row,) = answer.json()["predictions"]
     assert sum(row["probability"]) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_rows_count_as_much_as_they_weigh(service, n_classes):
+    given = np.random.default_rng(9).choice([0.1, 1.0, 5.0], 600)
+    before = set(service.data_dir.glob("datasets/ds_*"))
+    service.upload(f"weighted{n_classes}", weighted_text(*problem(n_classes), given))
+    (directory,) = set(service.data_dir.glob("datasets/ds_*")) - before
+    rows, _ = stored_rows(directory)
+    X, y = sparse.csr_matrix((rows.values, rows.indices - 1, rows.indptr), (len(rows), 80)), rows.label
+    spec = {**SPEC, "folds": FOLDS, "probability": "sigmoid"}
+    ended = service.wait_until_ended(service.submit(dataset=f"weighted{n_classes}", C=0.1, **spec))
+    assert ended["state"] == "succeeded", ended["failure"]
+    (cv,) = ended["result"]["cv"]
+    labels = [1.0] if n_classes == 2 else [0.0, 1.0, 2.0]
+    columns = [out_of_fold(X, y, 0.1, label, rows.weight) for label in labels]
+    fold, values = columns[0][0], np.stack([column for _, column in columns], axis=1)
+    predicted = np.where(values[:, 0] > 0, 1.0, 0.0) if n_classes == 2 else values.argmax(axis=1)
+    for k, found in enumerate(cv["folds"]):
+        own, weight = (y[fold == k], predicted[fold == k]), rows.weight[fold == k]
+        assert found["accuracy"] == pytest.approx(accuracy_score(*own, sample_weight=weight), abs=1e-9)
+        assert found["balanced_accuracy"] == pytest.approx(
+            balanced_accuracy_score(*own, sample_weight=weight), abs=1e-9
+        )
+    document = httpx.get(f"{service.url}/v1/models/{ended['model_id']}/file?format=json", **PLAIN).json()
+    expected = [fit_sigmoid(column, y == label, rows.weight) for column, label in zip(values.T, labels, strict=True)]
+    np.testing.assert_allclose(document["sigmoid"], expected, rtol=1e-3)
 
 
 def test_without_refit_there_is_no_model(service, datasets):

@@ -13,7 +13,7 @@ from sklearn.svm import LinearSVR
 
 from reader.certificate.folds import fold_of
 from reader.parsers.groups import group_of
-from tests.contracts.problems import libsvm_text, stored_rows
+from tests.contracts.problems import libsvm_text, stored_rows, weighted_text
 from tests.end_to_end.conftest import weights
 from tests.end_to_end.service import PLAIN
 
@@ -71,6 +71,27 @@ def test_numbers_are_judged_as_scikit_learn_does(service, numbers, loss):
     assert ended["result"]["models"] == [{"C": best, "model_id": ended["model_id"]}]
     assert {lane["fold"] for lane in ended["result"]["lanes"]} == {0, 1, 2, None}
     np.testing.assert_allclose(weights(service.model(ended)), machine(best, loss).fit(X, y).coef_, rtol=1e-3, atol=1e-4)
+
+
+def test_numbers_count_as_much_as_they_weigh(service):
+    given = np.random.default_rng(9).choice([0.1, 1.0, 5.0], 400)
+    before = set(service.data_dir.glob("datasets/ds_*"))
+    service.upload("weighted", weighted_text(*problem(), given))
+    (directory,) = set(service.data_dir.glob("datasets/ds_*")) - before
+    rows, _ = stored_rows(directory)
+    X, y = sparse.csr_matrix((rows.values, rows.indices - 1, rows.indptr), (400, 15)).astype(float), rows.label
+    ended = service.wait_until_ended(service.submit(dataset="weighted", loss=LOSSES[1], C=1.0, **SPEC))
+    assert ended["state"] == "succeeded", ended["failure"]
+    fold, values = fold_of(np.arange(len(y)), FOLDS, SEED), np.empty(len(y))
+    for k in range(FOLDS):
+        trained = machine(1.0, LOSSES[1]).fit(X[fold != k], y[fold != k], rows.weight[fold != k])
+        values[fold == k] = trained.predict(X[fold == k])
+    (cv,) = ended["result"]["cv"]
+    parts = [fold == k for k in range(FOLDS)]
+    for there, found in zip([*parts, fold >= 0], [*cv["folds"], cv["all"]], strict=True):
+        own, weight = (y[there], values[there]), rows.weight[there]
+        assert found["mse"] == pytest.approx(np.average((own[0] - own[1]) ** 2, weights=weight), rel=1e-4)
+        assert found["r_squared"] == pytest.approx(r2_score(*own, sample_weight=weight), rel=1e-4)
 
 
 def test_rows_twice_in_one_fold_are_rows_of_twice_the_C(service):

@@ -51,6 +51,32 @@ def test_probabilities_are_scikit_learns(n_classes):
     np.testing.assert_allclose(found, expected.predict_proba(X[300:]), atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:Since FrozenEstimator")  # weights are for the calibration alone, as is wanted
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_rows_count_as_much_as_they_weigh_as_in_scikit_learn(n_classes):
+    X, y = make_classification(600, 8, n_informative=5, n_classes=n_classes, flip_y=0.2, random_state=1)
+    weight = np.random.default_rng(4).choice([0.01, 0.3, 1.0, 7.0], 300)
+    svm = LinearSVC(random_state=0, max_iter=100_000).fit(X[:300], y[:300])
+    calibrated = CalibratedClassifierCV(FrozenEstimator(svm), method="sigmoid", ensemble=False)
+    expected = calibrated.fit(X[300:], y[300:], sample_weight=weight).predict_proba(X[300:])
+    f = svm.decision_function(X[300:])
+    columns = [(f, 1)] if n_classes == 2 else [(f[:, place], place) for place in range(n_classes)]
+    found, plain = (
+        probabilities(f, tuple(fit_sigmoid(column, y[300:] == place, each) for column, place in columns))
+        for each in (weight, None)
+    )
+    order = slice(None, None, -1 if n_classes == 2 else 1)
+    np.testing.assert_allclose(found[:, order], expected, atol=1e-6)
+    assert np.abs(plain[:, order] - expected).max() > 0.01
+
+
+def test_a_row_of_weight_three_is_three_rows():
+    f, positive = overlapping()
+    times = np.random.default_rng(5).integers(0, 4, len(f))
+    repeated = fit_sigmoid(np.repeat(f, times), np.repeat(positive, times))
+    assert fit_sigmoid(f, positive, times.astype(float)) == pytest.approx(repeated, rel=1e-9)
+
+
 @pytest.mark.parametrize("gap", [0.0, 1.0, 1e3])
 def test_classes_that_do_not_overlap_have_a_finite_sigmoid(gap):
     f = np.concatenate([np.linspace(gap + 1, gap + 2, 50), -np.linspace(gap + 1, gap + 2, 80)])

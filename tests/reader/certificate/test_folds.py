@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reader.certificate.folds import HeldOut, LeftOut, fold_of, read_held_out
+from reader.certificate.folds import HeldOut, LeftOut, fold_of, read_held_out, read_weights
 from reader.stream.pieces import Examples
 from storage.block import Piece
 from storage.csr import Rows
@@ -72,3 +72,15 @@ def test_what_is_found_of_them_is_read_back(tmp_path):
     held.add(np.array([7, 3, 1, 2], ROW_ID), y != target, target, np.array([0.5, -1.5, 9.0, 9.0]))
     ids, targets, values = read_held_out(tmp_path, 10)
     assert (ids.tolist(), targets.tolist(), values.tolist()) == ([3, 7], [0.25, 1.0], [-1.5, 0.5])
+    assert read_weights(tmp_path, 10) is None
+
+
+def test_weights_are_read_back_to_the_last_digit(tmp_path):
+    """Rows that were added without weights have 1; what an earlier run left there is not read."""
+    (tmp_path / "held_out.weight").write_bytes(bytes(24))
+    held = HeldOut(tmp_path, 4)
+    assert read_weights(tmp_path, 4) is None
+    out, target = np.ones(2, bool), np.ones(2, TARGET)
+    for ids, weight in (([3, 0], np.array([0.1, 7.3])), ([1, 2], None)):
+        held.add(np.array(ids, ROW_ID), out, target, np.zeros(2), weight)
+    assert read_weights(tmp_path, 4).tolist() == [7.3, 1.0, 1.0, 0.1]

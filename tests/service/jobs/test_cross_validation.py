@@ -1,21 +1,33 @@
 """Figures and probabilities of rows held out, from what lanes leave, against scikit-learn's on the same folds."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
-from sklearn.metrics import log_loss
+from sklearn.metrics import (
+    accuracy_score,
+    balanced_accuracy_score,
+    f1_score,
+    log_loss,
+    mean_absolute_error,
+    mean_squared_error,
+    r2_score,
+    roc_auc_score,
+)
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.svm import LinearSVC
 
 from reader.certificate.folds import fold_of
 from service.jobs.cross_validation import CrossValidation, cross_validation
+from service.jobs.fold_metrics import Rows, number_metrics
 from service.jobs.problem import JobPlan, plan_job
 from service.jobs.spec import parse_spec
 from storage import platt
 from storage.probability import probabilities
+from storage.weight_counts import WeightCounts
 from tests.service.jobs.test_problem import manifest
 
 N_ROWS, FOLDS, VALUES = 400, 4, (0.01, 1.0)
@@ -34,13 +46,20 @@ def split():
     return PredefinedSplit(fold_of(np.arange(N_ROWS), FOLDS, 0))
 
 
-def left_by(job_dir: Path, X, y) -> JobPlan:
-    """A job whose lanes have left scikit-learn's decision values behind."""
+def weights(n_rows=N_ROWS):
+    return np.random.default_rng(6).choice([0.05, 0.3, 1.0, 4.0], n_rows)
+
+
+def left_by(job_dir: Path, X, y, weight=None) -> JobPlan:
+    """A job whose lanes have left scikit-learn's decision values behind; weight (n_rows,) of the rows, or None."""
     labels, counts = np.unique(y, return_counts=True)
     spec = {"dataset": "d", "C": list(VALUES), "folds": FOLDS, "probability": "sigmoid", "select_by": "log_loss"}
-    plan = plan_job(parse_spec(spec), manifest(dict(zip(labels.tolist(), counts.tolist(), strict=True))))
+    rows = manifest(dict(zip(labels.tolist(), counts.tolist(), strict=True)))
+    if weight is not None:
+        rows = replace(rows, weights=WeightCounts.of(weight))
+    plan = plan_job(parse_spec(spec), rows)
     fold = split().test_fold
-    values = {C: cross_val_predict(machine(C), X, y, cv=split(), method="decision_function") for C in VALUES}
+    values = {C: out_of_fold(C, X, y, weight) for C in VALUES}
     for number, lane in enumerate(plan.lanes):
         if lane.fold is not None:
             ids = np.flatnonzero(fold == lane.fold)
@@ -48,8 +67,14 @@ def left_by(job_dir: Path, X, y) -> JobPlan:
             directory = job_dir / "lanes" / f"{number:04d}"
             directory.mkdir(parents=True)
             target = np.where(y[ids] == lane.positive, 1, -1).astype(np.float32)
-            np.savez(directory / "held_out.npz", ids=ids, target=target, decision_values=column)
+            of_rows = {} if weight is None else {"weight": weight[ids]}
+            np.savez(directory / "held_out.npz", ids=ids, target=target, decision_values=column, **of_rows)
     return plan
+
+
+def out_of_fold(C, X, y, weight):
+    params = {} if weight is None else {"sample_weight": weight}
+    return cross_val_predict(machine(C), X, y, cv=split(), method="decision_function", params=params)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -69,6 +94,71 @@ def test_probabilities_are_those_of_a_calibrated_classifier(tmp_path, n_classes)
         expected = log_loss(y, probabilities(rows, found.sigmoid(C))[:, order])
         assert cv["all"]["log_loss"] == pytest.approx(expected, rel=1e-12)
         assert cv["all"]["accuracy"] == np.mean(cross_val_predict(machine(C), X, y, cv=split()) == y)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_rows_count_as_much_as_they_weigh(tmp_path, n_classes):
+    (X, y), weight = problem(n_classes), weights()
+    found = CrossValidation(left_by(tmp_path, X, y, weight), tmp_path)
+    for C, cv in zip(VALUES, found.figures, strict=True):
+        theirs = CalibratedClassifierCV(machine(C), method="sigmoid", ensemble=False, cv=split())
+        (calibrated,) = theirs.fit(X, y, sample_weight=weight).calibrated_classifiers_
+        order = slice(None, None, -1 if n_classes == 2 else 1)
+        mine = probabilities(calibrated.estimator.decision_function(X), found.sigmoid(C))[:, order]
+        np.testing.assert_allclose(mine, theirs.predict_proba(X), atol=1e-6)
+        rows = out_of_fold(C, X, y, weight)
+        predicted = (rows > 0).astype(float) if n_classes == 2 else rows.argmax(axis=1)
+        said = probabilities(rows, found.sigmoid(C))[:, order]
+        parts = [split().test_fold == fold for fold in range(FOLDS)]
+        for there, figures in zip([*parts, np.full(N_ROWS, True)], [*cv["folds"], cv["all"]], strict=True):
+            own, w = y[there], {"sample_weight": weight[there]}
+            expected = {
+                "accuracy": accuracy_score(own, predicted[there], **w),
+                "balanced_accuracy": balanced_accuracy_score(own, predicted[there], **w),
+                "f1": f1_score(own, predicted[there], average="binary" if n_classes == 2 else "macro", **w),
+                "log_loss": log_loss(own, said[there], **w),
+                **({"auc": roc_auc_score(own, rows[there], **w)} if n_classes == 2 else {}),
+            }
+            assert figures == pytest.approx(expected, rel=1e-9)
+            assert figures["accuracy"] != pytest.approx(accuracy_score(own, predicted[there]), rel=1e-9)
+        assert cv["mean"]["accuracy"] == pytest.approx(np.mean([each["accuracy"] for each in cv["folds"]]))
+
+
+def test_where_a_lane_of_an_older_version_left_no_weights_none_counts(tmp_path):
+    (X, y), weight = problem(2), weights()
+    plan = left_by(tmp_path, X, y, weight)
+    path = tmp_path / "lanes" / "0002" / "held_out.npz"
+    assert plan.lanes[2].fold is not None
+    arrays = dict(np.load(path))
+    del arrays["weight"]
+    np.savez(path, **arrays)
+    for C, cv in zip(VALUES, CrossValidation(plan, tmp_path).figures, strict=True):
+        predicted = out_of_fold(C, X, y, weight) > 0
+        assert cv["all"]["accuracy"] == pytest.approx(accuracy_score(y, predicted), rel=1e-12)
+
+
+@pytest.mark.parametrize("weight", [None, weights()])
+def test_numbers_are_judged_as_scikit_learn_does(weight):
+    rng = np.random.default_rng(3)
+    y = rng.normal(100.0, 1.0, N_ROWS)
+    values = y + rng.normal(0.2, 0.5, N_ROWS)
+    found = number_metrics(Rows(y, values, weight))
+    covariance = np.cov(y, values, aweights=weight)
+    assert found == pytest.approx(
+        {
+            "mse": mean_squared_error(y, values, sample_weight=weight),
+            "mae": mean_absolute_error(y, values, sample_weight=weight),
+            "r_squared": r2_score(y, values, sample_weight=weight),
+            "squared_correlation": covariance[0, 1] ** 2 / (covariance[0, 0] * covariance[1, 1]),
+        },
+        rel=1e-9,
+    )
+
+
+@pytest.mark.parametrize("weight", [None, weights(11)])
+def test_of_labels_that_are_all_one_nothing_is_explained(weight):
+    found = number_metrics(Rows(np.full(11, 0.1), np.arange(11.0), weight))
+    assert found["r_squared"] is None and found["squared_correlation"] is None
 
 
 def test_a_sigmoid_is_fitted_once(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from service.jobs.problem import plan_job
 from service.jobs.spec import parse_spec
 from service.sizes import format_size, parse_size
 from storage.manifest import Manifest
+from storage.weight_counts import WeightCounts
 from tests.pages import page
 
 
@@ -149,3 +150,14 @@ def test_lanes_that_were_all_done_have_the_last_ones_run_once_more():
     assert (again.number, again.passes_before, again.seconds_before) == (16, 3, 1.0)
     assert len(again.running) == 4
     assert (plan.next_lanes([]).number, plan.next_lanes(done[:16]).number) == (0, 16)
+
+
+def test_weights_of_rows_held_out_are_kept_once_for_all_lanes():
+    def bytes_of(**fields):
+        spec, plain = parse_spec({"dataset": "d", **fields}), manifest(1_000)
+        rows = replace(plain, weights=WeightCounts.of_ones(1_000))
+        return [memory_of(spec, each, 1, 8).rows_bytes for each in (plain, rows)]
+
+    plain, weighted = bytes_of()
+    with_folds, with_both = bytes_of(folds=4)
+    assert (with_both - with_folds) - (weighted - plain) == 8 * 1_000
