@@ -11,6 +11,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 
+from api.auth import COOKIE
+from api.pages.render import page
 from service.errors import ServiceError
 from service.models.exports import ModelFormatError
 from service.processes.logs import request_id
@@ -117,10 +119,14 @@ def problem(code: str, detail: str, hint: str = "", at: dict[str, Any] | None = 
 
 
 def _on_service_error(request: Request, error: Any) -> Response:
-    if error.code == "token_missing" and "text/html" in request.headers.get("accept", ""):
-        # A person with a browser.
+    if error.code == "token_missing" and _is_person(request):
         return RedirectResponse(f"/login?{urlencode({'next': request.url.path})}", 303)
     return problem(error.code, error.message, error.hint, error.at)
+
+
+def _is_person(request: Request) -> bool:
+    """Whether a browser asks for a page."""
+    return "text/html" in request.headers.get("accept", "")
 
 
 def _on_storage_error(_request: Request, error: Any) -> JSONResponse:
@@ -147,7 +153,10 @@ def _on_disk_error(_request: Request, error: Any) -> JSONResponse:
     raise error
 
 
-def _on_http_error(_request: Request, error: Any) -> JSONResponse:
+def _on_http_error(request: Request, error: Any) -> Response:
+    if error.status_code == 404 and _is_person(request):
+        missing = {"message": f"there is no page {request.url.path}"}
+        return page("error.html", 404, error=missing, logged_in=COOKIE in request.cookies)
     hint = _ROUTES_HINT if error.status_code in _ROUTING else ""
     response = problem(_ROUTING.get(error.status_code, "bad_request"), str(error.detail), hint)
     response.headers.update(error.headers or {})

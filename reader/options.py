@@ -53,19 +53,19 @@ class InputOptions:
 def add_input_options(parser: argparse.ArgumentParser) -> None:
     """The options of a command that reads an input."""
     group = parser.add_argument_group("input")
-    group.add_argument("--format", choices=("auto", *FORMATS), default="auto", help="(default: by content)")
+    group.add_argument("--format", choices=("auto", *FORMATS), default="auto", help="of the file (default: by content)")
     group.add_argument("--index-base", choices=("auto", "0", "1"), default="auto", help="number of the first feature")
     group.add_argument("--n-features", type=int, help="how many there are (default: as many as come)")
     group.add_argument("--label-column", help="name, or number: 1 is the first, -1 the last")
     group.add_argument(
-        "--label-type", choices=("auto", "number", "string"), default="auto", help="(default: the first's)"
+        "--label-type", choices=("auto", "number", "string"), default="auto", help="(default: as the first is)"
     )
     group.add_argument("--weight-column", help="name or number of the column with the weights of rows")
     group.add_argument("--group-column", help="name or number of the column that says which rows belong together")
     group.add_argument("--delimiter", help="of CSV: a character, or tab, comma, semicolon, pipe, space")
     group.add_argument("--header", choices=("auto", "yes", "no"), default="auto", help="whether CSV names its columns")
-    group.add_argument("--normalize", choices=("none", "row_l2"), default="none")
-    group.add_argument("--on-bad-row", choices=("fail", "skip"), default="fail")
+    group.add_argument("--normalize", choices=("none", "row_l2"), default="none", help="row_l2: every row to length 1")
+    group.add_argument("--on-bad-row", choices=("fail", "skip"), default="fail", help="skip: leave it out")
     group.add_argument("--shuffle", choices=("yes", "no"), default="yes", help="no: store rows in the input's order")
 
 

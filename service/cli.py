@@ -30,7 +30,11 @@ def main(arguments: list[str] | None = None) -> int:
     words = spell_out(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["train"] and "--url" not in words:
         fork_server()  # what training needs is loaded there while the command is loaded here
-    options = _parser(words).parse_args(words)
+    parser = _parser(words)
+    if not words:
+        print(parser.format_help(), end="", file=sys.stderr)
+        return USAGE
+    options = parser.parse_args(words)
     # As Ctrl-C does: unwind, so that nothing is left behind.
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGHUP, _interrupt)
@@ -53,7 +57,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     except FileNotFoundError as error:
         return _complain(f"there is no file {error.filename}", "", USAGE)
-    except (IsADirectoryError, NotADirectoryError, PermissionError) as error:
+    except IsADirectoryError as error:
+        return _complain(f"{error.filename} is a directory, not a file", "", USAGE)
+    except (NotADirectoryError, PermissionError) as error:
         return _complain(str(error), "", USAGE)
     except OSError as error:
         return _complain(str(error), "", OUT_OF_RESOURCE)

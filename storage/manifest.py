@@ -16,6 +16,11 @@ MANIFEST = "manifest.json"
 FURTHER = ("weights", "label_names", "has_groups")
 
 
+def number_text(number: float) -> str:
+    """In as few digits as give the number back; a whole one without a point."""
+    return repr(float(number)).removesuffix(".0")
+
+
 @dataclass(frozen=True)
 class Manifest:
     """What a dataset holds.
@@ -81,7 +86,7 @@ class Manifest:
 
     def label_text(self, label: float) -> str:
         """How the label that rows hold stood in the input: a name, or the number."""
-        return self.label_names[int(label)] if self.label_names else f"{label:.17g}"
+        return self.label_names[int(label)] if self.label_names else number_text(label)
 
     def label_of(self, text: str) -> float | None:
         """What rows hold for a label that is written so; None if it cannot be one."""

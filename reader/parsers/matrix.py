@@ -105,7 +105,9 @@ def label_by_name(names: list[str]) -> int:
     lower = [name.lower() for name in names]
     found = [lower.index(name) for name in LABEL_NAMES if name in lower]
     if len(found) != 1:
-        raise InputError("label_column_missing", f"no one column is called {', '.join(LABEL_NAMES)}", line=1)
+        raise InputError(
+            "label_column_missing", f"none of the columns, or more than one, is called {', '.join(LABEL_NAMES)}", line=1
+        )
     return found[0]
 
 

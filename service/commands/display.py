@@ -57,7 +57,7 @@ class Display:
         certificate = result["certificate"]
         outcome = "converged" if result["converged"] else "not converged"
         self.say(
-            f"{outcome} ({result['stop_reason']}) after {result['passes']} passes: "
+            f"{outcome} ({result['stop_reason']}) after {passes(result['passes'])}: "
             f"M+ - M- {short(certificate['gap'])}, objective {short(certificate['primal_objective'], 8)}, "
             f"relative duality gap {short(certificate['relative_duality_gap'])}"
         )
@@ -177,6 +177,11 @@ def duration(seconds: float) -> str:
     if hours:
         return f"{hours}:{minutes:02}:{rest:02}"
     return f"{minutes}:{rest:02}" if minutes else f"{rest} s"
+
+
+def passes(count: int) -> str:
+    """How many, in words."""
+    return "1 pass" if count == 1 else f"{count} passes"
 
 
 def short(number: float | None, digits: int = 3) -> str:

@@ -8,22 +8,27 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from reader.ingest.run import read_chunks
+from reader.options import InputOptions
 from service.models.exports import MODEL_FORMATS, ModelFormatError
 from service.models.labels import shown_label
 from service.models.names import format_of
-from service.models.predictor import Prediction, Predictor
+from service.models.predictor import FORMATS, Prediction, Predictor
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm predict`."""
     parser.add_argument("model", type=Path, help="LIBLINEAR text, .npz, .json or .onnx")
-    parser.add_argument("file", type=Path, help="LIBSVM text, plain or compressed; - for standard input")
+    parser.add_argument("file", type=Path, help="LIBSVM text, CSV or TSV, plain or compressed; - for standard input")
     parser.add_argument("-o", "--output", type=Path, help="write the predictions there instead of printing them")
     parser.add_argument("--decision-values", action="store_true", help="write the decision value behind each label")
     parser.add_argument(
         "--probabilities", action="store_true", help="write the probability of each of the model's labels"
     )
+    parser.add_argument("--format", choices=tuple(FORMATS), help="of the file (default: by its name, or else libsvm)")
+    parser.add_argument("--label-column", help="of CSV: name or number of the column with labels (default: none)")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -35,12 +40,18 @@ def run(options: argparse.Namespace) -> int:
     errors = _Errors()
     source = sys.stdin.buffer if str(options.file) == "-" else options.file.open("rb")
     with source, options.output.open("w") if options.output else nullcontext(sys.stdout) as output:
-        for prediction in predictor.predict_text(read_chunks(source)):
+        said_of_input = InputOptions(options.format or _format(options.file), label_column=options.label_column)
+        for prediction in predictor.predict_text(read_chunks(source), options=said_of_input):
             output.writelines(_lines(predictor, prediction, options))
             errors.add(prediction)
     if said := errors.said(predictor):
         print(said, file=sys.stderr)
     return 0
+
+
+def _format(file: Path) -> str:
+    """That of rows.csv, or of rows.tsv.gz."""
+    return next((name for name in FORMATS if f".{name}" in file.suffixes), "libsvm")
 
 
 def _lines(predictor: Predictor, prediction: Prediction, options: argparse.Namespace) -> Iterator[str]:
@@ -66,14 +77,14 @@ class _Errors:
         self._squares = 0.0
 
     def add(self, prediction: Prediction) -> None:
-        self._rows += len(prediction.labels)
-        if prediction.labels.dtype.kind == "f":
+        if prediction.labels.dtype.kind == "f" and not np.isnan(prediction.expected).any():
+            self._rows += len(prediction.labels)
             self._right += int((prediction.labels == prediction.expected).sum())
             self._squares += float(((prediction.labels - prediction.expected) ** 2).sum())
 
     def said(self, predictor: Predictor) -> str | None:
-        """None of a model whose labels are texts: LIBSVM text has numbers."""
-        if any(isinstance(label, str) for label in predictor.classes):
+        """None where the file has no labels, or the model's are texts."""
+        if not self._rows:
             return None
         if predictor.is_regression:
             return f"mean squared error {self._squares / self._rows:.6g}"

@@ -29,12 +29,13 @@ from service.remote.client import Client
 from service.settings import Settings
 from service.sizes import parse_size
 from storage.objective import OBJECTIVES
-from trainer.solvers import OPTIONS, users
+from trainer.solvers import OPTIONS, SOLVERS, users
 from trainer.solvers.options import Option
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm train`: every field of a job, in dashes."""
+    parser.usage = "%(prog)s [options] file"  # whoever mistypes one of sixty does not need them all
     defaults = {name: field.default for name, field in JobSpec.model_fields.items()}
     file = parser.add_argument("file", type=Path, help="LIBSVM text, CSV, Parquet or npz; - for standard input")
     output = parser.add_argument(
@@ -47,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--cache", dest="cache_bytes", type=parse_size, help="bound on the cache (default: 256MiB)")
     parser.add_argument("--memory", dest="memory_bytes", type=parse_size, help="bound on all that training holds")
-    parser.add_argument("--solver", help=f"(default: {defaults['solver']})")
+    parser.add_argument("--solver", help=f"{', '.join(SOLVERS)} (default: {defaults['solver']})")
     parser.add_argument(
         "--multiclass",
         choices=("one_vs_rest", "crammer_singer"),
@@ -58,19 +59,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--select-by", help=_SELECT_BY)
     parser.add_argument("--keep", choices=("selected", "all"), help="models of the C that wins (default), or of all")
     parser.add_argument("--probability", choices=("sigmoid",), help="make probabilities of decision values")
-    parser.add_argument("--loss", choices=tuple(OBJECTIVES))
+    parser.add_argument("--loss", choices=tuple(OBJECTIVES), help="what an error costs (default: hinge)")
     parser.add_argument("-p", "--epsilon", type=float, help="residuals up to it cost nothing (default: 0.1)")
     parser.add_argument("--bias", type=float, help="value of a constant feature (default: none)")
     parser.add_argument("-e", "--tolerance", type=_or_none, help="stop at M+ - M- of this, or none (default: 1e-3)")
     parser.add_argument("--relative-gap", type=_or_none, help="stop at this certified relative gap (default: none)")
-    parser.add_argument("--max-passes", type=int, help=f"(default: {defaults['max_passes']})")
-    parser.add_argument("--max-seconds", type=float)
-    parser.add_argument("--seed", type=int)
-    parser.add_argument("--pace", choices=("adaptive", "fixed"))
-    parser.add_argument("--threads", type=int, help="that work at once (default: as many as there are cores to use)")
+    parser.add_argument("--max-passes", type=int, help=f"most passes over the data (default: {defaults['max_passes']})")
+    parser.add_argument("--max-seconds", type=float, help="end after so many (default: none)")
+    parser.add_argument("--seed", type=int, help="of everything random (default: 0)")
+    parser.add_argument("--pace", choices=("adaptive", "fixed"), help=_PACE)
+    parser.add_argument("--threads", type=int, help="how many work at once (default: a thread a core)")
     parser.add_argument("--checkpoint-seconds", type=float, help="with --url: what a crash may cost (default: 60)")
     parser.add_argument("--warm-start", metavar="JOB", help="with --url: begin with what this job found")
-    parser.add_argument("--class-weight", type=_weight, action="append", metavar="LABEL=WEIGHT")
+    parser.add_argument(
+        "--class-weight",
+        type=_weight,
+        action="append",
+        metavar="LABEL=WEIGHT",
+        help="factor of C for the rows of a label; may be given for several",
+    )
     for option in OPTIONS.values():
         _add_option(parser, option)
     add_liblinear_options(parser)
@@ -170,6 +177,7 @@ def _fields(options: argparse.Namespace) -> dict[str, Any]:
 
 
 _NONE = "none"
+_PACE = "fixed: the same model to the byte at every run, more slowly (default: adaptive)"
 _SELECT_BY = f"which C wins, by {', '.join(OF_CLASSES)} (default: accuracy) or {', '.join(OF_NUMBERS)} (default: mse)"
 
 
@@ -190,7 +198,10 @@ def _add_option(parser: argparse.ArgumentParser, option: Option) -> None:
 
 
 def _values(text: str) -> float | list[float]:
-    values = [float(part) for part in text.split(",")]
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is no number, nor a list such as 0.1,1,10") from None
     return values[0] if len(values) == 1 else values
 
 

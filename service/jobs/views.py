@@ -116,7 +116,8 @@ def _warnings(record: dict[str, Any]) -> list[dict[str, str]]:
     if note := order_note(spec.get("C", 1.0)):
         found.append({"code": "C_sorted", "message": note})
     if result and not result["converged"]:
-        message = f"{result['stop_reason']} before it converged: {_where(result['certificate'], spec['tolerance'])}"
+        where = _where(result["certificate"], spec["tolerance"])
+        message = f"ended by {result['stop_reason']} before it converged: {where}"
         found.append({"code": "not_converged", "message": message})
     return found
 

@@ -97,7 +97,9 @@ class Connection:
             yield response
         except (OSError, http.client.HTTPException) as error:
             raise ServiceError(
-                "no_service", f"no service answers at {self._url}", "Start one, or say where it is."
+                "no_service",
+                f"no service answers at {self._url}",
+                "Start one with streamsvm serve, or say where it is with --url or STREAMSVM_URL.",
             ) from error
         finally:
             connection.close()

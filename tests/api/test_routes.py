@@ -42,6 +42,12 @@ def test_what_is_no_route(filled, path):
     check_problem(filled.request("GET", path), "no_such_route", 404)
 
 
+def test_a_person_who_is_lost_gets_a_page(filled):
+    answer = filled.request("GET", "/nowhere", headers={"Accept": "text/html,*/*"})
+    assert answer.status_code == 404 and answer.headers["content-type"].startswith("text/html")
+    assert "there is no page /nowhere" in answer.text and 'href="/"' in answer.text
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [

@@ -37,6 +37,17 @@ def test_formats_are_told_by_their_content(head, format_):
     assert recognise(head) == format_
 
 
+@pytest.mark.parametrize("text", ["1,2,3\n4,5,6\n".encode("utf-16"), bytes(range(256)) * 2], ids=["utf-16", "binary"])
+def test_what_is_no_text_is_not_read_as_some(text):
+    with pytest.raises(InputError, match="no text") as error:
+        recognise(text)
+    assert error.value.code == "unknown_format"
+
+
+def test_a_strange_byte_is_a_fault_of_its_line():
+    assert recognise(b"1 1:\x00\n-1 1:\x01\n") == "libsvm"
+
+
 def test_options_survive_the_command_line():
     options = InputOptions("csv", 0, 7, "-1", "string", "w", "3", "|", "no", "row_l2", "skip", "no")
     parser = argparse.ArgumentParser()

@@ -95,7 +95,7 @@ def test_it_stays_when_all_is_done(open_terminal):
     lines = screen(terminal.getvalue())
     assert lines[0] == " M+ - M-"
     assert lines[-4:-1] == ["          sweep 1 to 2", lines[-3], "wrote my.model"]
-    assert lines[-3].startswith("converged (tolerance) after 1 passes")
+    assert lines[-3].startswith("converged (tolerance) after 1 pass:")
 
 
 @pytest.mark.parametrize(("name", "size"), [("COLUMNS", "30"), ("LINES", "10")])

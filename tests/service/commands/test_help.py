@@ -65,6 +65,25 @@ def test_the_help_fits_a_screen(capsys):
         assert f"  {name:<10}  {meaning}" in lines
 
 
+def test_without_a_word_it_says_what_there_is(capsys):
+    assert main([]) == 2
+    assert capsys.readouterr().err.startswith("usage: streamsvm COMMAND ...")
+
+
+def test_who_mistypes_an_option_is_told_of_that_one(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "rows.svm", "-C", "1,x"])
+    assert capsys.readouterr().err.splitlines() == [
+        "usage: streamsvm train [options] file",
+        "streamsvm train: error: argument -C/-c: 1,x is no number, nor a list such as 0.1,1,10",
+    ]
+
+
+def test_a_directory_is_no_file(tmp_path, capsys):
+    assert main(["predict", str(tmp_path), "rows"]) == 2
+    assert capsys.readouterr().err == f"streamsvm: {tmp_path} is a directory, not a file\n"
+
+
 def test_a_command_has_a_help_of_its_own(capsys):
     with pytest.raises(SystemExit):
         main(["serve", "--help"])

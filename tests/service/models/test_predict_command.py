@@ -17,12 +17,12 @@ TEXT = "2 1:1\n9 2:1\n"
 def predict(tmp_path, capsys):
     """What is printed, and said, for a model and options."""
 
-    def call(model: Model, name: str, *options: str) -> tuple[list[str], str]:
+    def call(model: Model, name: str, *options: str, rows: str = "rows", text: str = TEXT) -> tuple[list[str], str]:
         parser = argparse.ArgumentParser()
         add_arguments(parser)
-        (tmp_path / "rows").write_text(TEXT)
+        (tmp_path / rows).write_text(text)
         (tmp_path / name).write_bytes(b"".join(MODEL_FORMATS[format_of(name)].write(model)))
-        assert run(parser.parse_args([str(tmp_path / name), str(tmp_path / "rows"), *options])) == 0
+        assert run(parser.parse_args([str(tmp_path / name), str(tmp_path / rows), *options])) == 0
         captured = capsys.readouterr()
         return captured.out.splitlines(), captured.err
 
@@ -48,3 +48,16 @@ def test_texts_with_all_their_numbers(predict):
 def test_a_model_without_probabilities_says_so(predict):
     with pytest.raises(ModelFormatError, match="no probabilities"):
         predict(Model(np.ones(2), (1.0, -1.0), 1), "a.npz", "--probabilities")
+
+
+BINARY = Model(np.array([1.0, -1.0]), (1.0, -1.0), 1)
+
+
+def test_a_table_is_known_by_its_name(predict):
+    assert predict(BINARY, "a.npz", rows="rows.csv", text="a,b\n2,1\n1,3\n") == (["1", "-1"], "")
+    assert predict(BINARY, "a.npz", "--format=tsv", text="2\t1\n1\t3\n") == (["1", "-1"], "")
+
+
+def test_a_table_with_labels_is_judged(predict):
+    lines, said = predict(BINARY, "a.npz", "--label-column=y", rows="rows.csv", text="a,y,b\n2,1,1\n1,1,3\n")
+    assert (lines, said) == (["1", "-1"], "accuracy 50.0000% (1/2)\n")
