@@ -160,6 +160,13 @@ def test_a_pass_is_drawn_with_its_sweeps_to_its_certificate(served, open_page):
     assert drawn(page, "chart-objective")["primal, at most"] == [[0.5, 2.0]]
 
 
+def test_a_job_that_has_ended_shows_the_figures_of_its_certificate(served, open_page):
+    page = open_page(served.url)
+    page.goto(served.url + served.pages["job: one"])
+    wait_for(lambda: page.locator("[data-figure=gap]").inner_text() == "5.00e-4")
+    assert page.locator("[data-figure=relative_gap_bound]").inner_text() == "0.0500"
+
+
 def test_long_numbers_at_an_axis_keep_all_their_digits(served, open_page):
     page = open_page(served.url)
     page.goto(served.url + served.pages["job: one"])

@@ -107,6 +107,12 @@ function certify({ gap, primal_objective, dual_objective, relative_duality_gap }
   drawSoon();
 }
 
+// How far a job that has ended came, by all rows at the final weights: its last pass knew less.
+function showCertificate({ gap, relative_duality_gap }) {
+  for (const [figure, value] of [["gap", gap], ["relative_gap_bound", relative_duality_gap]])
+    document.querySelector(`[data-figure=${figure}]`).textContent = value === null ? "–" : precise(value);
+}
+
 const events = new EventSource(`/v1/jobs/${job.id}/events`);
 const on = (kind, action) => events.addEventListener(kind, (event) => action(JSON.parse(event.data)));
 
@@ -121,6 +127,7 @@ on("end", (ended) => {
   events.close();
   if (ended.progress) showProgress({ ...ended.progress, ...(ended.result && { blocks: null, sweep: null }) });
   if (ended.result) {
+    showCertificate(ended.result.certificate);
     if (lanes.length <= 1 && passes.length) certify(ended.result.certificate);
     document.querySelector("[data-figure=pass]").textContent = whole(ended.result.passes);
     document.querySelector("[data-figure=place]").textContent = lanes.length > 1 ? `of ${ended.result.lanes.length} lanes` : "";
