@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from importlib import import_module
+from importlib.metadata import version
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -71,6 +72,7 @@ def _parser(words: list[str]) -> argparse.ArgumentParser:
     """Knows the options of the command these words begin with; for the shell's completion, those of all."""
     parser = _Root(prog="streamsvm", description="Linear support vector machines on data larger than memory.")
     parser.set_defaults(root=parser)
+    parser.add_argument("--version", action=_Version, nargs=0)
     kind = argparse.ArgumentParser  # not of the root's
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=kind)
     for name, help_ in COMMANDS.items():
@@ -90,6 +92,14 @@ class _Root(argparse.ArgumentParser):
         first = f"usage: {self.prog} COMMAND ...\n\n{self.description}"
         last = f"{self.prog} COMMAND --help shows the options of a command."
         return "\n".join([first, "", *groups, "", last, ""])
+
+
+class _Version(argparse.Action):
+    """Looked up only if somebody asks."""
+
+    def __call__(self, *_: object) -> NoReturn:
+        print(f"streamsvm {version('streamsvm')}")
+        sys.exit(0)
 
 
 def _module(command: str) -> Any:

@@ -32,7 +32,13 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    try:
+        return getattr(import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "sklearn":
+            raise
+        hint = f"{name} needs scikit-learn: pip install 'streamsvm[sklearn]'"
+        raise ModuleNotFoundError(hint, name=error.name) from error
 
 
 def __dir__() -> list[str]:

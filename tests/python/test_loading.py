@@ -78,6 +78,8 @@ def test_without_scikit_learn(fitted, rows, tmp_path):
         "print(*model.predict(X)); assert model.predict_proba(X).shape == (90, 2)"
     )
     assert said.split() == fitted["texts"].predict(rows).tolist()
+    said = python(f"{_WITHOUT}\ntry: from streamsvm import StreamSVC\nexcept ImportError as error: print(error)")
+    assert said == "StreamSVC needs scikit-learn: pip install 'streamsvm[sklearn]'\n"
 
 
 def test_nothing_is_loaded_before_it_is_used():

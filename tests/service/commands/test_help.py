@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from importlib import import_module
+from importlib.metadata import version
 
 import pytest
 
@@ -54,6 +55,13 @@ def test_names_stand_for_what_is_slow_to_import():
 
 def test_every_command_is_in_a_group_of_the_help():
     assert [name for names in GROUPS.values() for name in names] == list(COMMANDS)
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"streamsvm {version('streamsvm')}\n"
 
 
 def test_the_help_fits_a_screen(capsys):
