@@ -1,5 +1,6 @@
 """What the Makefile's targets install: to run, the packages for that and no more; each target in the same .venv."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,7 +16,13 @@ def steps(target: str, folder: Path) -> str:
     """What make would do in a fresh clone."""
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)
-    return subprocess.check_output(["make", "--dry-run", target], cwd=folder, text=True)
+    return dry_run(folder, target)
+
+
+def dry_run(folder: Path, *words: str) -> str:
+    """As typed in a shell, also where make runs these tests."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    return subprocess.check_output(["make", "--dry-run", *words], cwd=folder, text=True, env=environment)
 
 
 @pytest.mark.parametrize("target", ["setup", "demo", "serve"])
@@ -43,5 +50,5 @@ def test_what_is_there_stays(tmp_path):
     steps("demo", tmp_path)
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / ".installed").touch()
-    said = subprocess.check_output(["make", "--dry-run", "demo", "DATA=my file"], cwd=tmp_path, text=True)
+    said = dry_run(tmp_path, "demo", "DATA=my file")
     assert said.splitlines() == [".venv/bin/streamsvm demo --data 'my file' "]

@@ -57,7 +57,7 @@ def halves(text):
 
 
 def wait_until_it_follows(service, job):
-    wait_for(lambda: len(service.processes.alive(".process")) == 2)
+    wait_for(lambda: len(service.processes.alive(".process ")) == 2)
     wait_for(lambda: (shown := service.job(job))["state"] == "running" and shown["progress"])
 
 
@@ -96,7 +96,7 @@ def test_an_upload_that_turns_out_bad_fails_the_job(service, text):
     assert (failed["state"], failed["failure"]["code"]) == ("failed", "dataset_lost")
     assert "upload" in failed["failure"]["hint"] and "Traceback" not in failed["failure"]["log_tail"]
     assert failed["model_id"] is None
-    wait_for(lambda: not service.processes.alive(".process"))
+    wait_for(lambda: not service.processes.alive(".process "))
     wait_for(lambda: service.run_directories() == [])
     assert set(service.data_dir.glob("datasets/*")) == before and not set(service.data_dir.glob("datasets/.*"))
 
