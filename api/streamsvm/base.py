@@ -2,14 +2,14 @@
 
 import warnings
 from collections.abc import Mapping
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
 from storage.model_file import Label, Model
 from streamsvm.bars import progress_bar
@@ -58,10 +58,14 @@ class StreamEstimator(Predictions, BaseEstimator):
         check_is_fitted(self, "history_")
         return plot_history(self.history_, self.tolerance, ax)
 
+    def _begin_anew(self) -> None:
+        """Forget the rows of earlier calls."""
+        self._lost_rows = False
+        self._close_workspace()
+
     def _fit_source(self, source: Source, labels: Labels) -> None:
         """Train on the rows of a source alone."""
-        self._close_workspace()
-        with told_plainly(), _open(Workspace(source.size)) as space:
+        with told_plainly(), closing(Workspace(source.size)) as space:
             space.add(source)
             self._learn(space, labels)
 
@@ -150,6 +154,13 @@ class StreamEstimator(Predictions, BaseEstimator):
             return files(X, y, sample_weight, self.input_options)
         return chunks(X, y, sample_weight, labels, self.input_options)
 
+    def _in_memory(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> tuple[Any, Any, Any]:
+        """X, y and weights of a matrix or a data frame, checked; the first rows say how many columns there are."""
+        is_first = getattr(self, "_workspace", None) is None
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32), reset=is_first, **checks)
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        return X, column_or_1d(y, warn=True), weight
+
     def _matrix(self, X: Any, y: Any, weight: Any) -> Source:
         """Of what is."""
         return matrix(X, y, weight, self.input_options)
@@ -198,11 +209,3 @@ def _as_python(value: Any) -> Any:
     if isinstance(value, list):
         return [_as_python(each) for each in value]
     return value.item() if isinstance(value, np.generic) else value
-
-
-@contextmanager
-def _open(space: Workspace) -> Any:
-    try:
-        yield space
-    finally:
-        space.close()

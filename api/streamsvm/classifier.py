@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from storage.csr import Array
 from storage.model_file import Model
@@ -168,7 +168,7 @@ class StreamSVC(ClassifierMixin, Decisions, StreamEstimator):
         StreamSVC
             This estimator.
         """
-        self._lost_rows = False
+        self._begin_anew()
         self._fit_source(*self._labelled(X, y, sample_weight, Labels()))
         return self
 
@@ -203,15 +203,8 @@ class StreamSVC(ClassifierMixin, Decisions, StreamEstimator):
             if is_files(X) and type(labels) is Labels:
                 labels = OwnLabels()
             return self._source(X, y, sample_weight, labels), labels
-        is_first = getattr(self, "_workspace", None) is None
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32), reset=is_first, accept_large_sparse=True
-        )
-        y = column_or_1d(y, warn=True)
+        X, y, weight = self._in_memory(X, y, sample_weight)
         check_classification_targets(y)
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
-        if not is_first and isinstance(labels, OwnLabels):
-            return self._matrix(X, np.asarray(y, np.float64), weight), labels
         return self._matrix(X, labels.encode(y), weight), labels
 
     def _job(self, labels: Labels, counts: Mapping[float, int]) -> dict[str, Any]:

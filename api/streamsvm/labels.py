@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from storage.csr import Array
+from storage.manifest import number_text
 
 
 class Labels:
@@ -25,7 +26,7 @@ class Labels:
         unknown = [label for label in weights if label not in self._numbers]
         if unknown:
             raise ValueError(f"class_weight names {unknown[0]!r}, a label the data does not have: {self.known}")
-        return {f"{self._numbers[label]:g}": weight for label, weight in weights.items()}
+        return {number_text(self._numbers[label]): weight for label, weight in weights.items()}
 
     def decode(self, number: Any) -> Any:
         """The label of this number."""
@@ -39,23 +40,19 @@ class Labels:
 
 
 class OwnLabels(Labels):
-    """Those of a file, which the engine knows by itself."""
-
-    def class_weight(self, weights: Mapping[Any, float]) -> dict[str, float]:
-        """As the file has them."""
-        return {label if isinstance(label, str) else f"{label:g}": weight for label, weight in weights.items()}
-
-    def decode(self, number: Any) -> Any:
-        """As it stood in the file."""
-        return number
-
-
-class Targets(OwnLabels):
-    """Numbers to be predicted."""
+    """Those of a file, which the engine knows by itself; or the numbers that regression is to predict."""
 
     def encode(self, y: Array) -> Array:
         """(n,) float64."""
         return np.asarray(y, np.float64)
+
+    def class_weight(self, weights: Mapping[Any, float]) -> dict[str, float]:
+        """As the file has them."""
+        return {label if isinstance(label, str) else number_text(label): weight for label, weight in weights.items()}
+
+    def decode(self, number: Any) -> Any:
+        """As it stood in the file."""
+        return number
 
 
 def balanced(kind: str, rows: Mapping[Any, int]) -> dict[Any, float]:

@@ -3,12 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from streamsvm.base import StreamEstimator
-from streamsvm.labels import Targets
+from streamsvm.labels import OwnLabels
 from streamsvm.sources import Source, is_in_memory
 
 
@@ -109,8 +107,8 @@ class StreamSVR(RegressorMixin, StreamEstimator):
         StreamSVR
             This estimator.
         """
-        self._lost_rows = False
-        self._fit_source(self._targeted(X, y, sample_weight), Targets())
+        self._begin_anew()
+        self._fit_source(self._targeted(X, y, sample_weight), OwnLabels())
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "StreamSVR":
@@ -127,15 +125,11 @@ class StreamSVR(RegressorMixin, StreamEstimator):
             This estimator.
         """
         self._check_rows()
-        self._add_source(self._targeted(X, y, sample_weight), Targets())
+        self._add_source(self._targeted(X, y, sample_weight), OwnLabels())
         return self
 
     def _targeted(self, X: Any, y: Any, sample_weight: Any) -> Source:
         if not is_in_memory(X):
-            return self._source(X, y, sample_weight, Targets())
-        is_first = getattr(self, "_workspace", None) is None
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32), reset=is_first, y_numeric=True
-        )
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
-        return self._matrix(X, np.asarray(column_or_1d(y, warn=True), np.float64), weight)
+            return self._source(X, y, sample_weight, OwnLabels())
+        X, y, weight = self._in_memory(X, y, sample_weight, y_numeric=True)
+        return self._matrix(X, OwnLabels().encode(y), weight)

@@ -8,12 +8,17 @@ _SCORES_AT_ONCE = 1 << 20
 WEIGHTED = np.dtype(complex)
 
 
+def weighted(scores: Array, weight: Array) -> Array:
+    """Scores (n,) of rows that weigh so much (n,), as one array of WEIGHTED numbers, which is sorted as one."""
+    return scores + 1j * weight
+
+
 def area_under_curve(positive: Array, negative: Array) -> float | None:
     """Share of the pairs (one of each) whose positive has the higher score, ties counted half; None without pairs.
 
     positive, negative: scores (n,) and (m,), which are changed in place; they may lie in mapped files.
-    (Fawcett 2006, section 7: the Wilcoxon statistic.) As WEIGHTED numbers, score + weight i, a pair counts as much as
-    the product of its weights.
+    (Fawcett 2006, section 7: the Wilcoxon statistic.) Of WEIGHTED numbers a pair counts as much as the product
+    of its weights.
     """
     if not len(positive) or not len(negative):
         return None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reader.certificate.auc import area_under_curve
+from reader.certificate.auc import area_under_curve, weighted
 from reader.certificate.calibration import Calibration
 from reader.certificate.class_counts import ClassCounts
 from reader.stream.pieces import Examples
@@ -116,7 +116,7 @@ class BinaryPass(ClassificationPass):
     def add(self, rows: Segment, decision: Array) -> None:
         super().add(rows, decision)
         weight = self._weights(rows)
-        scores = decision if weight is None else decision + 1j * weight
+        scores = decision if weight is None else weighted(decision, weight)
         for kind in (0, 1):
             found = scores[rows.y == kind]
             begin, end = self._filled[kind], self._filled[kind] + len(found)

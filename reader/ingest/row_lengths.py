@@ -9,7 +9,8 @@ _BINS = 33  # lengths below 2^32
 
 
 class RowLengths:
-    """
+    """Lengths of the rows of an input.
+
     rows     so far
     longest  (row, length), the longest first, of equal ones the first; rows count from 1
     """

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reader.certificate.auc import area_under_curve
+from reader.certificate.auc import area_under_curve, weighted
 from reader.certificate.calibration import Calibration
 from reader.certificate.class_counts import ClassCounts
 from storage.csr import Array
@@ -46,7 +46,7 @@ def class_metrics(rows: Rows, n_classes: int, sigmoid: Sigmoid | None) -> Figure
         "f1": by_class[0] if n_classes == 2 else float(np.mean(by_class)),
     }
     if n_classes == 2:
-        scores = values if weight is None else values + 1j * weight
+        scores = values if weight is None else weighted(values, weight)
         found["auc"] = area_under_curve(scores[y == 0], scores[y == 1])
     if sigmoid is not None:
         calibration = Calibration(is_weighted)

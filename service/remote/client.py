@@ -1,8 +1,9 @@
 """A service as objects: its datasets, jobs and models. The command line and `streamsvm.Client` are made with it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any
 from urllib.parse import quote, urlencode
 
@@ -29,16 +30,12 @@ class Client(Connection):
 
         Raises InputError for what is wrong in it.
         """
-        given = InputOptions(**options)
-        query = urlencode({option: getattr(given, option) for option in sorted(given.given)})
         with Path(source).open("rb") if isinstance(source, str | Path) else nullcontext(source) as file:
-            return RemoteDataset(self, name, self.upload(f"/v1/datasets/{quote(name, safe='')}?{query}", file))
+            return RemoteDataset(self, name, self.upload(_reading_in(name, options), file))
 
     def import_dataset(self, name: str, file: str, **options: Any) -> RemoteDataset:
         """Have the service read one of its own files, in the background."""
-        given = InputOptions(**options)
-        query = urlencode({**{option: getattr(given, option) for option in sorted(given.given)}, "import": file})
-        return RemoteDataset(self, name, self.json("PUT", f"/v1/datasets/{quote(name, safe='')}?{query}"))
+        return RemoteDataset(self, name, self.json("PUT", _reading_in(name, options, {"import": file})))
 
     def jobs(self, state: str | None = None) -> Iterator[RemoteJob]:
         """All, or those in a state, the newest first."""
@@ -66,3 +63,10 @@ class Client(Connection):
     def model(self, id: str) -> RemoteModel:
         """The one of this id."""
         return RemoteModel(self, id).refresh()
+
+
+def _reading_in(name: str, options: Mapping[str, Any], more: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The route that reads a dataset in."""
+    given = InputOptions(**options)
+    query = {option: getattr(given, option) for option in sorted(given.given)}
+    return f"/v1/datasets/{quote(name, safe='')}?{urlencode({**query, **more})}"

@@ -192,3 +192,23 @@ def test_an_interrupt_keeps_what_there_is(problem, size):
     thread.join()
     assert 0 < endless.n_iter_ < 1_000_000 and endless.score(*problem) > 0.8
     assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("kind", [StreamSVC, StreamSVR])
+def test_fit_begins_anew_after_rows_were_added(problem, kind):
+    """Also with other columns."""
+    X, y = problem
+    X, y, settings = X[:60], y[:60], {"C": 0.1, "tolerance": 1e-6}
+    model = kind(**settings).partial_fit(X, y)
+    assert is_same(model.fit(X[:, :3], y), kind(**settings).fit(X[:, :3], y))
+    assert model.n_features_in_ == 3
+
+
+@pytest.mark.parametrize("weights", ["balanced", {1234567.0: 2.0}])
+def test_labels_of_a_file_have_all_their_digits(problem, tmp_path, weights):
+    X, y = problem
+    labels = np.where(y > 0, 1234567.0, 7654321.0)
+    dump_svmlight_file(X, labels, str(tmp_path / "rows"), zero_based=False)
+    model = StreamSVC(class_weight=weights, tolerance=1e-8).fit(tmp_path / "rows")
+    assert model.classes_.tolist() == [1234567.0, 7654321.0]
+    assert is_same(model, StreamSVC(class_weight=weights, tolerance=1e-8).fit(X, labels))
