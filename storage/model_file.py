@@ -16,10 +16,12 @@ from storage.document import pack, unpack
 from storage.durable import publish
 from storage.errors import CorruptData
 from storage.probability import LOGISTIC, Sigmoid
+from storage.support_vectors import SupportVectors, packed, unpacked
 
-# 2 has several classes, labels that are texts, and sigmoids. What 1 can say is written as 1.
-VERSION, OLDER = 2, 1
-_RECORD, _WEIGHTS = "model.json", "w.npy"
+# 2 has several classes, labels that are texts, and sigmoids; 3 has support vectors. A model is written as the oldest
+# that can say it.
+VERSION, _SEVERAL, OLDER = 3, 2, 1
+_RECORD, _WEIGHTS, _VECTORS = "model.json", "w.npy", "vectors.npz"
 _PART = 1 << 20  # weights
 _TRAIN_AGAIN = "The model was damaged on disk: train it again."
 
@@ -31,11 +33,14 @@ Label = float | str
 class Model:
     """A linear model: the decision value of a row x is <w, x> + bias * w_bias; in regression it is the prediction.
 
+    A kernel machine is linear in its kernel values: <w, (k(z_1, x), ..., k(z_n, x))> + bias * w_bias.
+
     w           (n_features,) float64, or of three classes or more (n_classes, n_features), each with a decision value;
                 w[..., 0] belongs to the feature numbered `index_base` in the input
     labels      (positive, negative): a decision value > 0 means the first; of several classes in the order of w's rows:
                 the largest decision value says which, of equal ones the first; () in regression
     bias        value of the constant feature, None if trained without; w_bias is its weight, or one a class
+    vectors     z_s of a kernel machine, w[..., s] is what multiplies k(z_s, x); features as numbered in the input
     sigmoid     (A, B) of each decision value, see storage.probability; None: nobody has fitted any
     about       where it comes from: solver, C, loss, dataset, job, certificate ...
     """
@@ -47,6 +52,7 @@ class Model:
     w_bias: float | tuple[float, ...] = 0.0
     about: Mapping[str, Any] = field(default_factory=dict)
     sigmoid: Sigmoid | None = None
+    vectors: SupportVectors | None = None
 
     @property
     def is_regression(self) -> bool:
@@ -74,8 +80,8 @@ class Model:
 
     @property
     def n_features(self) -> int:
-        """Weights of a decision value, that of the constant feature not among them."""
-        return self.w.shape[-1]
+        """Of the rows it is for, the constant one not among them: a linear model has a weight of each."""
+        return self.w.shape[-1] if self.vectors is None else self.vectors.width - self.index_base
 
     @property
     def intercept(self) -> Any:
@@ -93,7 +99,8 @@ class Model:
     @property
     def is_plain(self) -> bool:
         """Of two numbers as labels, or of regression, and without a sigmoid: what the first formats can say."""
-        return not self.is_multiclass and self.sigmoid is None and not any(isinstance(x, str) for x in self.labels)
+        is_linear = not self.is_multiclass and self.vectors is None
+        return is_linear and self.sigmoid is None and not any(isinstance(x, str) for x in self.labels)
 
 
 def write_model(final: Path, model: Model) -> None:
@@ -114,11 +121,21 @@ def write_model(final: Path, model: Model) -> None:
         }
         if not model.is_plain:
             content["sigmoid"] = model.sigmoid
-        (staged / _RECORD).write_bytes(pack(content, OLDER if model.is_plain else VERSION))
+        if model.vectors is not None:
+            archive = packed(model.vectors)
+            (staged / _VECTORS).write_bytes(archive)
+            content["vectors_checksum"] = zlib.crc32(archive)
+        (staged / _RECORD).write_bytes(pack(content, _version(model)))
         publish(staged, final)
     except BaseException:
         shutil.rmtree(staged, ignore_errors=True)
         raise
+
+
+def _version(model: Model) -> int:
+    if model.vectors is not None:
+        return VERSION
+    return OLDER if model.is_plain else _SEVERAL
 
 
 def _write_weights(path: Path, w: Array) -> int:
@@ -150,13 +167,8 @@ def _read_record(directory: Path) -> dict[str, Any]:
 def read_model(directory: Path) -> Model:
     """The model, checked; raises CorruptData or UnknownVersion."""
     content = _read_record(directory)
-    try:
-        weights = (directory / _WEIGHTS).read_bytes()
-    except FileNotFoundError as error:
-        raise CorruptData("a file of the model is missing", _TRAIN_AGAIN) from error
-    # Of the whole file: its header says how the bytes are to be read.
-    if zlib.crc32(weights) != content["w_checksum"]:
-        raise CorruptData("the weights have a wrong checksum", _TRAIN_AGAIN)
+    weights = _read_file(directory / _WEIGHTS, content["w_checksum"])
+    has_vectors = "vectors_checksum" in content
     return Model(
         w=np.load(io.BytesIO(weights), allow_pickle=False),
         labels=tuple(content["labels"]),
@@ -165,7 +177,19 @@ def read_model(directory: Path) -> Model:
         w_bias=tuples(content["w_bias"]),
         about=content["about"],
         sigmoid=tuples(content.get("sigmoid")),
+        vectors=unpacked(_read_file(directory / _VECTORS, content["vectors_checksum"])) if has_vectors else None,
     )
+
+
+def _read_file(path: Path, checksum: int) -> bytes:
+    """The whole of it: its header says how the bytes are to be read."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise CorruptData("a file of the model is missing", _TRAIN_AGAIN) from error
+    if zlib.crc32(data) != checksum:
+        raise CorruptData("the weights have a wrong checksum", _TRAIN_AGAIN)
+    return data
 
 
 def tuples(value: Any) -> Any:

@@ -120,6 +120,7 @@ class State:
     visited (n_rows,)  uint8    stamp of the last pass in which the row was visited; written by the trainer
     skipped (n_rows,)  uint8    stamp of the last pass in which it streamed by while resident; written by the reader
     weight  (n_rows,)  float32  of the rows, where they have one and y does not tell it; written by the reader
+    directory  where all this is
     """
 
     alpha: Array
@@ -130,6 +131,7 @@ class State:
     skipped: Array
     weight: Array
     control: Control
+    directory: Path
 
 
 _ARRAYS = {
@@ -185,7 +187,7 @@ def pass_stamp(number: int) -> int:
 
 def _map_state(directory: Path, shapes: Mapping[str, tuple[int, ...]], mode: str) -> State:
     arrays = {name: _map(directory / name, dtype, mode, shapes[name]) for name, dtype in _ARRAYS.items()}
-    return State(**arrays, control=Control(directory / "control", mode))
+    return State(**arrays, control=Control(directory / "control", mode), directory=directory)
 
 
 def _reserve(path: Path) -> None:

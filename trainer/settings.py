@@ -20,6 +20,7 @@ class TrainerSettings:
     cache             how it is divided
     cache_rows        rows the cache holds when full, on average: Omega in the paper
     epsilon           half the width of the tube in which a residual costs nothing, in regression
+    gamma             of a Gaussian kernel, of solvers that have one
     solver            a key of `trainer.solvers.SOLVERS`
     options           of the solver's own class
     largest_weight    of a row, 1 if they have none
@@ -49,6 +50,7 @@ class TrainerSettings:
     options: Any
     loss: str
     epsilon: float
+    gamma: float | None
     C_positive: float
     C_negative: float
     largest_weight: float

@@ -29,6 +29,7 @@ from storage.naps import nap
 from storage.objective import Objective, make_axis_objective, make_objective
 from storage.segment import SegmentBuilder
 from storage.state import CACHE_FILE, open_state
+from storage.support_vectors import published_vectors
 
 _WAIT_SECONDS = 2e-3
 
@@ -42,6 +43,7 @@ class Reader:
         self._passes = Passes(settings, self._wait, self._state.weight)
         self._objective = self._make_objective(settings)
         self._held_out = HeldOut(run, settings.n_rows, settings.lanes_with_folds) if settings.lanes_with_folds else None
+        self._run, self._has_kernel = run, settings.has_kernel
         self._plan = settings.cache
         self._cache = CacheWriter(run / CACHE_FILE, self._plan)
         by_block = settings.blocks is not None
@@ -194,7 +196,11 @@ class Reader:
     def _certify(self) -> None:
         state, passes = self._state, self._passes
         certificate = CertificatePass(
-            self._objective, state.w[: passes.width], state.alpha[: passes.n_rows], self._held_out
+            self._objective,
+            state.w[: passes.width],
+            state.alpha[: passes.n_rows],
+            self._held_out,
+            published_vectors(self._run) if self._has_kernel else None,
         )
         with closing(passes.stream(0, lambda rows: None, is_alone=True)) as stream:
             for streamed in stream:

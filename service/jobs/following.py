@@ -71,6 +71,7 @@ class FollowPlan:
                 "follows": True,
                 "spill_directory": str(dataset.parent) if spills(self.spec) else None,
                 "kept_rows": None,
+                "gamma": None,
             },
         )
 

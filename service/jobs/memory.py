@@ -148,6 +148,13 @@ def cache_of(cache_bytes: int, longest_row: int) -> CachePlan:
 def _check_cuts(spec: JobSpec, manifest: Manifest, own: int) -> None:
     """What a solver holds for itself grows while it runs: better refused now than killed then."""
     there_are = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if own > there_are and SOLVERS[spec.solver].has_kernel:
+        raise ServiceError(
+            "budget_range",
+            f"{spec.solver} holds up to {format_size(own)}: budget {spec.options.budget} vectors of {manifest.width} "
+            f"features; this machine has {format_size(there_are)}",
+            "Ask for a smaller budget, or for memory_bytes that say what there is.",
+        )
     if own > there_are:
         raise ServiceError(
             "max_cuts_range",

@@ -9,6 +9,7 @@ import numpy as np
 
 from service.errors import ServiceError
 from service.jobs.blocks import count_blocks, kept_bytes, uses_blocks
+from service.jobs.gamma import gamma_of
 from service.jobs.lanes import Lane, class_weights, labels_of, lanes_of, n_folds_of, shown
 from service.jobs.memory import plan_memory, threads_of
 from service.jobs.spec import JobSpec
@@ -182,6 +183,7 @@ class JobPlan:
                 "follows": False,
                 "spill_directory": str(dataset.parent) if self.spills else None,
                 "kept_rows": self._kept_rows(dataset) if self.spills else None,
+                "gamma": gamma_of(self.spec, dataset),
             },
         )
 
@@ -194,7 +196,7 @@ class JobPlan:
 
 
 # Solvers that train with the weights of rows.
-TRAINS_WEIGHTS = ("streamsvm", "dcd", "avsf", "bm", "sbm")
+TRAINS_WEIGHTS = ("streamsvm", "dcd", "avsf", "bm", "sbm", "bsca", "bsgd")
 
 
 def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None) -> JobPlan:

@@ -7,11 +7,14 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from service.jobs.cross_validation import CrossValidation
 from service.jobs.lanes import Cs_of, Lane
 from service.jobs.problem import JobPlan
 from storage.model_file import Model
 from storage.scratch import scratch
+from storage.support_vectors import joined
 
 _OWN = ("converged", "stop_reason", "passes")
 
@@ -73,6 +76,9 @@ def _joined(lanes: Sequence[Lane], outcomes: Iterator[Model], directory: Path) -
     first = next(outcomes)
     if len(lanes) == 1:
         return first, first.about["result"]
+    if first.vectors is not None:
+        machines = [first, *outcomes]
+        return _one_machine(machines), job_result(lanes, [machine.about for machine in machines])
     w = scratch(directory, first.w.dtype, len(lanes), len(first.w))
     w_bias: list[Any] = []
     abouts = []
@@ -82,3 +88,13 @@ def _joined(lanes: Sequence[Lane], outcomes: Iterator[Model], directory: Path) -
         abouts.append(outcome.about)
     joined = replace(first, w=w, w_bias=tuple(w_bias) if first.bias is not None else 0.0)
     return joined, job_result(lanes, abouts)
+
+
+def _one_machine(machines: Sequence[Model]) -> Model:
+    """The vectors of all, each with a coefficient in the decision value of its own class alone."""
+    w = np.zeros((len(machines), sum(len(machine.w) for machine in machines)))
+    begin = 0
+    for own, machine in zip(w, machines, strict=True):
+        own[begin : begin + len(machine.w)] = machine.w
+        begin += len(machine.w)
+    return replace(machines[0], w=w, vectors=joined([machine.vectors for machine in machines if machine.vectors]))

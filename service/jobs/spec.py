@@ -23,12 +23,20 @@ Weights = Annotated[
 ]
 
 
+Gamma = Annotated[
+    Annotated[Weight, Tag("number")] | Annotated[Literal["scale"], Tag("text")],
+    Discriminator(lambda given: "text" if isinstance(given, str) else "number"),
+]
+
 JOINT_SOLVERS = tuple(name for name, solver in SOLVERS.items() if solver.has_joint)
+KERNEL_SOLVERS = tuple(name for name, solver in SOLVERS.items() if solver.has_kernel)
 
 
 class JobFields(BaseModel):
     """A job as submitted. Every field but `dataset` has a default; unknown fields are refused.
 
+    kernel            "rbf" trains a kernel machine, k(x, z) = exp(-gamma |x - z|^2), on a budget of support vectors
+    gamma             of the kernel; "scale": 1 / (features x variance of all values), as in scikit-learn
     epsilon           of the losses of regression: residuals up to it cost nothing
     C                 weight of the losses, in the sum form 1/2 |w|^2 + C sum loss; several: a model for each, in
                       ascending order, each begun where the last one ended
@@ -57,6 +65,8 @@ class JobFields(BaseModel):
     dataset: str
     solver: Literal[tuple(SOLVERS)] = "streamsvm"  # type: ignore[valid-type]
     loss: Literal[tuple(OBJECTIVES)] = "hinge"  # type: ignore[valid-type]
+    kernel: Literal["linear", "rbf"] = "linear"
+    gamma: Gamma = "scale"
     epsilon: Annotated[Finite, Field(ge=0)] = 0.1
     C: Weights = 1.0
     multiclass: Literal["one_vs_rest", "crammer_singer"] = "one_vs_rest"
@@ -116,6 +126,7 @@ def parse_spec(fields: Any) -> JobSpec:
         raise _explain(first) from None
     if spec.loss in REGRESSION and "select_by" not in spec.model_fields_set:
         spec = spec.model_copy(update={"select_by": OF_NUMBERS[0]})
+    spec = _with_kernel(spec)
     _check_together(spec)
     if spec.memory_bytes is not None and "cache_bytes" in spec.model_fields_set:
         raise ServiceError("memory_bytes_range", "memory_bytes and cache_bytes exclude each other", "Give one of them.")
@@ -137,6 +148,33 @@ def _check_together(spec: JobSpec) -> None:
         if _is_set(spec, name):
             known = ", ".join(users(name))
             raise ServiceError("solver_option", f'solver "{spec.solver}" has no {name}', f"It is an option of {known}.")
+
+
+def _with_kernel(spec: JobSpec) -> JobSpec:
+    """Of solver and kernel one tells the other; raises ServiceError if they do not go together."""
+    if spec.kernel == "rbf" and "solver" not in spec.model_fields_set:
+        spec = spec.model_copy(update={"solver": KERNEL_SOLVERS[0]})
+    if SOLVERS[spec.solver].has_kernel and "kernel" not in spec.model_fields_set:
+        spec = spec.model_copy(update={"kernel": "rbf"})
+    if SOLVERS[spec.solver].has_kernel != (spec.kernel == "rbf"):
+        known = " and ".join(KERNEL_SOLVERS)
+        raise ServiceError(
+            "kernel_solver", f'solver "{spec.solver}" has no kernel "{spec.kernel}"', f"Solvers with rbf are {known}."
+        )
+    if spec.kernel != "rbf" and _is_set(spec, "gamma"):
+        raise ServiceError("kernel_solver", f'kernel "{spec.kernel}" has no gamma', 'It is of kernel "rbf".')
+    if spec.kernel == "rbf":
+        for name, why in _NOT_OF_KERNELS.items():
+            if _is_set(spec, name):
+                raise ServiceError("kernel_solver", f'kernel "rbf" has no {name}: {why}', f"Leave {name} out.")
+    return spec
+
+
+_NOT_OF_KERNELS = {
+    "bias": "a constant feature changes no distance",
+    "relative_gap": "nothing bounds the optimum from below",
+    "warm_start": "support vectors cannot be scaled",
+}
 
 
 def _check_multiclass(spec: JobSpec) -> None:

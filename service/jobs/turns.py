@@ -28,7 +28,8 @@ def count_turns(spec: JobSpec, manifest: Manifest) -> int:
 
 def is_scaled(spec: JobSpec, manifest: Manifest) -> bool:
     """Whether another C scales the bounds of all rows alike: what `service.jobs.warm_start` asks of lanes."""
-    return spec.loss in LOSSES and spec.class_weight is None and manifest.weights is None
+    is_plain = spec.class_weight is None and manifest.weights is None
+    return spec.loss in LOSSES and is_plain and not SOLVERS[spec.solver].has_kernel
 
 
 def _mean_Qii(spec: JobSpec, manifest: Manifest) -> float:

@@ -23,7 +23,9 @@ from service.settings import Settings
 from storage.csr import Array
 from storage.dataset import Dataset
 from storage.model_file import Model, read_model, tuples, write_model
-from storage.state import open_state
+from storage.state import State, open_state
+from storage.support_vectors import published_vectors
+from trainer.solvers import SOLVERS
 
 
 def lane_outcome(plan: JobPlan, dataset: Path, run: Path, results: Sequence[dict[str, Any]], place: int = 0) -> Model:
@@ -32,6 +34,8 @@ def lane_outcome(plan: JobPlan, dataset: Path, run: Path, results: Sequence[dict
     Its labels are the signs, and which rows are meant by them says the lane; but of several classes in one problem.
     """
     state = open_state(run, plan.manifest.n_rows, plan.width, *plan.axes)
+    if SOLVERS[plan.spec.solver].has_kernel:
+        return _machine(plan, dataset, run, _about(plan, state, results[place]))
     has_bias, w = plan.spec.bias is not None, state.w.reshape(plan.width, -1)
     columns = w[:, : len(plan.labels)].T if _has_classes(plan) else w[:, place]
     w_bias = columns[..., -1].tolist() if has_bias else 0.0
@@ -41,11 +45,29 @@ def lane_outcome(plan: JobPlan, dataset: Path, run: Path, results: Sequence[dict
         index_base=plan.manifest.index_base,
         bias=plan.spec.bias,
         w_bias=tuples(w_bias),
-        about={
-            "result": results[place],
-            "elapsed_seconds": state.control["elapsed_seconds"],
-            "job_passes": plan.passes_before + int(state.control["finished_passes"]),
-        },
+        about=_about(plan, state, results[place]),
+    )
+
+
+def _about(plan: JobPlan, state: State, result: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "result": result,
+        "elapsed_seconds": state.control["elapsed_seconds"],
+        "job_passes": plan.passes_before + int(state.control["finished_passes"]),
+    }
+
+
+def _machine(plan: JobPlan, dataset: Path, run: Path, about: dict[str, Any]) -> Model:
+    vectors, beta = published_vectors(run)
+    own = Dataset(dataset)
+    # What w[f] is of a feature f as the blocks number it: its number in the input.
+    numbers = own.in_own_order(np.arange(own.manifest.width, dtype=np.float64)).astype(np.int64)
+    return Model(
+        w=beta,
+        labels=(1.0, -1.0),
+        index_base=plan.manifest.index_base,
+        about=about,
+        vectors=vectors.renumbered(numbers),
     )
 
 

@@ -54,6 +54,7 @@ def run_file(
         "exact": spec.pace == "fixed",
         "evicts": solver.evicts,
         "is_dual": solver.is_dual,
+        "has_kernel": solver.has_kernel,
     }
     rest = spec.model_dump(include=_TRAINER_ALONE)
     return {

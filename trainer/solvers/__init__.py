@@ -19,7 +19,7 @@ from trainer.problem import LOSSES, Problem
 from trainer.rows.blocks import Blocks
 from trainer.rows.cache import Cursor
 from trainer.settings import TrainerSettings
-from trainer.solvers import avsf, bm, cutting_planes, dcd, pegasos, streamsvm, streamsvm_paper
+from trainer.solvers import avsf, bm, budgeted, cutting_planes, dcd, pegasos, streamsvm, streamsvm_paper
 from trainer.solvers.options import NoOptions, Option, options_of
 
 MakeLink = Callable[[State, bool, bool, bool], Link]  # (state, deferred, is_blank, is_joint), see Link
@@ -36,6 +36,7 @@ class Solver:
     evicts    what leaves a full cache first: "score", the rows with the highest; "random", the infinite ones, then any
     is_dual   it trains alpha, and w with it; else w alone, and its Progress has a lower bound of its own
     has_lanes several problems may be trained side by side
+    has_kernel  it trains support vectors of a Gaussian kernel, no w
     has_joint it trains all classes as one problem, that of Crammer and Singer, with hinge loss
     own_bytes (n_rows, width, threads, its options) -> bytes it may hold beside alpha, w and what is kept about rows
     """
@@ -48,6 +49,7 @@ class Solver:
     is_dual: bool = True
     has_lanes: bool = False
     has_joint: bool = False
+    has_kernel: bool = False
     own_bytes: Callable[[int, int, int, Any], int] = lambda *_: 0
 
     @property
@@ -84,6 +86,14 @@ SOLVERS = {
     "ocas": Solver(
         cutting_planes.ocas, "blocks", ("hinge",), cutting_planes.Options, is_dual=False,
         own_bytes=cutting_planes.ocas_bytes,
+    ),
+    "bsca": Solver(
+        budgeted.bsca, "blocks", ("hinge",), budgeted.Options, is_dual=False, has_kernel=True,
+        own_bytes=budgeted.own_bytes,
+    ),
+    "bsgd": Solver(
+        budgeted.bsgd, "blocks", ("hinge",), budgeted.GradientOptions, is_dual=False, has_kernel=True,
+        own_bytes=budgeted.own_bytes,
     ),
 }  # fmt: skip
 

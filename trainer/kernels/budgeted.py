@@ -1,0 +1,338 @@
+"""Visits of a kernel machine on a budget: BSCA and BSGD with a Gaussian kernel."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from storage.csr import Array
+from storage.gaussian_kernel import gaussian, inner_products
+from storage.segment import Columns
+from trainer.kernels.merging import best_h, degradation, looked_up, searched
+from trainer.kernels.order import next_random
+from trainer.kernels.team import count_up, seconds, wait_for
+
+# Problem     min over f of  1/2 |f|^2 + sum_i C_i max(0, 1 - y_i f(x_i)),  f(x) = factor sum_s beta_s k(z_s, x),
+#             with at most `budget` vectors z_s
+# Source      Qaadan, Schueler, Glasmachers, "Dual SVM training on a budget" (ICPRAM 2019); Wang, Crammer, Vucetic (JMLR
+#             2012) for BSGD
+#
+# Visit of row i, with g = 1 - y_i f(x_i):
+#
+#   BSCA   d = clip(alpha_i + g, 0, C_i) - alpha_i,  alpha_i += d,  beta of x_i += y_i d
+#   BSGD   t-th of all, from 1: factor = 1 / (t - 1) while f is looked at; beta of x_i += y_i n C_i if g > 0
+#
+# The row's own vector is added to, if it is still as it was, and goes if nothing of it is left. Else the row becomes
+# a new vector. If there are more than the budget then, the one of the smallest |beta| is merged with one of its sign
+# (trainer.kernels.merging).
+#
+# Rows come in batches of at most BATCH. Their products with all vectors, and kernel values, are made first, by all
+# threads. One thread then makes the visits, one after the other, and keeps up with what has changed: a new vector
+# is a row, whose products with the rows to come are made, and the products of a merged vector are the sum, by h and
+# 1 - h, of those of the two. So every visit sees the vectors as they are, whatever the number of threads.
+
+BATCH = 32
+
+
+class Rule(NamedTuple):
+    """How visits are made; C_i of the rows with y = +1 and y = -1, a row of weight |y| has so much more of it.
+
+    is_gradient  BSGD, not BSCA; n_rows: of the whole problem
+    is_looked_up a partner is chosen by the table of degradations, else by searching for each
+    candidates   so many partners, at random, are looked at; 0: all
+    """
+
+    C_positive: float
+    C_negative: float
+    gamma: float
+    n_rows: int
+    budget: int
+    is_gradient: bool
+    is_looked_up: bool
+    candidates: int
+
+
+class Vectors(NamedTuple):
+    """The support vectors, each at a slot.
+
+    Z        (width, n_slots) float32, column s is z_s; 0 where there is none
+    beta     (n_slots,) float64, 0 where there is none
+    inner    (n_slots, n_slots) float64 = <z_s, z_r>; norms (n_slots,) float64 = |z_s|^2
+    features (n_slots, width) int32: those of z_s, in ascending order, are the first `lengths[s]` of row s
+    row      (n_slots,) int64: the row that z_s still is; MERGED; FREE: there is no vector
+    figures  (FIGURES,) float64, see below
+    state    (1,) int64 > 0, of the random numbers
+    """
+
+    Z: Array
+    beta: Array
+    inner: Array
+    norms: Array
+    features: Array
+    lengths: Array
+    row: Array
+    figures: Array
+    state: Array
+
+
+class Batch(NamedTuple):
+    """Room for what is made of a batch.
+
+    products (BATCH, n_slots) float32; values (BATCH, n_slots) float64; room (n_threads, n_slots) float64
+    dense    (width,) float32, all 0; union (width,) int32; slots (n_slots,) int64
+    arrived, finished (1,) int64 = 0
+    """
+
+    products: Array
+    values: Array
+    room: Array
+    dense: Array
+    union: Array
+    slots: Array
+    arrived: Array
+    finished: Array
+
+
+FREE, MERGED = -2, -1
+# Of Vectors.figures: vectors, visits of all passes, vectors merged, their degradations, seconds that merging took and
+# the visits in all; of the pass: largest and smallest g, sum of C_i max(0, g).
+COUNT, VISITS, MERGES, DEGRADATION, MERGING_SECONDS, SECONDS, LARGEST, SMALLEST, LOSSES = range(9)
+FIGURES = 9
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
+def _sum_of_products(a: Array, b: Array) -> float:
+    total = 0.0
+    for s in range(a.shape[0]):
+        total += a[s] * b[s]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _slot_of(row: Array, wanted: int) -> int:
+    for s in range(row.shape[0]):
+        if row[s] == wanted:
+            return s
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def _value(norm: float, other: float, product: float, gamma: float) -> float:
+    return math.exp(-gamma * max(norm + other - 2.0 * product, 0.0))
+
+
+# _append: the row at k of the order, number p of its batch, becomes a vector; returns its slot.
+
+
+@njit(cache=True, nogil=True)
+def _append(
+    p: int, batch_order: Array, rows: Columns, weight: float, gamma: float, vectors: Vectors, batch: Batch
+) -> int:
+    row_id, _, Qii, indptr, indices, values = rows
+    position = batch_order[p]
+    start, end = indptr[position], indptr[position + 1]
+    s = _slot_of(vectors.row, FREE)
+    for r in range(vectors.beta.shape[0]):
+        vectors.inner[s, r] = vectors.inner[r, s] = np.float64(batch.products[p, r])
+    vectors.inner[s, s] = vectors.norms[s] = Qii[position]
+    for j in range(start, end):
+        vectors.Z[indices[j], s] = values[j]
+        vectors.features[s, j - start] = indices[j]
+        batch.dense[indices[j]] = values[j]
+    vectors.lengths[s] = end - start
+    vectors.row[s] = row_id[position]
+    vectors.beta[s] = weight
+    vectors.figures[COUNT] += 1.0
+    for q in range(p + 1, batch_order.shape[0]):
+        other = batch_order[q]
+        product = np.float32(0.0)
+        for j in range(indptr[other], indptr[other + 1]):
+            product += batch.dense[np.uint32(indices[j])] * values[j]
+        batch.products[q, s] = product
+        batch.values[q, s] = _value(Qii[other], Qii[position], np.float64(product), gamma)
+    for j in range(start, end):
+        batch.dense[indices[j]] = 0.0
+    return s
+
+
+@njit(cache=True, nogil=True)
+def _remove(s: int, vectors: Vectors) -> None:
+    for place in range(vectors.lengths[s]):
+        vectors.Z[vectors.features[s, place], s] = 0.0
+    vectors.lengths[s] = 0
+    vectors.row[s] = FREE
+    vectors.beta[s] = 0.0
+    vectors.figures[COUNT] -= 1.0
+
+
+@njit(cache=True, nogil=True)
+def _lightest(vectors: Vectors) -> int:
+    lightest, least = -1, np.inf
+    for s in range(vectors.beta.shape[0]):
+        if vectors.row[s] != FREE and abs(vectors.beta[s]) < least:
+            lightest, least = s, abs(vectors.beta[s])
+    return lightest
+
+
+# _partner: of the vectors of the sign of i, or of some of them at random, the one that is best merged with it; -1 if
+# there is none.
+
+
+@njit(cache=True, nogil=True)
+def _partner(i: int, rule: Rule, table: Array, vectors: Vectors, slots: Array) -> int:
+    beta, count = vectors.beta, 0
+    for s in range(beta.shape[0]):
+        if s != i and beta[s] * beta[i] > 0.0:
+            slots[count] = s
+            count += 1
+    looked_at = count if rule.candidates == 0 else min(rule.candidates, count)
+    best, least, state = -1, np.inf, vectors.state[0]
+    for c in range(looked_at):
+        if looked_at < count:
+            state = next_random(state)
+            other = c + ((state * (count - c)) >> 32)
+            slots[c], slots[other] = slots[other], slots[c]
+        j = slots[c]
+        k = _value(vectors.norms[i], vectors.norms[j], vectors.inner[i, j], rule.gamma)
+        total = beta[i] + beta[j]
+        m = beta[i] / total
+        wd = looked_up(table, m, k) if rule.is_looked_up else searched(m, k)
+        if total * total * wd < least:
+            best, least = j, total * total * wd
+    vectors.state[0] = state
+    return best
+
+
+# _merge: i into j, for all of the batch from p on.
+
+_FINE = 1e-4  # of h
+
+
+@njit(cache=True, nogil=True)
+def _merge(
+    i: int, j: int, p: int, batch_order: Array, Qii: Array, gamma: float, vectors: Vectors, batch: Batch
+) -> None:
+    Z, beta, inner, norms, features, lengths = vectors[:6]
+    total = beta[i] + beta[j]
+    m, k = beta[i] / total, _value(norms[i], norms[j], inner[i, j], gamma)
+    h = best_h(m, k, _FINE)
+    loss = degradation(h, m, k)
+    square = h * h * norms[i] + 2.0 * h * (1.0 - h) * inner[i, j] + (1.0 - h) * (1.0 - h) * norms[j]
+    for r in range(beta.shape[0]):
+        inner[j, r] = h * inner[i, r] + (1.0 - h) * inner[j, r]
+        inner[r, j] = inner[j, r]
+    inner[j, j] = norms[j] = square
+    a = b = count = 0
+    while a < lengths[i] or b < lengths[j]:
+        f = features[i, a] if a < lengths[i] else features[j, b]
+        if b < lengths[j] and features[j, b] < f:
+            f = features[j, b]
+        a += int(a < lengths[i] and features[i, a] == f)
+        b += int(b < lengths[j] and features[j, b] == f)
+        Z[f, j] = np.float32(h * np.float64(Z[f, i]) + (1.0 - h) * np.float64(Z[f, j]))
+        batch.union[count] = f
+        count += 1
+    features[j, :count] = batch.union[:count]
+    lengths[j] = count
+    # s(h) k(z, x) stands nearest to the two together.
+    beta[j] = total * (m * k ** ((1.0 - h) * (1.0 - h)) + (1.0 - m) * k ** (h * h))
+    vectors.row[j] = MERGED
+    vectors.figures[MERGES] += 1.0
+    vectors.figures[DEGRADATION] += total * total * loss
+    for q in range(p + 1, batch_order.shape[0]):
+        product = np.float32(h * np.float64(batch.products[q, i]) + (1.0 - h) * np.float64(batch.products[q, j]))
+        batch.products[q, j] = product
+        batch.values[q, j] = _value(Qii[batch_order[q]], square, np.float64(product), gamma)
+    _remove(i, vectors)
+
+
+# _maintain: merge until there are no more vectors than the budget.
+
+
+@njit(cache=True, nogil=True)
+def _maintain(
+    p: int, batch_order: Array, rows: Columns, rule: Rule, table: Array, vectors: Vectors, batch: Batch
+) -> None:
+    began = seconds()
+    i = _lightest(vectors)
+    j = _partner(i, rule, table, vectors, batch.slots)
+    if j >= 0:
+        _merge(i, j, p, batch_order, rows.Qii, rule.gamma, vectors, batch)
+    else:
+        vectors.figures[DEGRADATION] += vectors.beta[i] * vectors.beta[i]
+        vectors.figures[MERGES] += 1.0
+        _remove(i, vectors)
+    vectors.figures[MERGING_SECONDS] += seconds() - began
+
+
+# _visit: the row at p of a batch; returns by how much it raised the dual objective (BSCA).
+
+
+@njit(cache=True, nogil=True)
+def _visit(
+    p: int, batch_order: Array, rows: Columns, rule: Rule, alpha: Array, table: Array, vectors: Vectors, batch: Batch
+) -> float:
+    position = batch_order[p]
+    y = np.float64(rows.y[position])
+    if y == 0.0:
+        return 0.0
+    i, sign, figures = rows.row_id[position], math.copysign(1.0, y), vectors.figures
+    C = abs(y) * (rule.C_positive if y > 0.0 else rule.C_negative)
+    factor = 1.0 / max(figures[VISITS], 1.0) if rule.is_gradient else 1.0
+    g = 1.0 - sign * factor * _sum_of_products(vectors.beta, batch.values[p])
+    figures[VISITS] += 1.0
+    figures[LARGEST], figures[SMALLEST] = max(figures[LARGEST], g), min(figures[SMALLEST], g)
+    figures[LOSSES] += C * max(0.0, g)
+    if rule.is_gradient:
+        d = rule.n_rows * C if g > 0.0 else 0.0
+    else:
+        d = min(max(alpha[i] + g, 0.0), C) - alpha[i]
+        alpha[i] += d
+    if d == 0.0:
+        return 0.0
+    s = _slot_of(vectors.row, i)
+    if s >= 0:
+        vectors.beta[s] += sign * d
+        if vectors.beta[s] == 0.0:
+            _remove(s, vectors)
+    else:
+        _append(p, batch_order, rows, sign * d, rule.gamma, vectors, batch)
+        if figures[COUNT] > rule.budget:
+            _maintain(p, batch_order, rows, rule, table, vectors, batch)
+    return d * (g - 0.5 * d)
+
+
+# budgeted_visits: one of `n_threads` threads, which all call it with the same; thread 0 makes the visits.
+#
+# Inputs      order (k,) int32: positions to visit; rows: a segment's columns; table of degradations
+# In place    alpha (n_rows,) float64 by row id (BSCA); vectors; gain (k,) float64 of each visit; batch
+
+
+@njit(cache=True, nogil=True)
+def budgeted_visits(
+    thread: int, n_threads: int, order: Array, rows: Columns, rule: Rule, table: Array, alpha: Array, vectors: Vectors,
+    gain: Array, batch: Batch,
+) -> None:  # fmt: skip
+    began = seconds()
+    for number in range((order.shape[0] + BATCH - 1) // BATCH):
+        part = order[number * BATCH : (number + 1) * BATCH]
+        for p in range(thread, part.shape[0], n_threads):
+            position = part[p]
+            start, end = rows.indptr[position], rows.indptr[position + 1]
+            inner_products(rows.indices, rows.values, start, end, vectors.Z, batch.products[p])
+            gaussian(
+                batch.products[p], vectors.norms, rows.Qii[position], rule.gamma, batch.room[thread], batch.values[p]
+            )
+        if n_threads > 1:
+            count_up(batch.arrived)
+            if thread > 0:
+                wait_for(batch.finished, number + 1)
+                continue
+            wait_for(batch.arrived, n_threads * (number + 1))
+        for p in range(part.shape[0]):
+            gain[number * BATCH + p] = _visit(p, part, rows, rule, alpha, table, vectors, batch)
+        if n_threads > 1:
+            count_up(batch.finished)
+    if thread == 0:
+        vectors.figures[SECONDS] += seconds() - began

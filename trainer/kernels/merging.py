@@ -1,0 +1,120 @@
+"""Merging two support vectors of a Gaussian kernel into one that stands nearest to both."""
+
+import functools
+import math
+
+import numpy as np
+from numba import njit
+
+from storage.csr import Array
+
+# Source      Wang, Crammer, Vucetic, "Breaking the curse of kernelization" (JMLR 2012), section 5; Glasmachers, Qaadan,
+#             "Speeding up budgeted stochastic gradient descent SVM training with precomputed golden section search"
+#
+# beta_i phi(z_i) + beta_j phi(z_j), both of one sign, become beta phi(z) with
+#
+#   m = beta_i / (beta_i + beta_j),  k = k(z_i, z_j),  s(h) = m k^((1-h)^2) + (1-m) k^(h^2)
+#   h* = argmax over [0, 1] of s,  z = h* z_i + (1-h*) z_j,  beta = (beta_i + beta_j) s(h*)
+#
+# and lose  |...|^2 = (beta_i + beta_j)^2 wd(m, k),  wd = m^2 + (1-m)^2 + 2 m (1-m) k - s(h*)^2,  from 0 to 1/4.
+#
+# For m <= 1/2 the best h is at most 1/2: there s(h) >= s(1-h). For k < e^-2 and m near 1/2 s has two maxima, one on
+# either side of 1/2. So the search is in one half.
+
+GRID = 400
+_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+_FINE = 1e-6  # of h, for the table and for the vector that is made
+COARSE = 0.01  # of h, where each candidate is searched: that of the authors
+_STARTS = 16
+
+
+@njit(cache=True, nogil=True)
+def share(h: float, m: float, log_k: float) -> float:
+    return m * math.exp((1.0 - h) * (1.0 - h) * log_k) + (1.0 - m) * math.exp(h * h * log_k)
+
+
+# golden_section(m, k, low, high, tolerance): h in [low, high] where s is largest, if it has one maximum there.
+
+
+@njit(cache=True, nogil=True)
+def golden_section(m: float, log_k: float, low: float, high: float, tolerance: float) -> float:
+    width = high - low
+    a, b = high - _GOLDEN * width, low + _GOLDEN * width
+    at_a, at_b = share(a, m, log_k), share(b, m, log_k)
+    while high - low > tolerance:
+        if at_a >= at_b:
+            high, b, at_b = b, a, at_a
+            a = high - _GOLDEN * (high - low)
+            at_a = share(a, m, log_k)
+        else:
+            low, a, at_a = a, b, at_b
+            b = low + _GOLDEN * (high - low)
+            at_b = share(b, m, log_k)
+    return 0.5 * (low + high)
+
+
+# best_h(m, k, tolerance): in the right half, between the neighbours of the best of some places.
+
+
+@njit(cache=True, nogil=True)
+def best_h(m: float, k: float, tolerance: float) -> float:
+    log_k = math.log(max(k, 1e-300))
+    first = 0.0 if m <= 0.5 else 0.5
+    step = 0.5 / _STARTS
+    best, most = first, -1.0
+    for place in range(_STARTS + 1):
+        h = first + place * step
+        s = share(h, m, log_k)
+        if s > most:
+            best, most = h, s
+    h = golden_section(m, log_k, max(first, best - step), min(first + 0.5, best + step), tolerance)
+    # At the end of the half golden section never arrives.
+    return h if share(h, m, log_k) >= most else best
+
+
+# degradation(h, m, k): wd at that h.
+
+
+@njit(cache=True, nogil=True)
+def degradation(h: float, m: float, k: float) -> float:
+    s = share(h, m, math.log(max(k, 1e-300)))
+    return max(m * m + (1.0 - m) * (1.0 - m) + 2.0 * m * (1.0 - m) * k - s * s, 0.0)
+
+
+# searched(m, k): wd by golden section at the authors' precision.
+
+
+@njit(cache=True, nogil=True)
+def searched(m: float, k: float) -> float:
+    first = 0.0 if m <= 0.5 else 0.5
+    h = golden_section(m, math.log(max(k, 1e-300)), first, first + 0.5, COARSE)
+    return degradation(h, m, k)
+
+
+# looked_up(table (GRID + 1, GRID + 1), m, k): wd between four places of the table; m and k from 0 to 1.
+
+
+@njit(cache=True, nogil=True)
+def looked_up(table: Array, m: float, k: float) -> float:
+    x, y = m * GRID, k * GRID
+    i, j = min(int(x), GRID - 1), min(int(y), GRID - 1)
+    u, v = x - i, y - j
+    low = table[i, j] * (1.0 - v) + table[i, j + 1] * v
+    high = table[i + 1, j] * (1.0 - v) + table[i + 1, j + 1] * v
+    return low * (1.0 - u) + high * u
+
+
+@njit(cache=True, nogil=True)
+def _fill(table: Array) -> None:
+    for i in range(GRID + 1):
+        for j in range(GRID + 1):
+            m, k = i / GRID, j / GRID
+            table[i, j] = degradation(best_h(m, k, _FINE), m, k)
+
+
+@functools.lru_cache(maxsize=1)
+def degradation_table() -> Array:
+    """(GRID + 1, GRID + 1) float64: wd(m, k) at m = i / GRID and k = j / GRID."""
+    table = np.empty((GRID + 1, GRID + 1))
+    _fill(table)
+    return table

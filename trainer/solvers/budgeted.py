@@ -1,0 +1,187 @@
+"""Kernel machines with at most `budget` support vectors: dual coordinate ascent (BSCA), or stochastic gradients (BSGD).
+
+Qaadan, Schueler, Glasmachers, "Dual SVM training on a budget" (ICPRAM 2019), with what they propose to make it faster:
+partners looked up in a table, some at random, and rows visited more often that gain more (ACF). BSGD: Wang, Crammer,
+Vucetic, "Breaking the curse of kernelization" (JMLR 2012). See `trainer.kernels.budgeted`.
+
+A pass is an epoch. With vectors merged, f is not the one that alpha makes: D(alpha) - P(f) bounds nothing, and none is
+given. Training ends when the spread of the gradients stays as it is: with S_e = log(max g - min g) over the steps of
+epoch e, |S_e - S_(e-1)| <= tolerance, twice in a row.
+"""
+
+import math
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from storage.csr import Array
+from storage.segment import Segment
+from trainer.budget import Budget, budget_bytes
+from trainer.kernels.budgeted import (
+    COUNT,
+    DEGRADATION,
+    LARGEST,
+    LOSSES,
+    MERGES,
+    MERGING_SECONDS,
+    SECONDS,
+    SMALLEST,
+    VISITS,
+    Rule,
+)
+from trainer.kernels.order import random_order
+from trainer.problem import Problem
+from trainer.progress import Progress
+from trainer.rows.blocks import Block, Blocks
+from trainer.rows.mixture import Mixture
+from trainer.selection import Adaptive
+from trainer.settings import TrainerSettings
+from trainer.solvers.options import OrderedBlockOptions, option
+
+_STREAM = 8  # of random numbers, apart from those of others with the same seed
+
+
+@dataclass(frozen=True)
+class GradientOptions(OrderedBlockOptions):
+    """See `trainer.solvers.options`."""
+
+    budget: int = option(500, "support vectors at most", ge=2, le=100_000)
+    merge: Literal["lookup", "golden"] = option(
+        "lookup", 'partners are chosen by a table, or by a golden section search each, `"golden"`'
+    )
+    candidates: int | None = option(59, "partners looked at, drawn at random; null: all", ge=1, le=100_000)
+
+
+@dataclass(frozen=True)
+class Options(GradientOptions):
+    """See `trainer.solvers.options`."""
+
+    selection: Literal["uniform", "adaptive"] = option(
+        "uniform", 'each row once an epoch, or `"adaptive"`: more often if its last visits gained more'
+    )
+
+
+@dataclass(frozen=True)
+class Expansion(Progress):
+    """Of a solver whose f is a sum over support vectors: M+ and M- are those of all gradients g = 1 - y f(x).
+
+    primal_estimate     P of f at the end of the pass with each row's loss as it was met
+    support_vectors     there are; merges, weight_degradation: so many of them, and what they lost, |...|^2 each, so far
+    merging_seconds     of the `visiting_seconds` so far
+    spread_change       |S_e - S_(e-1)|, the larger of the last two
+    """
+
+    primal_estimate: float
+    support_vectors: int
+    merges: int
+    weight_degradation: float
+    merging_seconds: float
+    visiting_seconds: float
+    spread_change: float
+
+    @property
+    def distance(self) -> float:
+        """What a job's `tolerance` is compared with."""
+        return self.spread_change
+
+
+class _Uniform:
+    """Each row of a block once, in random order."""
+
+    def begin_sweep(self, row_ids: Iterable[Array]) -> None:
+        """Nothing is to be prepared."""
+
+    def order(self, row_id: Array, rng: np.random.Generator) -> Array:
+        return random_order(len(row_id), rng)
+
+    def learn(self, row_id: Array, order: Array, gain: Array) -> None:
+        """Nothing is learned."""
+
+    def resumable(self) -> dict[str, Array]:
+        return {}
+
+
+def bsca(
+    problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array
+) -> Generator[Progress, None, None]:
+    """Train alpha (n_rows,) in place, and the support vectors; w stays as it is. Yields after every pass, for ever."""
+    adaptive = settings.options.selection == "adaptive"
+    selection = Adaptive(len(alpha), blocks.kept) if adaptive else _Uniform()
+    yield from _epochs(_rule(problem, settings, is_gradient=False), settings, blocks, alpha, w, selection)
+
+
+def bsgd(
+    problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array
+) -> Generator[Progress, None, None]:
+    """Train the support vectors; alpha (n_rows,) and w stay as they are. Yields after every pass, for ever."""
+    yield from _epochs(_rule(problem, settings, is_gradient=True), settings, blocks, alpha, w, _Uniform())
+
+
+def own_bytes(n_rows: int, width: int, threads: int, options: GradientOptions) -> int:
+    """What is held beside alpha: the vectors, and how often each row is to be visited."""
+    is_adaptive = getattr(options, "selection", "uniform") == "adaptive"
+    return budget_bytes(width, options.budget, threads) + 8 * n_rows * is_adaptive
+
+
+def _rule(problem: Problem, settings: TrainerSettings, is_gradient: bool) -> Rule:
+    options: Any = settings.options
+    assert settings.gamma is not None
+    return Rule(
+        problem.C_positive, problem.C_negative, settings.gamma, settings.n_rows, options.budget, is_gradient,
+        options.merge == "lookup", options.candidates or 0,
+    )  # fmt: skip
+
+
+def _epochs(
+    rule: Rule, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array, selection: Any
+) -> Generator[Progress, None, None]:
+    spreads = blocks.kept.get("spreads", np.full(3, math.nan))
+    with ThreadPoolExecutor(max(1, settings.threads - 1)) as pool:
+        budget = Budget(rule, alpha, settings.width, settings.seed, settings.threads, pool, blocks.kept)
+        blocks.keep(lambda: {"spreads": spreads, **budget.resumable(), **selection.resumable()})
+        mixture = Mixture()
+        while True:
+            block = blocks.next(w)
+            if block.step.section == 0:
+                budget.begin_pass()
+            rng = np.random.default_rng((settings.seed, _STREAM, block.pass_, block.step.section))
+            selection.begin_sweep(rows.row_id for rows in block.fresh)
+            for rows in _windows(mixture, block, rng):
+                order = selection.order(rows.row_id, rng)
+                gain = budget.visit(rows, order)
+                selection.learn(rows.row_id, order, gain)
+                blocks.note(rows.row_id[order], np.zeros(len(order), np.float32))
+            if block.ends_pass:
+                spreads = np.append(spreads[1:], _spread(budget.figures))
+                blocks.publish_vectors(*budget.machine())
+                yield _progress(block, blocks.count_unvisited(block), budget, spreads)
+
+
+def _windows(mixture: Mixture, block: Block, rng: np.random.Generator) -> Iterator[Segment]:
+    return (rows for _, rows in mixture.sweep(block.fresh, rng))
+
+
+def _spread(figures: Array) -> float:
+    """S_e; -inf if all gradients are the same."""
+    spread = float(figures[LARGEST] - figures[SMALLEST])
+    return math.log(spread) if spread > 0.0 else -math.inf
+
+
+def _progress(block: Block, unvisited: int, budget: Budget, spreads: Array) -> Expansion:
+    found = budget.figures
+    with np.errstate(invalid="ignore"):
+        change = float(np.abs(np.diff(spreads)).max())
+    return Expansion(
+        block.pass_, int(found[VISITS]), float(found[LARGEST]), float(found[SMALLEST]), unvisited,
+        math.nan, math.inf, free_rows=0,
+        primal_estimate=budget.half_squared_norm + float(found[LOSSES]),
+        support_vectors=int(found[COUNT]),
+        merges=int(found[MERGES]),
+        weight_degradation=float(found[DEGRADATION]),
+        merging_seconds=float(found[MERGING_SECONDS]),
+        visiting_seconds=float(found[SECONDS]),
+        spread_change=math.inf if math.isnan(change) else change,
+    )  # fmt: skip
