@@ -24,17 +24,22 @@ from trainer.kernels.budgeted import (
 )
 from trainer.kernels.merging import degradation_table
 
+_AS_THEY_ARE = ("scale", "beta", "inner", "norms", "row", "figures", "state")
+
 
 def slots_of(budget: int) -> int:
-    """Places for vectors: one more than the budget is there before two are merged."""
-    return -(-(budget + 1) // LANES) * LANES
+    """Places for vectors: one more than the budget is there before two are merged.
+
+    An odd multiple of LANES: columns of Z and of inner products then do not fall on the same few lines of a cache.
+    """
+    return (-(-(budget + 1) // LANES) | 1) * LANES
 
 
 def budget_bytes(width: int, budget: int, threads: int) -> int:
     """What a Budget holds at most: each vector with all features."""
     slots = slots_of(budget)
-    each = slots * (VALUE.itemsize + INDEX.itemsize) + VALUE.itemsize + INDEX.itemsize
-    return width * each + slots * (8 * slots + 12 * BATCH + 8 * threads + 48)
+    each = slots * (VALUE.itemsize + INDEX.itemsize) + VALUE.itemsize
+    return width * each + slots * (8 * slots + 12 * BATCH + 8 * threads + 56)
 
 
 class Budget:
@@ -52,13 +57,13 @@ class Budget:
         self._table = degradation_table()
         # Of what is never written to, no memory is taken.
         self._vectors = Vectors(
-            np.zeros((width, slots), VALUE), np.zeros(slots), np.zeros((slots, slots)), np.zeros(slots),
+            np.zeros((width, slots), VALUE), np.ones(slots), np.zeros(slots), np.zeros((slots, slots)), np.zeros(slots),
             np.empty((slots, width), INDEX), np.zeros(slots, np.int64), np.full(slots, FREE), np.zeros(FIGURES),
             np.array([seed % 0xFFFFFFFF + 1]),
         )  # fmt: skip
         self._batch = Batch(
             np.zeros((BATCH, slots), VALUE), np.zeros((BATCH, slots)), np.zeros((threads, slots)),
-            np.zeros(width, VALUE), np.empty(width, INDEX), np.empty(slots, np.int64),
+            np.zeros(width, VALUE), np.empty(slots, np.int64),
             np.zeros(1, np.int64), np.zeros(1, np.int64),
         )  # fmt: skip
         if "vectors_beta" in kept:
@@ -100,36 +105,48 @@ class Budget:
 
     def machine(self) -> tuple[SupportVectors, Array]:
         """The vectors, by their slots, and beta of each."""
-        there = np.flatnonzero(self._vectors.row != FREE)
-        lengths = self._vectors.lengths[there]
-        parts = [self._vectors.features[s, :length] for s, length in zip(there, lengths, strict=True)]
-        values = [self._vectors.Z[features, s] for s, features in zip(there, parts, strict=True)]
+        own = self._vectors
+        there = np.flatnonzero(own.row != FREE)
+        parts = [self._features(s) for s in there.tolist()]
+        values = [(own.scale[s] * own.Z[features, s]).astype(VALUE) for s, features in zip(there, parts, strict=True)]
         vectors = SupportVectors(
             self._rule.gamma,
-            len(self._vectors.Z),
-            np.concatenate([[0], np.cumsum(lengths)]),
+            len(own.Z),
+            np.concatenate([[0], np.cumsum(np.array([len(part) for part in parts], np.int64))]),
             np.concatenate([np.empty(0, INDEX), *parts]),
             np.concatenate([np.empty(0, VALUE), *values]),
         )
-        return vectors, self.factor * self._vectors.beta[there]
+        return vectors, self.factor * own.beta[there]
+
+    def _features(self, s: int) -> Array:
+        """Those of the vector at slot s, ascending, (k,) int32."""
+        own = self._vectors
+        features = np.unique(own.features[s, : own.lengths[s]])
+        return features[own.Z[features, s] != 0]
 
     def resumable(self) -> dict[str, Array]:
         """What another finds in `kept` to go on."""
         own = self._vectors
-        vectors, _ = self.machine()
-        arrays = {"slots": np.flatnonzero(own.row != FREE), "indptr": vectors.indptr}
-        arrays |= {"indices": vectors.indices, "values": vectors.values}
-        names = ("beta", "inner", "norms", "row", "figures", "state")
-        return {f"vectors_{name}": array for name, array in arrays.items()} | {
-            f"vectors_{name}": getattr(own, name) for name in names
+        slots = np.flatnonzero(own.row != FREE)
+        # In their order, and as they are: sums go on to the byte.
+        parts = [own.features[s, : own.lengths[s]] for s in slots]
+        arrays = {
+            "slots": slots,
+            "lengths": own.lengths[slots],
+            "features": np.concatenate([np.empty(0, INDEX), *parts]),
+            "Z": np.concatenate([np.empty(0, VALUE), *(own.Z[part, s] for s, part in zip(slots, parts, strict=True))]),
+            **{name: getattr(own, name) for name in _AS_THEY_ARE},
         }
+        return {f"vectors_{name}": array for name, array in arrays.items()}
 
     def _restore(self, kept: Mapping[str, Array]) -> None:
         own = self._vectors
-        for name in ("beta", "inner", "norms", "row", "figures", "state"):
+        for name in _AS_THEY_ARE:
             getattr(own, name)[...] = kept[f"vectors_{name}"]
-        slots, indptr, indices, values = (kept[f"vectors_{name}"] for name in ("slots", "indptr", "indices", "values"))
-        for s, begin, end in zip(slots.tolist(), indptr[:-1].tolist(), indptr[1:].tolist(), strict=True):
-            own.lengths[s] = end - begin
-            own.features[s, : end - begin] = indices[begin:end]
-            own.Z[indices[begin:end], s] = values[begin:end]
+        slots, lengths, features, Z = (kept[f"vectors_{name}"] for name in ("slots", "lengths", "features", "Z"))
+        end = 0
+        for s, length in zip(slots.tolist(), lengths.tolist(), strict=True):
+            begin, end = end, end + length
+            own.lengths[s] = length
+            own.features[s, :length] = features[begin:end]
+            own.Z[features[begin:end], s] = Z[begin:end]

@@ -41,6 +41,11 @@ class Progress:
         return self.gap
 
     @property
+    def is_of_all(self) -> bool:
+        """Whether `distance` says what it is to say: M+ - M- says nothing about rows that were not visited."""
+        return self.rows_unvisited == 0
+
+    @property
     def relative_gap_bound(self) -> float:
         """Bound on the relative distance of the objective from its optimum: (P - D) / P."""
         return relative_gap(self.primal_bound, self.dual_objective)

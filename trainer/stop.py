@@ -11,9 +11,9 @@ CONVERGED = ("tolerance", "relative_gap")
 def seems_converged(progress: Progress, tolerance: float | None, relative_gap: float | None) -> str | None:
     """A reason of CONVERGED, by what a pass met; None: it does not.
 
-    M+ - M- says something about the rows visited and nothing about others: a pass that missed one cannot stop on it.
+    A pass that missed what its figure is about cannot stop on it.
     """
-    if tolerance is not None and progress.rows_unvisited == 0 and progress.distance <= tolerance:
+    if tolerance is not None and progress.is_of_all and progress.distance <= tolerance:
         return "tolerance"
     if relative_gap is not None and progress.relative_gap_bound <= relative_gap:
         return "relative_gap"

@@ -18,6 +18,7 @@ from storage.checkpoint import newest_checkpoint, read_checkpoint, write_checkpo
 from storage.dataset import Dataset
 from storage.errors import CheckpointUnsound
 from storage.objective import REGRESSION
+from storage.support_vectors import packed, published_vectors
 from tests.contracts import bracketing
 from tests.contracts.problems import make_dataset, random_problem, weighted_text
 from tests.contracts.solver import (
@@ -39,11 +40,13 @@ PASSES = 5
 WITHOUT_ALPHA = [
     {"solver": "cpa"}, {"solver": "cpa", "max_cuts": 3}, {"solver": "ocas"}, {"solver": "ocas", "threads": 2},
     {"solver": "pegasos"}, {"solver": "pegasos", "update": "block"},
+    {"solver": "bsca", "budget": 20}, {"solver": "bsca", "budget": 20, "selection": "adaptive", "threads": 2},
+    {"solver": "bsca", "budget": 20, "merge": "golden", "candidates": 3}, {"solver": "bsgd", "budget": 20},
 ]  # fmt: skip
 # Rows on disk are not there any more after a crash: a job of pace "fixed" has none.
 REPEATABLE = [mode for mode in MODES if is_reproducible(mode) and "on_disk" not in mode]
 WAYS = [(mode, loss) for mode in [*REPEATABLE, *WITHOUT_ALPHA] for loss in SOLVERS[mode["solver"]].losses]
-CLOCKS = {"elapsed_seconds", "reader_wait_seconds", "trainer_wait_seconds"}
+CLOCKS = {"elapsed_seconds", "reader_wait_seconds", "trainer_wait_seconds", "merging_seconds", "visiting_seconds"}
 READ_AGAIN = {"rows_streamed", "evicted_rows"}  # by those who read the data once
 
 
@@ -158,6 +161,10 @@ def test_fixed_pace_ends_in_the_same_bytes(tmp_path, dataset, mode, loss):
     found = job.attempt()
     assert found.alpha.tobytes() == undisturbed.alpha.tobytes()
     assert found.w.tobytes() == undisturbed.w.tobytes()
+    if SOLVERS[mode["solver"]].has_kernel:
+        machines = [published_vectors(outcome.state.directory) for outcome in (found, undisturbed)]
+        assert packed(machines[0][0]) == packed(machines[1][0])
+        assert machines[0][1].tobytes() == machines[1][1].tobytes()
     assert json.dumps(found.result) == json.dumps(undisturbed.result)
     last = [comparable(done, mode) for done in undisturbed.passes[-len(found.passes) :]]
     assert [comparable(done, mode) for done in found.passes] == last

@@ -56,16 +56,18 @@ class Rule(NamedTuple):
 class Vectors(NamedTuple):
     """The support vectors, each at a slot.
 
-    Z        (width, n_slots) float32, column s is z_s; 0 where there is none
+    Z        (width, n_slots) float32, column s times scale[s] is z_s; 0 where there is none
+    scale    (n_slots,) float64 > 0: a vector that is merged with a light one changes in the features of this one alone
     beta     (n_slots,) float64, 0 where there is none
     inner    (n_slots, n_slots) float64 = <z_s, z_r>; norms (n_slots,) float64 = |z_s|^2
-    features (n_slots, width) int32: those of z_s, in ascending order, are the first `lengths[s]` of row s
+    features (n_slots, width) int32: those of z_s are among the first `lengths[s]` of row s, in any order
     row      (n_slots,) int64: the row that z_s still is; MERGED; FREE: there is no vector
     figures  (FIGURES,) float64, see below
     state    (1,) int64 > 0, of the random numbers
     """
 
     Z: Array
+    scale: Array
     beta: Array
     inner: Array
     norms: Array
@@ -80,7 +82,7 @@ class Batch(NamedTuple):
     """Room for what is made of a batch.
 
     products (BATCH, n_slots) float32; values (BATCH, n_slots) float64; room (n_threads, n_slots) float64
-    dense    (width,) float32, all 0; union (width,) int32; slots (n_slots,) int64
+    dense    (width,) float32, all 0; slots (n_slots,) int64
     arrived, finished (1,) int64 = 0
     """
 
@@ -88,7 +90,6 @@ class Batch(NamedTuple):
     values: Array
     room: Array
     dense: Array
-    union: Array
     slots: Array
     arrived: Array
     finished: Array
@@ -140,7 +141,7 @@ def _append(
         vectors.Z[indices[j], s] = values[j]
         vectors.features[s, j - start] = indices[j]
         batch.dense[indices[j]] = values[j]
-    vectors.lengths[s] = end - start
+    vectors.lengths[s], vectors.scale[s] = end - start, 1.0
     vectors.row[s] = row_id[position]
     vectors.beta[s] = weight
     vectors.figures[COUNT] += 1.0
@@ -183,9 +184,9 @@ def _lightest(vectors: Vectors) -> int:
 def _partner(i: int, rule: Rule, table: Array, vectors: Vectors, slots: Array) -> int:
     beta, count = vectors.beta, 0
     for s in range(beta.shape[0]):
-        if s != i and beta[s] * beta[i] > 0.0:
-            slots[count] = s
-            count += 1
+        # Without a branch: signs come as they like, and would be guessed wrong half of the time.
+        slots[count] = s
+        count += int(s != i and beta[s] * beta[i] > 0.0)
     looked_at = count if rule.candidates == 0 else min(rule.candidates, count)
     best, least, state = -1, np.inf, vectors.state[0]
     for c in range(looked_at):
@@ -204,37 +205,55 @@ def _partner(i: int, rule: Rule, table: Array, vectors: Vectors, slots: Array) -
     return best
 
 
-# _merge: i into j, for all of the batch from p on.
+# _add_vector: z_j <- h z_i + (1-h) z_j, for h < 1.
 
-_FINE = 1e-4  # of h
+_LEAST_SCALE = 1e-3
+
+
+@njit(cache=True, nogil=True)
+def _add_vector(i: int, j: int, h: float, vectors: Vectors) -> None:
+    Z, features, lengths, width = vectors.Z, vectors.features, vectors.lengths, vectors.Z.shape[0]
+    vectors.scale[j] *= 1.0 - h
+    if vectors.scale[j] < _LEAST_SCALE:
+        for place in range(lengths[j]):
+            Z[features[j, place], j] *= np.float32(vectors.scale[j])
+        vectors.scale[j] = 1.0
+    factor = np.float32(h * vectors.scale[i] / vectors.scale[j])
+    for place in range(lengths[i]):
+        f = features[i, place]
+        if Z[f, j] == 0.0:
+            # It may be there already, with a value that has come to 0.
+            if lengths[j] == width:
+                for every in range(width):
+                    features[j, every] = every
+            else:
+                features[j, lengths[j]] = f
+                lengths[j] += 1
+        Z[f, j] += factor * Z[f, i]
+
+
+# _merge: i into j, or j into i if that is less work, for all of the batch from p on.
+
+_FINE = 1e-6  # of h
 
 
 @njit(cache=True, nogil=True)
 def _merge(
     i: int, j: int, p: int, batch_order: Array, Qii: Array, gamma: float, vectors: Vectors, batch: Batch
 ) -> None:
-    Z, beta, inner, norms, features, lengths = vectors[:6]
+    beta, inner, norms = vectors.beta, vectors.inner, vectors.norms
+    if vectors.lengths[i] > vectors.lengths[j]:
+        i, j = j, i
     total = beta[i] + beta[j]
     m, k = beta[i] / total, _value(norms[i], norms[j], inner[i, j], gamma)
-    h = best_h(m, k, _FINE)
+    h = min(best_h(m, k, _FINE), 1.0 - _FINE)
     loss = degradation(h, m, k)
     square = h * h * norms[i] + 2.0 * h * (1.0 - h) * inner[i, j] + (1.0 - h) * (1.0 - h) * norms[j]
     for r in range(beta.shape[0]):
         inner[j, r] = h * inner[i, r] + (1.0 - h) * inner[j, r]
         inner[r, j] = inner[j, r]
     inner[j, j] = norms[j] = square
-    a = b = count = 0
-    while a < lengths[i] or b < lengths[j]:
-        f = features[i, a] if a < lengths[i] else features[j, b]
-        if b < lengths[j] and features[j, b] < f:
-            f = features[j, b]
-        a += int(a < lengths[i] and features[i, a] == f)
-        b += int(b < lengths[j] and features[j, b] == f)
-        Z[f, j] = np.float32(h * np.float64(Z[f, i]) + (1.0 - h) * np.float64(Z[f, j]))
-        batch.union[count] = f
-        count += 1
-    features[j, :count] = batch.union[:count]
-    lengths[j] = count
+    _add_vector(i, j, h, vectors)
     # s(h) k(z, x) stands nearest to the two together.
     beta[j] = total * (m * k ** ((1.0 - h) * (1.0 - h)) + (1.0 - m) * k ** (h * h))
     vectors.row[j] = MERGED
@@ -321,6 +340,8 @@ def budgeted_visits(
             position = part[p]
             start, end = rows.indptr[position], rows.indptr[position + 1]
             inner_products(rows.indices, rows.values, start, end, vectors.Z, batch.products[p])
+            for s in range(vectors.scale.shape[0]):
+                batch.products[p, s] *= np.float32(vectors.scale[s])
             gaussian(
                 batch.products[p], vectors.norms, rows.Qii[position], rule.gamma, batch.room[thread], batch.values[p]
             )

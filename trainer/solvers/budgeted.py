@@ -68,7 +68,8 @@ class Options(GradientOptions):
 class Expansion(Progress):
     """Of a solver whose f is a sum over support vectors: M+ and M- are those of all gradients g = 1 - y f(x).
 
-    primal_estimate     P of f at the end of the pass with each row's loss as it was met
+    primal_estimate     P of f at the end of the pass with each row's loss as it was met; nan if rows are not
+                        visited alike
     support_vectors     there are; merges, weight_degradation: so many of them, and what they lost, |...|^2 each, so far
     merging_seconds     of the `visiting_seconds` so far
     spread_change       |S_e - S_(e-1)|, the larger of the last two
@@ -86,6 +87,11 @@ class Expansion(Progress):
     def distance(self) -> float:
         """What a job's `tolerance` is compared with."""
         return self.spread_change
+
+    @property
+    def is_of_all(self) -> bool:
+        """It is about the steps of the pass, whichever they were."""
+        return True
 
 
 class _Uniform:
@@ -157,7 +163,7 @@ def _epochs(
             if block.ends_pass:
                 spreads = np.append(spreads[1:], _spread(budget.figures))
                 blocks.publish_vectors(*budget.machine())
-                yield _progress(block, blocks.count_unvisited(block), budget, spreads)
+                yield _progress(block, blocks.count_unvisited(block), budget, spreads, isinstance(selection, _Uniform))
 
 
 def _windows(mixture: Mixture, block: Block, rng: np.random.Generator) -> Iterator[Segment]:
@@ -170,14 +176,14 @@ def _spread(figures: Array) -> float:
     return math.log(spread) if spread > 0.0 else -math.inf
 
 
-def _progress(block: Block, unvisited: int, budget: Budget, spreads: Array) -> Expansion:
+def _progress(block: Block, unvisited: int, budget: Budget, spreads: Array, is_even: bool) -> Expansion:
     found = budget.figures
     with np.errstate(invalid="ignore"):
         change = float(np.abs(np.diff(spreads)).max())
     return Expansion(
         block.pass_, int(found[VISITS]), float(found[LARGEST]), float(found[SMALLEST]), unvisited,
         math.nan, math.inf, free_rows=0,
-        primal_estimate=budget.half_squared_norm + float(found[LOSSES]),
+        primal_estimate=budget.half_squared_norm + float(found[LOSSES]) if is_even else math.nan,
         support_vectors=int(found[COUNT]),
         merges=int(found[MERGES]),
         weight_degradation=float(found[DEGRADATION]),

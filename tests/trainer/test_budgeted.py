@@ -1,0 +1,221 @@
+"""Kernel machines on a budget: against a slow clear reference, the Gram matrix, and what they say of themselves."""
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from reader.ingest.run import ingest
+from storage.csr import EMPTY
+from storage.segment import Segment
+from storage.support_vectors import packed, published_vectors
+from tests.contracts.problems import make_dataset, random_problem, weighted_text
+from tests.contracts.solver import exact
+from tests.reference.budgeted import Reference, gaussian
+from tests.training import train
+from trainer.budget import Budget
+from trainer.kernels.budgeted import COUNT, DEGRADATION, LARGEST, MERGES, SMALLEST, Rule
+from trainer.kernels.merging import degradation_table, looked_up
+
+GAMMA, C = 0.5, 2.0
+SOLVERS = [False, True]  # BSGD, or BSCA
+
+
+def small_problem(n_rows=90, n_features=6, seed=0):
+    """Values that float32 adds and multiplies without rounding, so that distances are exact."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-8, 9, (n_rows, n_features)) / 8.0 * (rng.random((n_rows, n_features)) < 0.7)
+    y = np.where(X[:, 0] * X[:, 1] + 0.3 * X[:, 2] + 0.2 * rng.standard_normal(n_rows) > 0, 1.0, -1.0)
+    return X, y
+
+
+def segment_of(X, y) -> Segment:
+    rows = sparse.csr_matrix(X.astype(np.float32))
+    indptr = rows.indptr.astype(np.int32)
+    Qii = np.asarray(rows.multiply(rows).sum(axis=1), float).ravel()
+    return Segment(np.arange(len(y), dtype=np.int32), y.astype(np.float32), Qii, indptr, rows.indices, rows.data)
+
+
+def visited(X, y, order, budget, is_gradient=False, threads=1, candidates=0, C=(C, C), is_looked_up=True):
+    """(the Budget, alpha) after these visits."""
+    alpha = np.zeros(len(y))
+    rule = Rule(*C, GAMMA, len(y), budget, is_gradient, is_looked_up, candidates)
+    with ThreadPoolExecutor(max(1, threads - 1)) as pool:
+        own = Budget(rule, alpha, X.shape[1], 7, threads, pool, EMPTY)
+        own.begin_pass()
+        own.gain = own.visit(segment_of(X, y), np.asarray(order, np.int32))
+    return own, alpha
+
+
+def f_of(budget, X):
+    vectors, beta = budget.machine()
+    Z = sparse.csr_matrix((vectors.values, vectors.indices, vectors.indptr), (len(vectors), X.shape[1])).toarray()
+    return gaussian(X, Z.astype(float), GAMMA) @ beta
+
+
+def epochs(n_rows, count, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.concatenate([rng.permutation(n_rows) for _ in range(count)])
+
+
+@pytest.mark.parametrize("is_gradient", SOLVERS)
+@pytest.mark.parametrize("budget", [90, 40, 12])
+def test_visits_are_those_of_the_reference(is_gradient, budget):
+    X, y = small_problem()
+    order = epochs(90, 3)
+    # Each row has a weight of its own, or many |beta| would be the same: which is the smallest would be chance.
+    weight = 1.0 + np.arange(90) / 1024
+    # By the same table: where two partners are as good, either is right, and all that follows differs.
+    wd = partial(looked_up, degradation_table())
+    reference = Reference(X, y, C * weight, GAMMA, budget, is_gradient, wd)
+    g = [reference.visit(i) for i in order]
+    own, alpha = visited(X, y * weight, order, budget, is_gradient)
+    assert f_of(own, X) == pytest.approx(reference.f(X), abs=1e-5)
+    assert alpha == pytest.approx(reference.alpha, abs=1e-5)
+    assert own.figures[COUNT] == len(reference.beta)
+    assert own.figures[DEGRADATION] == pytest.approx(reference.degradation, rel=1e-5, abs=1e-12)
+    assert (own.figures[LARGEST], own.figures[SMALLEST]) == pytest.approx((max(g), min(g)), abs=1e-5)
+    assert bool(own.figures[MERGES]) == (budget < 90)
+
+
+def test_with_room_for_all_rows_it_is_descent_on_the_gram_matrix():
+    X, y = small_problem()
+    order = epochs(90, 30)
+    Q = gaussian(X, X, GAMMA) * np.outer(y, y)
+    alpha = np.zeros(90)
+    gains = []
+    for i in order:
+        g = 1 - Q[i] @ alpha
+        d = np.clip(alpha[i] + g, 0, C) - alpha[i]
+        alpha[i] += d
+        gains.append(d * (g - d / 2))
+    own, found = visited(X, y, order, 90)
+    assert found == pytest.approx(alpha, abs=1e-10)
+    assert f_of(own, X) == pytest.approx(gaussian(X, X, GAMMA) @ (alpha * y), abs=1e-10)
+    assert own.gain == pytest.approx(gains, abs=1e-10)
+    assert own.half_squared_norm == pytest.approx(alpha @ Q @ alpha / 2, rel=1e-10)
+    assert own.figures[COUNT] == np.count_nonzero(alpha)
+
+
+@pytest.mark.parametrize("candidates", [0, 5])
+@pytest.mark.parametrize("is_gradient", SOLVERS)
+def test_any_number_of_threads_finds_the_same_to_the_byte(is_gradient, candidates):
+    X, y = small_problem(300)
+    order = epochs(300, 3)
+    found = [visited(X, y, order, 25, is_gradient, threads, candidates) for threads in (1, 2, 3, 5)]
+    machines = [budget.machine() for budget, _ in found]
+    told = {packed(vectors) + beta.tobytes() for vectors, beta in machines}
+    assert len(told) == len({alpha.tobytes() for _, alpha in found}) == 1
+
+
+@pytest.mark.parametrize("is_looked_up", [True, False])
+def test_few_candidates_lose_more(is_looked_up):
+    X, y = small_problem(400)
+    order = epochs(400, 2)
+    lost = [
+        visited(X, y, order, 30, candidates=k, is_looked_up=is_looked_up)[0].figures[DEGRADATION] for k in (0, 10, 1)
+    ]
+    assert lost[0] < lost[1] < lost[2]
+
+
+@pytest.mark.parametrize("is_gradient", SOLVERS)
+def test_what_is_kept_up_is_what_there_is(is_gradient):
+    """After many merges products, norms and lists of features still belong to the vectors."""
+    X, y = small_problem(300)
+    own, _ = visited(X, y, epochs(300, 5), 20, is_gradient)
+    vectors, beta = own.machine()
+    Z = sparse.csr_matrix((vectors.values, vectors.indices, vectors.indptr), (len(vectors), 6)).toarray()
+    assert len(beta) <= 20
+    assert own.half_squared_norm == pytest.approx(beta @ gaussian(Z, Z, GAMMA) @ beta / 2, rel=1e-5)
+    assert all(
+        (np.diff(vectors.indices[a:b]) > 0).all() for a, b in zip(vectors.indptr, vectors.indptr[1:], strict=False)
+    )
+    assert np.count_nonzero(own._vectors.Z) <= len(vectors.indices)
+
+
+def test_rows_left_out_and_weights_of_rows_and_classes():
+    """A row of weight 2 counts as one of twice the C; one of weight 0 is passed over."""
+    X, y = small_problem(60)
+    weight = np.random.default_rng(0).choice([0.0, 1.0, 2.0], 60)
+    order = epochs(60, 3)
+    own, alpha = visited(X, y * weight, order, 60, C=(C, 3 * C))
+    kept = np.flatnonzero(weight)
+    limit = C * weight * np.where(y > 0, 1.0, 3.0)
+    reference = Reference(X[kept], y[kept], limit[kept], GAMMA, 60)
+    for i in order[weight[order] > 0]:
+        reference.visit(np.searchsorted(kept, i))
+    assert alpha[kept] == pytest.approx(reference.alpha, abs=1e-9)
+    assert not alpha[weight == 0].any()
+    assert own.figures[LARGEST] > own.figures[SMALLEST]
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(500))
+
+
+WAYS = [
+    {"solver": "bsca"}, {"solver": "bsca", "selection": "adaptive"}, {"solver": "bsca", "threads": 3},
+    {"solver": "bsca", "merge": "golden", "candidates": None}, {"solver": "bsgd"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("cache_bytes", [1 << 20, 120_000])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_job_says_what_its_machine_is_worth(tmp_path, dataset, way, cache_bytes):
+    """Also where rows come block by block. P is exact, and nothing is claimed that is not known."""
+    found = train(tmp_path / "run", dataset, cache_bytes, max_passes=6, gamma=GAMMA, budget=60, **way)
+    vectors, beta = published_vectors(tmp_path / "run")
+    problem = exact(dataset)
+    X = problem.X.toarray()
+    Z = sparse.csr_matrix((vectors.values, vectors.indices, vectors.indptr), (len(vectors), X.shape[1])).toarray()
+    f, K = gaussian(X, Z, GAMMA) @ beta, gaussian(Z, Z, GAMMA)
+    P = beta @ K @ beta / 2 + np.maximum(0, 1 - problem.y * f).sum()
+    certificate, last = found.result["certificate"], found.passes[-1]
+    assert certificate["primal_objective"] == pytest.approx(P, rel=1e-6)
+    for name in ("dual_objective", "relative_duality_gap", "m_plus", "m_minus", "gap", "w_error"):
+        assert np.isnan(certificate[name])
+    assert last["support_vectors"] == len(beta) <= 60
+    assert last["merges"] > 0 and last["weight_degradation"] > 0
+    assert last["updates"] == 6 * 500 or "selection" in way
+    assert 0 < last["merging_seconds"] < last["visiting_seconds"]
+    if "selection" in way:
+        assert np.isnan(last["primal_estimate"])
+    else:
+        assert last["primal_estimate"] == pytest.approx(P, rel=0.3)
+    accuracy = np.mean(np.sign(f) == problem.y)
+    assert accuracy > 0.8
+
+
+def test_training_ends_when_the_spread_of_gradients_stays(tmp_path, dataset):
+    found = train(tmp_path / "run", dataset, 1 << 20, gamma=GAMMA, solver="bsca", budget=1000, tolerance=0.02, C=0.5)
+    spread = np.log([each["m_plus"] - each["m_minus"] for each in found.passes])
+    change = np.abs(np.diff(spread))
+    assert found.result["stop_reason"] == "tolerance" and found.result["converged"]
+    assert max(change[-2:]) <= 0.02
+    assert not any(max(change[k : k + 2]) <= 0.02 for k in range(len(change) - 2))
+    assert found.passes[-1]["spread_change"] == pytest.approx(max(change[-2:]))
+
+
+def test_the_same_job_makes_the_same_machine(tmp_path, dataset):
+    for name, threads in (("a", 1), ("b", 2)):
+        train(tmp_path / name, dataset, 120_000, gamma=GAMMA, solver="bsca", budget=30, max_passes=3, threads=threads)
+    a, b = (published_vectors(tmp_path / name) for name in "ab")
+    assert packed(a[0]) == packed(b[0]) and a[1].tobytes() == b[1].tobytes()
+
+
+def test_a_file_with_weights_is_one_with_rows_repeated(tmp_path):
+    """Their optimum is the same; BSCA with room for all rows finds it."""
+    X, y = random_problem(120)
+    weight = np.random.default_rng(0).choice([1.0, 2.0], 120)
+    ingest([weighted_text(X, y, weight)], tmp_path / "weighted")
+    twice = np.repeat(np.arange(120), weight.astype(int))
+    make_dataset(tmp_path / "repeated", X[twice], y[twice])
+    P = []
+    for name in ("weighted", "repeated"):
+        settings = {"gamma": GAMMA, "solver": "bsca", "budget": 300, "max_passes": 400, "tolerance": None}
+        found = train(tmp_path / f"run {name}", tmp_path / name, 1 << 20, **settings)
+        P.append(found.result["certificate"]["primal_objective"])
+    assert P[0] == pytest.approx(P[1], rel=1e-5)

@@ -1,0 +1,58 @@
+"""Merging two vectors: against a search over very many places, and against what merging means."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.reference.budgeted import best_merge, gaussian
+from trainer.kernels.merging import GRID, best_h, degradation, degradation_table, looked_up, searched
+
+RNG = np.random.default_rng(0)
+PAIRS = [(float(m), float(k)) for m, k in RNG.random((300, 2))]
+EDGES = [(m, k) for m in (0.0, 1e-9, 0.5, 1 - 1e-9, 1.0) for k in (0.0, 1e-300, 0.1353, 0.5, 1 - 1e-12, 1.0)]
+
+
+@pytest.mark.parametrize(("m", "k"), PAIRS + EDGES)
+def test_no_place_is_better(m, k):
+    h = best_h(m, k, 1e-6)
+    _, wd = best_merge(m, max(k, 1e-300))
+    assert degradation(h, m, k) == pytest.approx(wd, abs=1e-9)
+    assert 0.0 <= degradation(h, m, k) <= 0.25 + 1e-12
+    assert 0.0 <= h <= 1.0
+
+
+def test_the_table_is_as_near_as_its_grid():
+    table = degradation_table()
+    errors = [abs(looked_up(table, m, k) - best_merge(m, k)[1]) for m, k in PAIRS]
+    assert max(errors) < 1e-4
+    assert np.mean(errors) < 2e-6
+    assert table.shape == (GRID + 1, GRID + 1)
+    assert table.min() >= 0.0
+    assert np.abs(table - table[::-1]).max() < 1e-9
+    assert [looked_up(table, m, 1.0) for m in (0.0, 0.3, 1.0)] == pytest.approx([0.0] * 3, abs=1e-12)
+    assert looked_up(table, 1.0, 0.4) == 0.0
+
+
+def test_a_coarse_search_is_near_too():
+    assert max(abs(searched(m, k) - best_merge(m, k)[1]) for m, k in PAIRS) < 3e-4
+
+
+def test_the_best_place_jumps_where_vectors_are_far_apart():
+    """k < e^-2: on either side of m = 1/2 the other vector is all but left out."""
+    assert best_h(0.499, 0.05, 1e-9) < 0.1 < 0.9 < best_h(0.501, 0.05, 1e-9)
+    assert best_h(0.499, 0.5, 1e-9) == pytest.approx(best_h(0.501, 0.5, 1e-9), abs=0.02)
+
+
+def test_a_merged_vector_is_the_projection_of_the_two():
+    """Its coefficient is that of the nearest multiple of phi(z), and wd is the squared distance from it."""
+    gamma, Z, beta = 0.3, RNG.standard_normal((2, 4)), np.array([0.7, 0.4])
+    k = gaussian(Z[:1], Z[1:], gamma)[0, 0]
+    m = beta[0] / beta.sum()
+    h = best_h(m, k, 1e-9)
+    z = h * Z[0] + (1 - h) * Z[1]
+    projection = gaussian(z[None], Z, gamma)[0] @ beta
+    assert beta.sum() * (m * k ** ((1 - h) ** 2) + (1 - m) * k ** (h**2)) == pytest.approx(projection, rel=1e-12)
+    lost = beta @ gaussian(Z, Z, gamma) @ beta - projection**2
+    assert beta.sum() ** 2 * degradation(h, m, k) == pytest.approx(lost, rel=1e-9)
+    assert not math.isclose(lost, 0.0)
