@@ -1,10 +1,11 @@
 """The support vectors of a kernel machine, f(x) = sum_s beta_s k(z_s, x) with k(z, x) = exp(-gamma |z - x|^2)."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from storage.segment import Segment
 
 _PIECE = 256  # rows whose kernel values are made at a time
 _FIELDS = ("gamma", "width", "indptr", "indices", "values")
-_VECTORS, _BETA = "vectors.npz", "beta.npy"
+_MACHINE = "machine.npz"  # in a run directory
 
 
 @dataclass(frozen=True)
@@ -106,26 +107,47 @@ def joined(parts: Sequence[SupportVectors]) -> SupportVectors:
 
 def packed(vectors: SupportVectors) -> bytes:
     """As a file: an archive of its arrays."""
-    file = io.BytesIO()
-    np.savez(file, **{name: getattr(vectors, name) for name in _FIELDS})
-    return file.getvalue()
+    return _archive({name: getattr(vectors, name) for name in _FIELDS})
 
 
 def unpacked(data: bytes) -> SupportVectors:
     """Back from `packed`."""
     with np.load(io.BytesIO(data)) as arrays:
-        gamma, width, *rest = (arrays[name] for name in _FIELDS)
-        return SupportVectors(float(gamma), int(width), *rest)
+        return _vectors(arrays)
 
 
-def publish_vectors(run: Path, vectors: SupportVectors, beta: Array) -> None:
-    """Let the reader and the worker see those of the job in this run directory, and beta (n_vectors,)."""
-    staged = run / f".{_VECTORS}"
-    staged.write_bytes(packed(vectors))
-    np.save(run / _BETA, beta)
-    staged.replace(run / _VECTORS)
+@dataclass(frozen=True)
+class Machine:
+    """A kernel machine as it is trained: vectors, and beta (n_vectors,) of each.
+
+    merges, degradation: how many vectors were merged, and the sum of what that changed, |f before - f after|^2 each
+    """
+
+    vectors: SupportVectors
+    beta: Array
+    merges: int
+    degradation: float
+
+    def publish(self, run: Path) -> None:
+        """Let the reader and the worker see it: those of the job in this run directory."""
+        own = {"beta": self.beta, "merges": self.merges, "degradation": self.degradation}
+        staged = run / f".{_MACHINE}"
+        staged.write_bytes(_archive({name: getattr(self.vectors, name) for name in _FIELDS} | own))
+        staged.replace(run / _MACHINE)
 
 
-def published_vectors(run: Path) -> tuple[SupportVectors, Array]:
-    """What was published last, while nobody publishes."""
-    return unpacked((run / _VECTORS).read_bytes()), np.load(run / _BETA)
+def published_machine(run: Path) -> Machine:
+    """The one published last."""
+    with np.load(io.BytesIO((run / _MACHINE).read_bytes())) as arrays:
+        return Machine(_vectors(arrays), arrays["beta"], int(arrays["merges"]), float(arrays["degradation"]))
+
+
+def _archive(arrays: Mapping[str, Any]) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def _vectors(arrays: Mapping[str, Array]) -> SupportVectors:
+    gamma, width, *rest = (arrays[name] for name in _FIELDS)
+    return SupportVectors(float(gamma), int(width), *rest)

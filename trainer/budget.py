@@ -8,19 +8,21 @@ import numpy as np
 from storage.csr import INDEX, VALUE, Array
 from storage.gaussian_kernel import LANES
 from storage.segment import Segment
-from storage.support_vectors import SupportVectors
-from trainer.kernels.budgeted import (
+from storage.support_vectors import Machine, SupportVectors
+from trainer.kernels.budgeted import budgeted_visits
+from trainer.kernels.machine import (
     BATCH,
+    DEGRADATION,
     FIGURES,
     FREE,
     LARGEST,
     LOSSES,
+    MERGES,
     SMALLEST,
     VISITS,
     Batch,
     Rule,
     Vectors,
-    budgeted_visits,
 )
 from trainer.kernels.merging import degradation_table
 
@@ -103,8 +105,8 @@ class Budget:
         beta = self.factor * self._vectors.beta[there]
         return float(beta @ K @ beta) / 2
 
-    def machine(self) -> tuple[SupportVectors, Array]:
-        """The vectors, by their slots, and beta of each."""
+    def machine(self) -> Machine:
+        """What there is, by the slots of vectors."""
         own = self._vectors
         there = np.flatnonzero(own.row != FREE)
         parts = [self._features(s) for s in there.tolist()]
@@ -116,7 +118,8 @@ class Budget:
             np.concatenate([np.empty(0, INDEX), *parts]),
             np.concatenate([np.empty(0, VALUE), *values]),
         )
-        return vectors, self.factor * own.beta[there]
+        merges, degradation = self.figures[[MERGES, DEGRADATION]].tolist()
+        return Machine(vectors, self.factor * own.beta[there], int(merges), degradation)
 
     def _features(self, s: int) -> Array:
         """Those of the vector at slot s, ascending, (k,) int32."""

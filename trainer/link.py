@@ -11,7 +11,7 @@ from storage.csr import Array, Figure
 from storage.lane_kernel import squares_of_lanes
 from storage.naps import nap
 from storage.state import State, pass_stamp
-from storage.support_vectors import SupportVectors, publish_vectors
+from storage.support_vectors import Machine
 from trainer.progress import Progress
 
 SHOWN_OF_LANE = ("M_plus", "M_minus", "dual_objective", "primal_bound")
@@ -151,9 +151,9 @@ class Link:
         self._w[: self._width] = known
         self._half_norm = self._half_squares(known)
 
-    def publish_vectors(self, vectors: SupportVectors, beta: Array) -> None:
-        """Let the reader and the worker see the support vectors of a kernel machine, and beta (n_vectors,)."""
-        publish_vectors(self._state.directory, vectors, beta)
+    def publish_machine(self, machine: Machine) -> None:
+        """Let the reader and the worker see a kernel machine, as `publish` does w."""
+        machine.publish(self._state.directory)
 
     @property
     def room(self) -> Array:

@@ -13,7 +13,7 @@ from storage.lane_kernel import add_in_lanes, dots_of_lanes
 from storage.lanes import zeros
 from storage.objective import Objective
 from storage.segment import Segment
-from storage.support_vectors import SupportVectors
+from storage.support_vectors import Machine
 
 _PIECE = 1 << 16  # features
 
@@ -39,7 +39,7 @@ class CertificatePass:
     w (width,) and alpha (n_rows,) stay as they are; of several lanes, or classes, both have an axis of them. alpha is
     projected on its bounds before it is used.
     held_out: is told of the rows that have no part in training, if there are any.
-    machine: the support vectors and beta of a kernel machine, which stand in place of w. Then nothing but P is known.
+    machine: stands in place of w; then nothing but P is known.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class CertificatePass:
         w: Array,
         alpha: Array,
         held_out: HeldOut | None = None,
-        machine: tuple[SupportVectors, Array] | None = None,
+        machine: Machine | None = None,
     ) -> None:
         self._held_out = held_out
         self._objective = objective
-        self._weights = _Machine(*machine, len(w)) if machine else _weights_of(objective, w)
+        self._weights = _Expansion(machine, len(w)) if machine else _weights_of(objective, w)
         self._alpha = alpha
         self._rows = 0
         self._losses: Figure = 0.0
@@ -120,12 +120,12 @@ class _Pairs:
         return total
 
 
-class _Machine:
+class _Expansion:
     """A kernel machine, f(x) in place of <w, x>; there is no v."""
 
-    def __init__(self, vectors: SupportVectors, beta: Array, width: int) -> None:
-        self._columns, self._beta = vectors.against(width), beta
-        self._squared_norm = vectors.squared_norm(beta)
+    def __init__(self, machine: Machine, width: int) -> None:
+        self._columns, self._beta = machine.vectors.against(width), machine.beta
+        self._squared_norm = machine.vectors.squared_norm(machine.beta)
 
     def add(self, _coefficients: Array, rows: Segment) -> Array:
         """f(x_i) of the rows (n,)."""

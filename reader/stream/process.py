@@ -29,7 +29,7 @@ from storage.naps import nap
 from storage.objective import Objective, make_axis_objective, make_objective
 from storage.segment import SegmentBuilder
 from storage.state import CACHE_FILE, open_state
-from storage.support_vectors import published_vectors
+from storage.support_vectors import published_machine
 
 _WAIT_SECONDS = 2e-3
 
@@ -200,7 +200,7 @@ class Reader:
             state.w[: passes.width],
             state.alpha[: passes.n_rows],
             self._held_out,
-            published_vectors(self._run) if self._has_kernel else None,
+            published_machine(self._run) if self._has_kernel else None,
         )
         with closing(passes.stream(0, lambda rows: None, is_alone=True)) as stream:
             for streamed in stream:

@@ -16,7 +16,7 @@ from storage.model_file import Model
 from storage.scratch import scratch
 from storage.support_vectors import joined
 
-_OWN = ("converged", "stop_reason", "passes")
+_OWN = ("converged", "stop_reason", "passes", "machine")
 
 
 def job_result(lanes: Sequence[Lane], abouts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def job_result(lanes: Sequence[Lane], abouts: Sequence[Mapping[str, Any]]) -> di
         "passes": abouts[-1]["job_passes"],
         "certificate": worst,
         "lanes": [
-            {**lane.view, **{name: each[name] for name in _OWN}, **each["certificate"]}
+            {**lane.view, **{name: each[name] for name in _OWN if name in each}, **each["certificate"]}
             for lane, each in zip(lanes, results, strict=False)
         ],
     }

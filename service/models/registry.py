@@ -24,7 +24,7 @@ from storage.csr import Array
 from storage.dataset import Dataset
 from storage.model_file import Model, read_model, tuples, write_model
 from storage.state import State, open_state
-from storage.support_vectors import published_vectors
+from storage.support_vectors import published_machine
 from trainer.solvers import SOLVERS
 
 
@@ -58,16 +58,21 @@ def _about(plan: JobPlan, state: State, result: dict[str, Any]) -> dict[str, Any
 
 
 def _machine(plan: JobPlan, dataset: Path, run: Path, about: dict[str, Any]) -> Model:
-    vectors, beta = published_vectors(run)
-    own = Dataset(dataset)
+    machine, own = published_machine(run), Dataset(dataset)
+    told = {
+        "gamma": machine.vectors.gamma,
+        "support_vectors": len(machine.vectors),
+        "merges": machine.merges,
+        "weight_degradation": machine.degradation,
+    }
     # What w[f] is of a feature f as the blocks number it: its number in the input.
     numbers = own.in_own_order(np.arange(own.manifest.width, dtype=np.float64)).astype(np.int64)
     return Model(
-        w=beta,
+        w=machine.beta,
         labels=(1.0, -1.0),
         index_base=plan.manifest.index_base,
-        about=about,
-        vectors=vectors.renumbered(numbers),
+        about={**about, "result": {**about["result"], "machine": told}},
+        vectors=machine.vectors.renumbered(numbers),
     )
 
 

@@ -7,7 +7,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from storage.csr import Rows
 from storage.gaussian_kernel import gaussian
-from storage.support_vectors import SupportVectors, joined, packed, publish_vectors, published_vectors, unpacked
+from storage.support_vectors import Machine, SupportVectors, joined, packed, published_machine, unpacked
 from tests.contracts.problems import random_problem
 
 GAMMA = 0.7
@@ -88,10 +88,12 @@ def test_renumbered_features_are_in_order(X):
 def test_files_give_back_what_was_put_in(X, tmp_path):
     vectors = joined([vectors_of(X[:3]), vectors_of(X[3:10])])
     beta = np.arange(10.0)
-    publish_vectors(tmp_path, vectors, beta)
-    for found in (unpacked(packed(vectors)), published_vectors(tmp_path)[0]):
+    Machine(vectors, beta, 3, 0.5).publish(tmp_path)
+    published = published_machine(tmp_path)
+    for found in (unpacked(packed(vectors)), published.vectors):
         assert (found.gamma, found.width, len(found)) == (GAMMA, X.shape[1], 10)
         for name in ("indptr", "indices", "values"):
             assert np.array_equal(getattr(found, name), getattr(vectors, name))
-    assert np.array_equal(published_vectors(tmp_path)[1], beta)
+    assert np.array_equal(published.beta, beta)
+    assert (published.merges, published.degradation) == (3, 0.5)
     assert np.array_equal(vectors.indices, X[:10].indices)

@@ -10,13 +10,13 @@ from scipy import sparse
 from reader.ingest.run import ingest
 from storage.csr import EMPTY
 from storage.segment import Segment
-from storage.support_vectors import packed, published_vectors
+from storage.support_vectors import Machine, SupportVectors, packed, published_machine
 from tests.contracts.problems import make_dataset, random_problem, weighted_text
 from tests.contracts.solver import exact
 from tests.reference.budgeted import Reference, gaussian
 from tests.training import train
 from trainer.budget import Budget
-from trainer.kernels.budgeted import COUNT, DEGRADATION, LARGEST, MERGES, SMALLEST, Rule
+from trainer.kernels.machine import COUNT, DEGRADATION, LARGEST, MERGES, SMALLEST, Rule
 from trainer.kernels.merging import degradation_table, looked_up
 
 GAMMA, C = 0.5, 2.0
@@ -50,9 +50,17 @@ def visited(X, y, order, budget, is_gradient=False, threads=1, candidates=0, C=(
 
 
 def f_of(budget, X):
-    vectors, beta = budget.machine()
-    Z = sparse.csr_matrix((vectors.values, vectors.indices, vectors.indptr), (len(vectors), X.shape[1])).toarray()
-    return gaussian(X, Z.astype(float), GAMMA) @ beta
+    machine = budget.machine()
+    return gaussian(X, dense(machine.vectors), GAMMA) @ machine.beta
+
+
+def dense(vectors: SupportVectors):
+    shape = len(vectors), vectors.width
+    return sparse.csr_matrix((vectors.values, vectors.indices, vectors.indptr), shape).toarray().astype(float)
+
+
+def told(machine: Machine):
+    return packed(machine.vectors), machine.beta.tobytes()
 
 
 def epochs(n_rows, count, seed=0):
@@ -105,9 +113,7 @@ def test_any_number_of_threads_finds_the_same_to_the_byte(is_gradient, candidate
     X, y = small_problem(300)
     order = epochs(300, 3)
     found = [visited(X, y, order, 25, is_gradient, threads, candidates) for threads in (1, 2, 3, 5)]
-    machines = [budget.machine() for budget, _ in found]
-    told = {packed(vectors) + beta.tobytes() for vectors, beta in machines}
-    assert len(told) == len({alpha.tobytes() for _, alpha in found}) == 1
+    assert len({told(budget.machine()) for budget, _ in found}) == len({alpha.tobytes() for _, alpha in found}) == 1
 
 
 @pytest.mark.parametrize("is_looked_up", [True, False])
@@ -125,8 +131,8 @@ def test_what_is_kept_up_is_what_there_is(is_gradient):
     """After many merges products, norms and lists of features still belong to the vectors."""
     X, y = small_problem(300)
     own, _ = visited(X, y, epochs(300, 5), 20, is_gradient)
-    vectors, beta = own.machine()
-    Z = sparse.csr_matrix((vectors.values, vectors.indices, vectors.indptr), (len(vectors), 6)).toarray()
+    vectors, beta = own.machine().vectors, own.machine().beta
+    Z = dense(vectors)
     assert len(beta) <= 20
     assert own.half_squared_norm == pytest.approx(beta @ gaussian(Z, Z, GAMMA) @ beta / 2, rel=1e-5)
     assert all(
@@ -167,10 +173,10 @@ WAYS = [
 def test_a_job_says_what_its_machine_is_worth(tmp_path, dataset, way, cache_bytes):
     """Also where rows come block by block. P is exact, and nothing is claimed that is not known."""
     found = train(tmp_path / "run", dataset, cache_bytes, max_passes=6, gamma=GAMMA, budget=60, **way)
-    vectors, beta = published_vectors(tmp_path / "run")
+    machine = published_machine(tmp_path / "run")
+    beta, Z = machine.beta, dense(machine.vectors)
     problem = exact(dataset)
     X = problem.X.toarray()
-    Z = sparse.csr_matrix((vectors.values, vectors.indices, vectors.indptr), (len(vectors), X.shape[1])).toarray()
     f, K = gaussian(X, Z, GAMMA) @ beta, gaussian(Z, Z, GAMMA)
     P = beta @ K @ beta / 2 + np.maximum(0, 1 - problem.y * f).sum()
     certificate, last = found.result["certificate"], found.passes[-1]
@@ -178,7 +184,8 @@ def test_a_job_says_what_its_machine_is_worth(tmp_path, dataset, way, cache_byte
     for name in ("dual_objective", "relative_duality_gap", "m_plus", "m_minus", "gap", "w_error"):
         assert np.isnan(certificate[name])
     assert last["support_vectors"] == len(beta) <= 60
-    assert last["merges"] > 0 and last["weight_degradation"] > 0
+    assert last["merges"] == machine.merges > 0
+    assert last["weight_degradation"] == machine.degradation > 0
     assert last["updates"] == 6 * 500 or "selection" in way
     assert 0 < last["merging_seconds"] < last["visiting_seconds"]
     if "selection" in way:
@@ -191,7 +198,7 @@ def test_a_job_says_what_its_machine_is_worth(tmp_path, dataset, way, cache_byte
 
 def test_training_ends_when_the_spread_of_gradients_stays(tmp_path, dataset):
     found = train(tmp_path / "run", dataset, 1 << 20, gamma=GAMMA, solver="bsca", budget=1000, tolerance=0.02, C=0.5)
-    spread = np.log([each["m_plus"] - each["m_minus"] for each in found.passes])
+    spread = np.log([each["largest_gradient"] - each["smallest_gradient"] for each in found.passes])
     change = np.abs(np.diff(spread))
     assert found.result["stop_reason"] == "tolerance" and found.result["converged"]
     assert max(change[-2:]) <= 0.02
@@ -202,8 +209,7 @@ def test_training_ends_when_the_spread_of_gradients_stays(tmp_path, dataset):
 def test_the_same_job_makes_the_same_machine(tmp_path, dataset):
     for name, threads in (("a", 1), ("b", 2)):
         train(tmp_path / name, dataset, 120_000, gamma=GAMMA, solver="bsca", budget=30, max_passes=3, threads=threads)
-    a, b = (published_vectors(tmp_path / name) for name in "ab")
-    assert packed(a[0]) == packed(b[0]) and a[1].tobytes() == b[1].tobytes()
+    assert told(published_machine(tmp_path / "a")) == told(published_machine(tmp_path / "b"))
 
 
 def test_a_file_with_weights_is_one_with_rows_repeated(tmp_path):

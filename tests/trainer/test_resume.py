@@ -18,7 +18,7 @@ from storage.checkpoint import newest_checkpoint, read_checkpoint, write_checkpo
 from storage.dataset import Dataset
 from storage.errors import CheckpointUnsound
 from storage.objective import REGRESSION
-from storage.support_vectors import packed, published_vectors
+from storage.support_vectors import packed, published_machine
 from tests.contracts import bracketing
 from tests.contracts.problems import make_dataset, random_problem, weighted_text
 from tests.contracts.solver import (
@@ -124,6 +124,10 @@ class Job:
         return Outcome(passes, results, open_state_of(self._run))
 
 
+def told(machine):
+    return packed(machine.vectors), machine.beta.tobytes(), machine.merges, machine.degradation
+
+
 def comparable(done, mode):
     names = CLOCKS | READ_AGAIN if is_resident(mode) or "holds_all" in mode else CLOCKS
     kept = {name: value for name, value in done.items() if name not in names}
@@ -162,9 +166,7 @@ def test_fixed_pace_ends_in_the_same_bytes(tmp_path, dataset, mode, loss):
     assert found.alpha.tobytes() == undisturbed.alpha.tobytes()
     assert found.w.tobytes() == undisturbed.w.tobytes()
     if SOLVERS[mode["solver"]].has_kernel:
-        machines = [published_vectors(outcome.state.directory) for outcome in (found, undisturbed)]
-        assert packed(machines[0][0]) == packed(machines[1][0])
-        assert machines[0][1].tobytes() == machines[1][1].tobytes()
+        assert told(published_machine(found.state.directory)) == told(published_machine(undisturbed.state.directory))
     assert json.dumps(found.result) == json.dumps(undisturbed.result)
     last = [comparable(done, mode) for done in undisturbed.passes[-len(found.passes) :]]
     assert [comparable(done, mode) for done in found.passes] == last
@@ -314,3 +316,14 @@ def test_a_job_that_has_to_go_on_from_the_very_place_keeps_nothing_between_sweep
     found = job.attempt()
     assert found.alpha.tobytes() == undisturbed.alpha.tobytes()
     assert found.w.tobytes() == undisturbed.w.tobytes()
+
+
+@pytest.mark.parametrize("solver", ["bsca", "bsgd"])
+def test_a_machine_that_had_ended_is_there_again(tmp_path, dataset, solver):
+    """Its processes died before the model was made: nothing is left to train."""
+    job = Job(tmp_path, dataset, solver=solver, budget=20)
+    first = job.attempt()
+    before = told(published_machine(first.state.directory))
+    again = job.attempt()
+    assert (again.passes, told(published_machine(again.state.directory))) == ([], before)
+    assert json.dumps(again.result) == json.dumps(first.result)

@@ -1,7 +1,6 @@
 """Visits of a kernel machine on a budget: BSCA and BSGD with a Gaussian kernel."""
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -9,8 +8,27 @@ from numba import njit
 from storage.csr import Array
 from storage.gaussian_kernel import gaussian, inner_products
 from storage.segment import Columns
-from trainer.kernels.merging import best_h, degradation, looked_up, searched
-from trainer.kernels.order import next_random
+from trainer.kernels.machine import (
+    BATCH,
+    COUNT,
+    DEGRADATION,
+    LARGEST,
+    LOSSES,
+    MERGES,
+    MERGING_SECONDS,
+    SECONDS,
+    SMALLEST,
+    VISITS,
+    Batch,
+    Rule,
+    Vectors,
+    append,
+    lightest,
+    merge,
+    partner,
+    remove,
+    slot_of,
+)
 from trainer.kernels.team import count_up, seconds, wait_for
 
 # Problem     min over f of  1/2 |f|^2 + sum_i C_i max(0, 1 - y_i f(x_i)),  f(x) = factor sum_s beta_s k(z_s, x),
@@ -32,75 +50,6 @@ from trainer.kernels.team import count_up, seconds, wait_for
 # is a row, whose products with the rows to come are made, and the products of a merged vector are the sum, by h and
 # 1 - h, of those of the two. So every visit sees the vectors as they are, whatever the number of threads.
 
-BATCH = 32
-
-
-class Rule(NamedTuple):
-    """How visits are made; C_i of the rows with y = +1 and y = -1, a row of weight |y| has so much more of it.
-
-    is_gradient  BSGD, not BSCA; n_rows: of the whole problem
-    is_looked_up a partner is chosen by the table of degradations, else by searching for each
-    candidates   so many partners, at random, are looked at; 0: all
-    """
-
-    C_positive: float
-    C_negative: float
-    gamma: float
-    n_rows: int
-    budget: int
-    is_gradient: bool
-    is_looked_up: bool
-    candidates: int
-
-
-class Vectors(NamedTuple):
-    """The support vectors, each at a slot.
-
-    Z        (width, n_slots) float32, column s times scale[s] is z_s; 0 where there is none
-    scale    (n_slots,) float64 > 0: a vector that is merged with a light one changes in the features of this one alone
-    beta     (n_slots,) float64, 0 where there is none
-    inner    (n_slots, n_slots) float64 = <z_s, z_r>; norms (n_slots,) float64 = |z_s|^2
-    features (n_slots, width) int32: those of z_s are among the first `lengths[s]` of row s, in any order
-    row      (n_slots,) int64: the row that z_s still is; MERGED; FREE: there is no vector
-    figures  (FIGURES,) float64, see below
-    state    (1,) int64 > 0, of the random numbers
-    """
-
-    Z: Array
-    scale: Array
-    beta: Array
-    inner: Array
-    norms: Array
-    features: Array
-    lengths: Array
-    row: Array
-    figures: Array
-    state: Array
-
-
-class Batch(NamedTuple):
-    """Room for what is made of a batch.
-
-    products (BATCH, n_slots) float32; values (BATCH, n_slots) float64; room (n_threads, n_slots) float64
-    dense    (width,) float32, all 0; slots (n_slots,) int64
-    arrived, finished (1,) int64 = 0
-    """
-
-    products: Array
-    values: Array
-    room: Array
-    dense: Array
-    slots: Array
-    arrived: Array
-    finished: Array
-
-
-FREE, MERGED = -2, -1
-# Of Vectors.figures: vectors, visits of all passes, vectors merged, their degradations, seconds that merging took and
-# the visits in all; of the pass: largest and smallest g, sum of C_i max(0, g).
-COUNT, VISITS, MERGES, DEGRADATION, MERGING_SECONDS, SECONDS, LARGEST, SMALLEST, LOSSES = range(9)
-FIGURES = 9
-
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
 def _sum_of_products(a: Array, b: Array) -> float:
@@ -108,162 +57,6 @@ def _sum_of_products(a: Array, b: Array) -> float:
     for s in range(a.shape[0]):
         total += a[s] * b[s]
     return total
-
-
-@njit(cache=True, nogil=True)
-def _slot_of(row: Array, wanted: int) -> int:
-    for s in range(row.shape[0]):
-        if row[s] == wanted:
-            return s
-    return -1
-
-
-@njit(cache=True, nogil=True)
-def _value(norm: float, other: float, product: float, gamma: float) -> float:
-    return math.exp(-gamma * max(norm + other - 2.0 * product, 0.0))
-
-
-# _append: the row at k of the order, number p of its batch, becomes a vector; returns its slot.
-
-
-@njit(cache=True, nogil=True)
-def _append(
-    p: int, batch_order: Array, rows: Columns, weight: float, gamma: float, vectors: Vectors, batch: Batch
-) -> int:
-    row_id, _, Qii, indptr, indices, values = rows
-    position = batch_order[p]
-    start, end = indptr[position], indptr[position + 1]
-    s = _slot_of(vectors.row, FREE)
-    for r in range(vectors.beta.shape[0]):
-        vectors.inner[s, r] = vectors.inner[r, s] = np.float64(batch.products[p, r])
-    vectors.inner[s, s] = vectors.norms[s] = Qii[position]
-    for j in range(start, end):
-        vectors.Z[indices[j], s] = values[j]
-        vectors.features[s, j - start] = indices[j]
-        batch.dense[indices[j]] = values[j]
-    vectors.lengths[s], vectors.scale[s] = end - start, 1.0
-    vectors.row[s] = row_id[position]
-    vectors.beta[s] = weight
-    vectors.figures[COUNT] += 1.0
-    for q in range(p + 1, batch_order.shape[0]):
-        other = batch_order[q]
-        product = np.float32(0.0)
-        for j in range(indptr[other], indptr[other + 1]):
-            product += batch.dense[np.uint32(indices[j])] * values[j]
-        batch.products[q, s] = product
-        batch.values[q, s] = _value(Qii[other], Qii[position], np.float64(product), gamma)
-    for j in range(start, end):
-        batch.dense[indices[j]] = 0.0
-    return s
-
-
-@njit(cache=True, nogil=True)
-def _remove(s: int, vectors: Vectors) -> None:
-    for place in range(vectors.lengths[s]):
-        vectors.Z[vectors.features[s, place], s] = 0.0
-    vectors.lengths[s] = 0
-    vectors.row[s] = FREE
-    vectors.beta[s] = 0.0
-    vectors.figures[COUNT] -= 1.0
-
-
-@njit(cache=True, nogil=True)
-def _lightest(vectors: Vectors) -> int:
-    lightest, least = -1, np.inf
-    for s in range(vectors.beta.shape[0]):
-        if vectors.row[s] != FREE and abs(vectors.beta[s]) < least:
-            lightest, least = s, abs(vectors.beta[s])
-    return lightest
-
-
-# _partner: of the vectors of the sign of i, or of some of them at random, the one that is best merged with it; -1 if
-# there is none.
-
-
-@njit(cache=True, nogil=True)
-def _partner(i: int, rule: Rule, table: Array, vectors: Vectors, slots: Array) -> int:
-    beta, count = vectors.beta, 0
-    for s in range(beta.shape[0]):
-        # Without a branch: signs come as they like, and would be guessed wrong half of the time.
-        slots[count] = s
-        count += int(s != i and beta[s] * beta[i] > 0.0)
-    looked_at = count if rule.candidates == 0 else min(rule.candidates, count)
-    best, least, state = -1, np.inf, vectors.state[0]
-    for c in range(looked_at):
-        if looked_at < count:
-            state = next_random(state)
-            other = c + ((state * (count - c)) >> 32)
-            slots[c], slots[other] = slots[other], slots[c]
-        j = slots[c]
-        k = _value(vectors.norms[i], vectors.norms[j], vectors.inner[i, j], rule.gamma)
-        total = beta[i] + beta[j]
-        m = beta[i] / total
-        wd = looked_up(table, m, k) if rule.is_looked_up else searched(m, k)
-        if total * total * wd < least:
-            best, least = j, total * total * wd
-    vectors.state[0] = state
-    return best
-
-
-# _add_vector: z_j <- h z_i + (1-h) z_j, for h < 1.
-
-_LEAST_SCALE = 1e-3
-
-
-@njit(cache=True, nogil=True)
-def _add_vector(i: int, j: int, h: float, vectors: Vectors) -> None:
-    Z, features, lengths, width = vectors.Z, vectors.features, vectors.lengths, vectors.Z.shape[0]
-    vectors.scale[j] *= 1.0 - h
-    if vectors.scale[j] < _LEAST_SCALE:
-        for place in range(lengths[j]):
-            Z[features[j, place], j] *= np.float32(vectors.scale[j])
-        vectors.scale[j] = 1.0
-    factor = np.float32(h * vectors.scale[i] / vectors.scale[j])
-    for place in range(lengths[i]):
-        f = features[i, place]
-        if Z[f, j] == 0.0:
-            # It may be there already, with a value that has come to 0.
-            if lengths[j] == width:
-                for every in range(width):
-                    features[j, every] = every
-            else:
-                features[j, lengths[j]] = f
-                lengths[j] += 1
-        Z[f, j] += factor * Z[f, i]
-
-
-# _merge: i into j, or j into i if that is less work, for all of the batch from p on.
-
-_FINE = 1e-6  # of h
-
-
-@njit(cache=True, nogil=True)
-def _merge(
-    i: int, j: int, p: int, batch_order: Array, Qii: Array, gamma: float, vectors: Vectors, batch: Batch
-) -> None:
-    beta, inner, norms = vectors.beta, vectors.inner, vectors.norms
-    if vectors.lengths[i] > vectors.lengths[j]:
-        i, j = j, i
-    total = beta[i] + beta[j]
-    m, k = beta[i] / total, _value(norms[i], norms[j], inner[i, j], gamma)
-    h = min(best_h(m, k, _FINE), 1.0 - _FINE)
-    loss = degradation(h, m, k)
-    square = h * h * norms[i] + 2.0 * h * (1.0 - h) * inner[i, j] + (1.0 - h) * (1.0 - h) * norms[j]
-    for r in range(beta.shape[0]):
-        inner[j, r] = h * inner[i, r] + (1.0 - h) * inner[j, r]
-        inner[r, j] = inner[j, r]
-    inner[j, j] = norms[j] = square
-    _add_vector(i, j, h, vectors)
-    # s(h) k(z, x) stands nearest to the two together.
-    beta[j] = total * (m * k ** ((1.0 - h) * (1.0 - h)) + (1.0 - m) * k ** (h * h))
-    vectors.row[j] = MERGED
-    vectors.figures[MERGES] += 1.0
-    vectors.figures[DEGRADATION] += total * total * loss
-    for q in range(p + 1, batch_order.shape[0]):
-        product = np.float32(h * np.float64(batch.products[q, i]) + (1.0 - h) * np.float64(batch.products[q, j]))
-        batch.products[q, j] = product
-        batch.values[q, j] = _value(Qii[batch_order[q]], square, np.float64(product), gamma)
-    _remove(i, vectors)
 
 
 # _maintain: merge until there are no more vectors than the budget.
@@ -274,14 +67,14 @@ def _maintain(
     p: int, batch_order: Array, rows: Columns, rule: Rule, table: Array, vectors: Vectors, batch: Batch
 ) -> None:
     began = seconds()
-    i = _lightest(vectors)
-    j = _partner(i, rule, table, vectors, batch.slots)
+    i = lightest(vectors)
+    j = partner(i, rule, table, vectors, batch.slots)
     if j >= 0:
-        _merge(i, j, p, batch_order, rows.Qii, rule.gamma, vectors, batch)
+        merge(i, j, p, batch_order, rows.Qii, rule.gamma, vectors, batch)
     else:
         vectors.figures[DEGRADATION] += vectors.beta[i] * vectors.beta[i]
         vectors.figures[MERGES] += 1.0
-        _remove(i, vectors)
+        remove(i, vectors)
     vectors.figures[MERGING_SECONDS] += seconds() - began
 
 
@@ -310,13 +103,13 @@ def _visit(
         alpha[i] += d
     if d == 0.0:
         return 0.0
-    s = _slot_of(vectors.row, i)
+    s = slot_of(vectors.row, i)
     if s >= 0:
         vectors.beta[s] += sign * d
         if vectors.beta[s] == 0.0:
-            _remove(s, vectors)
+            remove(s, vectors)
     else:
-        _append(p, batch_order, rows, sign * d, rule.gamma, vectors, batch)
+        append(p, batch_order, rows, sign * d, rule.gamma, vectors, batch)
         if figures[COUNT] > rule.budget:
             _maintain(p, batch_order, rows, rule, table, vectors, batch)
     return d * (g - 0.5 * d)

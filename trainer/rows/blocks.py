@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from storage.cache import Step
 from storage.csr import Array
 from storage.segment import Segment
-from storage.support_vectors import SupportVectors
+from storage.support_vectors import Machine
 from trainer.problem import Problem
 from trainer.rows.cache import Cursor
 
@@ -72,9 +72,9 @@ class Blocks:
         """The rows (k,) were visited in this block and left these scores (k,)."""
         self._cursor.link.note(row_id, score)
 
-    def publish_vectors(self, vectors: SupportVectors, beta: Array) -> None:
-        """Those of a kernel machine at the end of a pass, see Link."""
-        self._cursor.link.publish_vectors(vectors, beta)
+    def publish_machine(self, machine: Machine) -> None:
+        """Of the end of a pass, see Link."""
+        self._cursor.link.publish_machine(machine)
 
     def count_unvisited(self, block: Block) -> int:
         """Rows of the whole problem not visited in the pass that `block` ends."""

@@ -11,7 +11,7 @@ epoch e, |S_e - S_(e-1)| <= tolerance, twice in a row.
 
 import math
 from collections.abc import Generator, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ import numpy as np
 from storage.csr import Array
 from storage.segment import Segment
 from trainer.budget import Budget, budget_bytes
-from trainer.kernels.budgeted import (
+from trainer.kernels.machine import (
     COUNT,
     DEGRADATION,
     LARGEST,
@@ -66,8 +66,9 @@ class Options(GradientOptions):
 
 @dataclass(frozen=True)
 class Expansion(Progress):
-    """Of a solver whose f is a sum over support vectors: M+ and M- are those of all gradients g = 1 - y f(x).
+    """Of a solver whose f is a sum over support vectors: M+, M- and the dual objective are nan.
 
+    largest_gradient, smallest_gradient     of g = 1 - y f(x) over the steps of the pass
     primal_estimate     P of f at the end of the pass with each row's loss as it was met; nan if rows are not
                         visited alike
     support_vectors     there are; merges, weight_degradation: so many of them, and what they lost, |...|^2 each, so far
@@ -75,6 +76,8 @@ class Expansion(Progress):
     spread_change       |S_e - S_(e-1)|, the larger of the last two
     """
 
+    largest_gradient: float
+    smallest_gradient: float
     primal_estimate: float
     support_vectors: int
     merges: int
@@ -116,14 +119,14 @@ def bsca(
     """Train alpha (n_rows,) in place, and the support vectors; w stays as it is. Yields after every pass, for ever."""
     adaptive = settings.options.selection == "adaptive"
     selection = Adaptive(len(alpha), blocks.kept) if adaptive else _Uniform()
-    yield from _epochs(_rule(problem, settings, is_gradient=False), settings, blocks, alpha, w, selection)
+    return _begin(_rule(problem, settings, is_gradient=False), settings, blocks, alpha, w, selection)
 
 
 def bsgd(
     problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array
 ) -> Generator[Progress, None, None]:
     """Train the support vectors; alpha (n_rows,) and w stay as they are. Yields after every pass, for ever."""
-    yield from _epochs(_rule(problem, settings, is_gradient=True), settings, blocks, alpha, w, _Uniform())
+    return _begin(_rule(problem, settings, is_gradient=True), settings, blocks, alpha, w, _Uniform())
 
 
 def own_bytes(n_rows: int, width: int, threads: int, options: GradientOptions) -> int:
@@ -141,14 +144,24 @@ def _rule(problem: Problem, settings: TrainerSettings, is_gradient: bool) -> Rul
     )  # fmt: skip
 
 
-def _epochs(
+def _begin(
     rule: Rule, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array, selection: Any
 ) -> Generator[Progress, None, None]:
-    spreads = blocks.kept.get("spreads", np.full(3, math.nan))
-    with ThreadPoolExecutor(max(1, settings.threads - 1)) as pool:
-        budget = Budget(rule, alpha, settings.width, settings.seed, settings.threads, pool, blocks.kept)
-        blocks.keep(lambda: {"spreads": spreads, **budget.resumable(), **selection.resumable()})
-        mixture = Mixture()
+    """What there is of a job that goes on is published at once: it may have nothing left to do but to be looked at."""
+    spreads, is_resumed = blocks.kept.get("spreads", np.full(3, math.nan)), "spreads" in blocks.kept
+    pool = ThreadPoolExecutor(max(1, settings.threads - 1))
+    budget = Budget(rule, alpha, settings.width, settings.seed, settings.threads, pool, blocks.kept)
+    if is_resumed:
+        blocks.publish_machine(budget.machine())
+    blocks.keep(lambda: {"spreads": spreads, **budget.resumable(), **selection.resumable()})
+    return _epochs(settings, blocks, w, budget, selection, spreads, pool)
+
+
+def _epochs(
+    settings: TrainerSettings, blocks: Blocks, w: Array, budget: Budget, selection: Any, spreads: Array, pool: Executor
+) -> Generator[Progress, None, None]:
+    mixture = Mixture()
+    with pool:
         while True:
             block = blocks.next(w)
             if block.step.section == 0:
@@ -161,8 +174,8 @@ def _epochs(
                 selection.learn(rows.row_id, order, gain)
                 blocks.note(rows.row_id[order], np.zeros(len(order), np.float32))
             if block.ends_pass:
-                spreads = np.append(spreads[1:], _spread(budget.figures))
-                blocks.publish_vectors(*budget.machine())
+                spreads[:] = [*spreads[1:], _spread(budget.figures)]
+                blocks.publish_machine(budget.machine())
                 yield _progress(block, blocks.count_unvisited(block), budget, spreads, isinstance(selection, _Uniform))
 
 
@@ -181,8 +194,9 @@ def _progress(block: Block, unvisited: int, budget: Budget, spreads: Array, is_e
     with np.errstate(invalid="ignore"):
         change = float(np.abs(np.diff(spreads)).max())
     return Expansion(
-        block.pass_, int(found[VISITS]), float(found[LARGEST]), float(found[SMALLEST]), unvisited,
-        math.nan, math.inf, free_rows=0,
+        block.pass_, int(found[VISITS]), math.nan, math.nan, unvisited, math.nan, math.inf, free_rows=0,
+        largest_gradient=float(found[LARGEST]),
+        smallest_gradient=float(found[SMALLEST]),
         primal_estimate=budget.half_squared_norm + float(found[LOSSES]) if is_even else math.nan,
         support_vectors=int(found[COUNT]),
         merges=int(found[MERGES]),
