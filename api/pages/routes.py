@@ -15,7 +15,7 @@ from reader.parsers import READERS
 from service.datasets.views import dataset_view
 from service.errors import ServiceError
 from service.jobs.continuing import may_go_on
-from service.jobs.spec import JobSpec
+from service.jobs.spec import KERNEL_SOLVERS, JobSpec
 from service.jobs.states import TRANSITIONS
 from service.jobs.views import job_view
 from service.models.exports import MODEL_FORMATS
@@ -49,6 +49,7 @@ def show_home(
         solvers=SOLVERS,
         losses=loss_solvers(),
         fields=solver_fields(),
+        kernel_solvers=KERNEL_SOLVERS,
         choices=choices(),
         readers=READERS,
         logged_in=COOKIE in request.cookies,

@@ -196,12 +196,9 @@ class Reader:
     def _certify(self) -> None:
         state, passes = self._state, self._passes
         certificate = CertificatePass(
-            self._objective,
-            state.w[: passes.width],
-            state.alpha[: passes.n_rows],
-            self._held_out,
+            self._objective, state.w[: passes.width], state.alpha[: passes.n_rows], self._held_out,
             published_machine(self._run) if self._has_kernel else None,
-        )
+        )  # fmt: skip
         with closing(passes.stream(0, lambda rows: None, is_alone=True)) as stream:
             for streamed in stream:
                 certificate.add(streamed.rows)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.commands.gap_curve import WIDTH, GapCurve, picture
+from service.jobs.gamma import warning_of
 from service.sizes import format_size
 
 _BESIDE_BARS, _FEWEST_BARS = 21, 20  # characters: labels on both sides; for fewer there is the line alone
@@ -33,6 +34,13 @@ class Display:
 
     def show_pass(self, record: dict[str, Any]) -> None:
         """A pass is finished."""
+        if "support_vectors" in record:
+            self.say(
+                f"pass {record['pass']}: objective about {short(record['primal_estimate'], 6)}, "
+                f"{record['support_vectors']} support vectors, {record['merges']} merged, "
+                f"{record['elapsed_seconds']:.1f} s"
+            )
+            return
         self.say(
             f"pass {record['pass']}: M+ - M- {short(record['gap'])}, dual {short(record['dual_objective'], 8)}, "
             f"relative gap <= {short(record['relative_gap_bound'])}, {format_size(record['resident_bytes'])} cached, "
@@ -56,13 +64,19 @@ class Display:
         """It is over; the model is in the file."""
         certificate = result["certificate"]
         outcome = "converged" if result["converged"] else "not converged"
-        self.say(
-            f"{outcome} ({result['stop_reason']}) after {passes(result['passes'])}: "
-            f"M+ - M- {short(certificate['gap'])}, objective {short(certificate['primal_objective'], 8)}, "
-            f"relative duality gap {short(certificate['relative_duality_gap'])}"
-        )
+        self.say(f"{outcome} ({result['stop_reason']}) after {passes(result['passes'])}: {_reached(certificate)}")
+        if warning := warning_of(result["machine"]) if "machine" in result else None:
+            self.say(f"warning: {warning}")
         if output is not None:
             self.say(f"wrote {output}")
+
+
+def _reached(certificate: Mapping[str, Any]) -> str:
+    objective = f"objective {short(certificate['primal_objective'], 8)}"
+    if certificate["gap"] is None and certificate["relative_duality_gap"] is None:
+        return f"{objective}, which nothing bounds from below"
+    relative = short(certificate["relative_duality_gap"])
+    return f"M+ - M- {short(certificate['gap'])}, {objective}, relative duality gap {relative}"
 
 
 class Picture(Display):

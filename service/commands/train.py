@@ -60,6 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", choices=("selected", "all"), help="models of the C that wins (default), or of all")
     parser.add_argument("--probability", choices=("sigmoid",), help="make probabilities of decision values")
     parser.add_argument("--loss", choices=tuple(OBJECTIVES), help="what an error costs (default: hinge)")
+    parser.add_argument("--kernel", choices=("linear", "rbf"), help="rbf: Gaussian, on a budget (default: linear)")
+    parser.add_argument("-g", "--gamma", type=_gamma, help="of the kernel (default: scale, as in scikit-learn)")
     parser.add_argument("-p", "--epsilon", type=float, help="residuals up to it cost nothing (default: 0.1)")
     parser.add_argument("--bias", type=float, help="value of a constant feature (default: none)")
     parser.add_argument("-e", "--tolerance", type=_or_none, help="stop at M+ - M- of this, or none (default: 1e-3)")
@@ -179,6 +181,10 @@ def _fields(options: argparse.Namespace) -> dict[str, Any]:
 _NONE = "none"
 _PACE = "fixed: the same model to the byte at every run, more slowly (default: adaptive)"
 _SELECT_BY = f"which C wins, by {', '.join(OF_CLASSES)} (default: accuracy) or {', '.join(OF_NUMBERS)} (default: mse)"
+
+
+def _gamma(text: str) -> float | str:
+    return text if text == "scale" else float(text)
 
 
 def _or_none(text: str, kind: Callable[[str], Any] = float) -> Any:

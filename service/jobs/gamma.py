@@ -1,6 +1,8 @@
 """gamma of a Gaussian kernel, and whether it tells rows from each other: found out on rows of the dataset."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -29,51 +31,46 @@ class Distances:
     high: float
 
     @property
-    def warning(self) -> str | None:
-        """What to tell people if nearly all kernel values are the same."""
-        smallest, largest = (float(np.exp(-self.gamma * distance)) for distance in (self.high, self.low))
-        if largest > _NEARLY and smallest < 1.0 - _NEARLY:
-            return None
-        number = "0" if largest <= _NEARLY else "1"
-        return (
-            f"with gamma {self.gamma:.3g} nearly all kernel values are {number}: squared distances of rows are "
-            f"{self.low:.3g} to {self.high:.3g}, {self.median:.3g} in the middle; "
-            f"a gamma near {1.0 / max(self.median, 1e-300):.3g} tells rows apart"
-        )
-
-    @property
     def view(self) -> dict[str, Any]:
         """As a document."""
         return asdict(self)
 
 
-def gamma_of(spec: JobSpec, dataset: Path) -> float | None:
-    """That of a job on the dataset in this directory; None: its solver has no kernel.
+def warning_of(distances: Mapping[str, Any]) -> str | None:
+    """What to tell people if nearly all kernel values are the same; `distances`: a view, among other things."""
+    gamma, low, middle, high = (distances[name] for name in ("gamma", "low", "median", "high"))
+    # The kernel values of rows that are far apart, and near.
+    smallest, largest = exp(-gamma * high), exp(-gamma * low)
+    if largest > _NEARLY and smallest < 1.0 - _NEARLY:
+        return None
+    return (
+        f"with gamma {gamma:.3g} nearly all kernel values are {0 if largest <= _NEARLY else 1}: squared distances of "
+        f"rows are {low:.3g} to {high:.3g}, {middle:.3g} in the middle; "
+        f"a gamma near {1.0 / max(middle, 1e-300):.3g} tells rows apart"
+    )
 
-    "scale" is scikit-learn's 1 / (features x variance of all values), of a random part of the rows where they are many.
-    """
+
+def distances_of(spec: JobSpec, dataset: Path) -> Distances | None:
+    """Of a job on the dataset in this directory; None: its solver has no kernel."""
     if not SOLVERS[spec.solver].has_kernel:
         return None
-    if not isinstance(spec.gamma, str):
-        return spec.gamma
     own = Dataset(dataset)
-    rows = _sample(own, _MOST_VALUES)
-    n_values = rows.shape[0] * own.manifest.n_features
-    values = rows.data.astype(np.float64)
-    variance = float(values @ values) / n_values - (float(values.sum()) / n_values) ** 2
-    return 1.0 / (own.manifest.n_features * variance) if variance > 0.0 else 1.0
-
-
-def distances_of(spec: JobSpec, dataset: Path) -> Distances:
-    """Of a job with a kernel."""
-    gamma = gamma_of(spec, dataset)
-    assert gamma is not None
-    rows = _sample(Dataset(dataset), _MOST_VALUES, _ROWS_COMPARED).astype(np.float64)
+    gamma = _scale(own) if isinstance(spec.gamma, str) else spec.gamma
+    rows = _sample(own, _MOST_VALUES, _ROWS_COMPARED).astype(np.float64)
     inner = (rows @ rows.T).toarray()
     norms = inner.diagonal()
     upper = np.triu_indices(len(norms), 1)
     found = np.maximum(norms[:, None] + norms - 2.0 * inner, 0.0)[upper]
     return Distances(gamma, *(np.quantile(found, _SHARES).tolist() if len(found) else (0.0,) * 3))
+
+
+def _scale(dataset: Dataset) -> float:
+    """scikit-learn's 1 / (features x variance of all values), of a random part of the rows where they are many."""
+    rows = _sample(dataset, _MOST_VALUES)
+    n_values = rows.shape[0] * dataset.manifest.n_features
+    values = rows.data.astype(np.float64)
+    variance = float(values @ values) / n_values - (float(values.sum()) / n_values) ** 2
+    return 1.0 / (dataset.manifest.n_features * variance) if variance > 0.0 else 1.0
 
 
 def _sample(dataset: Dataset, most_values: int, most_rows: int | None = None) -> sp.csr_matrix:

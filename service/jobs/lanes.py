@@ -4,11 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from service.errors import ServiceError
 from service.jobs.spec import JobSpec
 from service.jobs.turns import count_turns
 from storage.manifest import Manifest
 from storage.objective import REGRESSION
+from storage.segment import TARGET
 
 MOST_LANES = 1000
 _FOLDS_FOR_PROBABILITY = 5
@@ -44,9 +47,10 @@ class Lane:
 def labels_of(spec: JobSpec, manifest: Manifest) -> tuple[float, ...]:
     """Those a model is to have: of two the positive one first, more in their order, none in regression.
 
-    Raises ServiceError: single_class, too_many_classes.
+    Raises ServiceError: single_class, too_many_classes, unknown_label, label_not_numeric, label_too_large.
     """
     if spec.loss in REGRESSION:
+        _check_targets(spec, manifest)
         return ()
     values = sorted(manifest.labels)
     if len(values) == 1:
@@ -66,6 +70,19 @@ def labels_of(spec: JobSpec, manifest: Manifest) -> tuple[float, ...]:
             "too_many_classes", f"{len(values)} labels in one problem", f"There may be {MOST_LANES}; or one_vs_rest."
         )
     return (values[1], values[0]) if len(values) == 2 else tuple(values)
+
+
+def _check_targets(spec: JobSpec, manifest: Manifest) -> None:
+    """What regression asks of labels: numbers that the cache can hold, and no classes."""
+    if spec.class_weight:
+        raise ServiceError("unknown_label", "regression has no classes to weigh", "Leave class_weight out.")
+    if manifest.label_names:
+        raise ServiceError(
+            "label_not_numeric", f"labels are strings, {spec.loss} loss needs numbers", "Choose a loss of two classes."
+        )
+    largest = max(map(abs, manifest.label_range))
+    if largest > np.finfo(TARGET).max:
+        raise ServiceError("label_too_large", f"a label of {largest:g} is beyond float32", "Scale the labels.")
 
 
 def shown(label: float, manifest: Manifest) -> float | str:

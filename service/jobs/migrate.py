@@ -17,16 +17,17 @@ _RENAMED = {
 # Field -> what to do instead.
 GONE = {
     "eviction": f'The rule of the paper is a solver of its own: "solver": "{_PAPER}".',
-    "selection": 'The solver "avsf" visits the rows more often that gain more.',
     **{name: f'It is {renamed} of the solver "{_PAPER}".' for name, renamed in _RENAMED.items()},
 }
+# A solver has an option of this name, and means something else by it.
+_DROPPED = {*GONE, "selection"}
 
 
 def migrate(stored: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of this version of a job that any version has stored."""
     if "eviction" not in stored:
         return dict(stored)
-    fields = {name: value for name, value in stored.items() if name not in GONE}
+    fields = {name: value for name, value in stored.items() if name not in _DROPPED}
     # Elsewhere 1 was what nobody had chosen, and other numbers meant something that is gone. With cutting planes they
     # are part of what makes a run what it is: sums over rows are made by as many.
     if stored.get("solver") not in ("cpa", "ocas"):

@@ -5,11 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from service.errors import ServiceError
 from service.jobs.blocks import count_blocks, kept_bytes, uses_blocks
-from service.jobs.gamma import gamma_of
+from service.jobs.gamma import distances_of
 from service.jobs.lanes import Lane, class_weights, labels_of, lanes_of, n_folds_of, shown
 from service.jobs.memory import plan_memory, threads_of
 from service.jobs.spec import JobSpec
@@ -21,7 +19,6 @@ from storage.lanes import Group, LaneTerms
 from storage.manifest import Manifest
 from storage.objective import REGRESSION
 from storage.plan import CachePlan
-from storage.segment import TARGET
 from storage.state import state_bytes
 
 
@@ -157,7 +154,8 @@ class JobPlan:
 
     def run_file(self, dataset: Path) -> dict[str, Any]:
         """Contents of `run.json` for the dataset in this directory."""
-        return run_file(
+        distances = distances_of(self.spec, dataset)
+        told = run_file(
             self.lane_spec,
             self.cache,
             self.cores,
@@ -183,9 +181,10 @@ class JobPlan:
                 "follows": False,
                 "spill_directory": str(dataset.parent) if self.spills else None,
                 "kept_rows": self._kept_rows(dataset) if self.spills else None,
-                "gamma": gamma_of(self.spec, dataset),
+                "gamma": distances and distances.gamma,
             },
         )
+        return {**told, "distances": distances and distances.view}
 
     @property
     def _shown_lane(self) -> dict[str, Any]:
@@ -208,8 +207,6 @@ def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None) -> Job
     """
     _check_weights(spec, manifest)
     cores = cores or usable_cores()
-    if spec.loss in REGRESSION:
-        _check_targets(spec, manifest)
     labels = labels_of(spec, manifest)
     lanes = lanes_of(spec, labels, manifest)
     turns = count_turns(spec, manifest)
@@ -235,16 +232,3 @@ def _check_weights(spec: JobSpec, manifest: Manifest) -> None:
         raise ServiceError("folds_weights", "rows of weight 0 belong to no fold", "Leave them out of the file.")
     if manifest.weights is not None and spec.warm_start is not None:
         raise ServiceError("warm_start", "there is no warm start on rows that have weights", "Leave warm_start out.")
-
-
-def _check_targets(spec: JobSpec, manifest: Manifest) -> None:
-    """What regression asks of labels: numbers that the cache can hold, and no classes."""
-    if spec.class_weight:
-        raise ServiceError("unknown_label", "regression has no classes to weigh", "Leave class_weight out.")
-    if manifest.label_names:
-        raise ServiceError(
-            "label_not_numeric", f"labels are strings, {spec.loss} loss needs numbers", "Choose a loss of two classes."
-        )
-    largest = max(map(abs, manifest.label_range))
-    if largest > np.finfo(TARGET).max:
-        raise ServiceError("label_too_large", f"a label of {largest:g} is beyond float32", "Scale the labels.")

@@ -32,6 +32,7 @@ def job_result(lanes: Sequence[Lane], abouts: Sequence[Mapping[str, Any]]) -> di
         "stop_reason": first["stop_reason"],
         "passes": abouts[-1]["job_passes"],
         "certificate": worst,
+        **({"machine": abouts[-1]["result"]["machine"]} if "machine" in abouts[-1]["result"] else {}),
         "lanes": [
             {**lane.view, **{name: each[name] for name in _OWN if name in each}, **each["certificate"]}
             for lane, each in zip(lanes, results, strict=False)

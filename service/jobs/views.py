@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from service.jobs.gamma import warning_of
 from service.jobs.lanes import order_note
 from service.jobs.progress import HISTORY, last_passes, progress, read_history
 from service.jobs.stored_specs import read_spec
@@ -30,7 +31,7 @@ def job_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
         )
     }  # fmt: skip
     shown["phase"] = None
-    passes, missed = 0, []
+    passes, missed, distances = 0, [], (record["result"] or {}).get("machine")
     if record["state"] == "running":
         # The run may end, and its files go, at any moment.
         with contextlib.suppress(FileNotFoundError, ValueError):
@@ -40,8 +41,9 @@ def job_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
             shown["progress"] = _live_progress(settings, record, run, control)
             passes = max((each["pass"] for each in recent_history(settings, record["id"])), default=0)
             missed = _missed_checkpoints(control)
+            distances = json.loads((run / RUN_FILE).read_bytes())["distances"]
     shown["seq"] = sequence_number(len(record["transitions"]), passes)
-    shown["warnings"] = _warnings(record) + missed
+    shown["warnings"] = _warnings(record) + missed + _same_values(distances)
     return shown
 
 
@@ -120,6 +122,12 @@ def _warnings(record: dict[str, Any]) -> list[dict[str, str]]:
         message = f"ended by {result['stop_reason']} before it converged: {where}"
         found.append({"code": "not_converged", "message": message})
     return found
+
+
+def _same_values(distances: dict[str, Any] | None) -> list[dict[str, str]]:
+    """Of a kernel that does not tell rows apart."""
+    message = warning_of(distances) if distances else None
+    return [{"code": "kernel_values", "message": message}] if message else []
 
 
 def _missed_checkpoints(control: Control) -> list[dict[str, str]]:

@@ -1,6 +1,7 @@
 """Trained models: made from a finished run, never changed, given out by id."""
 
 import functools
+import json
 import os
 import shutil
 import tempfile
@@ -23,7 +24,7 @@ from service.settings import Settings
 from storage.csr import Array
 from storage.dataset import Dataset
 from storage.model_file import Model, read_model, tuples, write_model
-from storage.state import State, open_state
+from storage.state import RUN_FILE, State, open_state
 from storage.support_vectors import published_machine
 from trainer.solvers import SOLVERS
 
@@ -60,7 +61,7 @@ def _about(plan: JobPlan, state: State, result: dict[str, Any]) -> dict[str, Any
 def _machine(plan: JobPlan, dataset: Path, run: Path, about: dict[str, Any]) -> Model:
     machine, own = published_machine(run), Dataset(dataset)
     told = {
-        "gamma": machine.vectors.gamma,
+        **json.loads((run / RUN_FILE).read_bytes())["distances"],
         "support_vectors": len(machine.vectors),
         "merges": machine.merges,
         "weight_degradation": machine.degradation,

@@ -111,12 +111,22 @@ upload.addEventListener("submit", (event) => {
 
 const submit = document.getElementById("submit");
 
+const isOfKernel = (solver) => submit.elements.gamma.closest("label").dataset.of.split(" ").includes(solver);
+
+// Of kernel and solver one tells the other.
+function suitKernel() {
+  const { kernel, solver } = submit.elements, wanted = kernel.value === "rbf";
+  if (isOfKernel(solver.value) !== wanted) solver.value = [...solver.options].find(({ value }) => isOfKernel(value) === wanted).value;
+  suitSolver();
+}
+
 // Every solver has fields and losses of its own.
 function suitSolver() {
   const { solver, loss } = submit.elements;
   for (const part of submit.querySelectorAll("[data-of]")) {
     part.hidden = part.disabled = !part.dataset.of.split(" ").includes(solver.value);
   }
+  submit.elements.kernel.value = isOfKernel(solver.value) ? "rbf" : "linear";
   if (loss.selectedOptions[0].disabled) loss.value = [...loss.options].find((option) => !option.disabled).value;
 }
 
@@ -152,6 +162,7 @@ function chosenFolds() {
 }
 
 submit.elements.solver.addEventListener("change", suitSolver);
+submit.elements.kernel.addEventListener("change", suitKernel);
 submit.elements.C.addEventListener("input", ({ target }) => {
   // Several values are there to choose from.
   if (/\d[\s,;]+\S/.test(target.value)) document.getElementById("choosing").open = true;

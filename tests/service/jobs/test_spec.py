@@ -44,7 +44,9 @@ FAULTS = [
     ({"solver": "magic"}, "solver_range"),
     ({"solver": "streamsvm_paper", "epsilon_decay": "step"}, "epsilon_decay_range"),
     ({"pace": "slow"}, "pace_range"),
-    ({"selection": "adaptive"}, "unknown_field"),
+    ({"selection": "adaptive"}, "solver_option"),
+    ({"solver": "bsgd", "selection": "adaptive"}, "solver_option"),
+    ({"solver": "bsca", "selection": "greedy"}, "selection_range"),
     ({"threads": 0}, "threads_range"),
     ({"threads": 1025}, "threads_range"),
     ({"threads": 1.0}, "wrong_type"),
@@ -59,7 +61,20 @@ FAULTS = [
     ({"n_blocks": 3}, "solver_option"),
     ({"solver": "bm", "epsilon_start": 9.0}, "solver_option"),
     ({"solver": "bm", "screening": None}, "solver_option"),
-    ({"kernel": "rbf"}, "unknown_field"),
+    ({"kernel": "poly"}, "kernel_range"),
+    ({"kernel": "rbf", "solver": "dcd"}, "kernel_solver"),
+    ({"kernel": "linear", "solver": "bsca"}, "kernel_solver"),
+    ({"gamma": 1.0}, "kernel_solver"),
+    ({"kernel": "rbf", "gamma": 0}, "gamma_range"),
+    ({"kernel": "rbf", "gamma": "auto"}, "gamma_range"),
+    ({"kernel": "rbf", "gamma": None}, "wrong_type"),
+    ({"kernel": "rbf", "bias": 1.0}, "kernel_solver"),
+    ({"kernel": "rbf", "relative_gap": 0.1}, "kernel_solver"),
+    ({"kernel": "rbf", "warm_start": "job_" + "0" * 26}, "kernel_solver"),
+    ({"kernel": "rbf", "loss": "squared_hinge"}, "solver_loss"),
+    ({"kernel": "rbf", "budget": 1}, "budget_range"),
+    ({"kernel": "rbf", "candidates": 0}, "candidates_range"),
+    ({"kernel": "rbf", "multiclass": "crammer_singer"}, "multiclass_range"),
     ({"c": 1.0}, "unknown_field"),
 ]
 
@@ -165,3 +180,11 @@ def test_sizes_for_people():
     assert [format_size(size) for size in (0, 1023, 1536, 3 << 20, 5 << 40)] == [
         "0 B", "1023 B", "1.5 KiB", "3.0 MiB", "5.0 TiB",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fields", "solver"), [({"kernel": "rbf"}, "bsca"), ({"solver": "bsgd"}, "bsgd"), ({}, "streamsvm")]
+)
+def test_of_kernel_and_solver_one_tells_the_other(fields, solver):
+    spec = parse_spec({"dataset": "d", **fields})
+    assert (spec.solver, spec.kernel) == (solver, "rbf" if solver.startswith("bs") else "linear")
