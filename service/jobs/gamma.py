@@ -67,7 +67,7 @@ def distances_of(spec: JobSpec, dataset: Path) -> Distances | None:
 def _scale(dataset: Dataset) -> float:
     """scikit-learn's 1 / (features x variance of all values), of a random part of the rows where they are many."""
     rows = _sample(dataset, _MOST_VALUES)
-    n_values = rows.shape[0] * dataset.manifest.n_features
+    n_values = max(1, rows.shape[0] * dataset.manifest.n_features)
     values = rows.data.astype(np.float64)
     variance = float(values @ values) / n_values - (float(values.sum()) / n_values) ** 2
     return 1.0 / (dataset.manifest.n_features * variance) if variance > 0.0 else 1.0

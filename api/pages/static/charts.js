@@ -40,6 +40,17 @@ const CHARTS = [
     { label: "primal, at most", color: "--curve-2", of: (record) => record.primal_bound },
     { label: "dual", color: "--curve-1", of: (record) => record.dual_objective },
   ] },
+  { id: "chart-estimate", among: lastRun, show: exact, x: "seconds", range: laterRange, series: [
+    { label: "primal, about", color: "--curve-2", of: (record) => record.primal_estimate },
+  ] },
+  { id: "chart-spread", among: lastRun, log: true, show: tiny, x: "seconds", series: [
+    { label: "change", color: "--curve-1", of: (record) => positive(record.spread_change) },
+    { label: "tolerance", color: "--curve-4", dash: [6, 4], of: (record, before, job) => positive(job.tolerance) },
+  ] },
+  { id: "chart-vectors", among: lastRun, show: brief, series: [
+    { label: "there are", color: "--curve-1", of: (record) => record.support_vectors },
+    { label: "merged", color: "--curve-2", of: (record, before) => inPass(record, before, "merges") },
+  ] },
   { id: "chart-rows", show: brief, series: [
     { label: "in the cache", color: "--curve-1", of: (record) => record.resident_rows },
     { label: "free", color: "--curve-3", of: (record) => record.free_rows },

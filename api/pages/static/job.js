@@ -77,6 +77,7 @@ function addPass(record) {
   // Another attempt goes on from where it can.
   if (passes.length && record.pass <= passes[passes.length - 1].pass) passes = passes.filter(({ pass }) => pass < record.pass);
   passes.push(record);
+  for (const place of document.querySelectorAll("[data-pass]")) place.textContent = whole(record[place.dataset.pass]);
   charts.job.running = [];
   drawSoon();
 }
@@ -110,7 +111,7 @@ function certify({ gap, primal_objective, dual_objective, relative_duality_gap }
 // How far a job that has ended came, by all rows at the final weights: its last pass knew less.
 function showCertificate({ gap, relative_duality_gap }) {
   for (const [figure, value] of [["gap", gap], ["relative_gap_bound", relative_duality_gap]])
-    document.querySelector(`[data-figure=${figure}]`).textContent = value === null ? "–" : precise(value);
+    for (const place of document.querySelectorAll(`[data-figure=${figure}]`)) place.textContent = value === null ? "–" : precise(value);
 }
 
 const events = new EventSource(`/v1/jobs/${job.id}/events`);
@@ -128,7 +129,7 @@ on("end", (ended) => {
   if (ended.progress) showProgress({ ...ended.progress, ...(ended.result && { blocks: null, sweep: null }) });
   if (ended.result) {
     showCertificate(ended.result.certificate);
-    if (lanes.length <= 1 && passes.length) certify(ended.result.certificate);
+    if (lanes.length <= 1 && passes.length && !document.getElementById("chart-estimate")) certify(ended.result.certificate);
     document.querySelector("[data-figure=pass]").textContent = whole(ended.result.passes);
     document.querySelector("[data-figure=place]").textContent = lanes.length > 1 ? `of ${ended.result.lanes.length} lanes` : "";
   }
