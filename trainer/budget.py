@@ -9,7 +9,7 @@ from storage.csr import INDEX, VALUE, Array
 from storage.gaussian_kernel import LANES
 from storage.segment import Segment
 from storage.support_vectors import Machine, SupportVectors
-from trainer.kernels.budgeted import budgeted_visits
+from trainer.kernels.budgeted import budgeted_visits, help_with
 from trainer.kernels.machine import (
     BATCH,
     DEGRADATION,
@@ -41,7 +41,7 @@ def budget_bytes(width: int, budget: int, threads: int) -> int:
     """What a Budget holds at most: each vector with all features."""
     slots = slots_of(budget)
     each = slots * (VALUE.itemsize + INDEX.itemsize) + VALUE.itemsize
-    return width * each + slots * (8 * slots + 12 * BATCH + 8 * threads + 56)
+    return width * each + slots * (8 * slots + threads * (12 * BATCH + 8) + 80)
 
 
 class Budget:
@@ -64,9 +64,9 @@ class Budget:
             np.array([seed % 0xFFFFFFFF + 1]),
         )  # fmt: skip
         self._batch = Batch(
-            np.zeros((BATCH, slots), VALUE), np.zeros((BATCH, slots)), np.zeros((threads, slots)),
-            np.zeros(width, VALUE), np.empty(slots, np.int64),
-            np.zeros(1, np.int64), np.zeros(1, np.int64),
+            np.zeros((threads, BATCH, slots), VALUE), np.zeros((threads, BATCH, slots)), np.zeros((threads, slots)),
+            np.zeros(width, VALUE), np.empty(slots, np.int64), np.empty((3, slots)),
+            np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(threads * BATCH, np.int64),
         )  # fmt: skip
         if "vectors_beta" in kept:
             self._restore(kept)
@@ -83,10 +83,15 @@ class Budget:
     def visit(self, rows: Segment, order: Array) -> Array:
         """Visit the rows at the positions `order` (k,) int32; by how much each raised the dual objective, (k,)."""
         gain = np.empty(len(order))
-        own = order, rows.columns, self._rule, self._table, self._alpha, self._vectors, gain, self._batch
-        self._batch.arrived[0] = self._batch.finished[0] = 0
-        others = [self._pool.submit(budgeted_visits, thread, self._threads, *own) for thread in range(1, self._threads)]
-        budgeted_visits(0, self._threads, *own)
+        rule, vectors, batch = self._rule, self._vectors, self._batch
+        for words in (batch.claimed, batch.finished, batch.made):
+            words[:] = 0
+        columns = rows.columns
+        others = [
+            self._pool.submit(help_with, thread, order, columns, rule, vectors, batch)
+            for thread in range(1, self._threads)
+        ]
+        budgeted_visits(order, columns, rule, self._table, self._alpha, vectors, gain, batch)
         for other in others:
             other.result()
         return gain

@@ -15,7 +15,7 @@ EDGES = [(m, k) for m in (0.0, 1e-9, 0.5, 1 - 1e-9, 1.0) for k in (0.0, 1e-300, 
 
 @pytest.mark.parametrize(("m", "k"), PAIRS + EDGES)
 def test_no_place_is_better(m, k):
-    h = best_h(m, k, 1e-6)
+    h = best_h(m, k)
     _, wd = best_merge(m, max(k, 1e-300))
     assert degradation(h, m, k) == pytest.approx(wd, abs=1e-9)
     assert 0.0 <= degradation(h, m, k) <= 0.25 + 1e-12
@@ -40,8 +40,8 @@ def test_a_coarse_search_is_near_too():
 
 def test_the_best_place_jumps_where_vectors_are_far_apart():
     """k < e^-2: on either side of m = 1/2 the other vector is all but left out."""
-    assert best_h(0.499, 0.05, 1e-9) < 0.1 < 0.9 < best_h(0.501, 0.05, 1e-9)
-    assert best_h(0.499, 0.5, 1e-9) == pytest.approx(best_h(0.501, 0.5, 1e-9), abs=0.02)
+    assert best_h(0.499, 0.05) < 0.1 < 0.9 < best_h(0.501, 0.05)
+    assert best_h(0.499, 0.5) == pytest.approx(best_h(0.501, 0.5), abs=0.02)
 
 
 def test_a_merged_vector_is_the_projection_of_the_two():
@@ -49,7 +49,7 @@ def test_a_merged_vector_is_the_projection_of_the_two():
     gamma, Z, beta = 0.3, RNG.standard_normal((2, 4)), np.array([0.7, 0.4])
     k = gaussian(Z[:1], Z[1:], gamma)[0, 0]
     m = beta[0] / beta.sum()
-    h = best_h(m, k, 1e-9)
+    h = best_h(m, k)
     z = h * Z[0] + (1 - h) * Z[1]
     projection = gaussian(z[None], Z, gamma)[0] @ beta
     assert beta.sum() * (m * k ** ((1 - h) ** 2) + (1 - m) * k ** (h**2)) == pytest.approx(projection, rel=1e-12)

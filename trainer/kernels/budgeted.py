@@ -29,7 +29,7 @@ from trainer.kernels.machine import (
     remove,
     slot_of,
 )
-from trainer.kernels.team import count_up, seconds, wait_for
+from trainer.kernels.team import claim, mark, marked, seconds, wait_for
 
 # Problem     min over f of  1/2 |f|^2 + sum_i C_i max(0, 1 - y_i f(x_i)),  f(x) = factor sum_s beta_s k(z_s, x),
 #             with at most `budget` vectors z_s
@@ -46,9 +46,9 @@ from trainer.kernels.team import count_up, seconds, wait_for
 # (trainer.kernels.merging).
 #
 # Rows come in batches of at most BATCH. Their products with all vectors, and kernel values, are made first, by all
-# threads. One thread then makes the visits, one after the other, and keeps up with what has changed: a new vector
-# is a row, whose products with the rows to come are made, and the products of a merged vector are the sum, by h and
-# 1 - h, of those of the two. So every visit sees the vectors as they are, whatever the number of threads.
+# threads. The first then makes the visits, one after the other, and keeps up with what has changed: a new vector is a
+# row, whose products with the rows to come are made, and the products of a merged vector are the sum, by h and 1 - h,
+# of those of the two. So every visit sees the vectors as they are, whatever the number of threads.
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
@@ -68,7 +68,7 @@ def _maintain(
 ) -> None:
     began = seconds()
     i = lightest(vectors)
-    j = partner(i, rule, table, vectors, batch.slots)
+    j = partner(i, rule, table, vectors, batch)
     if j >= 0:
         merge(i, j, p, batch_order, rows.Qii, rule.gamma, vectors, batch)
     else:
@@ -92,7 +92,7 @@ def _visit(
     i, sign, figures = rows.row_id[position], math.copysign(1.0, y), vectors.figures
     C = abs(y) * (rule.C_positive if y > 0.0 else rule.C_negative)
     factor = 1.0 / max(figures[VISITS], 1.0) if rule.is_gradient else 1.0
-    g = 1.0 - sign * factor * _sum_of_products(vectors.beta, batch.values[p])
+    g = 1.0 - sign * factor * _sum_of_products(vectors.beta, batch.values[0, p])
     figures[VISITS] += 1.0
     figures[LARGEST], figures[SMALLEST] = max(figures[LARGEST], g), min(figures[SMALLEST], g)
     figures[LOSSES] += C * max(0.0, g)
@@ -115,7 +115,49 @@ def _visit(
     return d * (g - 0.5 * d)
 
 
-# budgeted_visits: one of `n_threads` threads, which all call it with the same; thread 0 makes the visits.
+# _make: the products and kernel values of the row at p of a batch.
+
+
+@njit(cache=True, nogil=True)
+def _make(thread: int, p: int, position: int, rows: Columns, gamma: float, vectors: Vectors, batch: Batch) -> None:
+    products = batch.products[thread, p]
+    inner_products(rows.indices, rows.values, rows.indptr[position], rows.indptr[position + 1], vectors.Z, products)
+    for s in range(products.shape[0]):
+        products[s] *= np.float32(vectors.scale[s])
+    gaussian(products, vectors.norms, rows.Qii[position], gamma, batch.room[thread], batch.values[thread, p])
+
+
+# help_with: what threads but the first do. Each claims a row, waits until all batches before the row's are done with,
+# makes it in a place of its own, and marks it.
+
+
+@njit(cache=True, nogil=True)
+def help_with(thread: int, order: Array, rows: Columns, rule: Rule, vectors: Vectors, batch: Batch) -> None:
+    while True:
+        row = claim(batch.claimed)
+        if row >= order.shape[0]:
+            return
+        number, p = row // BATCH, row % BATCH
+        wait_for(batch.finished, number)
+        _make(thread, p, order[row], rows, rule.gamma, vectors, batch)
+        mark(batch.made, thread * BATCH + p, number + 1)
+
+
+# _taken: whether another thread has made the row at p of a batch, from 1; it then stands where the first makes its own.
+
+
+@njit(cache=True, nogil=True)
+def _taken(p: int, number: int, batch: Batch) -> bool:
+    for thread in range(1, batch.products.shape[0]):
+        if marked(batch.made, thread * BATCH + p) == number:
+            batch.products[0, p] = batch.products[thread, p]
+            batch.values[0, p] = batch.values[thread, p]
+            return True
+    return False
+
+
+# budgeted_visits: what the first thread does. It makes rows as the others do, and, of those that others have begun but
+# not made by then, its own copy: it waits for nobody, who may have no core just then.
 #
 # Inputs      order (k,) int32: positions to visit; rows: a segment's columns; table of degradations
 # In place    alpha (n_rows,) float64 by row id (BSCA); vectors; gain (k,) float64 of each visit; batch
@@ -123,30 +165,22 @@ def _visit(
 
 @njit(cache=True, nogil=True)
 def budgeted_visits(
-    thread: int, n_threads: int, order: Array, rows: Columns, rule: Rule, table: Array, alpha: Array, vectors: Vectors,
-    gain: Array, batch: Batch,
-) -> None:  # fmt: skip
+    order: Array, rows: Columns, rule: Rule, table: Array, alpha: Array, vectors: Vectors, gain: Array, batch: Batch
+) -> None:
     began = seconds()
-    for number in range((order.shape[0] + BATCH - 1) // BATCH):
-        part = order[number * BATCH : (number + 1) * BATCH]
-        for p in range(thread, part.shape[0], n_threads):
-            position = part[p]
-            start, end = rows.indptr[position], rows.indptr[position + 1]
-            inner_products(rows.indices, rows.values, start, end, vectors.Z, batch.products[p])
-            for s in range(vectors.scale.shape[0]):
-                batch.products[p, s] *= np.float32(vectors.scale[s])
-            gaussian(
-                batch.products[p], vectors.norms, rows.Qii[position], rule.gamma, batch.room[thread], batch.values[p]
-            )
-        if n_threads > 1:
-            count_up(batch.arrived)
-            if thread > 0:
-                wait_for(batch.finished, number + 1)
-                continue
-            wait_for(batch.arrived, n_threads * (number + 1))
+    own = np.zeros(BATCH, np.bool_)
+    row = claim(batch.claimed)
+    for first in range(0, order.shape[0], BATCH):
+        part, number = order[first : first + BATCH], first // BATCH + 1
+        own[:] = False
+        while row < first + part.shape[0]:
+            own[row - first] = True
+            _make(0, row - first, order[row], rows, rule.gamma, vectors, batch)
+            row = claim(batch.claimed)
         for p in range(part.shape[0]):
-            gain[number * BATCH + p] = _visit(p, part, rows, rule, alpha, table, vectors, batch)
-        if n_threads > 1:
-            count_up(batch.finished)
-    if thread == 0:
-        vectors.figures[SECONDS] += seconds() - began
+            if not (own[p] or _taken(p, number, batch)):
+                _make(0, p, part[p], rows, rule.gamma, vectors, batch)
+        for p in range(part.shape[0]):
+            gain[first + p] = _visit(p, part, rows, rule, alpha, table, vectors, batch)
+        mark(batch.finished, 0, number)
+    vectors.figures[SECONDS] += seconds() - began

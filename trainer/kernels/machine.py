@@ -7,11 +7,12 @@ import numpy as np
 from numba import njit
 
 from storage.csr import Array
+from storage.gaussian_kernel import gaussian
 from storage.segment import Columns
 from trainer.kernels.merging import best_h, degradation, looked_up, searched
 from trainer.kernels.order import next_random
 
-BATCH = 32
+BATCH = 16
 
 
 class Rule(NamedTuple):
@@ -58,11 +59,13 @@ class Vectors(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Room for what is made of a batch.
+    """Room for what is made of a batch, by each thread its own.
 
-    products (BATCH, n_slots) float32; values (BATCH, n_slots) float64; room (n_threads, n_slots) float64
-    dense    (width,) float32, all 0; slots (n_slots,) int64
-    arrived, finished (1,) int64 = 0
+    products (n_threads, BATCH, n_slots) float32 and values (n_threads, BATCH, n_slots) float64: with all vectors
+    room     (n_threads, n_slots) float64
+    dense    (width,) float32, all 0; slots (n_slots,) int64; near (3, n_slots) float64
+    claimed  (1,) int64 = 0: rows that somebody has begun; finished (1,) int64 = 0: batches that are done with
+    made     (n_threads * BATCH,) int64: the batch, from 1, of which a thread has made the row at this place
     """
 
     products: Array
@@ -70,8 +73,10 @@ class Batch(NamedTuple):
     room: Array
     dense: Array
     slots: Array
-    arrived: Array
+    near: Array
+    claimed: Array
     finished: Array
+    made: Array
 
 
 FREE, MERGED = -2, -1
@@ -104,9 +109,9 @@ def append(
     row_id, _, Qii, indptr, indices, values = rows
     position = batch_order[p]
     start, end = indptr[position], indptr[position + 1]
-    s = slot_of(vectors.row, FREE)
+    s, products, every = slot_of(vectors.row, FREE), batch.products[0], batch.values[0]
     for r in range(vectors.beta.shape[0]):
-        vectors.inner[s, r] = vectors.inner[r, s] = np.float64(batch.products[p, r])
+        vectors.inner[s, r] = vectors.inner[r, s] = np.float64(products[p, r])
     vectors.inner[s, s] = vectors.norms[s] = Qii[position]
     for j in range(start, end):
         vectors.Z[indices[j], s] = values[j]
@@ -121,8 +126,8 @@ def append(
         product = np.float32(0.0)
         for j in range(indptr[other], indptr[other + 1]):
             product += batch.dense[np.uint32(indices[j])] * values[j]
-        batch.products[q, s] = product
-        batch.values[q, s] = _value(Qii[other], Qii[position], np.float64(product), gamma)
+        products[q, s] = product
+        every[q, s] = _value(Qii[other], Qii[position], np.float64(product), gamma)
     for j in range(start, end):
         batch.dense[indices[j]] = 0.0
     return s
@@ -152,27 +157,30 @@ def lightest(vectors: Vectors) -> int:
 
 
 @njit(cache=True, nogil=True)
-def partner(i: int, rule: Rule, table: Array, vectors: Vectors, slots: Array) -> int:
-    beta, count = vectors.beta, 0
+def partner(i: int, rule: Rule, table: Array, vectors: Vectors, batch: Batch) -> int:
+    beta, slots, count = vectors.beta, batch.slots, 0
     for s in range(beta.shape[0]):
         # Without a branch: signs come as they like, and would be guessed wrong half of the time.
         slots[count] = s
         count += int(s != i and beta[s] * beta[i] > 0.0)
     looked_at = count if rule.candidates == 0 else min(rule.candidates, count)
-    best, least, state = -1, np.inf, vectors.state[0]
+    state, products, norms = vectors.state[0], batch.near[0], batch.near[1]
     for c in range(looked_at):
         if looked_at < count:
             state = next_random(state)
             other = c + ((state * (count - c)) >> 32)
             slots[c], slots[other] = slots[other], slots[c]
-        j = slots[c]
-        k = _value(vectors.norms[i], vectors.norms[j], vectors.inner[i, j], rule.gamma)
-        total = beta[i] + beta[j]
-        m = beta[i] / total
-        wd = looked_up(table, m, k) if rule.is_looked_up else searched(m, k)
-        if total * total * wd < least:
-            best, least = j, total * total * wd
+        products[c], norms[c] = vectors.inner[i, slots[c]], vectors.norms[slots[c]]
     vectors.state[0] = state
+    k = batch.near[2][:looked_at]
+    gaussian(products, norms, vectors.norms[i], rule.gamma, batch.room[0], k)
+    best, least = -1, np.inf
+    for c in range(looked_at):
+        total = beta[i] + beta[slots[c]]
+        m = beta[i] / total
+        wd = looked_up(table, m, k[c]) if rule.is_looked_up else searched(m, k[c])
+        if total * total * wd < least:
+            best, least = slots[c], total * total * wd
     return best
 
 
@@ -205,17 +213,17 @@ def _add_vector(i: int, j: int, h: float, vectors: Vectors) -> None:
 
 # merge: i into j, or j into i if that is less work, for all of the batch from p on.
 
-_FINE = 1e-6  # of h
+_MOST_H = 1.0 - 1e-9  # z_j does not vanish
 
 
 @njit(cache=True, nogil=True)
 def merge(i: int, j: int, p: int, batch_order: Array, Qii: Array, gamma: float, vectors: Vectors, batch: Batch) -> None:
-    beta, inner, norms = vectors.beta, vectors.inner, vectors.norms
+    beta, inner, norms, products = vectors.beta, vectors.inner, vectors.norms, batch.products[0]
     if vectors.lengths[i] > vectors.lengths[j]:
         i, j = j, i
     total = beta[i] + beta[j]
     m, k = beta[i] / total, _value(norms[i], norms[j], inner[i, j], gamma)
-    h = min(best_h(m, k, _FINE), 1.0 - _FINE)
+    h = min(best_h(m, k), _MOST_H)
     loss = degradation(h, m, k)
     square = h * h * norms[i] + 2.0 * h * (1.0 - h) * inner[i, j] + (1.0 - h) * (1.0 - h) * norms[j]
     for r in range(beta.shape[0]):
@@ -229,7 +237,7 @@ def merge(i: int, j: int, p: int, batch_order: Array, Qii: Array, gamma: float, 
     vectors.figures[MERGES] += 1.0
     vectors.figures[DEGRADATION] += total * total * loss
     for q in range(p + 1, batch_order.shape[0]):
-        product = np.float32(h * np.float64(batch.products[q, i]) + (1.0 - h) * np.float64(batch.products[q, j]))
-        batch.products[q, j] = product
-        batch.values[q, j] = _value(Qii[batch_order[q]], square, np.float64(product), gamma)
+        product = np.float32(h * np.float64(products[q, i]) + (1.0 - h) * np.float64(products[q, j]))
+        products[q, j] = product
+        batch.values[0, q, j] = _value(Qii[batch_order[q]], square, np.float64(product), gamma)
     remove(i, vectors)

@@ -23,9 +23,9 @@ from storage.csr import Array
 
 GRID = 400
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
-_FINE = 1e-6  # of h, for the table and for the vector that is made
+_NEWTON = 5  # steps, from COARSE on
 COARSE = 0.01  # of h, where each candidate is searched: that of the authors
-_STARTS = 16
+_STARTS = 8
 
 
 @njit(cache=True, nogil=True)
@@ -53,11 +53,11 @@ def golden_section(m: float, log_k: float, low: float, high: float, tolerance: f
     return 0.5 * (low + high)
 
 
-# best_h(m, k, tolerance): in the right half, between the neighbours of the best of some places.
+# best_h(m, k): in the right half, near the best of some places, by golden section and then Newton's method on s'.
 
 
 @njit(cache=True, nogil=True)
-def best_h(m: float, k: float, tolerance: float) -> float:
+def best_h(m: float, k: float) -> float:
     log_k = math.log(max(k, 1e-300))
     first = 0.0 if m <= 0.5 else 0.5
     step = 0.5 / _STARTS
@@ -67,8 +67,17 @@ def best_h(m: float, k: float, tolerance: float) -> float:
         s = share(h, m, log_k)
         if s > most:
             best, most = h, s
-    h = golden_section(m, log_k, max(first, best - step), min(first + 0.5, best + step), tolerance)
-    # At the end of the half golden section never arrives.
+    low, high = max(first, best - step), min(first + 0.5, best + step)
+    h = golden_section(m, log_k, low, high, COARSE)
+    for _ in range(_NEWTON):
+        a = m * math.exp((1.0 - h) * (1.0 - h) * log_k)
+        b = (1.0 - m) * math.exp(h * h * log_k)
+        slope = h * b - (1.0 - h) * a
+        bend = a * (1.0 + 2.0 * log_k * (1.0 - h) * (1.0 - h)) + b * (1.0 + 2.0 * log_k * h * h)
+        if bend <= 0.0:
+            break  # log_k < 0: s would be convex here
+        h = min(max(h - slope / bend, low), high)
+    # At the end of the half neither arrives.
     return h if share(h, m, log_k) >= most else best
 
 
@@ -109,7 +118,7 @@ def _fill(table: Array) -> None:
     for i in range(GRID + 1):
         for j in range(GRID + 1):
             m, k = i / GRID, j / GRID
-            table[i, j] = degradation(best_h(m, k, _FINE), m, k)
+            table[i, j] = degradation(best_h(m, k), m, k)
 
 
 @functools.lru_cache(maxsize=1)

@@ -13,9 +13,18 @@ _MONOTONIC = 1  # of clock_gettime
 
 if getattr(config, "DISABLE_JIT"):  # noqa: B009 - numba sets its options at run time
 
-    def count_up(word: Any) -> None:
+    def claim(word: Any) -> int:
         """In plain Python there is one thread, which counts all the same."""
         word[0] += 1
+        return int(word[0]) - 1
+
+    def mark(words: Any, place: int, number: int) -> None:
+        """There is nobody to see it."""
+        words[place] = number
+
+    def marked(words: Any, place: int) -> int:
+        """By itself."""
+        return int(words[place])
 
     def wait_for(word: Any, least: int) -> None:
         """There is nobody to wait for."""
@@ -27,15 +36,35 @@ if getattr(config, "DISABLE_JIT"):  # noqa: B009 - numba sets its options at run
 else:
 
     @intrinsic
-    def count_up(_typing_context: Any, word: Any) -> Any:
-        """Make word[0] (int64) one larger; who then waits for it sees what was written before."""
+    def claim(_typing_context: Any, word: Any) -> Any:
+        """word[0] (int64), which is one more for the next who asks: no two are given the same."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             pointer = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-            builder.atomic_rmw("add", pointer, ir.IntType(64)(1), "release")
+            return builder.atomic_rmw("add", pointer, ir.IntType(64)(1), "acq_rel")
+
+        return types.int64(word), generate
+
+    @intrinsic
+    def mark(_typing_context: Any, words: Any, place: Any, number: Any) -> Any:
+        """words[place] = number (int64): who sees it also sees what was written before."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            builder.store_atomic(arguments[2], builder.gep(pointer, [arguments[1]]), "release", 8)
             return context.get_dummy_value()
 
-        return types.void(word), generate
+        return types.void(words, types.int64, types.int64), generate
+
+    @intrinsic
+    def marked(_typing_context: Any, words: Any, place: Any) -> Any:
+        """words[place] (int64), as another thread has marked it last."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            return builder.load_atomic(builder.gep(pointer, [arguments[1]]), "acquire", 8)
+
+        return types.int64(words, types.int64), generate
 
     @intrinsic
     def wait_for(_typing_context: Any, word: Any, least: Any) -> Any:
