@@ -1,0 +1,145 @@
+"""Kernel machines through the service: text, job, crash, model, predictions by others' programs."""
+
+import io
+import os
+import shutil
+import signal
+import subprocess
+
+import httpx
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score
+from sklearn.svm import SVC
+
+from service.models.exports import MODEL_FORMATS
+from service.models.predictor import Predictor
+from tests.contracts.problems import libsvm_text
+from tests.end_to_end.conftest import ENDLESS
+from tests.end_to_end.service import PLAIN, wait_for
+
+GAMMA = 0.5
+RBF = {"kernel": "rbf", "gamma": GAMMA, "budget": 80}
+
+
+def rings(n_rows=600, n_classes=2, seed=0):
+    """Rows around a point, by their distance from it: no plane tells one class from the others."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_classes, n_rows)
+    angle, radius = rng.uniform(0, 2 * np.pi, n_rows), 0.5 + y + rng.uniform(-0.3, 0.3, n_rows)
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).astype(np.float32), y.astype(float)
+
+
+@pytest.fixture(scope="module")
+def datasets(service):
+    """(X, y) of two rings, and of three with names, as CSV."""
+    two, three = rings(), rings(900, 3, seed=1)
+    service.upload("rings", libsvm_text(*two))
+    names = np.array(["inner", "middle", "outer"])
+    lines = [f"{names[int(y)]},{a:.9g},{b:.9g}" for (a, b), y in zip(*three, strict=True)]
+    url = f"{service.url}/v1/datasets/named?format=csv&label_column=label"
+    answer = httpx.put(url, content="\n".join(["label,a,b", *lines]).encode(), **PLAIN)
+    assert answer.status_code == 201, answer.text
+    return {"rings": two, "named": (three[0], names[three[1].astype(int)])}
+
+
+def model_of(service, ended, format_="npz"):
+    return MODEL_FORMATS[format_].read(io.BytesIO(service.model(ended, format_)))
+
+
+def test_a_machine_tells_rings_apart_as_libsvm_does(service, datasets):
+    X, y = datasets["rings"]
+    ended = service.wait_until_ended(service.submit(dataset="rings", max_passes=20, **RBF))
+    assert ended["state"] == "succeeded", ended["failure"]
+    result = ended["result"]
+    assert result["certificate"]["gap"] is result["certificate"]["relative_duality_gap"] is None
+    assert result["machine"]["gamma"] == GAMMA
+    assert 0 < result["machine"]["support_vectors"] <= 80
+    predictor = Predictor(model_of(service, ended))
+    theirs = SVC(C=1.0, gamma=GAMMA).fit(X, y)
+    predicted = predictor.labels(predictor.decision_values(X))
+    assert accuracy_score(y, predicted) >= theirs.score(X, y) - 0.01
+    assert theirs.score(X, y) > 0.95
+    evaluated = httpx.post(
+        f"{service.url}/v1/models/{ended['model_id']}/evaluate", json={"dataset": "rings"}, **PLAIN
+    ).json()
+    assert evaluated["accuracy"] == pytest.approx(accuracy_score(y, predicted))
+    assert evaluated["objective"] == pytest.approx(result["certificate"]["primal_objective"], rel=1e-6)
+
+
+@pytest.mark.skipif(shutil.which("svm-predict") is None, reason="LIBSVM's svm-predict is not installed")
+def test_libsvms_own_program_agrees_on_every_row(service, datasets, tmp_path):
+    ended = service.wait_until_ended(service.submit(dataset="rings", max_passes=5, **RBF))
+    (tmp_path / "model").write_bytes(service.model(ended, "libsvm"))
+    (tmp_path / "rows").write_bytes(libsvm_text(*datasets["rings"]))
+    command = ["svm-predict", tmp_path / "rows", tmp_path / "model", tmp_path / "out"]
+    subprocess.run(command, check=True, capture_output=True)
+    answer = httpx.post(
+        f"{service.url}/v1/models/{ended['model_id']}/predict",
+        content=(tmp_path / "rows").read_bytes(),
+        headers={"accept": "text/plain"},
+        **PLAIN,
+    )
+    assert (tmp_path / "out").read_text().split() == answer.text.split()
+    assert len(set(answer.text.split())) == 2
+
+
+def test_names_values_of_C_folds_and_probabilities(service, datasets):
+    X, y = datasets["named"]
+    job = service.submit(dataset="named", C=[0.01, 1.0], folds=3, probability="sigmoid", max_passes=5, **RBF)
+    ended = service.wait_until_ended(job)
+    assert ended["state"] == "succeeded", ended["failure"]
+    assert ended["result"]["selected_C"] == 1.0
+    assert ended["result"]["cv"][1]["mean"]["accuracy"] > 0.95
+    assert len(ended["result"]["lanes"]) == 3 * 2 * 4
+    predictor = Predictor(model_of(service, ended, "json"))
+    values = predictor.decision_values(X)
+    assert np.mean(predictor.labels(values) == y) > 0.95
+    assert predictor.probabilities(values).sum(axis=1) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("process", ["trainer.process", "service.processes.worker"])
+@pytest.mark.parametrize("solver", ["bsca", "bsgd"])
+def test_a_killed_job_makes_the_same_machine(service, process, solver):
+    spec = {**ENDLESS, **RBF, "solver": solver, "max_passes": 40, "checkpoint_seconds": 0.1}
+    undisturbed = service.model(service.wait_until_ended(service.submit(**spec)))
+    job = service.submit(**spec)
+    service.wait_for_pass(job, 4)
+    os.kill(service.processes.one(process), signal.SIGKILL)
+    ended = service.wait_until_ended(job)
+    assert ended["attempt"] > 1
+    assert service.model(ended) == undisturbed
+
+
+def test_a_gamma_that_says_nothing_is_warned_of(service, datasets):
+    job = service.submit(**{**ENDLESS, **RBF, "dataset": "rings", "gamma": 1e6})
+    shown = wait_for(lambda: service.job(job)["warnings"] and service.job(job))
+    assert [warning["code"] for warning in shown["warnings"]] == ["kernel_values"]
+    httpx.post(f"{service.url}/v1/jobs/{job}/stop", **PLAIN)
+    ended = service.wait_until_ended(job)
+    assert "kernel_values" in [warning["code"] for warning in ended["warnings"]]
+    assert "all kernel values are 0" in str(ended["warnings"])
+
+
+def test_rows_without_features_and_classes_without_rows(service):
+    service.upload("empty-rows", b"+1\n-1\n" * 20 + b"+1 1:1\n-1 2:1\n" * 20)
+    ended = service.wait_until_ended(service.submit(dataset="empty-rows", max_passes=3, **RBF))
+    assert ended["state"] == "succeeded"
+    service.upload("one-class", b"+1 1:1\n" * 9)
+    answer = httpx.post(f"{service.url}/v1/jobs", json={"dataset": "one-class", **RBF}, **PLAIN)
+    assert (answer.status_code, answer.json()["code"]) == (422, "single_class")
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"budget": 1}, "budget_range"),
+        ({"memory_bytes": 400 << 20, "budget": 20_000}, "memory_too_small"),
+        ({"bias": 1.0}, "kernel_solver"),
+        ({"gamma": -1}, "gamma_range"),
+    ],
+)
+def test_what_cannot_be_has_its_own_answer(service, fields, code):
+    answer = httpx.post(f"{service.url}/v1/jobs", json={"dataset": "data", "kernel": "rbf", **fields}, **PLAIN)
+    assert (answer.status_code, answer.json()["code"]) == (422, code)
+    assert answer.json()["hint"]
