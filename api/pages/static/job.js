@@ -50,6 +50,7 @@ const FIGURES = {
   gap: (progress) => progress.gap === null ? null : precise(progress.gap),
   relative_gap_bound: (progress) => progress.relative_gap_bound === null ? null : precise(progress.relative_gap_bound),
   rows_per_second: (progress) => rate(progress.rows_streamed, progress.elapsed_seconds - runBegan(progress)),
+  updates_per_second: (progress) => progress.updates_per_second && whole(progress.updates_per_second),
   rows_streamed: (progress) => `${whole(progress.rows_streamed)} ${lanes.length > 1 ? "in these lanes" : "in all"}`,
   resident_bytes: (progress) => size(progress.resident_bytes),
   elapsed_seconds: (progress) => duration(progress.elapsed_seconds),
