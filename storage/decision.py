@@ -22,9 +22,7 @@ def decision_values(rows: Rows | Segment, w: Array, intercept: float | Array) ->
     return (found[0] if w.ndim == 1 else np.ascontiguousarray(found.T)) + intercept
 
 
-def machine_values(
-    vectors: SupportVectors, beta: Array, intercept: float | Array
-) -> Callable[[Rows | Segment], Array]:
+def machine_values(vectors: SupportVectors, beta: Array, intercept: float | Array) -> Callable[[Rows | Segment], Array]:
     """The same of a kernel machine: sum_s beta_s k(z_s, x_i) + intercept, beta (n_vectors,) or (n_classes, n_vectors).
 
     For rows whose features are numbered as those of the vectors.
