@@ -12,7 +12,6 @@ from storage.model_file import Model
 from storage.support_vectors import SupportVectors
 
 _ROWS_A_PIECE = 1 << 12  # of a matrix, made sparse at a time
-_MOST_FEATURES = 2**31 - 1
 
 
 def applied(model: Model) -> "Linear | Machine":
@@ -50,6 +49,7 @@ class Machine:
     def __init__(self, vectors: SupportVectors, beta: Array, index_base: int) -> None:
         self.w = beta
         self._machine, self._index_base = KernelMachine(vectors, beta), index_base
+        self._n_features = vectors.width - index_base
 
     def of_rows(self, rows: Rows) -> Array:
         """(n_rows,), or (n_rows, n_classes); features numbered as in the input."""
@@ -68,9 +68,13 @@ class Machine:
 
     def of_sparse(self, indptr: Array, columns: Array, values: Array) -> Array:
         """For rows in compressed sparse form, columns (nnz,) int64; those from n_features on are unknown."""
-        most = _MOST_FEATURES - self._index_base  # what is beyond is unknown in any case
-        rows = values, np.minimum(columns, most - 1), indptr
-        return self.of_columns(sparse.csr_matrix(rows, (len(indptr) - 1, most)))
+        # Numbered anew: they may be beyond what a matrix has room for, and only tell one from the other.
+        unknown = columns >= self._n_features
+        others, place = np.unique(columns[unknown], return_inverse=True)
+        own = columns.copy()
+        own[unknown] = self._n_features + place
+        shape = len(indptr) - 1, self._n_features + len(others)
+        return self.of_columns(sparse.csr_matrix((values, own, indptr), shape))
 
 
 def _by_number(model: Model) -> Array:

@@ -11,9 +11,9 @@
     probB 0.1
     nr_sv 2 1                   of each label: vectors with a beta above 0, which come first, and the others
     SV
-    0.75 1:0.5 4:0              beta and the vector
-    0.5 2:1
-    -1.25 1:-0.5 3:2
+    0.75 1:0.5 4:0.0            beta and the vector
+    0.5 2:1.0
+    -1.25 1:-0.5 3:2.0
 
 LIBSVM numbers features from 0 or 1, and so does this: `svm-predict` takes the file that the model was trained on as it
 is. A feature that no vector has has no place here. So that the number of features and where they begin come back, the
@@ -129,11 +129,11 @@ def read(file: BinaryIO) -> Model:
     end with a line feed: without, a file cut inside it would pass.
     """
     header = read_header(file, "LIBSVM", HEADER, "SV")
+    kind = one_word(header.get("svm_type", []))
+    if kind not in ("c_svc", "nu_svc") or header.get("kernel_type") != ["rbf"]:
+        raise ModelFormatError("not a model of classes with a Gaussian kernel", "svm-train makes one with -s 0 -t 2")
     if missing := [name for name in NEEDED if name not in header]:
         raise ModelFormatError(f"the header has no {missing[0]}")
-    kind = one_word(header["svm_type"])
-    if kind not in ("c_svc", "nu_svc") or header["kernel_type"] != ["rbf"]:
-        raise ModelFormatError("not a model of classes with a Gaussian kernel", "svm-train makes one with -s 0 -t 2")
     labels = tuple(float(integer(word)) for word in header["label"])
     if header["nr_class"] != ["2"] or len(labels) != 2:
         raise ModelFormatError(

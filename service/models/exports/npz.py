@@ -47,6 +47,7 @@ from storage.model_file import Model, tuples
 from storage.support_vectors import SupportVectors
 
 READ_BYTES = 1 << 20
+EXTRA_BYTES = 28  # the sizes and the place of a large member
 # Of each array the kinds of values and the numbers of dimensions that it may have.
 LAYOUT: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
     "w": (("<f8",), (1, 2)),
@@ -131,7 +132,7 @@ def read(file: BinaryIO) -> Model:
     """The model of an archive in a file that can seek; ModelFormatError unless it is whole and every array is right."""
     try:
         with zipfile.ZipFile(file) as archive:
-            there = set(archive.namelist())
+            there = _names(archive)
             names = [name for name in LAYOUT if name not in OPTIONAL or f"{name}.npy" in there]
             arrays = {name: _read_array(archive, name) for name in names}
         about = arrays["about"].item()
@@ -152,6 +153,17 @@ def read(file: BinaryIO) -> Model:
     )
     check_intercept(checked(model), arrays["intercept"])
     return model
+
+
+def _names(archive: zipfile.ZipFile) -> set[str]:
+    """Of the arrays; ModelFormatError for what damage makes of the directory, or a name that is not known.
+
+    What has to be there is missed if it is not. What may be there would not be.
+    """
+    for info in archive.infolist():
+        if info.filename.removesuffix(".npy") not in LAYOUT or info.comment or len(info.extra) > EXTRA_BYTES:
+            raise ModelFormatError("the archive has an array that no model has")
+    return set(archive.namelist())
 
 
 def _vectors(arrays: dict[str, Array]) -> SupportVectors | None:

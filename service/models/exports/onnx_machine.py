@@ -71,6 +71,8 @@ def arrays_of(constants: Mapping[str, Array], index_base: Any) -> list[Array]:
     try:
         count = len(constants["norms"])
         row, vector = constants[PLACES].T
+        if vector.max(initial=0) >= max(1, count):  # to be counted it would take memory
+            raise ValueError
         indptr = np.concatenate([[0], np.cumsum(np.bincount(vector, minlength=count))]).astype(INDPTR)
         return [indptr, (constants[USED][row] + index_base).astype(INDEX), constants[VALUES].astype(VALUE)]
     except (KeyError, IndexError, ValueError, TypeError, OverflowError):
