@@ -152,7 +152,7 @@ def test_a_model_without_features(base):
 
 def test_weights_of_base_zero_are_not_copied():
     model = random_model(0)
-    assert np.shares_memory(Predictor(model)._w, model.w)
+    assert np.shares_memory(Predictor(model)._applied.w, model.w)
 
 
 def test_regression_is_answered_with_values(tmp_path):
