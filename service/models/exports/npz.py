@@ -20,7 +20,7 @@ intercept and w_bias (n_classes,), sigmoid (n_classes, 2), and the largest decis
 A kernel machine has its support vectors besides, and w, (n_vectors,) or (n_classes, n_vectors), multiplies their kernel
 values. With the features of X numbered from index_base, too:
 
-    parts = model["values"], model["indices"] - model["index_base"], model["indptr"]
+    parts = model["values"].astype(float), model["indices"] - model["index_base"], model["indptr"]
     Z = scipy.sparse.csr_matrix(parts, (len(model["indptr"]) - 1, model["n_features"])).toarray()
     squares = (X**2).sum(axis=1)[:, None] + (Z**2).sum(axis=1) - 2 * X @ Z.T
     decision = np.exp(-model["gamma"] * squares) @ model["w"].T + model["intercept"]

@@ -244,11 +244,11 @@ def test_npz_is_read_with_plain_numpy(tmp_path, labels, base):
     (tmp_path / "a.npz").write_bytes(export("npz", machine))
     X = random_matrix(300, 12).toarray().astype(float)
     with np.load(tmp_path / "a.npz", allow_pickle=False) as model:
-        parts = model["values"], model["indices"] - model["index_base"], model["indptr"]
+        parts = model["values"].astype(float), model["indices"] - model["index_base"], model["indptr"]
         Z = sparse.csr_matrix(parts, (len(model["indptr"]) - 1, model["n_features"])).toarray()
         squares = (X**2).sum(axis=1)[:, None] + (Z**2).sum(axis=1) - 2 * X @ Z.T
         decision = np.exp(-model["gamma"] * squares) @ model["w"].T + model["intercept"]
-    np.testing.assert_allclose(decision, Predictor(machine).decision_values(X), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(decision, Predictor(machine).decision_values(X), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("labels", [(3.0, 1.0, 2.0), TEXTS, (4.0, -1.0), (0.5, 2.0), TEXTS[:2], ()], ids=str)
