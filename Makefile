@@ -9,7 +9,7 @@ BENCH := $(VENV)/.installed-bench
 KERNELS := $(VENV)/.kernels
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup demo serve test test-slow containers faults silent audit fuzz-api fuzz-reader bench papers openapi browser check clean
+.PHONY: setup demo serve test test-slow containers faults silent audit fuzz-api fuzz-reader bench papers openapi browser libsvm check clean
 
 # To run streamsvm, and no more.
 setup: $(RUN)
@@ -91,6 +91,11 @@ openapi: $(TEST)
 browser:
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -q && \
 	  apt-get install -y -q --no-install-recommends chromium; } || echo "no chromium, and no right to install it"
+
+# svm-predict, which is to agree with the files of kernel machines; without it those tests are skipped.
+libsvm:
+	@command -v svm-predict >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -q && \
+	  apt-get install -y -q --no-install-recommends libsvm-tools; } || echo "no svm-predict, and no right to install it"
 
 check: $(TEST)
 	$(BIN)/ruff check .

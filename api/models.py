@@ -66,12 +66,12 @@ def remove_model(context: Context, model_id: str) -> Response:
 def download_model(
     context: Context,
     model_id: str,
-    format: Literal[tuple(MODEL_FORMATS)] = "liblinear",  # type: ignore[valid-type]
+    format: Literal[tuple(MODEL_FORMATS)] | None = None,  # type: ignore[valid-type]
     if_none_match: Annotated[str, Header()] = "",
 ) -> Response:
-    """The model as a file, or the range of it that is asked for."""
-    kind = MODEL_FORMATS[format]
-    file = model_file(context.settings, context.store.model(model_id), format)
+    """The model as a file, or the range of it that is asked for: by default LIBLINEAR's text, of a kernel LIBSVM's."""
+    format_, file = model_file(context.settings, context.store.model(model_id), format)
+    kind = MODEL_FORMATS[format_]
     response = _OpenFileResponse(file, kind.media_type, f"{model_id}{kind.suffix}")
     tag = response.headers["etag"]
     if tag in if_none_match:

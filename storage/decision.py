@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from storage.csr import Array, Rows, row_dots
+from storage.kernel_machine import KernelMachine
 from storage.segment import Segment
 from storage.support_vectors import SupportVectors
 
@@ -21,15 +22,13 @@ def decision_values(rows: Rows | Segment, w: Array, intercept: float | Array) ->
     return (found[0] if w.ndim == 1 else np.ascontiguousarray(found.T)) + intercept
 
 
-def machine_values(
-    vectors: SupportVectors, beta: Array, intercept: float | Array, width: int
-) -> Callable[[Rows | Segment], Array]:
+def machine_values(vectors: SupportVectors, beta: Array, intercept: float | Array) -> Callable[[Rows | Segment], Array]:
     """The same of a kernel machine: sum_s beta_s k(z_s, x_i) + intercept, beta (n_vectors,) or (n_classes, n_vectors).
 
-    For rows whose features are numbered as those of the vectors; those from `width` on are passed over.
+    For rows whose features are numbered as those of the vectors.
     """
-    columns = vectors.against(width)
-    return lambda rows: columns.decision_values(rows, beta) + intercept
+    machine = KernelMachine(vectors, beta)
+    return lambda rows: machine.decision_values(rows) + intercept
 
 
 def predicted_classes(decision_values: Array) -> Array:

@@ -19,6 +19,7 @@ from service.jobs.spec import KERNEL_SOLVERS, JobSpec
 from service.jobs.states import TRANSITIONS
 from service.jobs.views import job_view
 from service.models.exports import MODEL_FORMATS
+from service.models.names import formats_for
 from service.models.registry import load_model
 from service.models.views import model_view
 from service.processes.run import log_tail
@@ -74,7 +75,7 @@ def show_job(context: Context, request: Request, job_id: str) -> HTMLResponse:
         ended=not TRANSITIONS[record["state"]],
         may_go_on=not TRANSITIONS[record["state"]] and may_go_on(context.settings.jobs / job_id),
         log=log_tail(context.settings.jobs / job_id / "log"),
-        formats=_formats(lane["class"] for lane in lanes),
+        formats=_formats((lane["class"] for lane in lanes), record["spec"].get("kernel")),
         logged_in=logged_in,
     )
 
@@ -97,15 +98,14 @@ def show_model(context: Context, request: Request, model_id: str) -> HTMLRespons
         datasets=[record["name"] for record in context.store.datasets() if record["state"] == "ready"],
         most_labels=_MOST_LABELS,
         base=str(request.base_url),
-        formats=_formats(model["labels"]),
+        formats=_formats(model["labels"], model["kernel"]),
         logged_in=logged_in,
     )
 
 
-def _formats(labels: Iterable[Any]) -> dict[str, Any]:
-    """Those that can say a model of these labels: LIBLINEAR has no room for strings."""
-    has_strings = any(isinstance(label, str) for label in labels)
-    return {name: kind for name, kind in MODEL_FORMATS.items() if name != "liblinear" or not has_strings}
+def _formats(labels: Iterable[Any], kernel: str | None) -> dict[str, Any]:
+    """Those that can say a model of these labels."""
+    return {name: MODEL_FORMATS[name] for name in formats_for(list(labels), kernel == "rbf")}
 
 
 def _dataset(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
@@ -125,4 +125,5 @@ def _model(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
     result = job["result"] or {}
     own = (each["C"] for each in result.get("models", ()) if each["model_id"] == record["id"])
     labels = [lane["class"] for lane in result.get("lanes", ())]
-    return {**record, "job": job, "C": next(own, job["spec"].get("C")), "formats": _formats(labels)}
+    formats = _formats(labels, job["spec"].get("kernel"))
+    return {**record, "job": job, "C": next(own, job["spec"].get("C")), "formats": formats}

@@ -104,7 +104,7 @@ class StreamEstimator(Predictions, BaseEstimator):
         self._warn(fitted.was_stopped)
 
     def _take_certificate(self, about: Mapping[str, Any]) -> None:
-        found = about["certificate"]
+        found = about["certificate"] or {}
         known = {name: found.get(name) for name in Certificate._fields}
         self.certificate_ = Certificate(**{name: np.nan if x is None else x for name, x in known.items()})
         self.n_iter_ = int(about["passes"])
@@ -117,15 +117,14 @@ class StreamEstimator(Predictions, BaseEstimator):
             warnings.warn("training was interrupted: the model is that of the last pass", ConvergenceWarning, 6)
         elif not self.converged_:
             gap = self.certificate_.gap
-            message = (
-                f"not converged after {self.n_iter_} passes: M+ - M- is {gap:.3g}; raise max_passes, scale the data"
-            )
+            reached = "" if np.isnan(gap) else f"M+ - M- is {gap:.3g}; "
+            message = f"not converged after {self.n_iter_} passes: {reached}raise max_passes, scale the data"
             warnings.warn(message, ConvergenceWarning, 6)
 
     def _job(self, labels: Labels, counts: Mapping[float, int]) -> dict[str, Any]:
         """What this asks of the engine."""
         fields = {name: getattr(self, name) for name in (*_FIELDS, *self._OWN_FIELDS)}
-        fields = {name: _as_python(value) for name, value in fields.items()}
+        fields = {name: as_python(value) for name, value in fields.items()}
         fields["solver"] = self.solver if self.solver != "auto" else self._solver()
         if self.memory_bytes is not None:
             fields["memory_bytes"] = self.memory_bytes
@@ -166,7 +165,7 @@ class StreamEstimator(Predictions, BaseEstimator):
         return matrix(X, y, weight, self.input_options)
 
     def _checked(self, X: Any) -> Any:
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self, "model_")
         return validate_data(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
 
     def _be(self, model: Model) -> "StreamEstimator":
@@ -202,10 +201,10 @@ def _label(label: Any) -> Label:
     return label.item() if isinstance(label, np.generic) else label
 
 
-def _as_python(value: Any) -> Any:
+def as_python(value: Any) -> Any:
     """Numbers and vectors of numpy as Python's own: a job is JSON."""
     if isinstance(value, np.ndarray | tuple):
         value = list(value)
     if isinstance(value, list):
-        return [_as_python(each) for each in value]
+        return [as_python(each) for each in value]
     return value.item() if isinstance(value, np.generic) else value

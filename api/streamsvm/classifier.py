@@ -1,27 +1,24 @@
-"""StreamSVC: linear classification."""
+"""StreamSVC: classification, linear or with a Gaussian kernel."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
-from storage.csr import Array
-from storage.model_file import Model
-from streamsvm.base import StreamEstimator
-from streamsvm.labels import Labels, OwnLabels, balanced
-from streamsvm.prediction import Decisions, with_absent
-from streamsvm.sources import Source, is_files, is_in_memory
+from streamsvm.classification import Classification
+from streamsvm.labels import Labels, OwnLabels
+from streamsvm.sources import is_files
 
 
-class StreamSVC(ClassifierMixin, Decisions, StreamEstimator):
-    """Linear support vector classification, of data that need not fit in memory.
+class StreamSVC(Classification):
+    """Support vector classification, of data that need not fit in memory; linear unless a kernel is asked for.
 
     It minimises 1/2 |w|^2 + C sum_i loss(y_i <w, x_i>), the sum being over all rows, and says how near it came:
-    `certificate_`. Reading and training are those of the service, in processes that end with the call; small data are
-    trained on in this process. Values are kept as float32; the weights are float64.
+    `certificate_`. With `kernel="rbf"` f(x) = sum_s beta_s exp(-gamma |z_s - x|^2) stands in place of <w, x>, with at
+    most `budget` support vectors z_s of each class against the rest; how near that is nobody can say.
+
+    Reading and training are those of the service, in processes that end with the call; small data are trained on in
+    this process. Values are kept as float32; the weights are float64.
 
     Parameters
     ----------
@@ -29,10 +26,17 @@ class StreamSVC(ClassifierMixin, Decisions, StreamEstimator):
         Weight of the losses. Of several, `cv` says in how many folds they are compared.
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
         The loss; with "logistic" there are probabilities.
+    kernel : {"linear", "rbf"}, default="linear"
+        "rbf" trains a kernel machine, with hinge loss.
+    gamma : float or "scale", default="scale"
+        Of the kernel "rbf"; "scale": 1 / (n_features * variance of all values).
+    budget : int, default=500
+        With kernel "rbf": most support vectors, of a class against the rest.
     solver : str, default="auto"
-        One of the service's solvers; "auto" is "streamsvm" where it has the loss, else "dcd".
+        One of the service's solvers; "auto" is "bsca" with a kernel, "streamsvm" where it has the loss, else "dcd".
     bias : float or None, default=1.0
-        Value of a constant feature, whose weight is regularised like all others; None: no intercept.
+        Value of a constant feature, whose weight is regularised like all others; None: no intercept. A kernel machine
+        has none.
     class_weight : dict, "balanced" or None, default=None
         Label -> factor of C; "balanced": n_rows / (n_classes * rows of the class).
     multiclass : {"one_vs_rest", "crammer_singer"}, default="one_vs_rest"
@@ -45,7 +49,8 @@ class StreamSVC(ClassifierMixin, Decisions, StreamEstimator):
     probability : {"sigmoid"} or None, default=None
         "sigmoid" fits one (Platt's) on rows held out, in 5 folds unless `cv` says how many.
     tolerance : float or None, default=1e-3
-        Stop when M+ - M-, the largest minus the smallest projected gradient, is no larger.
+        Stop when M+ - M-, the largest minus the smallest projected gradient, is no larger. With a kernel, when the
+        logarithm of the spread of the gradients changes by no more, two passes in a row.
     relative_gap : float or None, default=None
         Stop when (P - D) / P, primal and dual objective, is certified to be no larger.
     max_passes : int, default=1000
@@ -74,11 +79,20 @@ class StreamSVC(ClassifierMixin, Decisions, StreamEstimator):
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Weights of the features.
+        Weights of the features; not with kernel "rbf".
+    support_vectors_ : csr_matrix of shape (n_support_, n_features)
+        With kernel "rbf"; those of all classes.
+    dual_coef_ : ndarray of shape (1, n_support_) or (n_classes, n_support_)
+        With kernel "rbf": beta, of each class against the rest if there are more than two.
+    n_support_ : int
+        With kernel "rbf": how many support vectors there are.
+    gamma_ : float
+        With kernel "rbf": gamma as a number.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         What is added to each decision value.
     certificate_ : Certificate
         m_plus, m_minus, gap, primal_objective, dual_objective, relative_duality_gap: of all rows, at the final weights.
+        With kernel "rbf" the primal objective alone is known, the rest is nan.
     history_ : list of dict
         What each pass came to.
     converged_ : bool
@@ -102,13 +116,14 @@ class StreamSVC(ClassifierMixin, Decisions, StreamEstimator):
     ['low', 'high']
     """
 
-    _OWN_FIELDS = ("multiclass", "probability")
-
     def __init__(
         self,
         C: float | Sequence[float] = 1.0,
         *,
         loss: str = "hinge",
+        kernel: str = "linear",
+        gamma: float | str = "scale",
+        budget: int = 500,
         solver: str = "auto",
         bias: float | None = 1.0,
         class_weight: Mapping[Any, float] | str | None = None,
@@ -131,6 +146,9 @@ class StreamSVC(ClassifierMixin, Decisions, StreamEstimator):
     ) -> None:
         self.C = C
         self.loss = loss
+        self.kernel = kernel
+        self.gamma = gamma
+        self.budget = budget
         self.solver = solver
         self.bias = bias
         self.class_weight = class_weight
@@ -176,7 +194,8 @@ class StreamSVC(ClassifierMixin, Decisions, StreamEstimator):
         """Add rows to those of the calls before, and train on them all, beginning with what was found before.
 
         It begins anew where the engine has no warm start: with more than two classes one against the rest, weights of
-        rows or classes, or logistic loss. A class without rows so far gets no weights, and is predicted for no row.
+        rows or classes, a kernel, or logistic loss. A class without rows so far gets no weights, and is predicted for
+        no row.
 
         Parameters
         ----------
@@ -197,40 +216,3 @@ class StreamSVC(ClassifierMixin, Decisions, StreamEstimator):
             )
         self._add_source(*self._labelled(X, y, sample_weight, self._labels))
         return self
-
-    def _labelled(self, X: Any, y: Any, sample_weight: Any, labels: Labels) -> tuple[Source, Labels]:
-        if not is_in_memory(X):
-            if is_files(X) and type(labels) is Labels:
-                labels = OwnLabels()
-            return self._source(X, y, sample_weight, labels), labels
-        X, y, weight = self._in_memory(X, y, sample_weight)
-        check_classification_targets(y)
-        return self._matrix(X, labels.encode(y), weight), labels
-
-    def _job(self, labels: Labels, counts: Mapping[float, int]) -> dict[str, Any]:
-        fields = super()._job(labels, counts)
-        if self.class_weight is None:
-            return fields
-        if isinstance(self.class_weight, str):
-            rows = {labels.decode(label): n for label, n in counts.items()}
-            weights = balanced(self.class_weight, rows)
-        else:
-            weights = dict(self.class_weight)
-        return {**fields, "class_weight": labels.class_weight(weights)}
-
-    def _check_classes(self, counts: Mapping[float, int], labels: Labels) -> None:
-        if len(counts) == 1:
-            (number,) = counts
-            raise ValueError(f"all rows are of one class, {labels.decode(number)!r}: training needs two")
-
-    def _complete(self, model: Model, labels: Labels) -> Model:
-        return with_absent(model, [label for label in labels.known if label not in model.labels])
-
-    def _has_probabilities(self) -> bool:
-        if hasattr(self, "model_"):
-            return super()._has_probabilities()
-        return self.probability is not None or self.loss == "logistic"
-
-    def _predict_proba(self, X: Any) -> Array:
-        check_is_fitted(self, "coef_")
-        return super()._predict_proba(X)

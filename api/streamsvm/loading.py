@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from service.models.exports import MODEL_FORMATS
-from service.models.names import format_of
+from service.models.names import stored_format
 from storage.model_file import Model
 from streamsvm.errors import told_plainly
 from streamsvm.prediction import FittedModel
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def load(path: str | os.PathLike[str]) -> "StreamSVC | StreamSVR | FittedModel":
-    """A model file, LIBLINEAR's text or .npz, .json or .onnx by the ending of its name, as a fitted estimator.
+    """A model file, LIBLINEAR's or LIBSVM's text, or .npz, .json or .onnx by its name, as a fitted estimator.
 
     Column j of X is the feature with the number `model_.index_base` + j in the data it was trained on. Without
     scikit-learn what comes back has `predict` and the like, and is no estimator.
@@ -29,7 +29,7 @@ def load(path: str | os.PathLike[str]) -> "StreamSVC | StreamSVR | FittedModel":
         There is none.
     """
     with told_plainly(), Path(path).open("rb") as file:
-        model = MODEL_FORMATS[format_of(path)].read(file)
+        model = MODEL_FORMATS[stored_format(path)].read(file)
     return _fitted(model)
 
 
@@ -45,5 +45,8 @@ def _fitted(model: Model) -> "StreamSVC | StreamSVR | FittedModel":
     kind = StreamSVR if model.is_regression else StreamSVC
     names = {"C", "loss", "solver", "epsilon", "multiclass", "probability", "tolerance", "max_passes", "seed", "pace"}
     told = {**model.about.get("spec", {}), **model.about}
+    if model.vectors is not None:
+        names |= {"kernel", "gamma", "budget"}
+        told = {"gamma": model.vectors.gamma, **told, "kernel": "rbf"}
     known = names & set(kind().get_params()) & {name for name, value in told.items() if value is not None}
     return kind(**{name: told[name] for name in known}, bias=model.bias)._be(model)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from service.models.applied import applied
 from service.models.exports import MODEL_FORMATS
 from service.models.names import format_of
 from storage.csr import Array
@@ -24,7 +25,7 @@ class Certificate(NamedTuple):
     primal_objective, dual_objective   P(w) and D(alpha): P(w) - D(alpha) bounds how far P(w) is from the least
     relative_duality_gap   (P - D) / P
 
-    nan: not known, of solvers or losses that have none
+    nan: not known, of solvers, losses or kernels that have none
     """
 
     m_plus: float
@@ -40,6 +41,8 @@ class Predictions:
 
     coef_       (1, n_features) float64, of three classes or more (n_classes, n_features); in regression (n_features,)
     intercept_  (1,) or (n_classes,) float64
+    support_vectors_, dual_coef_, n_support_, gamma_   of a kernel machine, in place of coef_: (n_support_, n_features)
+                of scipy.sparse, float32; (1, n_support_) or (n_classes, n_support_) float64; two numbers
     classes_    (n_classes,), sorted; not in regression
     model_      the model as the service has it
     """
@@ -49,11 +52,23 @@ class Predictions:
     intercept_: Array
     classes_: Array
     n_features_in_: int
+    support_vectors_: sparse.csr_matrix
+    dual_coef_: Array
+    n_support_: int
+    gamma_: float
 
     def _values(self, X: Any) -> Array:
         X = self._checked(X)
+        if self.model_.vectors is not None:
+            model = self._as_it_is()
+            return applied(model).of_columns(X) + model.intercept
         values = np.asarray(X @ np.atleast_2d(self.coef_).T) + self.intercept_
         return values[:, 0] if values.shape[1] == 1 else values
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "coef_" and "dual_coef_" in vars(self):
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def predict(self, X: Any) -> Array:
         """(n_rows,): the label of each row, or, in regression, the number."""
@@ -63,9 +78,10 @@ class Predictions:
         return self.classes_[values.argmax(axis=1) if values.ndim == 2 else (values > 0).astype(int)]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model, as LIBLINEAR's text, or, if the name ends so, as .npz, .json or .onnx."""
+        """Write the model, as LIBLINEAR's text (LIBSVM's with a kernel), or, by the name, as .npz, .json or .onnx."""
         with told_plainly():
-            pieces = MODEL_FORMATS[format_of(path)].write(self._as_it_is())
+            format_ = format_of(path, self.model_.vectors is not None)
+            pieces = MODEL_FORMATS[format_].write(self._as_it_is())
         with Path(path).open("wb") as file:
             file.writelines(pieces)
 
@@ -81,14 +97,26 @@ class Predictions:
         self.model_ = model = in_order(model)
         self.n_features_in_ = model.n_features
         self.intercept_ = np.atleast_1d(np.array(model.intercept, np.float64))
-        self.coef_ = model.w if model.is_regression else np.atleast_2d(model.w)
+        if model.vectors is None:
+            self.coef_ = model.w if model.is_regression else np.atleast_2d(model.w)
+            self._forget("dual_coef_", "support_vectors_", "n_support_", "gamma_")
+        else:
+            self.dual_coef_, self.support_vectors_ = np.atleast_2d(model.w), _as_matrix(model)
+            self.n_support_, self.gamma_ = len(model.vectors), model.vectors.gamma
+            self._forget("coef_")
         if not model.is_regression:
             self.classes_ = label_array(model.labels if model.is_multiclass else model.labels[::-1])
+
+    def _forget(self, *names: str) -> None:
+        """Attributes that an earlier fit, with another kernel, may have left."""
+        for name in names:
+            vars(self).pop(name, None)
 
     def _as_it_is(self) -> Model:
         """The model, with weights that may have been changed since."""
         model = self.model_
-        w = np.ascontiguousarray(self.coef_.reshape(model.w.shape), np.float64)
+        weights = self.coef_ if model.vectors is None else self.dual_coef_
+        w = np.ascontiguousarray(weights.reshape(model.w.shape), np.float64)
         labels = () if model.is_regression else tuple(map(_plain, self.classes_))
         return replace(model, w=w, labels=labels if model.is_multiclass else labels[::-1])
 
@@ -122,6 +150,14 @@ class FittedModel(Decisions):
 
     def __init__(self, model: Model) -> None:
         self._take(model)
+
+
+def _as_matrix(model: Model) -> sparse.csr_matrix:
+    """The support vectors, (n_vectors, n_features)."""
+    vectors = model.vectors
+    assert vectors is not None
+    parts = vectors.values, vectors.indices - model.index_base, vectors.indptr
+    return sparse.csr_matrix(parts, (len(vectors), model.n_features))
 
 
 def in_order(model: Model) -> Model:

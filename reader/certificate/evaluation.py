@@ -1,4 +1,4 @@
-"""The evaluation pass: once over all blocks at a fixed w, to find how good a model is on them."""
+"""The evaluation pass: once over all blocks with a fixed model, to find how good it is on them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from reader.certificate.calibration import Calibration
 from reader.certificate.class_counts import ClassCounts
 from reader.stream.pieces import Examples
 from storage.csr import Array, Rows
-from storage.decision import decision_values, predicted_classes
+from storage.decision import predicted_classes
 from storage.probability import Sigmoid, probabilities
 from storage.segment import TARGET, Segment
 
@@ -19,16 +19,15 @@ from storage.segment import TARGET, Segment
 class Applied:
     """What is evaluated.
 
-    w (width,)         weights, numbered as the rows' features; of several classes (n_classes, width)
-    intercept          is added to every <w, x_i>; of several classes (n_classes,)
-    unknown (width,)   bool, features without a weight; None: there are none
+    values             decision values of rows as the dataset numbers their features: (n,), of several classes
+                       (n, n_classes); on any thread
+    unknown (width,)   bool, features that the model does not know; None: there are none
     losses             sum of C_i loss_i for y (n_rows,), decision values, and weights (n_rows,) or None; None: nothing
                        is summed
     is_weighted        rows count as much as they weigh
     """
 
-    w: Array
-    intercept: float | Array
+    values: Callable[[Segment], Array]
     unknown: Array | None
     losses: Callable[[Array, Array, Array | None], float] | None
     is_weighted: bool = False
@@ -50,7 +49,7 @@ class EvaluationPass:
 
     losses            sum of C_i loss_i
     weight            sum of the rows' weights: each has 1 where they do not count
-    unknown_features  stored values whose feature has no weight
+    unknown_features  stored values whose feature the model does not know
     """
 
     def __init__(self, applied: Applied) -> None:
@@ -60,7 +59,7 @@ class EvaluationPass:
 
     def look(self, rows: Segment) -> Array:
         """Decision values of the rows, (n,) or (n, n_classes); on any thread."""
-        return decision_values(rows, self._applied.w, self._applied.intercept)
+        return self._applied.values(rows)
 
     def add(self, rows: Segment, decision: Array) -> None:
         """Take these rows in, with what `look` found."""

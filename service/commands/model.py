@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     getting = add_action(actions, "get", get)
     getting.add_argument("model", help="its id, mdl_...")
-    output = getting.add_argument("-o", "--output", type=Path, help="LIBLINEAR text, or .npz, .json or .onnx")
+    output = getting.add_argument("-o", "--output", type=Path, help="LIBLINEAR or LIBSVM text, or .npz, .json or .onnx")
     output.complete = shtab.FILE  # type: ignore[attr-defined]
     add_action(actions, "ls", ls)
 

@@ -14,13 +14,13 @@ from reader.ingest.run import read_chunks
 from reader.options import InputOptions
 from service.models.exports import MODEL_FORMATS, ModelFormatError
 from service.models.labels import shown_label
-from service.models.names import format_of
+from service.models.names import stored_format
 from service.models.predictor import FORMATS, Prediction, Predictor
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm predict`."""
-    parser.add_argument("model", type=Path, help="LIBLINEAR text, .npz, .json or .onnx")
+    parser.add_argument("model", type=Path, help="LIBLINEAR or LIBSVM text, .npz, .json or .onnx")
     parser.add_argument("file", type=Path, help="LIBSVM text, CSV or TSV, plain or compressed; - for standard input")
     parser.add_argument("-o", "--output", type=Path, help="write the predictions there instead of printing them")
     parser.add_argument("--decision-values", action="store_true", help="write the decision value behind each label")
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print a label or number a line, and to standard error how well they are as the file says."""
     with options.model.open("rb") as file:
-        predictor = Predictor(MODEL_FORMATS[format_of(options.model)].read(file))
+        predictor = Predictor(MODEL_FORMATS[stored_format(options.model)].read(file))
     if options.probabilities and not predictor.has_probabilities:
         raise ModelFormatError("the model has no probabilities", "predict without --probabilities")
     errors = _Errors()

@@ -24,7 +24,7 @@ from service.jobs.spec import JobSpec, parse_spec
 from service.local import train_file
 from service.models.exports import MODEL_FORMATS
 from service.models.exports.onnx_graph import onnx_package
-from service.models.names import format_of
+from service.models.names import format_of, formats_for
 from service.remote.client import Client
 from service.settings import Settings
 from service.sizes import parse_size
@@ -108,23 +108,26 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
     if options.warm_start is not None:
         raise ServiceError("unknown_job", "there are no jobs here to start from", "Name their service: --url.")
     show.say(f"reading {options.file}")
-    spec, settings, check = parse_spec(fields), Settings.from_environment(), partial(_check_labels, format_of(output))
+    spec, settings, check = parse_spec(fields), Settings.from_environment(), partial(_check_format, output)
     models, folds = train_file(options.file, spec, settings, input_options(options), show, check)
     show.show_folds(folds)
     for (_, model), path in zip(models, output_files(output, [C for C, _ in models]), strict=True):
-        pieces = MODEL_FORMATS[format_of(path)].write(model)
+        pieces = MODEL_FORMATS[format_of(path, model.vectors is not None)].write(model)
         with path.open("wb") as file:
             file.writelines(pieces)
         show.finish(model.about, str(path))
     return CONVERGED if all(model.about["converged"] for _, model in models) else NOT_CONVERGED
 
 
-def _check_labels(format_: str, plan: JobPlan) -> None:
+def _check_format(output: Path, plan: JobPlan) -> None:
     """Better refused now than when all has been trained."""
-    if format_ == "liblinear" and plan.manifest.label_names:
+    has_kernel = plan.spec.kernel == "rbf"
+    if format_of(output, has_kernel) not in formats_for(plan.model_labels, has_kernel):
+        program = "LIBSVM" if has_kernel else "LIBLINEAR"
+        what = "strings" if plan.manifest.label_names else "more than two"
         raise ServiceError(
             "not_exportable",
-            "labels of the file are strings, for which LIBLINEAR's text has no place",
+            f"labels of the file are {what}, for which {program}'s text has no place",
             "Choose another format: -o NAME.npz, NAME.json or NAME.onnx.",
         )
 

@@ -3,7 +3,8 @@
     python -m service.models.evaluation MODEL_DIRECTORY DATASET_DIRECTORY
 
 Prints one JSON object: the evaluation, or `{"problem": ...}` with exit code 1. Takes eight bytes a row of disk beside
-the dataset, sixteen if rows weigh, and of memory three times the weights.
+the dataset, sixteen if rows weigh, and of memory three times the weights; of a kernel machine eight bytes a vector for
+each feature that one of them has.
 """
 
 import json
@@ -11,8 +12,9 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +37,12 @@ from storage.child import die_with_parent
 from storage.cores import usable_cores
 from storage.csr import Array
 from storage.dataset import Dataset
+from storage.decision import decision_values, machine_values
 from storage.errors import StorageError
+from storage.kernel_machine import squared_norm
 from storage.manifest import Manifest
 from storage.model_file import Model, read_model
+from storage.segment import Segment
 
 _NICE = 10
 _NAP_SECONDS = 2e-3
@@ -126,12 +131,31 @@ def _applied(model: Model, dataset: Dataset) -> Applied:
     known = np.zeros(width, bool)
     known[begin:end] = True
     unknown = None if known[dataset.manifest.index_base :].all() else dataset.in_own_order(~known)
-    w = np.zeros((len(np.atleast_2d(model.w)), width))
+    values = _linear(model, dataset, begin, end) if model.vectors is None else _machine(model, dataset)
+    return Applied(values, unknown, model_losses(model), dataset.manifest.weights is not None)
+
+
+def _linear(model: Model, dataset: Dataset, begin: int, end: int) -> Callable[[Segment], Array]:
+    w = np.zeros((len(np.atleast_2d(model.w)), dataset.manifest.width))
     for own, weights in zip(w, np.atleast_2d(model.w), strict=True):
         own[begin:end] = weights[: end - begin]
         own[:] = dataset.in_own_order(own)
-    is_weighted = dataset.manifest.weights is not None
-    return Applied(w if model.is_multiclass else w[0], model.intercept, unknown, model_losses(model), is_weighted)
+    return partial(decision_values, w=w if model.is_multiclass else w[0], intercept=model.intercept)
+
+
+def _machine(model: Model, dataset: Dataset) -> Callable[[Segment], Array]:
+    assert model.vectors is not None
+    width = dataset.manifest.width
+    # Features that no row has are part of the distance from all rows: they stay, beyond those of the rows.
+    place = np.arange(max(width, model.vectors.width))
+    place[dataset.in_own_order(np.arange(width, dtype=np.float64)).astype(np.int64)] = np.arange(width)
+    return machine_values(model.vectors.renumbered(place), model.w, model.intercept)
+
+
+def _squared_norm(model: Model) -> float:
+    """|f|^2, of several classes the sum of theirs."""
+    own = float(np.vdot(model.w, model.w)) if model.vectors is None else squared_norm(model.vectors, model.w)
+    return (own + float(np.sum(np.square(model.w_bias)))) * (2 if model.is_mirrored else 1)
 
 
 @contextmanager
@@ -144,13 +168,12 @@ def _scores(n_rows: int, dtype: np.dtype, directory: Path) -> Iterator[Array]:
 
 
 def _view(model: Model, manifest: Manifest, found: EvaluationPass, figures: dict[str, Any]) -> dict[str, Any]:
-    norm = float(np.vdot(model.w, model.w) + np.sum(np.square(model.w_bias))) * (2 if model.is_mirrored else 1)
     return {
         "rows": manifest.n_rows,
         "weighted": manifest.weights is not None,
         **({} if manifest.weights is None else {"weight_sum": found.weight}),
         **figures,
-        "objective": norm / 2 + found.losses if "C" in model.about else None,
+        "objective": _squared_norm(model) / 2 + found.losses if "C" in model.about else None,
         "unknown_features": found.unknown_features,
     }
 

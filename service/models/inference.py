@@ -8,7 +8,6 @@ probability; of several classes each has one. Probabilities there are of models 
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from service.errors import ServiceError
 from service.models.predictor import Predictor
@@ -75,10 +74,7 @@ def _sparse(predictor: Predictor, indptr: Array, indices: Array, values: Array) 
     columns = indices.astype(np.int64) - predictor.index_base
     if (columns < 0).any():
         raise _bad(f"a feature is below {predictor.index_base}, the number of the model's first")
-    # As LIBLINEAR does, features the model does not know are passed over.
-    known = columns < predictor.n_features
-    kept = np.where(known, values, 0.0), np.where(known, columns, 0), indptr
-    return predictor.decision_values(sparse.csr_matrix(kept, (len(indptr) - 1, predictor.n_features)))
+    return predictor.sparse_values(indptr, columns, values)
 
 
 def _bad(message: str) -> ServiceError:

@@ -14,8 +14,9 @@ from reader.options import InputOptions
 from reader.parsers import Parser
 from reader.parsers.csv import CsvParser
 from reader.parsers.libsvm import LibsvmParser
+from service.models.applied import applied
 from storage.csr import Array, Rows
-from storage.decision import decision_values, predicted_classes
+from storage.decision import predicted_classes
 from storage.model_file import Label, Model
 from storage.probability import probabilities
 
@@ -36,7 +37,8 @@ class Prediction:
     labels            (n_rows,) float64 or texts, of the model's; in regression the decision values
     decision_values   (n_rows,) float64, positive for the model's first label; of several classes (n_rows, n_classes)
     expected          (n_rows,) float64, the labels that stood in the input, nan for a table without
-    unknown_features  stored values passed over, because the model has no weight for their feature
+    unknown_features  stored values of features the model does not know: a linear one passes them over, to a kernel
+                      machine they add to the distance from all support vectors, as in LIBSVM
     """
 
     labels: Array
@@ -49,14 +51,14 @@ class Predictor:
     """A model made ready to be applied; holds no state between calls.
 
     model   `index_base` says how the rows to come number their features
-    strict  InputError unknown_feature for a feature the model has no weight for; else it is passed over and counted
+    strict  InputError unknown_feature for a feature the model does not know; else it is counted
     """
 
     def __init__(self, model: Model, *, strict: bool = False) -> None:
         self._strict = strict
-        self._w = _by_number(model)
+        self._applied = applied(model)
         # The same weights, not two copies of them.
-        self._model = replace(model, w=self._w[..., model.index_base :])
+        self._model = replace(model, w=self._applied.w)
 
     @property
     def is_regression(self) -> bool:
@@ -95,9 +97,9 @@ class Predictor:
         return other
 
     def predict(self, rows: Rows) -> Prediction:
-        """Labels and decision values <w, x> + intercept; which label they say is LIBLINEAR's rule."""
+        """Labels and decision values; which label they say is LIBLINEAR's rule."""
         unknown = self._count_unknown(rows)
-        decision = decision_values(rows, self._w, self._model.intercept)
+        decision = self._applied.of_rows(rows) + self._model.intercept
         return Prediction(self.labels(decision), decision, rows.label, unknown)
 
     def decision_values(self, X: Any) -> Array:
@@ -105,7 +107,11 @@ class Predictor:
 
         Column 0 is the first feature.
         """
-        return np.asarray(X @ self._model.w.T) + self._model.intercept
+        return self._applied.of_columns(X) + self._model.intercept
+
+    def sparse_values(self, indptr: Array, columns: Array, values: Array) -> Array:
+        """The same for rows in compressed sparse form, columns (nnz,) int64; those from n_features on are unknown."""
+        return self._applied.of_sparse(indptr, columns, values) + self._model.intercept
 
     def labels(self, decision_values: Array) -> Array:
         """(n,): what decision values (n,) or (n, n_classes) say."""
@@ -134,7 +140,7 @@ class Predictor:
             yield self.predict(rows)
 
     def _count_unknown(self, rows: Rows) -> int:
-        lowest, beyond = self._model.index_base, self._w.shape[-1]
+        lowest, beyond = self.index_base, self.index_base + self.n_features
         unknown = (rows.indices < lowest) | (rows.indices >= beyond)
         count = int(np.count_nonzero(unknown))
         if count and self._strict:
@@ -145,15 +151,3 @@ class Predictor:
                 hint="remove the features the model was not trained with, or predict without strict",
             )
         return count
-
-
-def _by_number(model: Model) -> Array:
-    """(index_base + n_features,) float64, or one such row a class: the weight of feature f at place f.
-
-    No copy for base 0.
-    """
-    if model.index_base == 0:
-        return np.ascontiguousarray(model.w, np.float64)
-    w = np.zeros((*model.w.shape[:-1], model.n_features + model.index_base))
-    w[..., model.index_base :] = model.w
-    return w

@@ -126,13 +126,15 @@ def load_predictor(settings: Settings, model_id: str) -> Predictor:
     return Predictor(load_model(settings, model_id))
 
 
-def model_file(settings: Settings, record: dict[str, Any], format_: str) -> IO[bytes]:
-    """A recorded model as a file of a format, one without a name; its time is that of the model.
+def model_file(settings: Settings, record: dict[str, Any], format_: str | None = None) -> tuple[str, IO[bytes]]:
+    """The format, and a recorded model as a file of it, one without a name; its time is that of the model.
 
-    It is made anew from checked weights each time, so that a copy can never go bad. Raises ModelFormatError, or
-    ServiceError out_of_space.
+    format_: None: text, LIBLINEAR's or LIBSVM's. The file is made anew from checked weights each time, so that a copy
+    can never go bad. Raises ModelFormatError, or ServiceError out_of_space.
     """
-    written = MODEL_FORMATS[format_].write(load_model(settings, record["id"]))
+    model = load_model(settings, record["id"])
+    format_ = format_ or ("liblinear" if model.vectors is None else "libsvm")
+    written = MODEL_FORMATS[format_].write(model)
     file: IO[bytes] = tempfile.TemporaryFile(dir=settings.data_dir)  # noqa: SIM115 - the caller closes it
     try:
         with needing_space():
@@ -143,7 +145,7 @@ def model_file(settings: Settings, record: dict[str, Any], format_: str) -> IO[b
     except BaseException:
         file.close()
         raise
-    return file
+    return format_, file
 
 
 def delete_model(settings: Settings, store: Store, model_id: str) -> None:

@@ -15,6 +15,9 @@ def model_view(record: dict[str, Any], model: Model) -> dict[str, Any]:
         "labels": model.labels,
         "index_base": model.index_base,
         "bias": model.bias,
+        "kernel": "linear" if model.vectors is None else "rbf",
+        "gamma": None if model.vectors is None else model.vectors.gamma,
+        "support_vectors": None if model.vectors is None else len(model.vectors),
         "probability": model.probability and ("sigmoid" if model.sigmoid else "logistic"),
         **{key: model.about.get(key) for key in _ABOUT},
     }

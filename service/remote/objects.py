@@ -67,8 +67,11 @@ class RemoteModel(Remote):
 
     def download(self, path: str | PathLike[str]) -> None:
         """Into a file, in the format that the ending of its name says; `streamsvm.load` reads it."""
+        format_ = format_of(path)
+        # Which program's text it is decides the model: the service knows.
+        query = f"?format={format_}" if format_ == format_of(path, has_kernel=True) else ""
         with Path(path).open("wb") as target:
-            self._connection.download(f"{self.path}/file?format={format_of(path)}", target)
+            self._connection.download(f"{self.path}/file{query}", target)
 
 
 class Progress(NamedTuple):

@@ -30,7 +30,7 @@ def test_a_model_is_shown_with_its_certificate(filled):
     assert [model["id"] for model in listed] == sorted([filled.model, filled.half, filled.texts], reverse=True)
 
 
-@pytest.mark.parametrize("name", MODEL_FORMATS)
+@pytest.mark.parametrize("name", sorted(MODEL_FORMATS.keys() - {"libsvm"}))
 def test_every_format_loads_again_and_is_equal(filled, name):
     response = filled.request("GET", f"/v1/models/{filled.model}/file?format={name}")
     assert response.status_code == 200
@@ -42,7 +42,7 @@ def test_every_format_loads_again_and_is_equal(filled, name):
     assert (found.labels, found.bias, found.w_bias) == (model.labels, model.bias, model.w_bias)
 
 
-@pytest.mark.parametrize("name", MODEL_FORMATS)
+@pytest.mark.parametrize("name", sorted(MODEL_FORMATS.keys() - {"libsvm"}))
 def test_a_download_that_broke_off_is_taken_up_again(filled, name):
     url = f"/v1/models/{filled.model}/file?format={name}"
     whole = filled.request("GET", url)

@@ -15,6 +15,7 @@ from reader.ingest.run import ingest
 from service.models.exports import MODEL_FORMATS
 from tests.end_to_end.service import PATIENCE_SECONDS, STREAMSVM
 from tests.pages import blocks, page, section
+from tests.reference.libsvm import has_program
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not available")
 
@@ -130,12 +131,20 @@ def model_folder(tmp_path_factory, text):
         kind = MODEL_FORMATS[name]
         (folder / f"rcv1{kind.suffix}").write_bytes(b"".join(kind.write(model)))
     (folder / "labels.txt").write_text(run("streamsvm predict rcv1.npz test.svm", folder))
+    kernel = "--solver bsca --budget 50 --max-passes 3"
+    for name in ("kernel.npz", "kernel.model"):
+        run(f"streamsvm train test.svm {kernel} -o {name} || test $? = 4", folder)
     return folder
+
+
+def elsewhere(model: str) -> list[str]:
+    """The programs that have a model of this name."""
+    return [found for found in blocks(section(page("service"), "Models elsewhere"), "python") if f'"{model}.' in found]
 
 
 @pytest.mark.parametrize("library", ["liblinear.liblinearutil", "np.load", "onnxruntime", "sklearn"])
 def test_models_elsewhere(model_folder, problem, monkeypatch, library):
-    programs = [found for found in blocks(section(page("service"), "Models elsewhere"), "python") if library in found]
+    programs = [found for found in elsewhere("rcv1") if library in found]
     monkeypatch.chdir(model_folder)
     expected = [float(label) for label in (model_folder / "labels.txt").read_text().split()]
     w = np.load("rcv1.npz")
@@ -147,3 +156,21 @@ def test_models_elsewhere(model_folder, problem, monkeypatch, library):
         # LIBLINEAR reads values as float64, StreamSVM as float32.
         np.testing.assert_allclose(decision, problem[0] @ w["w"] + w["intercept"], rtol=1e-7, atol=1e-7)
     assert programs
+
+
+def test_kernel_machines_elsewhere(model_folder, problem, monkeypatch):
+    monkeypatch.chdir(model_folder)
+    said = run("streamsvm predict kernel.npz test.svm --decision-values", model_folder)
+    expected = np.array([line.split() for line in said.splitlines()], float)
+    (program,) = elsewhere("kernel")
+    found: dict = {"rows": problem[0].toarray().astype(float)}
+    exec(program, found)
+    np.testing.assert_allclose(found["decision"], expected[:, 1], rtol=1e-9, atol=1e-9)
+    assert set(expected[:, 0]) == {1.0, -1.0}
+
+
+@has_program
+def test_svm_predict_says_the_same_of_every_row(model_folder):
+    assert "svm-predict test.svm kernel.model output" in section(page("service"), "Models elsewhere")
+    run("svm-predict test.svm kernel.model output", model_folder)
+    assert (model_folder / "output").read_text() == run("streamsvm predict kernel.model test.svm", model_folder)

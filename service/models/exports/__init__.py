@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from service.models.exports import json_text, liblinear_text, npz, onnx_graph
+from service.models.exports import json_text, liblinear_text, libsvm_text, npz, onnx_graph
 from service.models.exports.errors import ModelFormatError
 from service.models.names import SUFFIXES
 from storage.model_file import Model
@@ -32,6 +32,7 @@ MODEL_FORMATS: dict[str, ModelFormat] = {
     "liblinear": ModelFormat(
         SUFFIXES["liblinear"], "text/plain; charset=us-ascii", liblinear_text.write, liblinear_text.read
     ),
+    "libsvm": ModelFormat(SUFFIXES["libsvm"], "text/plain; charset=us-ascii", libsvm_text.write, libsvm_text.read),
     "npz": ModelFormat(SUFFIXES["npz"], "application/zip", npz.write, npz.read),
     "json": ModelFormat(SUFFIXES["json"], "application/json", json_text.write, json_text.read),
     "onnx": ModelFormat(SUFFIXES["onnx"], "application/octet-stream", onnx_graph.write, onnx_graph.read),

@@ -8,21 +8,23 @@ import numpy as np
 import orjson
 
 from service.errors import ModelFormatError
-from storage.csr import Array
+from storage.csr import INDEX, INDPTR, VALUE, Array
 from storage.model_file import Model
+from storage.support_vectors import SupportVectors
 
 WEIGHTS_A_PIECE = 1 << 15  # as text less than 1 MiB
+MOST_FEATURES = 2**31 - 1  # their numbers are C ints
 
 
 def pieces(w: Array) -> Iterator[Array]:
-    """The weights in order, those of several classes one after the other, in views of at most WEIGHTS_A_PIECE."""
+    """The numbers in order, those of several classes one after the other, in views of at most WEIGHTS_A_PIECE."""
     flat = w.reshape(-1)
     for begin in range(0, len(flat), WEIGHTS_A_PIECE):
         yield flat[begin : begin + WEIGHTS_A_PIECE]
 
 
 def numbers(piece: Array) -> bytes:
-    """Finite weights as text with commas between; each reads back as the same float."""
+    """Finite weights, or integers, as text with commas between; each reads back as the same number of its type."""
     return orjson.dumps(np.ascontiguousarray(piece), option=orjson.OPT_SERIALIZE_NUMPY)[1:-1]
 
 
@@ -32,6 +34,8 @@ def checked(model: Model) -> Model:
         raise ModelFormatError(f"the weights are {model.w.ndim}-dimensional {model.w.dtype}, not float64 vectors")
     _check_labels(model)
     _check_sizes(model)
+    if model.vectors is not None:
+        _check_vectors(model.vectors, model.w.shape[-1], model.index_base)
     if not all(np.isfinite(piece).all() for piece in pieces(model.w)) or not np.isfinite(model.intercept).all():
         raise ModelFormatError("a weight is not finite", "train the model again, with scaled features or a smaller C")
     if not np.isfinite(model.sigmoid or ()).all():
@@ -63,6 +67,23 @@ def _check_sizes(model: Model) -> None:
     shape = (n_values,) if model.is_multiclass and model.bias is not None else ()
     if np.shape(model.w_bias) != shape:
         raise ModelFormatError("the weights of the bias are not as many as the decision values")
+
+
+def _check_vectors(vectors: SupportVectors, count: int, index_base: int) -> None:
+    """As many as the weights, each with finite values of ascending features that there are."""
+    indptr, indices, values = vectors.indptr, vectors.indices, vectors.values
+    if (indptr.dtype, indices.dtype, values.dtype) != (INDPTR, INDEX, VALUE) or len(indptr) != count + 1:
+        raise ModelFormatError("the support vectors are not as many as their weights, or of another type")
+    if indptr[0] != 0 or (np.diff(indptr) < 0).any() or not len(indices) == len(values) == indptr[-1]:
+        raise ModelFormatError("the values of the support vectors do not lie one vector after the other")
+    if not index_base <= vectors.width <= MOST_FEATURES or ((indices < index_base) | (indices >= vectors.width)).any():
+        raise ModelFormatError("a support vector has a feature that there is not")
+    begins = np.zeros(len(indices), bool)
+    begins[indptr[:-1][np.diff(indptr) > 0]] = True
+    if not (begins[1:] | (np.diff(indices) > 0)).all():
+        raise ModelFormatError("the features of a support vector do not ascend")
+    if not np.isfinite(values).all() or not 0.0 <= vectors.gamma < math.inf:
+        raise ModelFormatError("a value of a support vector is not finite, or gamma is not a number from 0 on")
 
 
 def check_intercept(model: Model, intercept: Any) -> None:

@@ -10,33 +10,44 @@ no labels: its decision value is what it predicts.
 Version 2 says more: labels may be texts; of several classes, `w`, `intercept` and `w_bias` are lists of what each has,
 and the largest decision value says which; `sigmoid` is null or has a pair [A, B] a decision value f, for the
 probability 1 / (1 + exp(A f + B)). A model that needs none of this is written as version 1.
+
+A kernel machine says more than version 2 does: "format" is "streamsvm-kernel", "version" 1, there is "gamma", and after
+"w" come "indptr", "indices" and "values": support vector s has the features indices[indptr[s]:indptr[s + 1]], numbered
+as in the input, with the values at the same places. The decision value of x is the sum of w[s] exp(-gamma |z_s - x|^2)
+over the vectors z_s, plus `intercept`.
 """
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
-from service.models.exports.errors import ModelFormatError, check_intercept, checked, numbers, pieces
-from storage.csr import Array
+from service.models.exports.errors import MOST_FEATURES, ModelFormatError, check_intercept, checked, numbers, pieces
+from storage.csr import INDEX, INDPTR, VALUE, Array
 from storage.model_file import Label, Model, tuples
+from storage.support_vectors import SupportVectors
 
-FORMAT = "streamsvm-linear"
-VERSION, PLAIN = 2, 1
+FORMAT, KERNEL_FORMAT = "streamsvm-linear", "streamsvm-kernel"
+VERSIONS = {FORMAT: (1, 2), KERNEL_FORMAT: (1,)}
+PLAIN = 1
+# The arrays of support vectors, and what they are made of.
+VECTORS: dict[str, np.dtype[Any]] = {"indptr": INDPTR, "indices": INDEX, "values": VALUE}
 
 
 def write(model: Model) -> Iterator[bytes]:
     """The document in pieces under 1 MiB; ModelFormatError, before the first, if a weight is not finite."""
-    return _stream(head_of(checked(model)), np.atleast_2d(model.w), model.is_multiclass)
+    arrays = {} if model.vectors is None else {name: getattr(model.vectors, name) for name in VECTORS}
+    return _stream(head_of(checked(model)), np.atleast_2d(model.w), model.is_multiclass, arrays)
 
 
 def head_of(model: Model) -> str:
-    """A model without its weights, as a JSON object."""
+    """A model without its weights and support vectors, as a JSON object."""
+    format_ = FORMAT if model.vectors is None else KERNEL_FORMAT
     head = {
-        "format": FORMAT,
-        "version": PLAIN if model.is_plain else VERSION,
+        "format": format_,
+        "version": PLAIN if model.is_plain else VERSIONS[format_][-1],
         "labels": [label if isinstance(label, str) else float(label) for label in model.labels],
         "index_base": model.index_base,
         "n_features": model.n_features,
@@ -44,23 +55,33 @@ def head_of(model: Model) -> str:
         "w_bias": model.w_bias,
         "intercept": np.asarray(model.intercept).tolist(),
         **({} if model.is_plain else {"sigmoid": model.sigmoid}),
+        **({} if model.vectors is None else {"gamma": model.vectors.gamma}),
         "about": plain(model.about),
     }
     return json.dumps(head, allow_nan=False)
 
 
-def _stream(head: str, rows: Array, nested: bool) -> Iterator[bytes]:
+def _stream(head: str, rows: Array, nested: bool, arrays: Mapping[str, Array]) -> Iterator[bytes]:
     yield head.removesuffix("}").encode() + b', "w": ' + b"[" * nested
     row_comma = b""
     for row in rows:
-        yield row_comma + b"["
-        comma = b""
-        for piece in pieces(row):
-            yield comma + numbers(piece)
-            comma = b","
-        yield b"]"
+        yield row_comma
+        yield from _list(row)
         row_comma = b","
-    yield b"]" * nested + b"}\n"
+    yield b"]" * nested
+    for name, array in arrays.items():
+        yield f', "{name}": '.encode()
+        yield from _list(array)
+    yield b"}\n"
+
+
+def _list(array: Array) -> Iterator[bytes]:
+    yield b"["
+    comma = b""
+    for piece in pieces(array):
+        yield comma + numbers(piece)
+        comma = b","
+    yield b"]"
 
 
 def plain(value: Any) -> Any:
@@ -77,16 +98,24 @@ def plain(value: Any) -> Any:
 def read(file: BinaryIO) -> Model:
     """The model of a document; ModelFormatError if it is another one, of another version, or incomplete."""
     document = parse_object(file.read())
-    return with_weights(document, _numbers(document, "w"))
+    arrays = None
+    if document.get("format") == KERNEL_FORMAT:
+        arrays = [_array(document, name, dtype) for name, dtype in VECTORS.items()]
+    return with_weights(document, _numbers(document, "w"), arrays)
 
 
-def with_weights(document: dict[str, Any], w: Array) -> Model:
-    """The model of a head and its weights, shaped as Model.w; ModelFormatError unless they are of this program."""
-    if document.get("format") != FORMAT:
-        raise ModelFormatError(f'this is no model: "format" is not "{FORMAT}"')
-    if document.get("version") not in (PLAIN, VERSION):
-        raise ModelFormatError("the model has an unknown version", f"this program reads versions {PLAIN} and {VERSION}")
-    if w.shape[-1:] != (document.get("n_features"),):
+def with_weights(document: dict[str, Any], w: Array, arrays: Sequence[Array] | None = None) -> Model:
+    """The model of a head, its weights, shaped as Model.w, and the arrays of VECTORS if it is a kernel machine.
+
+    ModelFormatError unless they are of this program.
+    """
+    format_ = FORMAT if arrays is None else KERNEL_FORMAT
+    if document.get("format") != format_:
+        raise ModelFormatError(f'this is no model: "format" is not "{format_}"')
+    if document.get("version") not in VERSIONS[format_]:
+        known = " and ".join(map(str, VERSIONS[format_]))
+        raise ModelFormatError("the model has an unknown version", f"this program reads versions {known}")
+    if arrays is None and w.shape[-1:] != (document.get("n_features"),):
         raise ModelFormatError('"w" has not "n_features" weights')
     bias = None if document.get("bias") is None else float(_vector([document["bias"]], "bias")[0])
     base, about = document.get("index_base"), document.get("about")
@@ -94,11 +123,28 @@ def with_weights(document: dict[str, Any], w: Array) -> Model:
         raise ModelFormatError('"index_base" is not an integer, or "about" not an object')
     w_bias, sigmoid = tuples(_values(document, "w_bias").tolist()), document.get("sigmoid")
     pairs = None if sigmoid is None else tuples(_numbers(document, "sigmoid").tolist())
-    model = checked(Model(w, _labels(document), base, bias, w_bias, about, pairs))
+    vectors = None if arrays is None else _vectors(document, base, arrays)
+    model = checked(Model(w, _labels(document), base, bias, w_bias, about, pairs, vectors))
     check_intercept(model, _values(document, "intercept"))
-    if document["version"] == PLAIN and not model.is_plain:
+    if vectors is None and document["version"] == PLAIN and not model.is_plain:
         raise ModelFormatError(f"version {PLAIN} has two classes, with numbers as labels")
     return model
+
+
+def _vectors(document: dict[str, Any], index_base: int, arrays: Sequence[Array]) -> SupportVectors:
+    n_features = document.get("n_features")
+    if type(n_features) is not int or not 0 <= n_features < MOST_FEATURES:
+        raise ModelFormatError('"n_features" is not how many there are')
+    return SupportVectors(float(_vector([document.get("gamma")], "gamma")[0]), index_base + n_features, *arrays)
+
+
+def _array(document: dict[str, Any], name: str, dtype: np.dtype[Any]) -> Array:
+    """(n,) numbers of this type, whole ones where they have to be."""
+    found = _vector(document.get(name), name)
+    if dtype.kind == "i" and not ((found % 1 == 0) & (np.abs(found) <= min(np.iinfo(dtype).max, 2**53))).all():
+        raise ModelFormatError(f'"{name}" is not made of whole numbers')
+    with np.errstate(over="ignore"):  # what is beyond float32 is refused with all that is not finite
+        return found.astype(dtype)
 
 
 def _labels(document: dict[str, Any]) -> tuple[Label, ...]:

@@ -22,8 +22,9 @@ from typing import BinaryIO
 import numpy as np
 
 from service.models.exports.errors import WEIGHTS_A_PIECE, ModelFormatError, checked, numbers
+from service.models.exports.texts import floats, integer, label_number, one_word, read_header
 from storage.csr import Array
-from storage.model_file import Label, Model
+from storage.model_file import Model
 
 SOLVER_TYPES = {
     "hinge": "L2R_L1LOSS_SVC_DUAL",
@@ -53,15 +54,18 @@ HEADER = ("solver_type", "nr_class", "label", "nr_feature", "bias")
 OTHER_FORMATS = "take the model as npz or json"
 READ_BYTES = 1 << 20
 LINE_BYTES = 1 << 10  # of a weight
-HEADER_BYTES = 1 << 20  # of a line of the header: there may be many labels
 
 
 def write(model: Model) -> Iterator[bytes]:
     """The text in pieces under 1 MiB.
 
     ModelFormatError, before the first piece, if LIBLINEAR cannot hold the model: its labels are C ints, its bias is not
-    negative, and it knows a name for each loss.
+    negative, it knows a name for each loss, and no kernel.
     """
+    if model.vectors is not None:
+        raise ModelFormatError(
+            "LIBLINEAR has no kernels", "take the model as npz, json or onnx, of two classes also as libsvm"
+        )
     return _stream(_head(checked(model)), np.atleast_2d(model.w).T, _bias_weights(model))
 
 
@@ -87,7 +91,11 @@ def _bias_weights(model: Model) -> Array:
 def _head(model: Model) -> bytes:
     if model.bias is not None and model.bias < 0:
         raise ModelFormatError(f"LIBLINEAR takes the bias {model.bias!r} for none", OTHER_FORMATS)
-    labels = " ".join(["label", *(str(_label(label)) for label in model.labels)]) + "\n" if model.labels else ""
+    labels = (
+        " ".join(["label", *(str(label_number(label, "LIBLINEAR", OTHER_FORMATS)) for label in model.labels)]) + "\n"
+        if model.labels
+        else ""
+    )
     bias = -1.0 if model.bias is None else model.bias
     return (
         f"solver_type {_solver_type(model)}\nnr_class {max(2, len(model.labels))}\n{labels}"
@@ -104,28 +112,23 @@ def _solver_type(model: Model) -> str:
     return SOLVER_TYPES[loss]
 
 
-def _label(label: Label) -> int:
-    if isinstance(label, str):
-        raise ModelFormatError("LIBLINEAR's labels are numbers, this model's are texts", OTHER_FORMATS)
-    if label != int(label) or not -(2**31) <= label < 2**31:
-        raise ModelFormatError(f"LIBLINEAR's labels are 32-bit integers, {label!r} is not", OTHER_FORMATS)
-    return int(label)
-
-
 def read(file: BinaryIO) -> Model:
     """The model of a text, also one that LIBLINEAR wrote; `index_base` is 1, `about` has the loss.
 
     ModelFormatError unless it is a whole linear model of classes, or of regression. The last weight must end with
     a line feed: without, a file cut inside it would pass.
     """
-    header = _read_header(file)
-    solver, n_classes = _text(header["solver_type"]), _integer(_text(header["nr_class"]))
+    header = read_header(file, "LIBLINEAR", HEADER, "w")
+    header.setdefault("label", [])  # a model of regression has none
+    if missing := [name for name in HEADER if name not in header]:
+        raise ModelFormatError(f"the header has no {missing[0]}")
+    solver, n_classes = one_word(header["solver_type"]), integer(one_word(header["nr_class"]))
     if solver not in LOSSES or n_classes < 2 or len(header["label"]) != (0 if solver in REGRESSION else n_classes):
         raise ModelFormatError("not a linear model of classes, nor of regression", "retrain with two labels or more")
     n_columns = 1 if solver in REGRESSION or (n_classes == 2 and solver != CRAMMER_SINGER) else n_classes
-    labels = tuple(float(_integer(word)) for word in header["label"])
-    n_features = _integer(_text(header["nr_feature"]))
-    (bias,) = _numbers(_text(header["bias"]).encode())
+    labels = tuple(float(integer(word)) for word in header["label"])
+    n_features = integer(one_word(header["nr_feature"]))
+    (bias,) = floats([one_word(header["bias"]).encode()])
     has_bias = not bias < 0  # nan is refused with the other numbers that are not finite
     rows = _read_weights(file, (n_features + has_bias) * n_columns, LINE_BYTES * n_columns).reshape(-1, n_columns)
     about = {"loss": LOSSES[solver], "solver_type": solver}
@@ -144,55 +147,16 @@ def _model(w: Array, w_bias: Array, labels: tuple[float, ...], bias: float | Non
     return Model(w[0], labels, 1, bias, factors[0] if factors else 0.0, about)
 
 
-def _read_header(file: BinaryIO) -> dict[str, list[str]]:
-    """The words after each name of the header, all names present; leaves `file` at the first weight."""
-    header: dict[str, list[str]] = {}
-    while line := file.readline(HEADER_BYTES):
-        name, *words = line.decode("ascii", "replace").split() or [""]
-        if name == "w" and not words and line.endswith(b"\n"):
-            break
-        if name and name not in HEADER:
-            raise ModelFormatError("this is not the text of a LIBLINEAR model")
-        header[name] = words
-    else:
-        raise ModelFormatError("the file ends inside the header")
-    header.setdefault("label", [])  # a model of regression has none
-    if missing := [name for name in HEADER if name not in header]:
-        raise ModelFormatError(f"the header has no {missing[0]}")
-    return header
-
-
-def _text(words: list[str]) -> str:
-    if len(words) != 1:
-        raise ModelFormatError("a line of the header is not a name and a value")
-    return words[0]
-
-
-def _integer(word: str) -> int:
-    if not word.removeprefix("-").isdecimal() or len(word) > 11:
-        raise ModelFormatError("a number of the header is not an integer")
-    return int(word)
-
-
 def _read_weights(file: BinaryIO, count: int, line_bytes: int) -> Array:
     """(count,) float64: what is left of the file, lines of at most so many bytes."""
     parts: list[Array] = []
     found, rest = 0, b""
     while chunk := file.read(READ_BYTES):
         lines, _, rest = (rest + chunk).rpartition(b"\n")
-        parts.append(np.array(_numbers(lines), np.float64))
+        parts.append(np.array(floats(lines.split()), np.float64))
         found += len(parts[-1])
         if found > count or len(rest) > line_bytes:
             raise ModelFormatError(f"more than the {count} weights of the header")
     if found != count or rest.strip():
         raise ModelFormatError(f"the file ends inside its weights: {found} of {count} are whole")
     return np.concatenate(parts) if parts else np.empty(0)
-
-
-def _numbers(text: bytes) -> list[float]:
-    try:
-        if b"_" in text:  # Python reads 1_0 as 10, C does not
-            raise ValueError
-        return list(map(float, text.split()))
-    except ValueError:
-        raise ModelFormatError("a weight or the bias is not a number") from None

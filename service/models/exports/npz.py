@@ -16,6 +16,19 @@ intercept and w_bias (n_classes,), sigmoid (n_classes, 2), and the largest decis
 
     decision = X @ model["w"].T + model["intercept"]
     label = model["labels"][decision.argmax(axis=1)]
+
+A kernel machine has its support vectors besides, and w, (n_vectors,) or (n_classes, n_vectors), multiplies their kernel
+values. With the features of X numbered from index_base, too:
+
+    parts = model["values"].astype(float), model["indices"] - model["index_base"], model["indptr"]
+    Z = scipy.sparse.csr_matrix(parts, (len(model["indptr"]) - 1, model["n_features"])).toarray()
+    squares = (X**2).sum(axis=1)[:, None] + (Z**2).sum(axis=1) - 2 * X @ Z.T
+    decision = np.exp(-model["gamma"] * squares) @ model["w"].T + model["intercept"]
+
+gamma       () float64
+n_features  () int64
+indptr      (n_vectors + 1,) int64; vector s has the features indices[indptr[s]:indptr[s + 1]], (nnz,) int32, numbered
+            as in the input, with the values at the same places of values, (nnz,) float32
 """
 
 import io
@@ -31,8 +44,10 @@ from service.models.exports.errors import ModelFormatError, check_intercept, che
 from service.models.exports.json_text import parse_object, plain
 from storage.csr import Array
 from storage.model_file import Model, tuples
+from storage.support_vectors import SupportVectors
 
 READ_BYTES = 1 << 20
+EXTRA_BYTES = 28  # the sizes and the place of a large member
 # Of each array the kinds of values and the numbers of dimensions that it may have.
 LAYOUT: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
     "w": (("<f8",), (1, 2)),
@@ -43,8 +58,14 @@ LAYOUT: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
     "index_base": (("<i8",), (0,)),
     "about": (("<U",), (0,)),
     "sigmoid": (("<f8",), (2,)),
+    "gamma": (("<f8",), (0,)),
+    "n_features": (("<i8",), (0,)),
+    "indptr": (("<i8",), (1,)),
+    "indices": (("<i4",), (1,)),
+    "values": (("<f4",), (1,)),
 }
-OPTIONAL = {"sigmoid"}
+KERNEL = ("gamma", "n_features", "indptr", "indices", "values")
+OPTIONAL = {"sigmoid", *KERNEL}
 
 
 class _Sink(io.RawIOBase):
@@ -81,8 +102,17 @@ def write(model: Model) -> Iterator[bytes]:
             "index_base": np.array(model.index_base, "<i8"),
             "about": np.array(json.dumps(plain(model.about))),
             **({} if model.sigmoid is None else {"sigmoid": np.array(model.sigmoid, "<f8")}),
+            **({} if model.vectors is None else _told(model.vectors, model.n_features)),
         }
     )
+
+
+def _told(vectors: SupportVectors, n_features: int) -> dict[str, Array]:
+    return {
+        "gamma": np.array(vectors.gamma, "<f8"),
+        "n_features": np.array(n_features, "<i8"),
+        **{name: np.asarray(getattr(vectors, name), LAYOUT[name][0][0]) for name in KERNEL[2:]},
+    }
 
 
 def _stream(arrays: dict[str, Array]) -> Iterator[bytes]:
@@ -102,7 +132,7 @@ def read(file: BinaryIO) -> Model:
     """The model of an archive in a file that can seek; ModelFormatError unless it is whole and every array is right."""
     try:
         with zipfile.ZipFile(file) as archive:
-            there = set(archive.namelist())
+            there = _names(archive)
             names = [name for name in LAYOUT if name not in OPTIONAL or f"{name}.npy" in there]
             arrays = {name: _read_array(archive, name) for name in names}
         about = arrays["about"].item()
@@ -119,9 +149,33 @@ def read(file: BinaryIO) -> Model:
         tuples(arrays["w_bias"].tolist()),
         parse_object(about),
         tuples(arrays["sigmoid"].tolist()) if "sigmoid" in arrays else None,
+        _vectors(arrays),
     )
     check_intercept(checked(model), arrays["intercept"])
     return model
+
+
+def _names(archive: zipfile.ZipFile) -> set[str]:
+    """Of the arrays; ModelFormatError for what damage makes of the directory, or a name that is not known.
+
+    What has to be there is missed if it is not. What may be there would not be.
+    """
+    for info in archive.infolist():
+        if info.filename.removesuffix(".npy") not in LAYOUT or info.comment or len(info.extra) > EXTRA_BYTES:
+            raise ModelFormatError("the archive has an array that no model has")
+    return set(archive.namelist())
+
+
+def _vectors(arrays: dict[str, Array]) -> SupportVectors | None:
+    there = [name for name in KERNEL if name in arrays]
+    if not there:
+        return None
+    if len(there) < len(KERNEL):
+        raise ModelFormatError("the archive has only some of the arrays of support vectors")
+    n_features = int(arrays["n_features"])
+    return SupportVectors(
+        float(arrays["gamma"]), int(arrays["index_base"]) + n_features, *(arrays[name] for name in KERNEL[2:])
+    )
 
 
 def _read_array(archive: zipfile.ZipFile, name: str) -> Array:

@@ -1,4 +1,4 @@
-"""A model as an ONNX graph: decision_values = X @ w + intercept, all in float64.
+"""A model as an ONNX graph: decision_values = X @ w + intercept, or those of a kernel machine, all in float64.
 
     X                float64 (n, n_features), column j is the feature numbered j + index_base in the input
     decision_values  float64 (n, 1), above 0 for the first of the model's labels; of several classes (n, n_classes)
@@ -16,6 +16,7 @@ import numpy as np
 
 from service.models.exports.errors import ModelFormatError, checked
 from service.models.exports.json_text import head_of, parse_object, with_weights
+from service.models.exports.onnx_machine import USED, arrays_of, products_of, size_of
 from service.models.exports.onnx_outputs import outputs_of
 from storage.model_file import Model
 
@@ -30,7 +31,7 @@ def write(model: Model) -> Iterator[bytes]:
 
     ModelFormatError, before the first, if a weight is not finite, there are too many, or there is no package onnx.
     """
-    if checked(model).w.size > MOST_WEIGHTS:
+    if checked(model).w.size + size_of(model) > MOST_WEIGHTS:
         raise ModelFormatError(f"an ONNX file holds at most {MOST_WEIGHTS} weights", "take the model as npz or json")
     return _stream(_graph(model).SerializeToString(deterministic=True))
 
@@ -46,14 +47,17 @@ def read(file: BinaryIO) -> Model:
     try:
         graph = onnx.load_model_from_string(file.read())
         heads = {entry.key: entry.value for entry in graph.metadata_props}
-        columns = onnx.numpy_helper.to_array(graph.graph.initializer[0])
+        columns, *others = map(onnx.numpy_helper.to_array, graph.graph.initializer)
+        constants = dict(zip((each.name for each in graph.graph.initializer[1:]), others, strict=True))
     except Exception as error:  # protobuf and numpy raise kinds of their own on damaged bytes
-        raise ModelFormatError("this is not a whole ONNX file of a linear model") from error
+        raise ModelFormatError("this is not a whole ONNX file of a model") from error
     document = parse_object(heads.get(HEAD, ""))
     if columns.dtype != np.float64:
         raise ModelFormatError("the weights are not float64")
     several = isinstance(document.get("intercept"), list)
-    model = with_weights(document, np.ascontiguousarray(columns.T) if several else columns.reshape(-1))
+    w = np.ascontiguousarray(columns.T) if several else columns.reshape(-1)
+    arrays = arrays_of(constants, document.get("index_base")) if USED in constants else None
+    model = with_weights(document, w, arrays)
     # Older files of two classes give decision values alone.
     if graph not in (_graph(model), _graph(model, [])):
         raise ModelFormatError("the graph is not the one this program writes", "take the model as npz or json")
@@ -64,20 +68,24 @@ def _graph(model: Model, outputs: list[Any] | None = None) -> Any:
     """outputs: beside the decision values; all if not given."""
     onnx, shape = onnx_package(), [model.n_features, len(np.atleast_2d(model.w))]
     value, number = onnx.helper.make_tensor_value_info, onnx.TensorProto.DOUBLE
-    nodes = [
-        onnx.helper.make_node("MatMul", ["X", "w"], ["products"]),
-        onnx.helper.make_node("Add", ["products", "intercept"], ["decision_values"]),
-    ]
+    is_linear, own = model.vectors is None, list[Any]()
+    products = [onnx.helper.make_node("MatMul", ["X", "w"], ["products"])]
+    if not is_linear:
+        products, own = products_of(model)
+    nodes = [*products, onnx.helper.make_node("Add", ["products", "intercept"], ["decision_values"])]
     constants = [
         onnx.numpy_helper.from_array(np.atleast_2d(model.w).T, "w"),
         onnx.numpy_helper.from_array(np.atleast_1d(model.intercept), "intercept"),
+        *own,
     ]
     given = [value("decision_values", number, ["n", shape[1]])]
     for output in outputs_of(model) if outputs is None else outputs:
         nodes += output.nodes
         constants += output.constants
         given.append(output.value)
-    graph = onnx.helper.make_graph(nodes, "linear", [value("X", number, ["n", shape[0]])], given, constants)
+    graph = onnx.helper.make_graph(
+        nodes, "linear" if is_linear else "kernel", [value("X", number, ["n", shape[0]])], given, constants
+    )
     opset = onnx.helper.make_opsetid("", OPSET)
     made = onnx.helper.make_model(graph, producer_name=HEAD, ir_version=IR_VERSION, opset_imports=[opset])
     onnx.helper.set_model_props(made, {HEAD: head_of(model)})

@@ -19,7 +19,7 @@ from storage.csr import Rows
 from storage.model_file import Model
 from tests.reference.liblinear import liblinear_predict
 
-FORMATS = sorted(MODEL_FORMATS)
+FORMATS = sorted(MODEL_FORMATS.keys() - {"libsvm"})  # that is of kernel machines
 TEXTS = ("ham", "späm", 'a,"b')
 PAIRS = ((-1.5, 0.25), (-0.5, -1e-3), (-2.0, 1 / 3))
 

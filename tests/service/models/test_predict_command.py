@@ -7,8 +7,9 @@ import pytest
 
 from service.commands.predict import add_arguments, run
 from service.models.exports import MODEL_FORMATS, ModelFormatError
-from service.models.names import format_of
+from service.models.names import format_of, formats_for
 from storage.model_file import Model
+from tests.machines import numpys_values, random_machine
 
 TEXT = "2 1:1\n9 2:1\n"
 
@@ -21,7 +22,8 @@ def predict(tmp_path, capsys):
         parser = argparse.ArgumentParser()
         add_arguments(parser)
         (tmp_path / rows).write_text(text)
-        (tmp_path / name).write_bytes(b"".join(MODEL_FORMATS[format_of(name)].write(model)))
+        format_ = format_of(name, model.vectors is not None)
+        (tmp_path / name).write_bytes(b"".join(MODEL_FORMATS[format_].write(model)))
         assert run(parser.parse_args([str(tmp_path / name), str(tmp_path / rows), *options])) == 0
         captured = capsys.readouterr()
         return captured.out.splitlines(), captured.err
@@ -61,3 +63,42 @@ def test_a_table_is_known_by_its_name(predict):
 def test_a_table_with_labels_is_judged(predict):
     lines, said = predict(BINARY, "a.npz", "--label-column=y", rows="rows.csv", text="a,y,b\n2,1,1\n1,1,3\n")
     assert (lines, said) == (["1", "-1"], "accuracy 50.0000% (1/2)\n")
+
+
+@pytest.mark.parametrize("name", ["a.model", "a", "a.npz", "a.json", "a.onnx"])
+def test_kernel_machines(predict, name):
+    """Of a text its first line says whose it is."""
+    model = random_machine(2, 2, (1.0, -1.0))
+    lines, _ = predict(model, name, "--decision-values")
+    expected = numpys_values(model, np.eye(2))
+    found = np.array([line.split() for line in lines], float)
+    np.testing.assert_allclose(found, np.column_stack([np.where(expected > 0, 1, -1), expected]), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "linear", "kernel"),
+    [
+        ("a.npz", "npz", "npz"),
+        ("a.JSON", "json", "json"),
+        ("a.model", "liblinear", "libsvm"),
+        ("a", "liblinear", "libsvm"),
+    ],
+)
+def test_formats_by_the_names_of_files(name, linear, kernel):
+    assert (format_of(name), format_of(name, has_kernel=True)) == (linear, kernel)
+
+
+@pytest.mark.parametrize(
+    ("labels", "has_kernel", "text"),
+    [
+        ([1.0, 2.0], False, ["liblinear"]),
+        ([1.0, 2.0], True, ["libsvm"]),
+        ([1.0, 2.0, 3.0], False, ["liblinear"]),
+        ([1.0, 2.0, 3.0], True, []),
+        (["a", "b"], False, []),
+        (["a", "b"], True, []),
+        ([], False, ["liblinear"]),
+    ],
+)
+def test_formats_that_can_say_a_model(labels, has_kernel, text):
+    assert formats_for(labels, has_kernel) == [*text, "npz", "json", "onnx"]

@@ -65,7 +65,7 @@ def test_agrees_with_liblinear(tmp_path, base, bias, loss, width):
     np.testing.assert_array_equal(found.expected, rows.label)
 
 
-@pytest.mark.parametrize("name", sorted(MODEL_FORMATS))
+@pytest.mark.parametrize("name", sorted(MODEL_FORMATS.keys() - {"libsvm"}))
 def test_a_model_read_back_predicts_the_same(name):
     model = random_model(1, 0.7)
     stored = io.BytesIO(b"".join(MODEL_FORMATS[name].write(model)))
@@ -152,7 +152,7 @@ def test_a_model_without_features(base):
 
 def test_weights_of_base_zero_are_not_copied():
     model = random_model(0)
-    assert np.shares_memory(Predictor(model)._w, model.w)
+    assert np.shares_memory(Predictor(model)._applied.w, model.w)
 
 
 def test_regression_is_answered_with_values(tmp_path):

@@ -1,0 +1,69 @@
+"""From labels of any kind to a fitted classifier."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from storage.csr import Array
+from storage.model_file import Model
+from streamsvm.base import StreamEstimator, as_python
+from streamsvm.labels import Labels, OwnLabels, balanced
+from streamsvm.prediction import Decisions, with_absent
+from streamsvm.sources import Source, is_files, is_in_memory
+
+
+class Classification(ClassifierMixin, Decisions, StreamEstimator):
+    """The parameters are those of StreamSVC, which says what they mean."""
+
+    kernel: str
+    class_weight: Mapping[Any, float] | str | None
+    probability: str | None
+
+    _OWN_FIELDS = ("kernel", "multiclass", "probability")
+    _KERNEL_FIELDS = ("gamma", "budget")
+
+    def _labelled(self, X: Any, y: Any, sample_weight: Any, labels: Labels) -> tuple[Source, Labels]:
+        if not is_in_memory(X):
+            if is_files(X) and type(labels) is Labels:
+                labels = OwnLabels()
+            return self._source(X, y, sample_weight, labels), labels
+        X, y, weight = self._in_memory(X, y, sample_weight)
+        check_classification_targets(y)
+        return self._matrix(X, labels.encode(y), weight), labels
+
+    def _job(self, labels: Labels, counts: Mapping[float, int]) -> dict[str, Any]:
+        fields = super()._job(labels, counts)
+        if self.kernel == "rbf":
+            # A constant feature changes no distance. What is linear has no use for gamma and budget.
+            fields |= {"bias": None, **{name: as_python(getattr(self, name)) for name in self._KERNEL_FIELDS}}
+        if self.class_weight is None:
+            return fields
+        if isinstance(self.class_weight, str):
+            rows = {labels.decode(label): n for label, n in counts.items()}
+            weights = balanced(self.class_weight, rows)
+        else:
+            weights = dict(self.class_weight)
+        return {**fields, "class_weight": labels.class_weight(weights)}
+
+    def _solver(self) -> str:
+        return "bsca" if self.kernel == "rbf" else super()._solver()
+
+    def _check_classes(self, counts: Mapping[float, int], labels: Labels) -> None:
+        if len(counts) == 1:
+            (number,) = counts
+            raise ValueError(f"all rows are of one class, {labels.decode(number)!r}: training needs two")
+
+    def _complete(self, model: Model, labels: Labels) -> Model:
+        return with_absent(model, [label for label in labels.known if label not in model.labels])
+
+    def _has_probabilities(self) -> bool:
+        if hasattr(self, "model_"):
+            return super()._has_probabilities()
+        return self.probability is not None or self.loss == "logistic"
+
+    def _predict_proba(self, X: Any) -> Array:
+        check_is_fitted(self, "model_")
+        return super()._predict_proba(X)

@@ -1,0 +1,89 @@
+"""Decision values of a model, linear or of a kernel, without the intercept: for rows, matrices and tensors."""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from storage.csr import Array, Rows
+from storage.decision import decision_values
+from storage.kernel_machine import KernelMachine
+from storage.model_file import Model
+from storage.support_vectors import SupportVectors
+
+_ROWS_A_PIECE = 1 << 12  # of a matrix, made sparse at a time
+
+
+def applied(model: Model) -> "Linear | Machine":
+    """Made ready for any thread; holds no state between calls."""
+    return Linear(model) if model.vectors is None else Machine(model.vectors, model.w, model.index_base)
+
+
+class Linear:
+    """<w, x>; w (index_base + n_features,), or one such row a class: the weight of feature f at place f."""
+
+    def __init__(self, model: Model) -> None:
+        self._w = _by_number(model)
+        self.w = self._w[..., model.index_base :]
+
+    def of_rows(self, rows: Rows) -> Array:
+        """(n_rows,), or (n_rows, n_classes); features numbered as in the input."""
+        return decision_values(rows, self._w, 0.0)
+
+    def of_columns(self, X: Any) -> Array:
+        """For X (n_rows, n_features), dense or of scipy.sparse; column 0 is the first feature."""
+        return np.asarray(X @ self.w.T)
+
+    def of_sparse(self, indptr: Array, columns: Array, values: Array) -> Array:
+        """For rows in compressed sparse form, columns (nnz,) int64; those from n_features on are unknown."""
+        # As LIBLINEAR does, unknown features are passed over.
+        n_features = self.w.shape[-1]
+        known = columns < n_features
+        kept = np.where(known, values, 0.0), np.where(known, columns, 0), indptr
+        return self.of_columns(sparse.csr_matrix(kept, (len(indptr) - 1, n_features)))
+
+
+class Machine:
+    """sum_s beta_s k(z_s, x); features of the vectors are numbered from `index_base`."""
+
+    def __init__(self, vectors: SupportVectors, beta: Array, index_base: int) -> None:
+        self.w = beta
+        self._machine, self._index_base = KernelMachine(vectors, beta), index_base
+        self._n_features = vectors.width - index_base
+
+    def of_rows(self, rows: Rows) -> Array:
+        """(n_rows,), or (n_rows, n_classes); features numbered as in the input."""
+        return self._machine.decision_values(rows)
+
+    def of_columns(self, X: Any) -> Array:
+        """For X (n_rows, n_features), dense or of scipy.sparse; column 0 is the first feature."""
+        found = np.empty((X.shape[0], *self.w.shape[:-1]))
+        for begin in range(0, len(found), _ROWS_A_PIECE):
+            some = sparse.csr_matrix(X[begin : begin + _ROWS_A_PIECE])
+            some.sum_duplicates()
+            found[begin : begin + _ROWS_A_PIECE] = self._machine.values(
+                some.indptr, some.indices + self._index_base, some.data
+            )
+        return found
+
+    def of_sparse(self, indptr: Array, columns: Array, values: Array) -> Array:
+        """For rows in compressed sparse form, columns (nnz,) int64; those from n_features on are unknown."""
+        # Numbered anew: they may be beyond what a matrix has room for, and only tell one from the other.
+        unknown = columns >= self._n_features
+        others, place = np.unique(columns[unknown], return_inverse=True)
+        own = columns.copy()
+        own[unknown] = self._n_features + place
+        shape = len(indptr) - 1, self._n_features + len(others)
+        return self.of_columns(sparse.csr_matrix((values, own, indptr), shape))
+
+
+def _by_number(model: Model) -> Array:
+    """(index_base + n_features,) float64, or one such row a class: the weight of feature f at place f.
+
+    No copy for base 0.
+    """
+    if model.index_base == 0:
+        return np.ascontiguousarray(model.w, np.float64)
+    w = np.zeros((*model.w.shape[:-1], model.n_features + model.index_base))
+    w[..., model.index_base :] = model.w
+    return w

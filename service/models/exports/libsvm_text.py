@@ -1,0 +1,191 @@
+"""LIBSVM's model text, the one that its own `svm-predict` reads: a kernel machine of two classes.
+
+    svm_type c_svc
+    kernel_type rbf
+    gamma 0.5
+    nr_class 2
+    total_sv 3
+    rho -0.25                   minus the intercept
+    label 1 -1                  the first is the side of positive decision values
+    probA -1.5                  A and B of the sigmoid, of a model that has one: `svm-predict -b 1` shows it
+    probB 0.1
+    nr_sv 2 1                   of each label: vectors with a beta above 0, which come first, and the others
+    SV
+    0.75 1:0.5 4:0.0            beta and the vector
+    0.5 2:1.0
+    -1.25 1:-0.5 3:2.0
+
+LIBSVM numbers features from 0 or 1, and so does this: `svm-predict` takes the file that the model was trained on as it
+is. A feature that no vector has has no place here. So that the number of features and where they begin come back, the
+first vector has a 0 at the last feature, and, if they begin at 0, one there, where no vector has another value. All
+other zeros are left out.
+
+Several classes LIBSVM decides by a machine for each pair: one for each class against the rest cannot be said here.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import BinaryIO
+
+import numpy as np
+
+from service.models.exports.errors import WEIGHTS_A_PIECE, ModelFormatError, checked, numbers
+from service.models.exports.texts import floats, integer, label_number, one_word, read_header
+from storage.csr import INDEX, INDPTR, VALUE, Array
+from storage.model_file import Model
+from storage.support_vectors import SupportVectors
+
+NEEDED = ("svm_type", "kernel_type", "gamma", "nr_class", "total_sv", "rho", "label", "nr_sv")
+SIGMOID = ("probA", "probB")
+HEADER = {*NEEDED, *SIGMOID, "degree", "coef0", "prob_density_marks"}
+OTHER_FORMATS = "take the model as npz, json or onnx"
+PIECE_BYTES = 1 << 19
+
+
+def write(model: Model) -> Iterator[bytes]:
+    """The text in pieces under 1 MiB.
+
+    ModelFormatError, before the first piece, if LIBSVM cannot hold the model: it is linear, of more than two classes or
+    of regression, or a label is no C int.
+    """
+    vectors = checked(model).vectors
+    if vectors is None:
+        raise ModelFormatError("the model is linear, this format is of kernel machines", "take the model as liblinear")
+    if len(model.labels) != 2:
+        what = "regression" if model.is_regression else "several classes, each against the rest"
+        raise ModelFormatError(f"LIBSVM's text has no place for {what}", OTHER_FORMATS)
+    head = _head(model, int(np.count_nonzero(~_is_first(model.w))))
+    return _batched(_parts(head, _without_zeros(vectors), model.w, model.index_base))
+
+
+def _is_first(beta: Array) -> Array:
+    """(n_vectors,) bool: those that say LIBSVM's first label."""
+    return beta > 0
+
+
+def _head(model: Model, n_second: int) -> bytes:
+    assert model.vectors is not None
+    labels = " ".join(str(label_number(label, "LIBSVM", OTHER_FORMATS)) for label in model.labels)
+    sigmoid = "".join(f"probA {A!r}\nprobB {B!r}\n" for A, B in model.sigmoid or ())
+    return (
+        f"svm_type c_svc\nkernel_type rbf\ngamma {model.vectors.gamma!r}\nnr_class 2\ntotal_sv {len(model.w)}\n"
+        f"rho {0.0 - model.intercept!r}\nlabel {labels}\n{sigmoid}nr_sv {len(model.w) - n_second} {n_second}\nSV\n"
+    ).encode()
+
+
+def _without_zeros(vectors: SupportVectors) -> SupportVectors:
+    kept = vectors.values != 0
+    before = np.concatenate([[0], np.cumsum(kept)])
+    return replace(vectors, indptr=before[vectors.indptr], indices=vectors.indices[kept], values=vectors.values[kept])
+
+
+def _parts(head: bytes, vectors: SupportVectors, beta: Array, index_base: int) -> Iterator[bytes]:
+    yield head
+    padded = _bounds(vectors, index_base)
+    # A stable order: what is read is written as it was.
+    for s in np.argsort(~_is_first(beta), kind="stable"):
+        own = slice(vectors.indptr[s], vectors.indptr[s + 1])
+        indices, values = vectors.indices[own], vectors.values[own]
+        if padded:
+            missing = [feature for feature in padded if feature not in indices]
+            indices, values = np.append(indices, missing).astype(INDEX), np.append(values, [0.0] * len(missing))
+            order = np.argsort(indices)
+            indices, values, padded = indices[order], values[order].astype(VALUE), []
+        yield numbers(beta[s : s + 1])
+        for begin in range(0, len(indices), WEIGHTS_A_PIECE):
+            yield _pairs(indices[begin : begin + WEIGHTS_A_PIECE], values[begin : begin + WEIGHTS_A_PIECE])
+        yield b"\n"
+
+
+def _bounds(vectors: SupportVectors, index_base: int) -> list[int]:
+    """The last feature, and feature 0 if there is one, where they do not show."""
+    last = vectors.width - 1
+    found = [0] if index_base == 0 <= last and 0 not in vectors.indices else []
+    return [*found, last] if last >= max(index_base, 1) and last not in vectors.indices else found
+
+
+def _pairs(indices: Array, values: Array) -> bytes:
+    both = zip(numbers(indices).split(b","), numbers(values).split(b","), strict=True)
+    return b"".join(b" %b:%b" % pair for pair in both)
+
+
+def _batched(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """Small parts put together."""
+    room: list[bytes] = []
+    size = 0
+    for part in parts:
+        if room and size + len(part) > PIECE_BYTES:
+            yield b"".join(room)
+            room, size = [], 0
+        room.append(part)
+        size += len(part)
+    yield b"".join(room)
+
+
+def read(file: BinaryIO) -> Model:
+    """The model of a text, also one that `svm-train` wrote; `about` has the loss.
+
+    ModelFormatError unless it is a whole kernel machine of two classes, with a Gaussian kernel. The last vector must
+    end with a line feed: without, a file cut inside it would pass.
+    """
+    header = read_header(file, "LIBSVM", HEADER, "SV")
+    kind = one_word(header.get("svm_type", []))
+    if kind not in ("c_svc", "nu_svc") or header.get("kernel_type") != ["rbf"]:
+        raise ModelFormatError("not a model of classes with a Gaussian kernel", "svm-train makes one with -s 0 -t 2")
+    if missing := [name for name in NEEDED if name not in header]:
+        raise ModelFormatError(f"the header has no {missing[0]}")
+    labels = tuple(float(integer(word)) for word in header["label"])
+    if header["nr_class"] != ["2"] or len(labels) != 2:
+        raise ModelFormatError(
+            "LIBSVM decides more than two classes in pairs", "train here, each class against the rest"
+        )
+    count = integer(one_word(header["total_sv"]))
+    if sum(map(integer, header["nr_sv"])) != count or len(header["nr_sv"]) != 2:
+        raise ModelFormatError("the support vectors of the two classes are not as many as all")
+    gamma, rho = (floats([one_word(header[name]).encode()])[0] for name in ("gamma", "rho"))
+    beta, vectors = _read_vectors(file, count, gamma)
+    about = {"loss": "hinge", "svm_type": kind}
+    # Feature 0 is there if a vector has it.
+    base = 0 if 0 in vectors.indices else 1
+    bias, w_bias = (None, 0.0) if rho == 0 else (1.0, -rho)
+    model = Model(beta, labels, base, bias, w_bias, about, _sigmoid(header), vectors)
+    checked(model)
+    return replace(model, vectors=_without_zeros(vectors))
+
+
+def _sigmoid(header: dict[str, list[str]]) -> tuple[tuple[float, float]] | None:
+    there = [name for name in SIGMOID if name in header]
+    if not there:
+        return None
+    if len(there) < len(SIGMOID):
+        raise ModelFormatError("probA or probB is missing")
+    A, B = floats([one_word(header[name]).encode() for name in SIGMOID])
+    return ((A, B),)
+
+
+def _read_vectors(file: BinaryIO, count: int, gamma: float) -> tuple[Array, SupportVectors]:
+    """beta (count,) and the vectors: what is left of the file."""
+    beta: list[float] = []
+    lengths, features, values = [0], [np.empty(0, INDEX)], [np.empty(0, VALUE)]
+    for line in file:
+        factor, *pairs = line.split() or [b""]
+        if not line.endswith(b"\n") or len(beta) == count:
+            raise ModelFormatError(f"the file has not the {count} support vectors that its header says")
+        beta += floats([factor])
+        own, numbers_ = zip(*map(_pair, pairs), strict=True) if pairs else ((), ())
+        features.append(np.array(own, np.int64).clip(-1, 2**31 - 1).astype(INDEX))
+        with np.errstate(over="ignore"):  # what is beyond float32 is refused with the numbers that are not finite
+            values.append(np.array(floats(list(numbers_)), np.float64).astype(VALUE))
+        lengths.append(len(pairs))
+    if len(beta) < count:
+        raise ModelFormatError(f"the file ends inside its support vectors: {len(beta)} of {count} are whole")
+    indices, indptr = np.concatenate(features), np.cumsum(lengths, dtype=INDPTR)
+    width = max(1, int(indices.max(initial=0)) + 1)
+    return np.array(beta), SupportVectors(gamma, width, indptr, indices, np.concatenate(values))
+
+
+def _pair(word: bytes) -> tuple[int, bytes]:
+    feature, colon, value = word.partition(b":")
+    if not colon or not feature.isdigit() or len(feature) > 10:
+        raise ModelFormatError("a support vector is not made of feature:value")
+    return int(feature), value

@@ -1,0 +1,100 @@
+"""A kernel machine over HTTP: shown, downloaded, asked for predictions, evaluated, on the pages."""
+
+import io
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from service.models.exports import MODEL_FORMATS
+from service.models.predictor import Predictor
+from tests.api.app import Service, check_problem
+from tests.contracts.problems import libsvm_text, random_problem
+from tests.machines import kernel, numpys_values, random_machine, vectors_of
+
+ABOUT = {"loss": "hinge", "C": 0.5, "spec": {"C": 0.5, "loss": "hinge"}, "certificate": {"primal_objective": 2.0}}
+MACHINE = random_machine(30, 40, (1.0, -1.0), about=ABOUT)
+SEVERAL = random_machine(30, 40, (5.0, -1.0, 2.0), about=ABOUT)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    service = Service(tmp_path_factory.mktemp("service"))
+    dataset_id = service.add_dataset("data", *random_problem(60, 40))
+    service.machine, service.several = (service.add_model(dataset_id, model) for model in (MACHINE, SEVERAL))
+    return service
+
+
+def test_it_is_shown(service):
+    shown = service.request("GET", f"/v1/models/{service.machine}").json()
+    assert (shown["kernel"], shown["gamma"], shown["support_vectors"], shown["features"]) == ("rbf", 0.3, 30, 40)
+    assert shown["bias"] is None
+
+
+@pytest.mark.parametrize("name", [None, *MODEL_FORMATS])
+def test_every_format_that_holds_it_is_downloaded(service, name):
+    url = f"/v1/models/{service.machine}/file" + (f"?format={name}" if name else "")
+    response = service.request("GET", url)
+    if name == "liblinear":
+        assert "libsvm" in check_problem(response, "not_exportable", 422)["hint"]
+        return
+    kind = MODEL_FORMATS[name or "libsvm"]
+    assert response.headers["content-type"] == kind.media_type
+    assert f'filename="{service.machine}{kind.suffix}"' in response.headers["content-disposition"]
+    found, X = kind.read(io.BytesIO(response.content)), random_problem(60, 40)[0]
+    values = Predictor(found).decision_values(X)
+    np.testing.assert_allclose(values, numpys_values(MACHINE, X), rtol=1e-12, atol=1e-12)
+
+
+def test_several_classes_are_refused_as_libsvm(service):
+    url = f"/v1/models/{service.several}/file"
+    for path in (url, f"{url}?format=libsvm"):
+        assert "npz" in check_problem(service.request("GET", path), "not_exportable", 422)["hint"]
+    assert service.request("GET", f"{url}?format=npz").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["machine", "several"])
+def test_rows_are_predicted(service, name):
+    model, X = {"machine": MACHINE, "several": SEVERAL}[name], random_problem(60, 50)[0]
+    url, expected = f"/v1/models/{getattr(service, name)}/predict", numpys_values(model, X)
+    answer = service.request("POST", url, content=libsvm_text(X, np.ones(60))).json()
+    values = [row["decision_value"] for row in answer["predictions"]]
+    np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-12)
+    assert answer["unknown_features"] == sparse.csr_matrix(X)[:, 40:].nnz > 0
+    rows = [{str(f + 1): float(v) for f, v in zip(row.indices, row.data, strict=True)} for row in X]
+    again = service.request("POST", url, json={"rows": rows}).json()
+    assert again == answer
+    strict = service.request("POST", f"{url}?strict=true", content=libsvm_text(X, np.ones(60)))
+    check_problem(strict, "unknown_feature")
+
+
+@pytest.mark.parametrize("name", ["machine", "several"])
+def test_tensors_are_inferred(service, name):
+    model, X = {"machine": MACHINE, "several": SEVERAL}[name], random_problem(60, 40)[0].toarray()
+    tensor = {"name": "X", "shape": [60, 40], "datatype": "FP32", "data": X.ravel().tolist()}
+    url = f"/v2/models/{getattr(service, name)}"
+    found = {
+        each["name"]: each
+        for each in service.request("POST", f"{url}/infer", json={"inputs": [tensor]}).json()["outputs"]
+    }
+    values = np.reshape(found["decision_value"]["data"], found["decision_value"]["shape"])
+    np.testing.assert_allclose(values, numpys_values(model, X), rtol=1e-12, atol=1e-12)
+    assert service.request("GET", url).json()["inputs"][0]["shape"] == [-1, 40]
+
+
+def test_it_is_evaluated(service):
+    X, y = random_problem(60, 40)
+    found = service.request("POST", f"/v1/models/{service.machine}/evaluate", json={"dataset": "data"}).json()
+    decision, Z = numpys_values(MACHINE, X), vectors_of(MACHINE)
+    norm = MACHINE.w @ kernel(Z, Z, 0.3) @ MACHINE.w
+    assert found["accuracy"] == np.mean((decision > 0) == (y > 0))
+    objective = norm / 2 + 0.5 * np.maximum(0.0, 1.0 - y * decision).sum()
+    assert found["objective"] == pytest.approx(objective, rel=1e-12)
+
+
+def test_its_page_has_the_formats_that_hold_it(service):
+    for name, texts in (("machine", {"libsvm"}), ("several", set())):
+        page = service.request("GET", f"/models/{getattr(service, name)}").text
+        offered = {format_ for format_ in MODEL_FORMATS if f"file?format={format_}" in page}
+        assert offered == texts | {"npz", "json", "onnx"}
+        assert "30 support vectors" in page

@@ -1,0 +1,126 @@
+"""Kernel machines by every way rows come: text, tables, JSON, tensors, matrices; against numpy."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from reader.errors import InputError
+from reader.options import InputOptions
+from service.errors import ServiceError
+from service.models.inference import describe, infer
+from service.models.json_rows import json_rows
+from service.models.prediction import ANSWERS, keep
+from service.models.predictor import Predictor
+from storage.decision import predicted_classes
+from tests.contracts.problems import libsvm_text
+from tests.machines import PAIRS, numpys_values, random_machine, random_matrix, rows_of
+
+TEXTS = ("ham", "späm", 'a,"b')
+LABELS = pytest.mark.parametrize("labels", [(3.0, -2.0), TEXTS[:2], (3.0, 1.0, 2.0), TEXTS, ()], ids=str)
+
+
+def close(found, expected) -> None:
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@LABELS
+@pytest.mark.parametrize("base", [0, 1])
+def test_rows_and_matrices_of_any_kind(base, labels):
+    w_bias = 0.25 if len(labels) < 3 else (0.5, 1.0, -2.0)
+    model, X = random_machine(labels=labels, base=base, bias=2.0, w_bias=w_bias), random_matrix(5000, 12)
+    predictor, expected = Predictor(model), numpys_values(model, X)
+    prediction = predictor.predict(rows_of(X, base))
+    close(prediction.decision_values, expected)
+    if labels:
+        assert prediction.labels.tolist() == [labels[place] for place in predicted_classes(expected)]
+    for given in (X, X.tocsc(), X.astype(float), X.toarray(), X.toarray().astype(float), sparse.csr_array(X)):
+        close(predictor.decision_values(given), expected)
+
+
+@LABELS
+def test_text_and_tables(labels):
+    model, X = random_machine(labels=labels), random_matrix(300, 12)
+    expected = numpys_values(model, X)
+    table = "\n".join(",".join(f"{value:.9g}" for value in row) for row in X.toarray().tolist())
+    head = ",".join(f"c{column}" for column in range(12))
+    texts = {"libsvm": libsvm_text(X, np.ones(300)), "csv": f"{head}\n{table}\n".encode()}
+    for name, text in texts.items():
+        for size in (7, 100_000):
+            chunks = (text[at : at + size] for at in range(0, len(text), size))
+            parts = Predictor(model).predict_text(chunks, options=InputOptions(name))
+            close(np.concatenate([part.decision_values for part in parts]), expected)
+
+
+@LABELS
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_answers(tmp_path, labels, kind):
+    """As those of a linear model with these values."""
+    n_values = len(labels) if len(labels) > 2 else 1
+    model = random_machine(labels=labels, sigmoid=PAIRS[:n_values] if labels else None)
+    predictor, X = Predictor(model), random_matrix(100, 12)
+    told = b"".join(ANSWERS[kind](keep(predictor, [predictor.predict(rows_of(X))], tmp_path)))
+    if kind == "application/json":
+        values = [each["decision_value" if labels else "value"] for each in json.loads(told)["predictions"]]
+        close(values, numpys_values(model, X))
+        assert ("probability" in json.loads(told)["predictions"][0]) == bool(labels)
+    else:
+        assert len(told.splitlines()) == 100 + (kind == "text/csv")
+
+
+@pytest.mark.parametrize("base", [0, 1])
+def test_json(base):
+    model = random_machine(base=base)
+    given = [{str(base): 1.5, str(base + 11): -2.0}, {}, {"99": 3.0}]
+    prediction = Predictor(model).predict(json_rows({"rows": given}, base))
+    X = np.zeros((3, 100))
+    X[0, 0], X[0, 11], X[2, 99 - base] = 1.5, -2.0, 3.0
+    close(prediction.decision_values, numpys_values(model, X))
+    assert prediction.unknown_features == 1
+
+
+def test_unknown_features_are_counted_and_part_of_the_distance():
+    model, X = random_machine(), random_matrix(200, 20)
+    prediction = Predictor(model).predict(rows_of(X))
+    close(prediction.decision_values, numpys_values(model, X))
+    assert prediction.unknown_features == X[:, 12:].nnz > 0
+
+
+def test_strict_refuses_unknown_features():
+    predictor = Predictor(random_machine(), strict=True)
+    assert predictor.predict(rows_of(random_matrix(5, 12))).unknown_features == 0
+    with pytest.raises(InputError, match="feature 13: its features are 1 to 12"):
+        predictor.predict(rows_of(sparse.csr_matrix(np.ones((1, 13), np.float32))))
+
+
+@LABELS
+@pytest.mark.parametrize("base", [0, 1])
+def test_tensors(base, labels):
+    n_values = len(labels) if len(labels) > 2 else 1
+    model = random_machine(labels=labels, base=base, sigmoid=PAIRS[:n_values] if labels else None)
+    predictor, X = Predictor(model), random_matrix(200, 12)
+    expected, name = numpys_values(model, X), "decision_value" if labels else "value"
+    rows = {"indptr": X.indptr, "indices": X.indices + base, "values": X.data}
+    for tensors in (rows, {"X": X.toarray()}, {"X": X.toarray().astype(float)}):
+        found = infer(predictor, tensors)
+        close(found[name], expected)
+        if labels:
+            assert found["label"].tolist() == [labels[place] for place in predicted_classes(expected)]
+            close(found["probability"], predictor.probabilities(expected))
+    assert describe("m", predictor)["inputs"][0]["shape"] == [-1, 12]
+
+
+def test_tensors_of_unknown_features_and_of_one_twice():
+    model = random_machine(base=0)
+    indices = np.array([0, 40, 2**31 - 1, 2**33, 5, 5])
+    values, indptr = np.array([1.0, 2.0, 0.5, 0.25, 1.0, 0.5]), np.array([0, 4, 6])
+    X = np.zeros((2, 43))
+    X[0, [0, 40, 41, 42]], X[1, 5] = (1.0, 2.0, 0.5, 0.25), 1.5
+    found = infer(Predictor(model), {"indptr": indptr, "indices": indices, "values": values})
+    close(found["decision_value"], numpys_values(model, X))
+
+
+def test_tensors_of_another_shape_are_refused():
+    with pytest.raises(ServiceError, match=r"\[n, 12\]"):
+        infer(Predictor(random_machine()), {"X": np.zeros((1, 13))})
