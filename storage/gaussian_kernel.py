@@ -67,20 +67,3 @@ def gaussian(products: Array, norms: Array, norm: float, gamma: float, room: Arr
         bits[s] = (bits[s] + 1023) << 52
     for s in range(out.shape[0]):
         out[s] *= room[s]
-
-
-# kernel_values(indptr (n + 1,), indices, values, Z (width, m), norms (m,), gamma, out (n, m) float64): of some rows.
-
-
-@njit(cache=True, nogil=True)
-def kernel_values(
-    indptr: Array, indices: Array, values: Array, Z: Array, norms: Array, gamma: float, out: Array
-) -> None:
-    products, room = np.empty(Z.shape[1], np.float32), np.empty(Z.shape[1])
-    for i in range(out.shape[0]):
-        norm = 0.0
-        for j in range(indptr[i], indptr[i + 1]):
-            value = np.float64(values[j])
-            norm += value * value
-        inner_products(indices, values, indptr[i], indptr[i + 1], Z, products)
-        gaussian(products, norms, norm, gamma, room, out[i])

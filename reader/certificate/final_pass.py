@@ -9,6 +9,7 @@ from reader.certificate.folds import HeldOut
 from storage.class_losses import ClassObjective
 from storage.csr import Array, Figure
 from storage.errors import RowsMissing
+from storage.kernel_machine import KernelMachine, squared_norm
 from storage.lane_kernel import add_in_lanes, dots_of_lanes
 from storage.lanes import zeros
 from storage.objective import Objective
@@ -52,7 +53,7 @@ class CertificatePass:
     ) -> None:
         self._held_out = held_out
         self._objective = objective
-        self._weights = _Expansion(machine, len(w)) if machine else _weights_of(objective, w)
+        self._weights = _Expansion(machine) if machine else _weights_of(objective, w)
         self._alpha = alpha
         self._rows = 0
         self._losses: Figure = 0.0
@@ -123,13 +124,13 @@ class _Pairs:
 class _Expansion:
     """A kernel machine, f(x) in place of <w, x>; there is no v."""
 
-    def __init__(self, machine: Machine, width: int) -> None:
-        self._columns, self._beta = machine.vectors.against(width), machine.beta
-        self._squared_norm = machine.vectors.squared_norm(machine.beta)
+    def __init__(self, machine: Machine) -> None:
+        self._machine = KernelMachine(machine.vectors, machine.beta)
+        self._squared_norm = squared_norm(machine.vectors, machine.beta)
 
     def add(self, _coefficients: Array, rows: Segment) -> Array:
         """f(x_i) of the rows (n,)."""
-        return self._columns.decision_values(rows, self._beta)
+        return self._machine.decision_values(rows)
 
     def squared_norms(self) -> Array:
         """|f|^2; of v nothing is known."""

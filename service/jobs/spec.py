@@ -208,7 +208,11 @@ def _check_folds(spec: JobSpec) -> None:
         raise ServiceError("select_by_range", "log_loss needs probabilities", 'Ask for probability "sigmoid".')
 
 
-_RANGE_HINTS = {"C": "Give a number above 0 and up to 1e12, or a list of at least one of them."}
+_RANGE_HINTS = {
+    "C": "Give a number above 0 and up to 1e12, or a list of at least one of them.",
+    "budget": "Give 2 to 100,000 support vectors: two are merged when there is one too many.",
+    "gamma": 'Give a number above 0, or "scale".',
+}
 
 
 def _is_set(spec: JobSpec, name: str) -> bool:

@@ -5,16 +5,11 @@ import pytest
 from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
-from storage.csr import Rows
-from storage.gaussian_kernel import gaussian
+from storage.gaussian_kernel import LANES, gaussian, inner_products
 from storage.support_vectors import Machine, SupportVectors, joined, packed, published_machine, unpacked
 from tests.contracts.problems import random_problem
 
 GAMMA = 0.7
-
-
-def rows_of(X) -> Rows:
-    return Rows(np.zeros(X.shape[0]), X.indptr.astype(np.int64), X.indices, X.data)
 
 
 def vectors_of(X, gamma=GAMMA) -> SupportVectors:
@@ -26,13 +21,26 @@ def X():
     return random_problem(400, row_length=9)[0].sorted_indices()
 
 
-@pytest.mark.parametrize("n_vectors", [0, 1, 15, 16, 37, 300])
+def values_of(Z, X, gamma=GAMMA):
+    """(n_vectors, n_rows), as training makes them: vectors feature by feature, their number a multiple of LANES."""
+    n_slots = -(-max(1, Z.shape[0]) // LANES) * LANES
+    columns, norms, room = np.zeros((Z.shape[1], n_slots), np.float32), np.zeros(n_slots), np.empty(n_slots)
+    columns[:, : Z.shape[0]] = Z.toarray().T
+    norms[: Z.shape[0]] = squares(Z)
+    products, found = np.empty(n_slots, np.float32), np.empty((X.shape[0], n_slots))
+    for i, norm in enumerate(squares(X)):
+        inner_products(X.indices, X.data, X.indptr[i], X.indptr[i + 1], columns, products)
+        gaussian(products, norms, norm, gamma, room, found[i])
+    return found[:, : Z.shape[0]]
+
+
+def squares(X):
+    return np.asarray(X.astype(float).multiply(X.astype(float)).sum(axis=1)).ravel()
+
+
+@pytest.mark.parametrize("n_vectors", [1, 15, 16, 37, 300])
 def test_values_are_those_of_scikit_learn(X, n_vectors):
-    Z = X[:n_vectors]
-    values = vectors_of(Z).against(X.shape[1]).values(rows_of(X))
-    assert values.shape == (400, n_vectors)
-    if n_vectors:
-        assert values == pytest.approx(rbf_kernel(X, Z, GAMMA), abs=3e-7)
+    assert values_of(X[:n_vectors], X) == pytest.approx(rbf_kernel(X, X[:n_vectors], GAMMA), abs=3e-7)
 
 
 def test_the_exponential_has_all_its_digits():
@@ -42,37 +50,16 @@ def test_the_exponential_has_all_its_digits():
     assert out == pytest.approx(np.exp(-np.minimum(distances, 700.0)), rel=1e-13, abs=0.0)
 
 
-def test_rows_further_than_float32_can_say_are_near():
-    """|x|^2 + |z|^2 - 2 <x, z> of equal rows may come out below 0: it is 0."""
+def test_rows_that_are_the_same_are_near_however_sums_are_rounded():
+    """|x|^2 + |z|^2 - 2 <x, z> may come out below 0: it is 0."""
     X = sparse.csr_matrix(np.full((1, 7), 0.1, np.float32))
-    assert vectors_of(X, 1e3).against(7).values(rows_of(X))[0, 0] <= 1.0
+    assert values_of(X, X, 1e3)[0, 0] <= 1.0
 
 
-def test_features_that_no_vector_has_count_in_the_distance(X):
-    """Also those beyond the width: they are passed over in products alone."""
-    narrow = vectors_of(X[:20, :100]).against(100)
-    wide = vectors_of(sparse.csr_matrix((X[:20].data, X[:20].indices, X[:20].indptr), X[:20].shape)[:, :100])
-    assert narrow.values(rows_of(X)) == pytest.approx(
-        rbf_kernel(X[:, :100], X[:20, :100], GAMMA) * _beyond(X), abs=3e-7
-    )
-    assert len(wide) == 20
-
-
-def _beyond(X):
-    return np.exp(-GAMMA * np.asarray(X[:, 100:].multiply(X[:, 100:]).sum(axis=1)))
-
-
-def test_decision_values_of_several_classes(X):
-    vectors, beta = vectors_of(X[:50]), np.random.default_rng(0).standard_normal((3, 50))
-    columns = vectors.against(X.shape[1])
-    found = columns.decision_values(rows_of(X), beta)
-    assert found == pytest.approx(columns.values(rows_of(X)) @ beta.T, rel=1e-12, abs=1e-14)
-    assert columns.decision_values(rows_of(X), beta[0]) == pytest.approx(found[:, 0], rel=1e-12, abs=1e-14)
-
-
-def test_the_norm_of_a_machine(X):
-    vectors, beta = vectors_of(X[:50]), np.random.default_rng(0).standard_normal(50)
-    assert vectors.squared_norm(beta) == pytest.approx(beta @ rbf_kernel(X[:50], gamma=GAMMA) @ beta, rel=1e-6)
+def test_features_beyond_the_width_are_passed_over_in_products_alone(X):
+    narrow = sparse.csr_matrix(X[:20, :100])
+    beyond = np.exp(-GAMMA * squares(X[:, 100:]))[:, None]
+    assert values_of(narrow, X) == pytest.approx(rbf_kernel(X[:, :100], narrow, GAMMA) * beyond, abs=3e-7)
 
 
 def test_renumbered_features_are_in_order(X):
