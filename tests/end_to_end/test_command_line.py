@@ -86,7 +86,7 @@ def test_strings_that_the_format_has_no_place_for_are_refused_before_training(pr
 
 
 def test_several_labels_of_a_kernel_machine_are_refused_as_libsvm_before_training(processes, tmp_path):
-    (tmp_path / "a").write_text("1 1:1\n2 1:2\n3 1:3\n")
+    (tmp_path / "a").write_text("1 1:1\n2 1:2\n3 1:3\n" * 20)
     done = processes.run("train", tmp_path / "a", "--solver", "bsca", "-o", tmp_path / "a.model", text=True)
     assert (done.returncode, "not_exportable" in done.stderr) == (2, True)
     assert "LIBSVM" in done.stderr and "-o NAME.npz" in done.stderr and not (tmp_path / "a.model").exists()

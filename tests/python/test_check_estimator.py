@@ -12,6 +12,18 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 EXACT = {"tolerance": 1e-10}
 
 
-@parametrize_with_checks([StreamSVC(**EXACT), StreamSVR(**EXACT, max_passes=300)])
+# On a budget it takes thousands of passes.
+INEXACT = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
+
+
+def expected_failures(estimator):
+    has_kernel = getattr(estimator, "kernel", "linear") == "rbf"
+    return dict.fromkeys(INEXACT, "a few passes are no seven digits") if has_kernel else {}
+
+
+@parametrize_with_checks(
+    [StreamSVC(**EXACT), StreamSVC(kernel="rbf", max_passes=10), StreamSVR(**EXACT, max_passes=300)],
+    expected_failed_checks=expected_failures,
+)
 def test_checks(estimator, check):
     check(estimator)
