@@ -9,7 +9,8 @@ import pytest
 
 from storage.errors import CorruptData, UnknownVersion
 from storage.model_file import Model, read_model, write_model
-from tests.storage.damage import bit_flips, truncations
+from tests.machines import random_machine
+from tests.storage.damage import bit_flips, scrambled, truncations
 
 MODELS = [
     Model(np.array([0.1, -1e300, 5e-324]), (1.0, -1.0), 1, None, 0.0, {"solver": "streamsvm", "C": 0.1}),
@@ -17,8 +18,10 @@ MODELS = [
     Model(np.array([[0.1, -1e300], [5e-324, 0.0], [1.0, 2.0]]), (3.0, -1.5, 2.0), 1, 2.0, (0.1, 0.0, -1e9)),
     Model(np.ones((3, 1)), ("a", "b", "ü\n"), 1, sigmoid=((-1.0, 0.1), (-2.0, 1e-300), (0.0, 0.0))),
     Model(np.ones(1), ("ham", "spam"), 1, 1.0, 0.5, {"loss": "hinge"}, ((-1.5, 0.25),)),
+    random_machine(3, 4),
+    random_machine(2, 3, labels=("a", "b", "c"), base=0),
 ]
-VERSIONS = [1, 1, 2, 2, 2]
+VERSIONS = [1, 1, 2, 2, 2, 3, 3]
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -29,6 +32,9 @@ def test_round_trip_is_exact(tmp_path, model):
     for name in ("labels", "index_base", "bias", "w_bias", "about", "sigmoid"):
         assert getattr(found, name) == getattr(model, name), name
     np.testing.assert_array_equal(found.intercept, model.intercept)
+    assert (found.vectors is None) == (model.vectors is None)
+    for name in () if model.vectors is None else ("gamma", "width", "indptr", "indices", "values"):
+        assert np.array_equal(getattr(found.vectors, name), getattr(model.vectors, name)), name
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
@@ -48,7 +54,18 @@ def test_an_older_program_reads_what_it_can_understand(tmp_path, model, version)
     write_model(tmp_path / "m", model)
     document = json.loads((tmp_path / "m" / "model.json").read_bytes())
     assert document["version"] == version
-    assert ("sigmoid" in document["content"]) == (version == 2)
+    assert ("sigmoid" in document["content"]) == (version > 1)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("copies", [lambda data: list(truncations(data))[::7], lambda data: scrambled(data, 200)])
+def test_damaged_vectors_are_noticed(tmp_path, copies):
+    write_model(tmp_path / "m", MODELS[5])
+    file = tmp_path / "m" / "vectors.npz"
+    for damaged in copies(file.read_bytes()):
+        file.write_bytes(damaged)
+        with pytest.raises(CorruptData):
+            read_model(tmp_path / "m")
 
 
 def test_logistic_regression_has_probabilities_by_itself_and_others_those_fitted():
