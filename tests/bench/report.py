@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from statistics import median
 from textwrap import wrap
 
 _WIDTH = 120
@@ -10,6 +13,19 @@ _WIDTH = 120
 def cell(number: float | None, form: str = ".3g") -> str:
     """A number for a table."""
     return "-" if number is None else f"{number:{form}}"
+
+
+def spread(numbers: Sequence[float | None], form: str = ".3g") -> str:
+    """The median and half the range of repeats, for a table; None counts as infinite."""
+    known = [math.inf if number is None else number for number in numbers]
+    middle, half = median(known), (max(known) - min(known)) / 2 if max(known) < math.inf else math.inf
+    if middle == math.inf:
+        return "-"
+    return f"{middle:{form}}" if half == 0.0 else f"{middle:{form}} ± {half:{_of_deviation(form)}}"
+
+
+def _of_deviation(form: str) -> str:
+    return form.replace(".3g", ".2g").replace(".4g", ".2g").replace(".5g", ".2g")
 
 
 def row(*cells: object) -> str:
