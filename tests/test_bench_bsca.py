@@ -68,7 +68,7 @@ def test_savings_are_held_against_those_of_the_paper():
     half = run(*range(1000, 1000 - 20 * LEVELS[-1], -20), seconds=1.0)
     one = measured(2.0, 1.0, half)
     assert one.saved("seconds", LOOKUP) == pytest.approx(0.5)
-    assert acf_saves(one, LEVELS[-1], "visits") == pytest.approx(1 - 6.5 / 12)
+    assert acf_saves(one, LEVELS[-1], "visits") == pytest.approx(1 - 8 / 15)
     lookup, both, acf = verdicts([one])
     assert lookup.startswith("**Lookup reproduced**")
     assert "92% of merging and 50% of the whole" in lookup

@@ -104,8 +104,8 @@ def test_bumps_are_the_same_for_all_seeds_and_no_plane_tells_them_apart():
     assert not np.array_equal(X[:1000].toarray(), X_test.toarray())
     assert np.array_equal(bumps(3000)[1], y)
     assert 0.35 < np.mean(y > 0) < 0.65
-    rbf, linear = (SVC(C=4.0, gamma=1.0, kernel=kernel).fit(X, y).score(X_test, y_test) for kernel in ("rbf", "linear"))
-    assert 1 - FLIPPED > rbf > linear + 0.03
+    rbf, linear = (SVC(C=4.0, gamma=4.0, kernel=kernel).fit(X, y).score(X_test, y_test) for kernel in ("rbf", "linear"))
+    assert 1 - FLIPPED > rbf > linear + 0.08
 
 
 def test_clusters_have_rows_of_one_length_and_tell_their_class():

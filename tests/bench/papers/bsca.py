@@ -23,8 +23,8 @@ from tests.bench.papers.bsca_runs import BUDGET, Epoch, epochs, level_of, saving
 from tests.bench.papers.figures import STYLES, one_legend, save
 from tests.bench.report import cell, header, prose, row, spread
 
-EPOCHS = 12
-LEVELS = (4, 8, 12)  # epochs of the uniform runs, after which P is to be reached
+EPOCHS = 15
+LEVELS = (5, 10, 15)  # epochs of the uniform runs, after which P is to be reached
 GOLDEN, LOOKUP, ADAPTIVE = "golden, all", "lookup, 59", "lookup, 59, ACF"
 WAYS: dict[str, dict[str, object]] = {
     GOLDEN: {"merge": "golden", "candidates": None},
