@@ -153,7 +153,7 @@ def scores(accuracy):
 def test_a_verdict_is_about_the_accuracy_and_names_what_others_had():
     found = {"bsca": scores(0.84), "bsgd": scores(0.80), "Nystroem": scores(0.85)}
     theirs = libsvm.Trained(Spent(20.0, 20.0), 90.0, 5000, 0.845)
-    assert compare.verdict(found, theirs).startswith("**Met**: bsca's accuracy is 0.50% below")
+    assert compare.verdict(found, theirs).startswith("**Met**: bsca's accuracy differs from LIBSVM's by -0.50%")
     assert "10 times as many and whose vectors 10 times" in compare.verdict(found, theirs)
     assert "bsgd by +4.00%, Nystroem by -1.00%" in compare.verdict(found, None)
     found["bsca"] = scores(0.83)
@@ -189,5 +189,6 @@ def test_a_spread_is_a_median_and_half_a_range():
     assert spread([1.0, 4.0, 2.0]) == "2 ± 1.5"
     assert spread([0.845, 0.85, 0.84], ".2%") == "84.50% ± 0.50%"
     assert spread([3.0, 3.0]) == "3"
+    assert spread([1244.2, 1000.0, 3000.0], ".5g") == "1244.2 ± 1000"
     assert spread([None, None, 1.0]) == "-"
     assert spread([1.0, 2.0, None]) == "2 ± inf"

@@ -21,11 +21,14 @@ def spread(numbers: Sequence[float | None], form: str = ".3g") -> str:
     middle, half = median(known), (max(known) - min(known)) / 2 if max(known) < math.inf else math.inf
     if middle == math.inf:
         return "-"
-    return f"{middle:{form}}" if half == 0.0 else f"{middle:{form}} ± {half:{_of_deviation(form)}}"
+    return f"{middle:{form}}" if half == 0.0 else f"{middle:{form}} ± {_deviation(half, form)}"
 
 
-def _of_deviation(form: str) -> str:
-    return form.replace(".3g", ".2g").replace(".4g", ".2g").replace(".5g", ".2g")
+def _deviation(half: float, form: str) -> str:
+    """Two digits of it are enough, unless the form says what they are."""
+    if not form.endswith("g"):
+        return f"{half:{form}}"
+    return f"{half:.0f}" if half >= 10.0 else f"{half:.2g}"
 
 
 def row(*cells: object) -> str:

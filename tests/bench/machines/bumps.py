@@ -1,4 +1,4 @@
-"""Rows that no plane tells apart: 18 features of what 4 hidden ones make, labelled by bumps over these, some wrongly."""
+"""Rows that no plane tells apart: 18 features of what 4 hidden ones make, labelled by bumps over these."""
 
 from __future__ import annotations
 

@@ -125,11 +125,9 @@ def verdict(found: dict[str, list[Score]], theirs: libsvm.Trained | None) -> str
     behind = theirs.accuracy - accuracy["bsca"]
     ratio = theirs.spent.seconds / median(score.seconds for score in found["bsca"])
     return (
-        f"**{'Met' if behind <= WITHIN else 'Missed'}**: bsca's accuracy is {behind:.2%} below LIBSVM's "
-        "(demanded: at most "
-        f"{WITHIN:.0%}), whose seconds are {ratio:.2g} times as many and whose vectors "
-        f"{theirs.vectors / BUDGET:.2g} times; "
-        f"{ahead}."
+        f"**{'Met' if behind <= WITHIN else 'Missed'}**: bsca's accuracy differs from LIBSVM's by {-behind:+.2%} "
+        f"(demanded: {-WITHIN:+.0%} at least), whose seconds are {ratio:.2g} times as many and whose vectors "
+        f"{theirs.vectors / BUDGET:.2g} times; {ahead}."
     )
 
 
