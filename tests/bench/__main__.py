@@ -31,11 +31,18 @@ from tests.bench import (
     warm_start,
 )
 from tests.bench.command import Benches, main
+from tests.bench.machines import compare, speed
+from tests.bench.machines import memory as machines_memory
 
 BENCHES: Benches = {
     "acceptance": acceptance.run,
     "comparison": {name: partial(comparison.run, name) for name in comparison.DATA},
     "lanes": {name: partial(lanes.run, name) for name in lanes.PARTS},
+    "machines": {
+        **{name: partial(compare.run, name) for name in compare.PARTS},
+        "memory": machines_memory.run,
+        "speed": speed.run,
+    },
     "small-memory": small_memory.run,
     "two-loops": two_loops.run,
     "threads": threads.run,

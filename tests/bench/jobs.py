@@ -26,9 +26,11 @@ from storage.errors import CacheTooSmall
 from storage.manifest import Manifest, read_manifest
 from storage.plan import plan_cache
 from storage.state import Control, State
+from tests.bench.machines.machine import Machine, machine_of
 from tests.bench.memory import Watch
 from tests.bench.usage import Spent, Stopwatch, core_seconds_below
 from tests.reference.data import write_libsvm
+from trainer.solvers import SOLVERS
 
 _POLL_SECONDS = 0.005
 
@@ -45,6 +47,7 @@ class Finished:
     cached      share of the data in the cache in the end
     phases      what was spent in each of PHASES by both processes
     peak_bytes  of both processes, cache and state files
+    machine     what a solver with a kernel has left, of its last group; else None
     """
 
     passes: list[dict]
@@ -52,6 +55,7 @@ class Finished:
     cached: float
     phases: dict[str, Spent]
     peak_bytes: int
+    machine: Machine | None = None
 
     @property
     def result(self) -> dict:
@@ -125,6 +129,7 @@ def train_all(dataset: Path, **fields: object) -> Finished:
         cached=groups[-1].cached,
         phases={name: sum((group.phases[name] for group in groups), Spent(0.0, 0.0)) for name in PHASES},
         peak_bytes=max(group.peak_bytes for group in groups),
+        machine=groups[-1].machine,
     )
 
 
@@ -139,7 +144,8 @@ def _run(
         phases = _to_the_end(run, manifest.n_rows)
         passes, results = read_history(directory / "history.ndjson"), run.results()
         cached = run.control["resident_bytes"] / manifest.decoded_bytes
-    return Finished(passes, results, cached, phases, watch.peak_bytes)
+        machine = machine_of(directory / "run", dataset) if SOLVERS[plan.spec.solver].has_kernel else None
+    return Finished(passes, results, cached, phases, watch.peak_bytes, machine)
 
 
 def _to_the_end(run: Run, n_rows: int) -> dict[str, Spent]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from statistics import median
 from textwrap import wrap
 
 _WIDTH = 120
@@ -10,6 +13,22 @@ _WIDTH = 120
 def cell(number: float | None, form: str = ".3g") -> str:
     """A number for a table."""
     return "-" if number is None else f"{number:{form}}"
+
+
+def spread(numbers: Sequence[float | None], form: str = ".3g") -> str:
+    """The median and half the range of repeats, for a table; None counts as infinite."""
+    known = [math.inf if number is None else number for number in numbers]
+    middle, half = median(known), (max(known) - min(known)) / 2 if max(known) < math.inf else math.inf
+    if middle == math.inf:
+        return "-"
+    return f"{middle:{form}}" if half == 0.0 else f"{middle:{form}} ± {_deviation(half, form)}"
+
+
+def _deviation(half: float, form: str) -> str:
+    """Two digits of it are enough, unless the form says what they are."""
+    if not form.endswith("g"):
+        return f"{half:{form}}"
+    return f"{half:.0f}" if half >= 10.0 else f"{half:.2g}"
 
 
 def row(*cells: object) -> str:

@@ -11,11 +11,12 @@ import sys
 from pathlib import Path
 
 from tests.bench.command import Benches, main
-from tests.bench.papers import avsf, bm, ocas, streamsvm
+from tests.bench.papers import avsf, bm, bsca, ocas, streamsvm
 
 PAPERS: Benches = {
     "avsf": avsf.run,
     "bm": bm.run,
+    "bsca": bsca.run,
     "ocas": ocas.run,
     "streamsvm": streamsvm.run,
 }

@@ -1,0 +1,89 @@
+"""What kernel machines are compared on: two classes, rows held out, C and gamma."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from tests.bench.machines.bumps import bumps
+from tests.bench.real_data import is_there, rows_of
+from tests.reference.data import available, load, load_binary, one_vs_rest
+
+Labelled = tuple[sparse.csr_matrix, np.ndarray]
+
+# C and gamma that `python -m tests.bench.machines.choose NAME` found best.
+PARAMETERS = {
+    "a9a": (64.0, 2.0**-7),
+    "mnist8": (16.0, 2.0**-7),
+    "skin": (1.0, 2.0**7),
+    "letter": (16.0, 2.0**-1),
+    "bumps": (1.0, 2.0**2),
+}
+HELD_OUT = 0.2  # of the rows, at random, where there is no file of test rows
+BUMPS_ROWS, BUMPS_TEST_ROWS = 50_000, 20_000
+LETTER = 1.0  # class 1, "A", against the others
+_FILES = {"a9a": ("a9a", "a9a.test"), "mnist8": ("mnist.train", "mnist.test")}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """X (n, d) CSR, y (n,) of +1 and -1; test rows alike."""
+
+    name: str
+    X: sparse.csr_matrix
+    y: np.ndarray
+    X_test: sparse.csr_matrix
+    y_test: np.ndarray
+    C: float
+    gamma: float
+
+    @property
+    def about(self) -> str:
+        """A heading."""
+        return (
+            f"{self.name}: {len(self.y):,} rows, {self.X.nnz / len(self.y):.0f} non-zeros each, "
+            f"{np.mean(self.y > 0):.0%}"
+            f" positive, C = {self.C:g}, gamma = {self.gamma:g}; {len(self.y_test):,} rows held out"
+        )
+
+
+def problem(name: str) -> Problem | None:
+    """That of PARAMETERS; None: its data are not available."""
+    found = _rows(name)
+    if found is None:
+        return None
+    (X, y), (X_test, y_test) = ((X.astype(np.float32).sorted_indices(), y) for X, y in found)
+    return Problem(name, X, y, X_test, y_test, *PARAMETERS[name])
+
+
+def _rows(name: str) -> tuple[Labelled, Labelled] | None:
+    if name == "bumps":
+        return bumps(BUMPS_ROWS), bumps(BUMPS_TEST_ROWS, seed=1)
+    if name == "skin":
+        return parted(*rows_of("skin_nonskin")) if is_there("skin_nonskin") else None
+    if name == "letter":
+        return parted(*_letter()) if available("letter") else None
+    if not all(available(file) for file in _FILES[name]):
+        return None
+    return load_binary(name), _test_rows(name)
+
+
+def _letter() -> Labelled:
+    X, y = load("letter")
+    return X, one_vs_rest(y, LETTER)
+
+
+def _test_rows(name: str) -> Labelled:
+    if name == "mnist8":
+        X, y = load("mnist.test")
+        return X, one_vs_rest(y, 8)
+    return load_binary("a9a.test")
+
+
+def parted(X: sparse.csr_matrix, y: np.ndarray) -> tuple[Labelled, Labelled]:
+    """Rows to train on, and HELD_OUT of them, at random."""
+    order = np.random.default_rng(0).permutation(len(y))
+    held_out, own = np.split(order, [round(HELD_OUT * len(y))])
+    return (X[own], y[own]), (X[held_out], y[held_out])

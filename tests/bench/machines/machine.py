@@ -1,0 +1,62 @@
+"""A kernel machine that a job has left behind: its decision values, its objective, its accuracy."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from storage.csr import INDEX, VALUE, Rows
+from storage.dataset import Dataset
+from storage.support_vectors import SupportVectors, published_vectors
+from tests.bench.usage import CORES
+
+
+@dataclass(frozen=True)
+class Machine:
+    """f(x) = sum_s beta_s k(z_s, x); the vectors' features are numbered as the columns of the rows it is asked of."""
+
+    vectors: SupportVectors
+    beta: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def decision_values(self, X: sparse.csr_matrix) -> np.ndarray:
+        """f(x_i), (n,), on all cores; X (n, d) CSR, its indices ascending in a row."""
+        columns = self.vectors.against(max(self.vectors.width, X.shape[1]))
+        bounds = np.linspace(0, X.shape[0], CORES + 1).astype(int)
+        parts = [rows_of(X[begin:end]) for begin, end in pairwise(bounds.tolist())]
+        with ThreadPoolExecutor(CORES) as pool:
+            return np.concatenate(list(pool.map(lambda rows: columns.decision_values(rows, self.beta), parts)))
+
+    def primal(self, X: sparse.csr_matrix, y: np.ndarray, C: float) -> float:
+        """1/2 |f|^2 + C sum max(0, 1 - y_i f(x_i)); y (n,) of +1 and -1."""
+        losses = np.maximum(0.0, 1.0 - y * self.decision_values(X)).sum()
+        return self.vectors.squared_norm(self.beta) / 2 + C * float(losses)
+
+    def accuracy(self, X: sparse.csr_matrix, y: np.ndarray) -> float:
+        """Share of the rows on the right side."""
+        return accuracy_of(self.decision_values(X), y)
+
+
+def accuracy_of(decision_values: np.ndarray, y: np.ndarray) -> float:
+    """Share of the rows that their decision values (n,) put on the side of y (n,) of +1 and -1."""
+    return float(np.mean(np.where(decision_values > 0, 1.0, -1.0) == y))
+
+
+def rows_of(X: sparse.csr_matrix) -> Rows:
+    """X as the kernels take it, without labels."""
+    return Rows(np.zeros(X.shape[0]), X.indptr.astype(np.int64), X.indices.astype(INDEX), X.data.astype(VALUE))
+
+
+def machine_of(run: Path, dataset: Path) -> Machine:
+    """What the job in this run directory has published, its features as columns from 0 on, as scipy has them."""
+    own = Dataset(dataset)
+    vectors, beta = published_vectors(run)
+    numbers = own.in_own_order(np.arange(own.manifest.width, dtype=np.float64)).astype(np.int64)
+    return Machine(vectors.renumbered(numbers - own.manifest.index_base), beta)

@@ -1,0 +1,194 @@
+"""What the benches of kernel machines compute, on problems small enough to do it again in numpy."""
+
+import numpy as np
+import pytest
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC
+
+from tests.bench import jobs
+from tests.bench.machines import compare, libsvm, memory, speed
+from tests.bench.machines.bumps import FLIPPED, bumps
+from tests.bench.machines.choose import CS, GAMMAS, best
+from tests.bench.machines.clusters import NON_ZEROS, WIDTH, clusters
+from tests.bench.machines.data import HELD_OUT, PARAMETERS, Problem, parted
+from tests.bench.machines.machine import Machine
+from tests.bench.machines.nystroem import fit_within
+from tests.bench.machines.speed import kernel_speeds, kernel_verdict, training_verdict, vectors_of
+from tests.bench.report import spread
+from tests.bench.usage import Spent
+from tests.contracts.problems import random_problem
+
+C, GAMMA = 4.0, 0.5
+needs_libsvm = pytest.mark.skipif(not libsvm.is_there(), reason="LIBSVM's programs are not installed")
+
+
+@pytest.fixture(scope="module")
+def small():
+    X, y = random_problem(300)
+    return Problem("small", X.sorted_indices(), y, X[:100].sorted_indices(), y[:100], C, GAMMA)
+
+
+@pytest.fixture(scope="module")
+def done(small, tmp_path_factory):
+    dataset = jobs.ingested(tmp_path_factory.mktemp("bench") / "dataset", small.X, small.y)
+    return jobs.train(dataset, solver="bsca", C=C, gamma=GAMMA, budget=50, tolerance=None, max_passes=5)
+
+
+@pytest.fixture(scope="module")
+def machine(small):
+    return Machine(vectors_of(small.X[:40], GAMMA), small.y[:40] * np.linspace(0.1, C, 40))
+
+
+def test_a_machine_decides_by_its_kernel_values(small, machine):
+    f = rbf_kernel(small.X, small.X[:40], gamma=GAMMA) @ machine.beta
+    assert machine.decision_values(small.X) == pytest.approx(f, abs=1e-5)
+    assert machine.accuracy(small.X, small.y) == np.mean(np.sign(f) == small.y)
+    half = machine.beta @ rbf_kernel(small.X[:40], gamma=GAMMA) @ machine.beta / 2
+    P = half + C * np.maximum(0.0, 1.0 - small.y * f).sum()
+    assert machine.primal(small.X, small.y, C) == pytest.approx(P, rel=1e-5)
+
+
+def test_the_machine_of_a_job_is_the_one_that_it_certifies(small, done):
+    assert len(done.machine) == done.passes[-1]["support_vectors"] == 50
+    assert done.machine.primal(small.X, small.y, C) == pytest.approx(done.certificate["primal_objective"], rel=1e-9)
+
+
+@needs_libsvm
+def test_libsvm_predicts_with_a_machine_as_it_does_itself(small, machine, tmp_path):
+    text, model = tmp_path / "rows.svm", tmp_path / "a.model"
+    jobs.write_libsvm(text, small.X, small.y)
+    libsvm.write_model(model, machine.vectors, machine.beta.tolist())
+    accuracy, spent = libsvm.predict(text, model)
+    assert accuracy == pytest.approx(machine.accuracy(small.X, small.y), abs=1e-6)
+    assert spent.seconds > 0
+
+
+@needs_libsvm
+def test_libsvm_trains_to_its_optimum(small, tmp_path):
+    text = tmp_path / "rows.svm"
+    jobs.write_libsvm(text, small.X, small.y)
+    found = libsvm.train(text, text, C, GAMMA, 60.0)
+    known = SVC(C=C, gamma=GAMMA).fit(small.X, small.y)
+    K = rbf_kernel(small.X[known.support_], gamma=GAMMA)
+    D = np.abs(known.dual_coef_).sum() - (known.dual_coef_ @ K @ known.dual_coef_.T).item() / 2
+    assert found.objective == pytest.approx(D, rel=1e-3)
+    assert found.vectors == pytest.approx(len(known.support_), abs=3)
+    assert found.accuracy == pytest.approx(known.score(small.X, small.y), abs=0.01)
+
+
+def test_the_last_objective_that_libsvm_prints_counts():
+    assert libsvm.objective_of(b"obj = -1.5, rho = 0.1\nnSV = 3\nobj = -2.5e+03, rho = -1\n") == 2500.0
+
+
+def test_nystroem_with_all_rows_is_the_kernel_machine_itself(small, done):
+    fitted = fit_within(small, len(small.y), 60.0, 0)
+    # The optimum is no higher than what a budget allows, nor than any f that a few of the rows make.
+    assert fitted.objective < done.certificate["primal_objective"]
+    w = SVC(C=C, gamma=GAMMA, tol=1e-5).fit(small.X, small.y)
+    K = rbf_kernel(small.X[w.support_], gamma=GAMMA)
+    with_bias = np.abs(w.dual_coef_).sum() - (w.dual_coef_ @ K @ w.dual_coef_.T).item() / 2
+    assert with_bias * (1 - 1e-4) < fitted.objective < with_bias * 1.05
+    assert fitted.accuracy > 0.9
+
+
+def test_nystroem_ends_where_time_is_over(small):
+    few, many = fit_within(small, 50, 0.0, 0), fit_within(small, 50, 60.0, 0)
+    assert few.objective > many.objective
+
+
+def test_bumps_are_the_same_for_all_seeds_and_no_plane_tells_them_apart():
+    (X, y), (X_test, y_test) = bumps(3000), bumps(1000, seed=1)
+    assert X.shape == (3000, 18)
+    assert X.data.min() > 0
+    assert X.data.max() <= 1
+    assert not np.array_equal(X[:1000].toarray(), X_test.toarray())
+    assert np.array_equal(bumps(3000)[1], y)
+    assert 0.35 < np.mean(y > 0) < 0.65
+    rbf, linear = (SVC(C=4.0, gamma=4.0, kernel=kernel).fit(X, y).score(X_test, y_test) for kernel in ("rbf", "linear"))
+    assert 1 - FLIPPED > rbf > linear + 0.08
+
+
+def test_clusters_have_rows_of_one_length_and_tell_their_class():
+    (X, y), (X_test, y_test) = clusters(1000), clusters(300, seed=1)
+    assert X.shape == (1000, WIDTH)
+    assert set(np.diff(X.indptr)) == {NON_ZEROS}
+    assert X.has_sorted_indices
+    assert len(np.unique(X[0].indices)) == NON_ZEROS
+    assert SVC(C=4.0, gamma=speed.GAMMA).fit(X, y).score(X_test, y_test) > 0.9
+
+
+def test_rows_held_out_are_not_trained_on(small):
+    numbered = np.arange(300.0)
+    (X, own), (X_test, held_out) = parted(small.X, numbered)
+    assert sorted([*own, *held_out]) == numbered.tolist()
+    assert len(held_out) == round(300 * HELD_OUT) == X_test.shape[0]
+    assert (small.X[own.astype(int)] != X).nnz == 0
+
+
+def test_the_best_pair_is_the_simplest_of_those_as_good():
+    assert best([(4.0, 1.0, 0.9), (1.0, 2.0, 0.9), (1.0, 1.0, 0.9), (1.0, 4.0, 0.8)]) == (1.0, 1.0)
+
+
+def test_every_set_has_a_grid_that_its_parameters_are_of():
+    assert GAMMAS.keys() == PARAMETERS.keys()
+    assert all(C in CS and gamma in GAMMAS[name] for name, (C, gamma) in PARAMETERS.items())
+
+
+def test_all_contenders_are_measured_with_each_seed(small, tmp_path, monkeypatch):
+    monkeypatch.setattr(compare, "BUDGET", 50)
+    dataset = jobs.ingested(tmp_path / "dataset", small.X, small.y)
+    found = compare.measure(small, dataset, range(1))
+    assert {name: len(scores) for name, scores in found.items()} == dict.fromkeys(
+        ("bsca", "bsca, adaptive", "bsgd", "Nystroem"), 1
+    )
+    assert all(score.vectors <= 50 for scores in found.values() for score in scores)
+    assert all(score.accuracy > 0.6 for scores in found.values() for score in scores)
+    assert "± " not in compare.line("bsca", found["bsca"])
+
+
+def scores(accuracy):
+    return [compare.Score(2.0, 3.0, 100.0, accuracy, 500)] * 3
+
+
+def test_a_verdict_is_about_the_accuracy_and_names_what_others_had():
+    found = {"bsca": scores(0.84), "bsgd": scores(0.80), "Nystroem": scores(0.85)}
+    theirs = libsvm.Trained(Spent(20.0, 20.0), 90.0, 5000, 0.845)
+    assert compare.verdict(found, theirs).startswith("**Met**: bsca's accuracy differs from LIBSVM's by -0.50%")
+    assert "10 times as many and whose vectors 10 times" in compare.verdict(found, theirs)
+    assert "bsgd by +4.00%, Nystroem by -1.00%" in compare.verdict(found, None)
+    found["bsca"] = scores(0.83)
+    assert compare.verdict(found, theirs).startswith("**Missed**")
+
+
+def test_kernel_speeds_are_positive_and_judged_by_the_worst_ratio():
+    found = kernel_speeds(200)
+    assert all(len(speeds) == 3 and min(speeds) > 0 for name, speeds in found.items() if name != "LIBSVM")
+    assert "StreamSVM" in found
+    assert kernel_verdict({"StreamSVM": 40.0, "LIBSVM": 4.0, "other": 20.0}).startswith("**Met**: 10 times LIBSVM, 2 t")
+    assert kernel_verdict({"StreamSVM": 40.0, "LIBSVM": 4.0, "other": 21.0}).startswith("**Missed**")
+
+
+def last(visits_a_second, merging):
+    return [{"updates": 10 * visits_a_second, "visiting_seconds": 10.0, "merging_seconds": 10 * merging}] * 3
+
+
+def test_training_is_judged_by_the_share_of_merging_and_by_the_second_thread():
+    assert training_verdict({1: last(100, 0.2), 2: last(170, 0.3)}).count("**Met**") == 2
+    assert training_verdict({1: last(100, 0.3), 2: last(150, 0.3)}).count("**Missed**") == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "kills", "words"),
+    [(0, 0, "trained"), (124, 0, "not done"), (137, 1, "killed by the group"), (1, 0, "failed with exit code 1")],
+)
+def test_how_libsvm_ended_is_said_in_words(code, kills, words):
+    assert memory.outcome(code, kills) == words
+
+
+def test_a_spread_is_a_median_and_half_a_range():
+    assert spread([1.0, 4.0, 2.0]) == "2 ± 1.5"
+    assert spread([0.845, 0.85, 0.84], ".2%") == "84.50% ± 0.50%"
+    assert spread([3.0, 3.0]) == "3"
+    assert spread([1244.2, 1000.0, 3000.0], ".5g") == "1244.2 ± 1000"
+    assert spread([None, None, 1.0]) == "-"
+    assert spread([1.0, 2.0, None]) == "2 ± inf"
