@@ -12,7 +12,8 @@ from scipy import sparse
 
 from storage.csr import INDEX, VALUE, Rows
 from storage.dataset import Dataset
-from storage.support_vectors import SupportVectors, published_vectors
+from storage.kernel_machine import KernelMachine, squared_norm
+from storage.support_vectors import SupportVectors, published_machine
 from tests.bench.usage import CORES
 
 
@@ -28,16 +29,16 @@ class Machine:
 
     def decision_values(self, X: sparse.csr_matrix) -> np.ndarray:
         """f(x_i), (n,), on all cores; X (n, d) CSR, its indices ascending in a row."""
-        columns = self.vectors.against(max(self.vectors.width, X.shape[1]))
+        machine = KernelMachine(self.vectors, self.beta)
         bounds = np.linspace(0, X.shape[0], CORES + 1).astype(int)
         parts = [rows_of(X[begin:end]) for begin, end in pairwise(bounds.tolist())]
         with ThreadPoolExecutor(CORES) as pool:
-            return np.concatenate(list(pool.map(lambda rows: columns.decision_values(rows, self.beta), parts)))
+            return np.concatenate(list(pool.map(machine.decision_values, parts)))
 
     def primal(self, X: sparse.csr_matrix, y: np.ndarray, C: float) -> float:
         """1/2 |f|^2 + C sum max(0, 1 - y_i f(x_i)); y (n,) of +1 and -1."""
         losses = np.maximum(0.0, 1.0 - y * self.decision_values(X)).sum()
-        return self.vectors.squared_norm(self.beta) / 2 + C * float(losses)
+        return squared_norm(self.vectors, self.beta) / 2 + C * float(losses)
 
     def accuracy(self, X: sparse.csr_matrix, y: np.ndarray) -> float:
         """Share of the rows on the right side."""
@@ -57,6 +58,6 @@ def rows_of(X: sparse.csr_matrix) -> Rows:
 def machine_of(run: Path, dataset: Path) -> Machine:
     """What the job in this run directory has published, its features as columns from 0 on, as scipy has them."""
     own = Dataset(dataset)
-    vectors, beta = published_vectors(run)
+    machine = published_machine(run)
     numbers = own.in_own_order(np.arange(own.manifest.width, dtype=np.float64)).astype(np.int64)
-    return Machine(vectors.renumbered(numbers - own.manifest.index_base), beta)
+    return Machine(machine.vectors.renumbered(numbers - own.manifest.index_base), machine.beta)
