@@ -30,8 +30,9 @@ def run() -> Iterator[str]:
         f"{POLLERS} connections watch one job that trains: *polls* ask for it every {EVERY_SECONDS:g} s, *long polls* "
         "wait a second for its next pass, *events* stream it twice a second. Windows of "
         f"{_WINDOW_SECONDS:g} s, {_TURNS} of each in turn with as many in which nobody watches; *training* is "
-        "coordinate updates a second over those of the window before, median. Of long polls and events the time beyond the second"
-        " or half second counts. The watchers run on the same cores and take about as much of them as the service. "
+        "coordinate updates a second over those of the window before, median. Of long polls and events the time beyond "
+        "the second or half second counts. The watchers run on the same cores and take about as much of them as the "
+        "service. "
         "Targets: no error, 99% of answers within 50 ms, training slowed by less than 5%."
     )
     yield from header(
