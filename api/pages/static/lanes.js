@@ -19,6 +19,16 @@ function lastRun(passes) {
   return passes.slice(first);
 }
 
+// The same of the lane of them that was farthest off in the end: from one lane to another an objective says nothing.
+function worstOfLast(passes) {
+  const run = lastRun(passes), found = run.length ? lanesIn(run[run.length - 1]) : [];
+  if (found.length < 2) return run;
+  const off = ({ gap, relative_gap_bound }) => gap ?? relative_gap_bound ?? 0;
+  const { lane } = found.reduce((worst, each) => (off(each) > off(worst) ? each : worst));
+  const itsOwn = (record) => ({ ...record, lanes: undefined, sweeps: [], ...lanesIn(record).find((each) => each.lane === lane) });
+  return run.filter((record) => lanesIn(record).some((each) => each.lane === lane)).map(itsOwn);
+}
+
 // Number of a lane -> what each of its passes came to, with the job's time.
 function byLane(passes) {
   const found = new Map();
