@@ -91,7 +91,8 @@ def chosen_lanes(curves: Mapping[int, Curve], running: set[int]) -> dict[int, st
     """Lanes with names, in order, and why if not all have one: the worst, the best, and of those that run the worst."""
     if len(curves) <= _MOST_NAMED:
         return dict.fromkeys(sorted(curves), "")
-    last = {lane: curve[-1][1] for lane, curve in curves.items() if isfinite(curve[-1][1])}
+    known = {lane: [value for _, value in curve if isfinite(value)] for lane, curve in curves.items()}
+    last = {lane: values[-1] for lane, values in known.items() if values}
     ranked = sorted(last, key=lambda lane: -last[lane])
     chosen = {**dict.fromkeys(ranked[:_WORST_NAMED], "worst"), **dict.fromkeys(ranked[-1:], "best")}
     run = [lane for lane in ranked if lane in running and lane not in chosen]

@@ -67,7 +67,7 @@ function laneLines(passes, job) {
   const lanes = byLane(withSweeps(passes));
   const hasGaps = [...lanes.values()].some((line) => line.some(({ gap }) => gap !== null));
   const of = (figures) => (hasGaps ? figures.gap : figures.relative_gap_bound);
-  const last = [...lanes].map(([lane, line]) => [lane, of(line[line.length - 1])]);
+  const last = [...lanes].map(([lane, line]) => [lane, line.map(of).findLast((value) => value > 0) ?? null]);
   const running = new Set(job.hasEnded || !passes.length ? [] : lanesIn(passes[passes.length - 1]).map(({ lane }) => lane));
   const chosen = chosenLanes(last, running);
   const seconds = [...new Set([...chosen.keys()].flatMap((lane) => lanes.get(lane).map((figures) => figures.seconds)))].sort((one, other) => one - other);

@@ -125,6 +125,12 @@ def test_of_many_lanes_the_worst_the_best_and_those_that_run_have_names():
     assert list(found) == [*range(7), 199] and found[6] == "runs"
 
 
+def test_a_lane_is_ranked_by_the_last_that_is_known_of_it():
+    curves = lane_curves(in_turn(20))
+    found = chosen_lanes({**curves, 0: [*curves[0], (90.0, math.nan)]}, set())
+    assert found == {0: "worst", 1: "worst", 2: "worst", 19: "best"}
+
+
 @given(st.lists(st.one_of(st.floats(1e-9, 1e9), st.just(math.nan)), min_size=1, max_size=40), st.data())
 def test_few_have_names_and_never_none_that_is_unknown(gaps, data):
     curves = {lane: [(0.0, gap)] for lane, gap in enumerate(gaps)}
