@@ -158,6 +158,8 @@ def test_the_objective_is_of_one_lane_the_worst_in_the_end(open_job):
 def test_of_many_lanes_the_worst_and_the_best_are_drawn(open_job, name, screen, scheme):
     page = open_job(name, viewport=SCREENS[screen], color_scheme=scheme)
     wait_for(lambda: "of 200 the worst" in page.locator("#lanes-note").inner_text())
+    # The history may come in several parts.
+    wait_for(lambda: len(drawn(page, "chart-lanes").get("class 199 (best)", ())) == 2)
     found = drawn(page, "chart-lanes")
     assert list(found) == ["class 0 (worst)", "class 1 (worst)", "class 2 (worst)", "class 199 (best)", "tolerance"]
     assert [y for _, y in found["class 199 (best)"]] == [1 / 200, 1 / 400]
