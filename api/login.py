@@ -18,13 +18,25 @@ _SECURITY = {
     "frame-ancestors 'none'; base-uri 'none'",
     "Cache-Control": "no-store",
 }
+# In the colours of the pages; their files are only for who has a token.
+_STYLE = """
+:root { color-scheme: light dark; --ground: #f5f6f9; --card: #fff; --ink: #1b2233; --line: #dfe3ec; --accent: #2457d6;
+--on-accent: #fff; --bad: #b42318; font: 15px/1.5 system-ui, sans-serif }
+@media (prefers-color-scheme: dark) { :root { --ground: #10141d; --card: #191f2b; --ink: #e6eaf3; --line: #2c3444;
+--accent: #6b95ff; --on-accent: #0c1220; --bad: #ff9b90 } }
+body { margin: 0; padding: 1rem; background: var(--ground); color: var(--ink) }
+form { box-sizing: border-box; max-width: 24rem; margin: 18vh auto 0; padding: 1.4rem; background: var(--card);
+border: 1px solid var(--line); border-radius: 10px }
+h1 { font-size: 1.35rem; margin: 0 0 .6rem } .fault { color: var(--bad) } .fault:empty { display: none }
+input, button { box-sizing: border-box; width: 100%; margin: .4rem 0; padding: .5rem .7rem; font: inherit;
+color: inherit; background: var(--ground); border: 1px solid var(--line); border-radius: 7px }
+button { background: var(--accent); color: var(--on-accent); border-color: var(--accent); cursor: pointer }
+"""
 _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>StreamSVM: log in</title>
-<style>:root {{ color-scheme: light dark; font-family: system-ui, sans-serif }}
-form {{ max-width: 24rem; margin: 20vh auto; padding: 1rem }} input, button {{ font: inherit; width: 100%;
-box-sizing: border-box; margin: .5rem 0; padding: .5rem }}</style>
-<main><form method="post" action="/login"><h1>StreamSVM</h1><p role="alert">{message}</p>
+<style>{style}</style>
+<main><form method="post" action="/login"><h1>StreamSVM</h1><p class="fault" role="alert">{message}</p>
 <label>Token <input type="password" name="token" required autofocus autocomplete="current-password"></label>
 <input type="hidden" name="next" value="{next}"><button>Log in</button></form></main></html>"""
 
@@ -65,7 +77,7 @@ def logout() -> RedirectResponse:
 
 
 def _page(message: str, target: str, status: int = 200) -> HTMLResponse:
-    text = _PAGE.format(message=html.escape(message), next=html.escape(_local(target)))
+    text = _PAGE.format(style=_STYLE, message=html.escape(message), next=html.escape(_local(target)))
     return HTMLResponse(text, status, headers=_SECURITY)
 
 

@@ -1,12 +1,14 @@
 """The HTTP server around the application."""
 
 import resource
+import socket
 
 import uvicorn
 from fastapi import FastAPI
 
 from api.deadlines import Connections
 from service.errors import ServiceError
+from service.jobs.feed import JobFeed
 from service.records.database import Database
 from service.records.tokens import Tokens
 from service.settings import Settings
@@ -38,7 +40,19 @@ def make_server(app: FastAPI, settings: Settings, port: int) -> uvicorn.Server:
         timeout_keep_alive=settings.idle_seconds,
         timeout_graceful_shutdown=settings.shutdown_seconds,
     )
-    return uvicorn.Server(config)
+    return _Server(config, app.state.context.feed)
+
+
+class _Server(uvicorn.Server):
+    """Polls that wait for something to happen to a job would make its end wait, too."""
+
+    def __init__(self, config: uvicorn.Config, feed: JobFeed) -> None:
+        super().__init__(config)
+        self._feed = feed
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._feed.close()
+        await super().shutdown(sockets)
 
 
 def _allow_files(settings: Settings) -> int:

@@ -11,9 +11,10 @@ from typing import Any, NoReturn
 
 from reader.errors import InputError
 from service.commands import COMMANDS, GROUPS
-from service.commands.spelling import spell_out
+from service.commands.spelling import in_dashes, spell_out
 from service.errors import PROCESS_FAILURES, ModelFormatError, ServiceError
 from service.processes.fork_server import fork_server
+from service.processes.kernels import are_compiled
 from storage.child import leave
 from storage.errors import StorageError
 
@@ -29,7 +30,7 @@ def command() -> NoReturn:
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns its exit code."""
     words = spell_out(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] == ["train"] and "--url" not in words:
+    if words[:1] == ["train"] and "--url" not in words and are_compiled():
         fork_server()  # what training needs is loaded there while the command is loaded here
     parser = _parser(words)
     if not words:
@@ -42,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _module(options.command).run(options)
     except InputError as error:
-        return _complain(str(error), error.hint, BAD_DATA)
+        return _complain(str(error), in_dashes(error.hint), BAD_DATA)
     except ModelFormatError as error:
         return _complain(error.message, error.hint, BAD_DATA)
     except ServiceError as error:

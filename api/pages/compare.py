@@ -34,7 +34,10 @@ def compare_jobs(context: Context, request: Request, jobs: Annotated[str, Query(
         "compare.html",
         jobs=list(zip(_NAMES, shown, strict=False)),
         fields=differing([job["spec"] for job in shown]),
-        drawn=[{"id": job["id"], "name": name} for name, job in zip(_NAMES, shown, strict=False)],
+        drawn=[
+            {"id": job["id"], "name": name, "certificate": (job["result"] or {}).get("certificate")}
+            for name, job in zip(_NAMES, shown, strict=False)
+        ],
         logged_in=logged_in,
     )
 

@@ -1,9 +1,9 @@
 """A picture of how training converged."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from service.jobs.plots import chosen_lanes, lane_curves
+from service.jobs.plots import FIGURES, draw_curves, lane_curves, lane_figure
 
 
 def plot_history(history: Sequence[dict[str, Any]], tolerance: float | None, ax: Any) -> Any:
@@ -12,19 +12,12 @@ def plot_history(history: Sequence[dict[str, Any]], tolerance: float | None, ax:
         import matplotlib.pyplot as plt  # noqa: PLC0415 - an extra, and slow to import
 
         ax = plt.subplots(layout="constrained")[1]
-    curves = lane_curves(_points(history))
-    for lane in chosen_lanes(curves, set()):
-        ax.semilogy(*zip(*curves[lane], strict=True), marker=".", label=f"problem {lane + 1}" * (len(curves) > 1))
-    if tolerance is not None:
+    curves, name = lane_curves(history), lane_figure(history)
+    several = {lane: f"problem {lane + 1}" for lane in curves}
+    draw_curves(ax, curves, set(), several if len(curves) > 1 else dict.fromkeys(curves, FIGURES[name]))
+    if tolerance is not None and name == "gap":
         ax.axhline(tolerance, linestyle="--", color="grey", label="tolerance")
-    ax.set(xlabel="seconds", ylabel="M+ - M-")
+    ax.set(xlabel="seconds", ylabel=FIGURES[name])
     ax.grid(alpha=0.3)
     ax.legend(fontsize="small")
     return ax
-
-
-def _points(history: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Each sweep of a pass, and the pass."""
-    for record in history:
-        yield from ({"lane": record.get("lane"), **sweep} for sweep in record.get("sweeps", ()))
-        yield record

@@ -3,13 +3,14 @@
 import argparse
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from reader.errors import InputError
 from reader.ingest.run import read_chunks
 from reader.options import InputOptions
 from service.models.exports import MODEL_FORMATS, ModelFormatError
@@ -37,16 +38,33 @@ def run(options: argparse.Namespace) -> int:
         predictor = Predictor(MODEL_FORMATS[stored_format(options.model)].read(file))
     if options.probabilities and not predictor.has_probabilities:
         raise ModelFormatError("the model has no probabilities", "predict without --probabilities")
-    errors = _Errors()
+    errors, unknown = _Errors(), 0
     source = sys.stdin.buffer if str(options.file) == "-" else options.file.open("rb")
     with source, options.output.open("w") if options.output else nullcontext(sys.stdout) as output:
         said_of_input = InputOptions(options.format or _format(options.file), label_column=options.label_column)
-        for prediction in predictor.predict_text(read_chunks(source), options=said_of_input):
-            output.writelines(_lines(predictor, prediction, options))
-            errors.add(prediction)
+        with _naming_the_label(said_of_input):
+            for prediction in predictor.predict_text(read_chunks(source), options=said_of_input):
+                output.writelines(_lines(predictor, prediction, options))
+                errors.add(prediction)
+                unknown += prediction.unknown_features
+    if unknown:
+        print(f"values of features that the model does not have, passed over: {unknown:,}", file=sys.stderr)
+        if said_of_input.format != "libsvm" and options.label_column is None:
+            print("  every column was taken for a feature: name that of the labels by --label-column", file=sys.stderr)
     if said := errors.said(predictor):
         print(said, file=sys.stderr)
     return 0
+
+
+@contextmanager
+def _naming_the_label(options: InputOptions) -> Iterator[None]:
+    """Texts in a table may be labels: training finds their column by its name, which features here may have, too."""
+    try:
+        yield
+    except InputError as error:
+        if error.code == "not_numeric" and options.label_column is None:
+            error.hint = "if it is the column of labels, name it by --label-column; else encode text as numbers"
+        raise
 
 
 def _format(file: Path) -> str:

@@ -1,14 +1,32 @@
-"""What argparse cannot be told of LIBLINEAR's options. Apart from the others: it is asked about every command line."""
+"""Options as people spell them: what argparse cannot be told, and hints in dashes. Asked about every command line."""
 
 import re
+from dataclasses import fields
 
+from reader.options import InputOptions
+
+# Names of the REST interface, for who knows it.
+_ALIASES = {"dataset": "data", "datasets": "data", "jobs": "job", "models": "model", "tokens": "token"}
 _WEIGHT_OPTION = re.compile(r"-w([+-]?\d+(?:\.\d+)?)")
 
 
 def spell_out(arguments: list[str]) -> list[str]:
-    """`-w1 10` as `--class-weight 1=10`: the name of the option has the label in it."""
-    words, rest = [], iter(arguments)
+    """`-w1 10` as `--class-weight 1=10`: the name of the option has the label in it; `datasets` as `data`."""
+    words, rest = [], iter([_ALIASES.get(word, word) for word in arguments[:1]] + arguments[1:])
     for word in rest:
         label = _WEIGHT_OPTION.fullmatch(word)
         words += [f"--class-weight={label[1]}={next(rest, '')}"] if label else [word]
     return words
+
+
+def in_dashes(hint: str) -> str:
+    """A hint about the interface's fields, as `label_type=string`, for the command line: `--label-type string`."""
+    names = [field.name for field in fields(InputOptions)]
+    # Without a value only those that are no English word.
+    alone = "|".join(name for name in names if "_" in name)
+    return re.sub(rf"\b(?:({'|'.join(names)})=(\w+)|({alone})\b)", _option, hint)
+
+
+def _option(field: re.Match[str]) -> str:
+    name = (field[1] or field[3]).replace("_", "-")
+    return f"--{name} {field[2]}" if field[2] else f"--{name}"

@@ -11,12 +11,12 @@ from service.settings import Settings
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm token`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    new = actions.add_parser("new", help="print a new token; it is not shown again")
+    new = actions.add_parser("new", help="Print a new token; it is not shown again.")
     new.add_argument("--scope", choices=SCOPES, default="submit", help="each allows the ones before (default: submit)")
-    revoke = actions.add_parser("revoke", help="make a token worthless")
+    revoke = actions.add_parser("revoke", help="Make a token worthless.")
     for action in (new, revoke):
         action.add_argument("name", help="what it is for, such as the user's name")
-    for action in (new, revoke, actions.add_parser("ls", help="list the tokens")):
+    for action in (new, revoke, actions.add_parser("ls", help="List the tokens.")):
         action.add_argument("--data-dir", type=Path, help="of the service (default: ./data)")
 
 

@@ -4,6 +4,7 @@ import argparse
 import errno
 import json
 import re
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,11 +21,13 @@ from service.errors import ServiceError
 from service.jobs.fold_metrics import OF_CLASSES, OF_NUMBERS
 from service.jobs.lanes import order_note
 from service.jobs.problem import JobPlan
+from service.jobs.scaling import scaling_note
 from service.jobs.spec import JobSpec, parse_spec
 from service.local import train_file
 from service.models.exports import MODEL_FORMATS
 from service.models.exports.onnx_graph import onnx_package
 from service.models.names import format_of, formats_for
+from service.processes.kernels import are_compiled, compile_kernels, show_bar
 from service.remote.client import Client
 from service.settings import Settings
 from service.sizes import parse_size
@@ -107,8 +110,17 @@ def run(options: argparse.Namespace) -> int:
 def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Path, show: Display) -> int:
     if options.warm_start is not None:
         raise ServiceError("unknown_job", "there are no jobs here to start from", "Name their service: --url.")
+    if sys.stderr.isatty() and not options.json and not are_compiled():
+        if str(options.file) != "-":
+            options.file.open("rb").close()  # one that is missing is better said before
+        compile_kernels(show_bar(sys.stderr))
     show.say(f"reading {options.file}")
-    spec, settings, check = parse_spec(fields), Settings.from_environment(), partial(_check_format, output)
+    spec, settings, plans = parse_spec(fields), Settings.from_environment(), list[JobPlan]()
+
+    def check(plan: JobPlan) -> None:
+        plans.append(plan)
+        _check_format(output, plan)
+
     models, folds = train_file(options.file, spec, settings, input_options(options), show, check)
     show.show_folds(folds)
     for (_, model), path in zip(models, output_files(output, [C for C, _ in models]), strict=True):
@@ -116,7 +128,11 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
         with path.open("wb") as file:
             file.writelines(pieces)
         show.finish(model.about, str(path))
-    return CONVERGED if all(model.about["converged"] for _, model in models) else NOT_CONVERGED
+    if all(model.about["converged"] for _, model in models):
+        return CONVERGED
+    if note := scaling_note(spec, plans[-1].manifest):
+        show.say(note)
+    return NOT_CONVERGED
 
 
 def _check_format(output: Path, plan: JobPlan) -> None:

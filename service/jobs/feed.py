@@ -66,6 +66,11 @@ class JobFeed:
         self._store = store
         self._looks: dict[str, _Look] = {}
         self._tasks: dict[Hashable, asyncio.Task] = {}
+        self._is_closing = False
+
+    def close(self) -> None:
+        """Who waits gets an answer now."""
+        self._is_closing = True
 
     async def text(self, job_id: str) -> str:
         """The job as JSON, not older than a tenth of a second."""
@@ -76,10 +81,10 @@ class JobFeed:
         return (await self._look(job_id)).encoded
 
     async def wait(self, job_id: str, after: int, seconds: float) -> str:
-        """The job as JSON once its `seq` is beyond `after`, it has ended, or so many seconds are over."""
+        """The job as JSON once its `seq` is beyond `after`, it has ended, so many seconds are over, or `close`."""
 
         end = time.monotonic() + seconds
-        while not _is_beyond(await self._look(job_id), after) and (left := end - time.monotonic()) > 0:
+        while await self._is_awaited(job_id, after) and (left := end - time.monotonic()) > 0:
             with suppress(TimeoutError):
                 change = self._shared(("change", job_id, after), lambda: self._change(job_id, after))
                 await asyncio.wait_for(change, left)
@@ -105,8 +110,13 @@ class JobFeed:
     async def _change(self, job_id: str, after: int) -> None:
         """Returns when there is one, or after a while: those who still wait ask again."""
         end = time.monotonic() + _CHANGE_SECONDS
-        while not _is_beyond(await self._look(job_id), after) and time.monotonic() < end:
+        while await self._is_awaited(job_id, after) and time.monotonic() < end:
             await asyncio.sleep(_FRESH_SECONDS)
+
+    async def _is_awaited(self, job_id: str, after: int) -> bool:
+        """Whether who waits for something beyond `after` has to go on waiting."""
+        look = await self._look(job_id)
+        return not (self._is_closing or look.view["seq"] > after or look.has_ended)
 
     def _news(self, look: _Look, after: int) -> list[Event]:
         if look.is_between_runs:
@@ -144,7 +154,3 @@ class JobFeed:
             task.add_done_callback(lambda _: self._tasks.pop(key, None))
         # One who leaves does not take it from the others.
         return asyncio.shield(task)
-
-
-def _is_beyond(look: _Look, after: int) -> bool:
-    return look.view["seq"] > after or look.has_ended

@@ -1,6 +1,6 @@
 """Pictures of a job, by matplotlib: how its gap falls, or that of each of its lanes, and its cross-validation."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite, nan
 from pathlib import Path
 from typing import Any
@@ -9,9 +9,11 @@ from service.errors import ServiceError
 from service.jobs.states import TRANSITIONS
 
 _PANEL_INCHES = (7, 4.5)
-_MOST_LINES = 10  # of lanes; of more only some are drawn
-_WORST_DRAWN = 3
-_MOST_RUNNING = 6
+_MOST_NAMED = 8  # lanes; if there are more, others are thin lines without a name
+_WORST_NAMED = 3
+_MOST_RUNNING = 4
+_MOST_DOTS = 30  # points of a line that are marked
+FIGURES = {"gap": "M+ - M-", "relative_gap_bound": "relative gap, at most"}
 _PARTS_OF_NAMES = ("class", "fold", "C")
 
 Curve = list[tuple[float, float]]  # seconds of the job, gap; nan where it is not known or not above 0
@@ -34,9 +36,8 @@ def plot_job(job: Mapping[str, Any], passes: Sequence[Mapping[str, Any]], metric
         _check_metric(metric, cv)
     figure = _new_figure(2 if cv else 1)
     panels = figure.subplots(2 if cv else 1, squeeze=False)[:, 0]
-    lanes = lane_curves(passes)
-    if len(lanes) > 1:
-        _draw_lanes(panels[0], job, lanes, running_lanes(job, passes))
+    if len(lane_curves(passes)) > 1:
+        _draw_lanes(panels[0], job, passes)
     else:
         _draw_one(panels[0], job, passes)
     panels[0].set_title(f"{job['spec']['dataset']}, C = {_shown_C(job['spec']['C'])}: {job['state']}")
@@ -48,15 +49,37 @@ def plot_job(job: Mapping[str, Any], passes: Sequence[Mapping[str, Any]], metric
     return figure
 
 
-def lane_curves(passes: Iterable[Mapping[str, Any]]) -> dict[int, Curve]:
-    """Number of a lane -> its gap after each of its passes; solvers without M+ and M- have a bound instead."""
-    found: dict[int, list[tuple[float, Mapping[str, Any]]]] = {}
-    for record in passes:
+def lane_curves(passes: Sequence[Mapping[str, Any]]) -> dict[int, Curve]:
+    """Number of a lane -> its figure, see `lane_figure`, after each of its sweeps and passes."""
+    found: dict[int, Curve] = {}
+    name = lane_figure(passes)
+    for record in with_sweeps(passes):
         for lane in _lanes_in(record):
-            found.setdefault(lane["lane"], []).append((record["elapsed_seconds"], lane))
-    figures = [figures for curve in found.values() for _, figures in curve]
-    name = "gap" if any(each["gap"] is not None for each in figures) else "relative_gap_bound"
-    return {lane: [(seconds, _positive(each[name])) for seconds, each in curve] for lane, curve in found.items()}
+            found.setdefault(lane["lane"], []).append((record["elapsed_seconds"], _positive(lane[name])))
+    return found
+
+
+def lane_figure(passes: Iterable[Mapping[str, Any]]) -> str:
+    """What is drawn of lanes: `gap`, or, of solvers without M+ and M-, `relative_gap_bound`."""
+    gaps = (lane["gap"] for record in passes for lane in _lanes_in(record))
+    return "gap" if any(gap is not None for gap in gaps) else "relative_gap_bound"
+
+
+def with_sweeps(passes: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Each pass after the sweeps that led to it."""
+    for record in passes:
+        yield from ({"lane": record.get("lane"), **sweep} for sweep in record.get("sweeps", ()))
+        yield record
+
+
+def draw_curves(axes: Any, curves: Mapping[int, Curve], running: set[int], names: Mapping[int, str]) -> None:
+    """A line for each lane, over seconds; those that `chosen_lanes` chooses have names, of `names` or by number."""
+    chosen = chosen_lanes(curves, running)
+    for lane in curves.keys() - chosen.keys():
+        axes.semilogy(*zip(*curves[lane], strict=True), color="grey", linewidth=0.5, alpha=0.5, label="_other")
+    for lane, why in chosen.items():
+        name = names.get(lane, f"lane {lane + 1}")
+        _draw_line(axes, curves[lane], f"{name} ({why})" if why else name, linewidth=1)
 
 
 def running_lanes(job: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> set[int]:
@@ -65,12 +88,13 @@ def running_lanes(job: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -
 
 
 def chosen_lanes(curves: Mapping[int, Curve], running: set[int]) -> dict[int, str]:
-    """Lanes that are drawn, in order, and why if not all are: the worst, the best, and of those that run the worst."""
-    if len(curves) <= _MOST_LINES:
+    """Lanes with names, in order, and why if not all have one: the worst, the best, and of those that run the worst."""
+    if len(curves) <= _MOST_NAMED:
         return dict.fromkeys(sorted(curves), "")
-    last = {lane: curve[-1][1] for lane, curve in curves.items() if isfinite(curve[-1][1])}
+    known = {lane: [value for _, value in curve if isfinite(value)] for lane, curve in curves.items()}
+    last = {lane: values[-1] for lane, values in known.items() if values}
     ranked = sorted(last, key=lambda lane: -last[lane])
-    chosen = {**dict.fromkeys(ranked[:_WORST_DRAWN], "worst"), **dict.fromkeys(ranked[-1:], "best")}
+    chosen = {**dict.fromkeys(ranked[:_WORST_NAMED], "worst"), **dict.fromkeys(ranked[-1:], "best")}
     run = [lane for lane in ranked if lane in running and lane not in chosen]
     return dict(sorted({**chosen, **dict.fromkeys(run[:_MOST_RUNNING], "runs")}.items()))
 
@@ -95,24 +119,35 @@ def _part(name: str, value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _draw_lanes(axes: Any, job: Mapping[str, Any], curves: Mapping[int, Curve], running: set[int]) -> None:
-    names = lane_names((job["result"] or {}).get("lanes", ()))
-    for lane, why in chosen_lanes(curves, running).items():
-        name = names[lane] if lane < len(names) else f"lane {lane + 1}"
-        axes.semilogy(*zip(*curves[lane], strict=True), label=f"{name} ({why})" if why else name, marker=".")
-    if job["spec"]["tolerance"] is not None:
-        _draw_bound(axes, job, "tolerance")
-    axes.set(xlabel="seconds", ylabel="M+ - M-")
+def _draw_lanes(axes: Any, job: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> None:
+    names = dict(enumerate(lane_names((job["result"] or {}).get("lanes", ()))))
+    draw_curves(axes, lane_curves(passes), running_lanes(job, passes), names)
+    name = lane_figure(passes)
+    limit = "tolerance" if name == "gap" else "relative_gap"
+    if job["spec"][limit] is not None:
+        _draw_bound(axes, job, limit)
+    axes.set(xlabel="seconds", ylabel=FIGURES[name])
 
 
 def _draw_one(axes: Any, job: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> None:
-    numbers = [record["pass"] for record in passes]
-    for name, label in (("gap", "M+ - M-"), ("relative_gap_bound", "relative gap, at most")):
-        axes.semilogy(numbers, [_positive(record[name]) for record in passes], label=label, marker=".")
+    """Its curves end where all rows say they do, if that is known: the last pass knew less."""
+    records = list(with_sweeps(passes))
+    certificate = (job["result"] or {}).get("certificate")
+    if certificate and records:
+        end = {"gap": certificate["gap"], "relative_gap_bound": certificate["relative_duality_gap"]}
+        records[-1] = {**records[-1], **end}
+    for name, label in FIGURES.items():
+        _draw_line(axes, [(record["elapsed_seconds"], _positive(record[name])) for record in records], label)
     for name in ("tolerance", "relative_gap"):
         if job["spec"][name] is not None:
             _draw_bound(axes, job, name)
-    axes.set(xlabel="pass")
+    axes.set(xlabel="seconds")
+
+
+def _draw_line(axes: Any, curve: Curve, label: str, **style: Any) -> None:
+    """One of few points, or of one, is seen by them."""
+    is_short = sum(isfinite(value) for _, value in curve) <= _MOST_DOTS
+    axes.semilogy(*(zip(*curve, strict=True) if curve else ((), ())), label=label, marker="." * is_short, **style)
 
 
 def _draw_bound(axes: Any, job: Mapping[str, Any], name: str) -> None:

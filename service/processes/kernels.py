@@ -3,10 +3,11 @@
 python -m service.processes.kernels             compiles them, with a bar
 python -m service.processes.kernels reading     one half: what reads data in; `training` is the other half
 
-numba keeps them beside the sources, or where NUMBA_CACHE_DIR says. Other kernels are compiled when a job needs them;
-deploy/warm.py tries everything.
+numba keeps them beside the sources, or where NUMBA_CACHE_DIR says; `are_compiled` looks there. Other kernels are
+compiled when a job needs them; deploy/warm.py tries everything.
 """
 
+import os
 import selectors
 import subprocess
 import sys
@@ -22,6 +23,21 @@ from storage.child import child_environment, die_with_parent
 Report = Callable[[int, int], None]  # steps done, steps in all
 
 _BAR = 30
+_TREE = Path(__file__).resolve().parents[2]
+# The last kernel of each half, and the slowest.
+_WITNESSES = {
+    "reader/ingest/renumber_kernel.py": "count",
+    "storage/csr.py": "row_dots",
+    "trainer/kernels/visit.py": "visit_rows",
+}
+
+
+def are_compiled() -> bool:
+    """Whether what `compile_kernels` makes is there, newer than its sources. Looks at names and times of files alone.
+
+    True also where numba would keep them elsewhere: nobody can say then.
+    """
+    return all(_is_compiled(_TREE / source, kernel) for source, kernel in _WITNESSES.items())
 
 
 def compile_kernels(report: Report) -> float:
@@ -57,6 +73,18 @@ def show_bar(stream: IO[str]) -> Report:
         stream.flush()
 
     return report
+
+
+def _is_compiled(source: Path, kernel: str) -> bool:
+    """Whether numba's index of a kernel of this file is there."""
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    beside = source.parent / "__pycache__"
+    if not given and not os.access(beside if beside.exists() else source.parent, os.W_OK):
+        return True
+    version = f"py{sys.version_info.major}{sys.version_info.minor}"
+    folders = Path(given).glob(f"{source.parent.name}_*") if given else [beside]
+    found = [index for folder in folders for index in folder.glob(f"{source.stem}.{kernel}-*.{version}.nbi")]
+    return any(index.stat().st_mtime >= source.stat().st_mtime for index in found)
 
 
 def _start(half: str) -> "subprocess.Popen[bytes]":

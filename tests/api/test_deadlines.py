@@ -229,3 +229,17 @@ def test_an_open_event_stream_outlives_the_deadlines_and_ends_with_the_server(tm
         server.server.should_exit = True
         server.thread.join(60)
         assert not server.thread.is_alive()
+
+
+def test_a_poll_that_waits_is_answered_when_the_server_ends(tmp_path):
+    service = Service(tmp_path, shutdown_seconds=600)
+    job = service.store.add_job(service.add_dataset("data"), {"dataset": "data"})
+    with RunningServer(service) as server, closing(server.connect()) as client:
+        client.sendall(request("GET", f"/v1/jobs/{job}?wait_seconds=60&after={1 << 62}"))
+        wait_for(lambda: server.server.server_state.tasks)
+        began = time.monotonic()
+        server.server.should_exit = True
+        head, body = read_answer(client)
+        assert head.startswith(b"HTTP/1.1 200 ") and json.loads(body)["state"] == "queued"
+        server.thread.join(30)
+        assert not server.thread.is_alive() and time.monotonic() - began < 30

@@ -381,7 +381,8 @@ def test_compared_jobs_show_the_fields_that_differ(service):
     assert rows[0] == ["Fields that differ"]
     assert rows[1:] == [["C", "1", "1,000", "[0.1, 1.0]"], ["spill", "true", "false", "true"]]
     (drawn,) = re.findall(r"data-jobs='([^']*)'", text)
-    assert json.loads(drawn) == [{"id": job, "name": name} for job, name in zip(jobs, "ABC", strict=True)]
+    expected = [{"id": job, "name": name, "certificate": None} for job, name in zip(jobs, "ABC", strict=True)]
+    assert json.loads(drawn) == expected
     assert "All fields are the same" in service.request("GET", f"/compare?jobs={jobs[0]},{again(service)}").text
 
 

@@ -93,10 +93,15 @@ def _optima_row(name: str, C: float, optimum: float, done: Finished, n_rows: int
 
 
 def weak_duality_held(done: Finished, optimum: float) -> bool:
-    """D of every pass and of the certificate is below every bound on P, and below the optimum."""
+    """D of every pass and of the certificate is below every bound on P that is known, and below the optimum.
+
+    The history has no bound on P before a pass has streamed all rows.
+    """
     pairs = [(record["dual_objective"], record["primal_bound"]) for record in done.passes]
     pairs.append((done.certificate["dual_objective"], done.certificate["primal_objective"]))
-    return all(dual <= primal * (1 + 1e-12) and dual <= optimum * (1 + _ROUNDING) for dual, primal in pairs)
+    return all(
+        dual <= optimum * (1 + _ROUNDING) and (primal is None or dual <= primal * (1 + 1e-12)) for dual, primal in pairs
+    )
 
 
 def out_of_core_table(directory: Path) -> Iterator[str]:

@@ -147,7 +147,7 @@ def test_jobs_are_compared_by_the_keyboard(served, open_page):
     page.locator("#chart-gap canvas").wait_for()
     found = drawn(page, "chart-gap")
     points = {tuple(map(tuple, curve)) for curve in found.values()}
-    assert points == {((0.2, 1.0), (0.4, 0.5), (0.5, 0.25)), ((0.5, 0.75), (1.0, 0.125))}
+    assert points == {((0.2, 1.0), (0.4, 0.5), (0.5, 5e-4)), ((0.5, 0.75), (1.0, 5e-4))}
     seconds = page.locator("[data-seconds]").all_inner_texts()
     assert sorted(seconds) == ["0.500", "1.00"]
 
@@ -165,6 +165,43 @@ def test_a_job_that_has_ended_shows_the_figures_of_its_certificate(served, open_
     page.goto(served.url + served.pages["job: one"])
     wait_for(lambda: page.locator("[data-figure=gap]").inner_text() == "5.00e-4")
     assert page.locator("[data-figure=relative_gap_bound]").inner_text() == "0.0500"
+
+
+def test_compared_curves_end_at_the_certificates(served, open_page):
+    page = open_page(served.url)
+    page.goto(served.url + served.pages["compared"])
+    page.locator("#chart-bound canvas").wait_for()
+    for chart, end in (("chart-gap", 5e-4), ("chart-bound", 0.05)):
+        found = drawn(page, chart)
+        assert [found[name][-1][1] for name in "AB"] == [end, end]
+    assert drawn(page, "chart-bound")["B"] == [[0.5, 0.75], [1.0, 0.05]]
+    assert drawn(page, "chart-objective")["A"][-1][1] == 6604.9755
+
+
+def test_of_one_pass_figures_are_shown_and_no_curve(served, open_page):
+    page = open_page(served.url)
+    for name, has_curve in (("one", False), ("two", True)):
+        page.goto(served.url + served.pages[f"job: {name}"])
+        page.locator("#chart-gap canvas").wait_for()
+        wait_for(lambda: "60" in page.locator("#chart-rows .u-legend").inner_text())
+        assert page.locator("#chart-rows canvas").is_visible() == has_curve
+        assert page.locator("#chart-rows .u-legend").bounding_box()["width"] > 200
+
+
+def test_of_a_job_that_failed_before_its_first_pass_nothing_is_drawn(served, open_page):
+    page = open_page(served.url)
+    page.goto(served.url + served.pages["job: failed"])
+    page.locator("#charts").wait_for(state="hidden")
+    assert page.locator("#block").is_hidden() and "it died" in page.locator("main").inner_text()
+
+
+def test_many_decades_leave_room_for_their_numbers(served, open_page):
+    page = open_page(served.url)
+    page.goto(served.url + served.pages["job: one"])
+    page.locator("#chart-gap canvas").wait_for()
+    shown = "(splits) => wholeDecades(null, splits.map((exponent) => 10 ** exponent)).map((value) => value !== null)"
+    assert page.evaluate(shown, [-2, -1.5, -1, 0]) == [True, False, True, True]
+    assert page.evaluate(shown, list(range(-13, 2))) == [k % 2 == 0 for k in range(-13, 2)]
 
 
 def test_long_numbers_at_an_axis_keep_all_their_digits(served, open_page):

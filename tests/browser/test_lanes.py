@@ -50,6 +50,20 @@ def side_by_side(n_lanes, first):
     return [line(p + 1, 1.0, first and each[0]["lane"], lanes=each) for p, each in enumerate(told)]
 
 
+def worst_in_turn():
+    """Two lanes side by side, of objectives far apart: after the first pass the one is the worst, then the other."""
+    figures = [[(1.0, 10.0), (0.5, 20.0)], [(0.1, 11.0), (0.4, 21.0)]]
+    lanes = [
+        [
+            {"lane": k, "gap": gap, "relative_gap_bound": 0.5, "dual_objective": D, "primal_bound": 2 * D}
+            for k, (gap, D) in enumerate(each)
+        ]
+        for each in figures
+    ]
+    sweep = {"sweep": 1, "elapsed_seconds": 0.25, "gap": 3.0, "dual_objective": 5.0, "lanes": lanes[0]}
+    return [line(1, 1.0, None, lanes=lanes[0], sweeps=[sweep]), line(2, 0.4, None, lanes=lanes[1])]
+
+
 def add_job(filled, dataset_id, history, n_lanes, cv=None):
     """A job that has ended, with its history and a result; classes 0, 1, ... are its lanes."""
     spec = {"dataset": "data", "C": list(VALUES), "tolerance": 1e-3, "select_by": "accuracy"}
@@ -74,6 +88,7 @@ def served(tmp_path_factory):
     histories = {
         "two in turn": (in_turn(2), 2),
         "two side by side": (side_by_side(2, None), 2),
+        "worst in turn": (worst_in_turn(), 2),
         "many in turn": (in_turn(200), 200),
         "many side by side": (side_by_side(200, None), 200),
         "many that name their first": (side_by_side(200, "first"), 200),
@@ -128,12 +143,23 @@ def test_two_lanes_are_two_lines_by_seconds(open_job, name, seconds):
     assert drawn(page, "chart-waits")["reader waits"] == [[1, 50], [2, 0], [3, 50], [4, 0]]
 
 
+def test_the_objective_is_of_one_lane_the_worst_in_the_end(open_job):
+    page = open_job("worst in turn")
+    wait_for(lambda: len(drawn(page, "chart-objective")["dual"]) == 2)
+    assert drawn(page, "chart-objective") == {
+        "primal, at most": [[0.5, 40.0], [1.0, 42.0]],
+        "dual": [[0.5, 20.0], [1.0, 21.0]],
+    }
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("screen", SCREENS)
 @pytest.mark.parametrize("name", ["many in turn", "many side by side", "many that name their first"])
 def test_of_many_lanes_the_worst_and_the_best_are_drawn(open_job, name, screen, scheme):
     page = open_job(name, viewport=SCREENS[screen], color_scheme=scheme)
     wait_for(lambda: "of 200 the worst" in page.locator("#lanes-note").inner_text())
+    # The history may come in several parts.
+    wait_for(lambda: len(drawn(page, "chart-lanes").get("class 199 (best)", ())) == 2)
     found = drawn(page, "chart-lanes")
     assert list(found) == ["class 0 (worst)", "class 1 (worst)", "class 2 (worst)", "class 199 (best)", "tolerance"]
     assert [y for _, y in found["class 199 (best)"]] == [1 / 200, 1 / 400]

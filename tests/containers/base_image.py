@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 SUITE, PYTHON = "bookworm", "3.11"
 NAME = f"docker.io/library/python:{PYTHON}-slim"
 _PACKAGES = "python3,python3-venv,python3-pip"
-_FILES, _FOLDERS, _INDEXES = ("cert", "client-cert"), ("find-links",), ("index-url", "extra-index-url")
+_FILES, _FOLDERS, _INDEXES = ("cert", "client-cert", "constraint"), ("find-links",), ("index-url", "extra-index-url")
 
 
 def make_base(archive: Path) -> None:

@@ -40,7 +40,7 @@ def folder(tmp_path: Path, text: bytes, project: Project) -> Path:
 
 
 def test_the_session_of_the_readme(project, folder):
-    session = commands("A session").replace("http://localhost:8000", project.url)
+    session = commands("api", "A session").replace("http://localhost:8000", project.url)
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", session],
         cwd=folder,

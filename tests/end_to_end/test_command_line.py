@@ -181,6 +181,18 @@ def test_not_converged_is_an_exit_code_and_a_model_all_the_same(processes, file,
     assert (tmp_path / "m").read_bytes().startswith(b"solver_type")
 
 
+def test_features_on_a_large_scale_are_named_where_training_does_not_converge(processes, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.random((300, 2))
+    for factor in (1e6, 1.0):
+        rows = [f"{int(a + b > 1)},{a!r},{b * factor!r}\n" for a, b in x.tolist()]
+        (tmp_path / "train.csv").write_text("y,a,b\n" + "".join(rows))
+        given = ("--tolerance", "1e-30", "--max-passes", 1, "-o", tmp_path / "m")
+        done = processes.run("train", tmp_path / "train.csv", *given, text=True)
+        assert done.returncode == 4
+        assert ("scale the features" in done.stderr) == (factor > 1)
+
+
 @pytest.mark.parametrize("command", ["train", "predict"])
 def test_a_bad_file_is_named_by_line(processes, model, tmp_path, command):
     bad, output = tmp_path / "bad.svm", tmp_path / "output"

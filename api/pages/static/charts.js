@@ -1,12 +1,18 @@
 "use strict";
 // The charts of a job: a line a series, a point a pass, or a sweep of it. Which of them there are is for the page to say.
 
-const HEIGHT = 210, MOST_DOTS = 30, LONGEST_TEXT = 11;
+const HEIGHT = 210, MOST_DOTS = 30, LONGEST_TEXT = 11, MOST_DECADES = 8;
 const positive = (value) => (value > 0 ? value : null);
 const brief = (value) => (value === null || value === undefined ? "–" : Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 }));
 const exact = (value) => (value === null || value === undefined ? "–" : value.toPrecision(7));
 const tiny = (value) => (value === null || value === undefined ? "–" : value < 1e-3 ? value.toExponential(2) : value.toPrecision(3));
-const wholeDecades = (u, splits) => splits.map((value) => (Number.isInteger(Math.round(1e6 * Math.log10(value)) / 1e6) ? value : null));
+
+// Of many powers of ten every second one, or every third.
+function wholeDecades(u, splits) {
+  const exponents = splits.map((value) => Math.round(1e6 * Math.log10(value)) / 1e6), whole = exponents.filter(Number.isInteger);
+  const every = Math.max(1, Math.ceil(whole.length / MOST_DECADES));
+  return splits.map((value, at) => (Number.isInteger(exponents[at]) && exponents[at] % every === 0 ? value : null));
+}
 
 // Of a curve that begins far off: what the later two thirds of it need.
 function laterRange(u) {
@@ -36,7 +42,7 @@ const CHARTS = [
     { label: "tolerance", color: "--curve-4", dash: [6, 4], of: (record, before, job) => positive(job.tolerance) },
   ] },
   { id: "chart-lanes", log: true, show: tiny, x: "seconds", lines: laneLines },
-  { id: "chart-objective", among: lastRun, show: exact, x: "seconds", range: laterRange, series: [
+  { id: "chart-objective", among: worstOfLast, show: exact, x: "seconds", range: laterRange, series: [
     { label: "primal, at most", color: "--curve-2", of: (record) => record.primal_bound },
     { label: "dual", color: "--curve-1", of: (record) => record.dual_objective },
   ] },
@@ -137,6 +143,8 @@ class Charts {
   drawOne(chart, { series, data, note }) {
     const drawn = this.plots.get(chart.id), labels = series.map(({ label }) => label).join("\n");
     if (note) document.getElementById("lanes-note").textContent = note;
+    // One pass is no curve: its figures stand in the legend.
+    document.getElementById(chart.id).classList.toggle("single", !chart.x && data[0].length < 2);
     if (drawn && this.labels.get(chart.id) === labels) return drawn.setData(data);
     if (drawn) drawn.destroy();
     this.labels.set(chart.id, labels);

@@ -5,11 +5,13 @@ const job = document.getElementById("job").dataset;
 const lanes = JSON.parse(job.lanes), names = laneNames(lanes);
 const about = { tolerance: Number(job.tolerance), names, hasEnded: job.ended === "yes" };
 const charts = new Charts(about);
+const MANY_SECONDS = 2 * 86_400;
 let passes = [], isDue = false;
 
 function duration(seconds) {
   const whole = Math.round(seconds), two = (part) => String(part).padStart(2, "0");
   if (whole < 60) return `${whole} s`;
+  if (whole >= MANY_SECONDS) return `${Math.round(whole / 86_400)} days`;
   const minutes = Math.floor(whole / 60);
   return minutes < 60 ? `${minutes}:${two(whole % 60)}` : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${two(whole % 60)}`;
 }
@@ -134,6 +136,7 @@ on("end", (ended) => {
     document.querySelector("[data-figure=pass]").textContent = whole(ended.result.passes);
     document.querySelector("[data-figure=place]").textContent = lanes.length > 1 ? `of ${ended.result.lanes.length} lanes` : "";
   }
+  if (!passes.length) document.getElementById("charts").hidden = true;
   const curve = document.getElementById("curve");
   if (curve) showCurve(curve, ended.result, job.selectBy);
   // What came out is for the server to say.

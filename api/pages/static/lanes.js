@@ -19,6 +19,16 @@ function lastRun(passes) {
   return passes.slice(first);
 }
 
+// The same of the lane of them that was farthest off in the end: from one lane to another an objective says nothing.
+function worstOfLast(passes) {
+  const run = lastRun(passes), found = run.length ? lanesIn(run[run.length - 1]) : [];
+  if (found.length < 2) return run;
+  const off = ({ gap, relative_gap_bound }) => gap ?? relative_gap_bound ?? 0;
+  const { lane } = found.reduce((worst, each) => (off(each) > off(worst) ? each : worst));
+  const itsOwn = (record) => ({ ...record, lanes: undefined, sweeps: [], ...lanesIn(record).find((each) => each.lane === lane) });
+  return run.filter((record) => lanesIn(record).some((each) => each.lane === lane)).map(itsOwn);
+}
+
 // Number of a lane -> what each of its passes came to, with the job's time.
 function byLane(passes) {
   const found = new Map();
@@ -57,7 +67,7 @@ function laneLines(passes, job) {
   const lanes = byLane(withSweeps(passes));
   const hasGaps = [...lanes.values()].some((line) => line.some(({ gap }) => gap !== null));
   const of = (figures) => (hasGaps ? figures.gap : figures.relative_gap_bound);
-  const last = [...lanes].map(([lane, line]) => [lane, of(line[line.length - 1])]);
+  const last = [...lanes].map(([lane, line]) => [lane, line.map(of).findLast((value) => value > 0) ?? null]);
   const running = new Set(job.hasEnded || !passes.length ? [] : lanesIn(passes[passes.length - 1]).map(({ lane }) => lane));
   const chosen = chosenLanes(last, running);
   const seconds = [...new Set([...chosen.keys()].flatMap((lane) => lanes.get(lane).map((figures) => figures.seconds)))].sort((one, other) => one - other);

@@ -42,14 +42,47 @@ def lines(axes):
     return {line.get_label(): np.array(line.get_xydata()) for line in axes.get_lines()}
 
 
-def test_one_lane_is_drawn_over_its_passes():
+def test_one_lane_is_drawn_over_seconds():
     passes = [record(1, 0.5, 0.1), record(2, 1.0, 0.0), record(3, 1.5, None)]
     (axes,) = plot_job(job(), passes).axes
     found = lines(axes)
-    np.testing.assert_equal(found["M+ - M-"], [(1, 0.1), (2, math.nan), (3, math.nan)])
-    np.testing.assert_equal(found["relative gap, at most"], [(1, 0.01), (2, math.nan), (3, math.nan)])
+    np.testing.assert_equal(found["M+ - M-"], [(0.5, 0.1), (1.0, math.nan), (1.5, math.nan)])
+    np.testing.assert_equal(found["relative gap, at most"], [(0.5, 0.01), (1.0, math.nan), (1.5, math.nan)])
     assert list(found) == ["M+ - M-", "relative gap, at most", "tolerance 0.001"]
     assert axes.get_yscale() == "log" and axes.get_title() == "data, C = 1: succeeded"
+
+
+def sweep(number, seconds, gap, **more):
+    return {"sweep": number, "elapsed_seconds": seconds, "gap": gap, "relative_gap_bound": gap and gap / 10, **more}
+
+
+def test_sweeps_are_points_of_the_curve_and_the_certificate_is_its_end():
+    passes = [record(1, 3.0, 0.1, sweeps=[sweep(1, 1.0, 0.8), sweep(2, 2.0, 0.4)])]
+    certificate = {"gap": 0.05, "relative_duality_gap": 1e-4}
+    (axes,) = plot_job(job(result={"certificate": certificate}), passes).axes
+    found = lines(axes)
+    np.testing.assert_equal(found["M+ - M-"], [(1.0, 0.8), (2.0, 0.4), (3.0, 0.05)])
+    np.testing.assert_equal(found["relative gap, at most"], [(1.0, 0.08), (2.0, 0.04), (3.0, 1e-4)])
+
+
+def test_sweeps_of_lanes_side_by_side_are_points_of_each():
+    lanes = [{"lane": k, "gap": 1.0 + k, "relative_gap_bound": 0.1} for k in range(2)]
+    passes = [{**side_by_side(2, None)[1], "sweeps": [sweep(1, 0.5, 2.0, lanes=lanes)]}]
+    assert lane_curves(passes) == {0: [(0.5, 1.0), (1.0, 0.5)], 1: [(0.5, 2.0), (1.0, 0.25)]}
+
+
+def test_of_many_lanes_all_are_drawn_and_eight_at_most_have_a_name():
+    (axes,) = plot_job(job("running"), side_by_side(40, None)).axes
+    named = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert len(axes.get_lines()) == 41 and len(named) == 9 and named[-1] == "tolerance 0.001"
+    assert max(line.get_linewidth() for line in axes.get_lines() if line.get_label() == "_other") < 1
+
+
+def test_long_curves_have_no_dots():
+    for count, marker in ((30, "."), (31, "")):
+        sweeps = [sweep(k, float(k), 1.0 / k) for k in range(1, count)]
+        (axes,) = plot_job(job(), [record(1, count + 1.0, 1e-3, sweeps=sweeps)]).axes
+        assert axes.get_lines()[0].get_marker() == marker
 
 
 def test_an_old_line_without_a_lane_is_of_the_first():
@@ -80,23 +113,31 @@ def test_of_a_running_job_lanes_have_numbers():
 def test_without_gaps_there_are_bounds():
     passes = [{**each, "gap": None, "relative_gap_bound": 0.5} for each in in_turn(2)]
     assert lane_curves(passes) == {0: [(0.0, 0.5), (1.0, 0.5)], 1: [(2.0, 0.5), (3.0, 0.5)]}
+    (axes,) = plot_job(job(relative_gap=0.01), passes).axes
+    assert axes.get_ylabel() == "relative gap, at most" and "relative_gap 0.01" in lines(axes)
 
 
-def test_of_many_lanes_the_worst_the_best_and_those_that_run_are_drawn():
+def test_of_many_lanes_the_worst_the_best_and_those_that_run_have_names():
     found = chosen_lanes(lane_curves(in_turn(200)), {5})
     assert found == {0: "worst", 1: "worst", 2: "worst", 5: "runs", 199: "best"}
     # If all run, those of them that are worst.
     found = chosen_lanes(lane_curves(side_by_side(200, None)), set(range(200)))
-    assert list(found) == [*range(9), 199] and found[8] == "runs"
+    assert list(found) == [*range(7), 199] and found[6] == "runs"
+
+
+def test_a_lane_is_ranked_by_the_last_that_is_known_of_it():
+    curves = lane_curves(in_turn(20))
+    found = chosen_lanes({**curves, 0: [*curves[0], (90.0, math.nan)]}, set())
+    assert found == {0: "worst", 1: "worst", 2: "worst", 19: "best"}
 
 
 @given(st.lists(st.one_of(st.floats(1e-9, 1e9), st.just(math.nan)), min_size=1, max_size=40), st.data())
-def test_few_are_drawn_and_never_none_that_is_unknown(gaps, data):
+def test_few_have_names_and_never_none_that_is_unknown(gaps, data):
     curves = {lane: [(0.0, gap)] for lane, gap in enumerate(gaps)}
     running = data.draw(st.sets(st.sampled_from(sorted(curves))))
     found = chosen_lanes(curves, running)
-    assert len(found) <= 10 and list(found) == sorted(found)
-    if len(gaps) <= 10:
+    assert len(found) <= 8 and list(found) == sorted(found)
+    if len(gaps) <= 8:
         assert found == dict.fromkeys(curves, "")
         return
     known = {lane: gap for lane, gap in enumerate(gaps) if gap == gap}

@@ -1,6 +1,8 @@
 """Compiling ahead: what the bar shows, and a half that fails. That each is compiled once: end_to_end/test_demo.py."""
 
 import io
+import os
+import sys
 
 import pytest
 
@@ -43,3 +45,52 @@ def test_elsewhere_it_is_a_line():
     for done in range(5):
         report(done, 4)
     assert stream.getvalue() == "compiling kernels, once\n"
+
+
+@pytest.fixture(params=["beside the sources", "where numba is told"])
+def indexed(request, monkeypatch, tmp_path):
+    """A tree with an index of every witness; where they are, by source."""
+    monkeypatch.setattr(kernels, "_TREE", tmp_path)
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    found, version = {}, f"py{sys.version_info.major}{sys.version_info.minor}"
+    for name, kernel in kernels._WITNESSES.items():
+        source = tmp_path / name
+        folder = source.parent / "__pycache__"
+        if request.param == "where numba is told":
+            monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+            folder = tmp_path / "cache" / f"{source.parent.name}_1f"
+        folder.mkdir(parents=True, exist_ok=True)
+        source.parent.mkdir(parents=True, exist_ok=True)
+        source.touch()
+        found[source] = folder / f"{source.stem}.{kernel}-12.{version}.nbi"
+        found[source].touch()
+    return found
+
+
+def test_compiled_is_what_has_all_indexes_newer_than_its_sources(indexed):
+    assert kernels.are_compiled()
+    for source, index in indexed.items():
+        os.utime(source, (index.stat().st_mtime + 1,) * 2)
+        assert not kernels.are_compiled()
+        os.utime(source, (0, 0))
+        index.rename(index.with_suffix(".gone"))
+        assert not kernels.are_compiled()
+        index.with_suffix(".gone").rename(index)
+    assert kernels.are_compiled()
+
+
+def test_those_of_this_tree_are_compiled_when_all_have_been():
+    kernels.compile_kernels(lambda *_: None)
+    assert kernels.are_compiled()
+
+
+def test_where_numba_cannot_write_nobody_is_made_to_wait(monkeypatch, tmp_path):
+    monkeypatch.setattr(kernels, "_TREE", tmp_path)
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    assert kernels._WITNESSES
+    for name in kernels._WITNESSES:
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).touch()
+    assert not kernels.are_compiled()
+    monkeypatch.setattr(kernels.os, "access", lambda *_: False)
+    assert kernels.are_compiled()

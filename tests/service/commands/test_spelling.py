@@ -1,0 +1,32 @@
+"""Names as people know them: fields of the interface in hints, its nouns as commands."""
+
+import pytest
+
+from reader.errors import HINTS
+from service.commands.spelling import in_dashes, spell_out
+
+
+@pytest.mark.parametrize(
+    ("hint", "expected"),
+    [
+        ("set label_column to a name", "set --label-column to a name"),
+        ("set index_base=0", "set --index-base 0"),
+        ("x; header=yes if; label_type=string", "x; --header yes if; --label-type string"),
+        ("the first line of the format, a header", "the first line of the format, a header"),
+        ("raise max_features", "raise max_features"),
+    ],
+)
+def test_fields_are_options_on_the_command_line(hint, expected):
+    assert in_dashes(hint) == expected
+
+
+def test_no_hint_of_the_reader_keeps_the_interfaces_spelling():
+    assert not [hint for hint in map(in_dashes, HINTS.values()) if "_" in hint or "=" in hint]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [("datasets ls", "data ls"), ("jobs", "job"), ("data rm datasets", "data rm datasets"), ("", "")],
+)
+def test_nouns_of_the_interface_are_commands(line, expected):
+    assert spell_out(line.split()) == expected.split()
