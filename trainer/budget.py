@@ -18,6 +18,7 @@ from trainer.kernels.machine import (
     LARGEST,
     LOSSES,
     MERGES,
+    NOTHING,
     SMALLEST,
     VISITS,
     Batch,
@@ -129,8 +130,8 @@ class Budget:
     def _features(self, s: int) -> Array:
         """Those of the vector at slot s, ascending, (k,) int32."""
         own = self._vectors
-        features = np.unique(own.features[s, : own.lengths[s]])
-        return features[own.Z[features, s] != 0]
+        features = np.sort(own.features[s, : own.lengths[s]])
+        return features[np.abs(own.Z[features, s]) > NOTHING]
 
     def resumable(self) -> dict[str, Array]:
         """What another finds in `kept` to go on."""

@@ -138,7 +138,25 @@ def test_what_is_kept_up_is_what_there_is(is_gradient):
     assert all(
         (np.diff(vectors.indices[a:b]) > 0).all() for a, b in zip(vectors.indptr, vectors.indptr[1:], strict=False)
     )
-    assert np.count_nonzero(own._vectors.Z) <= len(vectors.indices)
+    _check_features(own._vectors)
+
+
+def _check_features(vectors):
+    """Each feature of a vector is named once, and no other has a value."""
+    for s, length in enumerate(vectors.lengths):
+        assert sorted(vectors.features[s, :length]) == np.flatnonzero(vectors.Z[:, s]).tolist()
+
+
+def test_values_that_cancel_are_not_forgotten():
+    """Vectors of +1 and -1 in the same features, merged half and half: what comes to 0 may come back."""
+    X = np.tile([[1.0, 1.0, 0.5], [-1.0, 1.0, 0.5], [1.0, -1.0, 0.5], [-1.0, -1.0, 0.5]], (10, 1))
+    X += np.repeat(np.arange(10), 4)[:, None] / 64 * [0.0, 0.0, 1.0]
+    own, _ = visited(X, np.ones(40), epochs(40, 20), 3)
+    assert own.figures[MERGES] > 20
+    _check_features(own._vectors)
+    machine = own.machine()
+    Z, beta = dense(machine.vectors), machine.beta
+    assert own.half_squared_norm == pytest.approx(beta @ gaussian(Z, Z, GAMMA) @ beta / 2, rel=1e-5)
 
 
 def test_rows_left_out_and_weights_of_rows_and_classes():

@@ -23,12 +23,10 @@ from trainer.kernels.machine import (
     Rule,
     Vectors,
     append,
-    lightest,
-    merge,
-    partner,
     remove,
     slot_of,
 )
+from trainer.kernels.maintenance import lightest, merge, partner
 from trainer.kernels.team import claim, mark, marked, seconds, wait_for
 
 # Problem     min over f of  1/2 |f|^2 + sum_i C_i max(0, 1 - y_i f(x_i)),  f(x) = factor sum_s beta_s k(z_s, x),

@@ -7,12 +7,9 @@ import numpy as np
 from numba import njit
 
 from storage.csr import Array
-from storage.gaussian_kernel import gaussian
 from storage.segment import Columns
-from trainer.kernels.merging import best_h, degradation, looked_up, searched
-from trainer.kernels.order import next_random
 
-BATCH = 16
+BATCH = 8
 
 
 class Rule(NamedTuple):
@@ -80,6 +77,7 @@ class Batch(NamedTuple):
 
 
 FREE, MERGED = -2, -1
+NOTHING = np.float32(1e-30)  # a value of a feature that has come to 0
 # Of Vectors.figures: vectors, visits of all passes, vectors merged, their degradations, seconds that merging took and
 # the visits in all; of the pass: largest and smallest g, sum of C_i max(0, g).
 COUNT, VISITS, MERGES, DEGRADATION, MERGING_SECONDS, SECONDS, LARGEST, SMALLEST, LOSSES = range(9)
@@ -95,7 +93,7 @@ def slot_of(row: Array, wanted: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _value(norm: float, other: float, product: float, gamma: float) -> float:
+def kernel_value(norm: float, other: float, product: float, gamma: float) -> float:
     return math.exp(-gamma * max(norm + other - 2.0 * product, 0.0))
 
 
@@ -127,7 +125,7 @@ def append(
         for j in range(indptr[other], indptr[other + 1]):
             product += batch.dense[np.uint32(indices[j])] * values[j]
         products[q, s] = product
-        every[q, s] = _value(Qii[other], Qii[position], np.float64(product), gamma)
+        every[q, s] = kernel_value(Qii[other], Qii[position], np.float64(product), gamma)
     for j in range(start, end):
         batch.dense[indices[j]] = 0.0
     return s
@@ -141,103 +139,3 @@ def remove(s: int, vectors: Vectors) -> None:
     vectors.row[s] = FREE
     vectors.beta[s] = 0.0
     vectors.figures[COUNT] -= 1.0
-
-
-@njit(cache=True, nogil=True)
-def lightest(vectors: Vectors) -> int:
-    lightest, least = -1, np.inf
-    for s in range(vectors.beta.shape[0]):
-        if vectors.row[s] != FREE and abs(vectors.beta[s]) < least:
-            lightest, least = s, abs(vectors.beta[s])
-    return lightest
-
-
-# partner: of the vectors of the sign of i, or of some of them at random, the one that is best merged with it; -1 if
-# there is none.
-
-
-@njit(cache=True, nogil=True)
-def partner(i: int, rule: Rule, table: Array, vectors: Vectors, batch: Batch) -> int:
-    beta, slots, count = vectors.beta, batch.slots, 0
-    for s in range(beta.shape[0]):
-        # Without a branch: signs come as they like, and would be guessed wrong half of the time.
-        slots[count] = s
-        count += int(s != i and beta[s] * beta[i] > 0.0)
-    looked_at = count if rule.candidates == 0 else min(rule.candidates, count)
-    state, products, norms = vectors.state[0], batch.near[0], batch.near[1]
-    for c in range(looked_at):
-        if looked_at < count:
-            state = next_random(state)
-            other = c + ((state * (count - c)) >> 32)
-            slots[c], slots[other] = slots[other], slots[c]
-        products[c], norms[c] = vectors.inner[i, slots[c]], vectors.norms[slots[c]]
-    vectors.state[0] = state
-    k = batch.near[2][:looked_at]
-    gaussian(products, norms, vectors.norms[i], rule.gamma, batch.room[0], k)
-    best, least = -1, np.inf
-    for c in range(looked_at):
-        total = beta[i] + beta[slots[c]]
-        m = beta[i] / total
-        wd = looked_up(table, m, k[c]) if rule.is_looked_up else searched(m, k[c])
-        if total * total * wd < least:
-            best, least = slots[c], total * total * wd
-    return best
-
-
-# _add_vector: z_j <- h z_i + (1-h) z_j, for h < 1.
-
-_LEAST_SCALE = 1e-3
-
-
-@njit(cache=True, nogil=True)
-def _add_vector(i: int, j: int, h: float, vectors: Vectors) -> None:
-    Z, features, lengths, width = vectors.Z, vectors.features, vectors.lengths, vectors.Z.shape[0]
-    vectors.scale[j] *= 1.0 - h
-    if vectors.scale[j] < _LEAST_SCALE:
-        for place in range(lengths[j]):
-            Z[features[j, place], j] *= np.float32(vectors.scale[j])
-        vectors.scale[j] = 1.0
-    factor = np.float32(h * vectors.scale[i] / vectors.scale[j])
-    for place in range(lengths[i]):
-        f = features[i, place]
-        if Z[f, j] == 0.0:
-            # It may be there already, with a value that has come to 0.
-            if lengths[j] == width:
-                for every in range(width):
-                    features[j, every] = every
-            else:
-                features[j, lengths[j]] = f
-                lengths[j] += 1
-        Z[f, j] += factor * Z[f, i]
-
-
-# merge: i into j, or j into i if that is less work, for all of the batch from p on.
-
-_MOST_H = 1.0 - 1e-9  # z_j does not vanish
-
-
-@njit(cache=True, nogil=True)
-def merge(i: int, j: int, p: int, batch_order: Array, Qii: Array, gamma: float, vectors: Vectors, batch: Batch) -> None:
-    beta, inner, norms, products = vectors.beta, vectors.inner, vectors.norms, batch.products[0]
-    if vectors.lengths[i] > vectors.lengths[j]:
-        i, j = j, i
-    total = beta[i] + beta[j]
-    m, k = beta[i] / total, _value(norms[i], norms[j], inner[i, j], gamma)
-    h = min(best_h(m, k), _MOST_H)
-    loss = degradation(h, m, k)
-    square = h * h * norms[i] + 2.0 * h * (1.0 - h) * inner[i, j] + (1.0 - h) * (1.0 - h) * norms[j]
-    for r in range(beta.shape[0]):
-        inner[j, r] = h * inner[i, r] + (1.0 - h) * inner[j, r]
-        inner[r, j] = inner[j, r]
-    inner[j, j] = norms[j] = square
-    _add_vector(i, j, h, vectors)
-    # s(h) k(z, x) stands nearest to the two together.
-    beta[j] = total * (m * k ** ((1.0 - h) * (1.0 - h)) + (1.0 - m) * k ** (h * h))
-    vectors.row[j] = MERGED
-    vectors.figures[MERGES] += 1.0
-    vectors.figures[DEGRADATION] += total * total * loss
-    for q in range(p + 1, batch_order.shape[0]):
-        product = np.float32(h * np.float64(products[q, i]) + (1.0 - h) * np.float64(products[q, j]))
-        products[q, j] = product
-        batch.values[0, q, j] = _value(Qii[batch_order[q]], square, np.float64(product), gamma)
-    remove(i, vectors)
