@@ -159,6 +159,16 @@ def test_values_that_cancel_are_not_forgotten():
     assert own.half_squared_norm == pytest.approx(beta @ gaussian(Z, Z, GAMMA) @ beta / 2, rel=1e-5)
 
 
+def test_merging_rows_that_are_the_same_changes_nothing():
+    """k = 1: of eight copies of each of twelve rows twelve vectors are left, and f is that of all of them."""
+    X, y = small_problem(12)
+    X, y = np.tile(X, (8, 1)), np.tile(y, 8)
+    own, alpha = visited(X, y, np.arange(96), 12, C=(0.01, 0.01))
+    assert own.figures[COUNT] == 12 and own.figures[MERGES] == 84
+    assert own.figures[DEGRADATION] == pytest.approx(0.0, abs=1e-12)
+    assert f_of(own, X) == pytest.approx(gaussian(X, X, GAMMA) @ (alpha * y), abs=1e-7)
+
+
 def test_rows_left_out_and_weights_of_rows_and_classes():
     """A row of weight 2 counts as one of twice the C; one of weight 0 is passed over."""
     X, y = small_problem(60)
