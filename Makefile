@@ -38,9 +38,9 @@ $(KERNELS): $(RUN) $(wildcard storage/*.py reader/*/*.py trainer/kernels/*.py)
 serve: $(KERNELS)
 	$(BIN)/streamsvm serve
 
-# Two at a time, each file's tests in one process, for they share services: half of the time they wait for something.
+# Three at a time, each file's tests in one process, for they share services: half of the time they wait for something.
 test: $(TEST)
-	$(BIN)/python -m pytest -m 'not slow and not containers' -n $(or $(WORKERS),2) --dist loadfile
+	$(BIN)/python -m pytest -m 'not slow and not containers' -n $(or $(WORKERS),3) --dist loadfile
 
 # Gigabytes under a memory limit the kernel enforces; a quarter of an hour.
 test-slow: $(TEST)

@@ -1,8 +1,6 @@
 """gamma of a Gaussian kernel, and whether it tells rows from each other: found out on rows of the dataset."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,6 @@ from trainer.solvers import SOLVERS
 _MOST_VALUES = 1 << 24
 _ROWS_COMPARED = 400
 _SHARES = (0.05, 0.5, 0.95)
-_NEARLY = 1e-3  # kernel values so near to 0, or to 1, say nothing
 
 
 @dataclass(frozen=True)
@@ -34,20 +31,6 @@ class Distances:
     def view(self) -> dict[str, Any]:
         """As a document."""
         return asdict(self)
-
-
-def warning_of(distances: Mapping[str, Any]) -> str | None:
-    """What to tell people if nearly all kernel values are the same; `distances`: a view, among other things."""
-    gamma, low, middle, high = (distances[name] for name in ("gamma", "low", "median", "high"))
-    # The kernel values of rows that are far apart, and near.
-    smallest, largest = exp(-gamma * high), exp(-gamma * low)
-    if largest > _NEARLY and smallest < 1.0 - _NEARLY:
-        return None
-    return (
-        f"with gamma {gamma:.3g} nearly all kernel values are {0 if largest <= _NEARLY else 1}: squared distances of "
-        f"rows are {low:.3g} to {high:.3g}, {middle:.3g} in the middle; "
-        f"a gamma near {1.0 / max(middle, 1e-300):.3g} tells rows apart"
-    )
 
 
 def distances_of(spec: JobSpec, dataset: Path) -> Distances | None:

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from service.jobs.gamma import warning_of
+from service.jobs.kernel_values import warning_of
 from service.jobs.lanes import order_note
 from service.jobs.progress import HISTORY, last_passes, progress, read_history
 from service.jobs.stored_specs import read_spec
@@ -41,7 +41,7 @@ def job_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
             shown["progress"] = _live_progress(settings, record, run, control)
             passes = max((each["pass"] for each in recent_history(settings, record["id"])), default=0)
             missed = _missed_checkpoints(control)
-            distances = json.loads((run / RUN_FILE).read_bytes())["distances"]
+            distances = json.loads((run / RUN_FILE).read_bytes()).get("distances")
     shown["seq"] = sequence_number(len(record["transitions"]), passes)
     shown["warnings"] = _warnings(record) + missed + _same_values(distances)
     return shown

@@ -207,7 +207,7 @@ def test_a_bad_file_is_named_by_line(processes, model, tmp_path, command):
 USAGE_ERRORS = {
     "no command": (),
     "unknown command": ("tain",),
-    "unknown option": ("train", "FILE", "--kernel", "rbf"),
+    "unknown option": ("train", "FILE", "--colour", "red"),
     "size": ("train", "FILE", "--cache", "lots"),
     "number": ("train", "FILE", "-C", "one"),
     "range": ("train", "FILE", "-C", "0"),

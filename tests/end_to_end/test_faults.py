@@ -9,12 +9,13 @@ from contextlib import closing
 import httpx
 import pytest
 
-from service.models.exports import MODEL_FORMATS
+from service.models.names import formats_for
 from service.processes.lock import last_sign
 from tests.end_to_end.conftest import ENDLESS, weights
 from tests.end_to_end.service import Service, wait_for
 
 PASSES = 50  # a second or two
+FORMATS = formats_for((1.0, -1.0), has_kernel=False)
 SPEC = {**ENDLESS, "max_passes": PASSES}
 
 
@@ -82,7 +83,7 @@ def test_everything_killed_at_once_goes_on_after_a_restart(new_service, text):
     service.upload("data", text)
     biased = {**SPEC, "max_passes": 1, "bias": 1.0, "class_weight": {"1": 2.0}}
     done = service.wait_until_ended(service.submit(**biased))
-    models = [service.model(done, name) for name in MODEL_FORMATS]
+    models = [service.model(done, name) for name in FORMATS]
     running, waiting = service.submit(**SPEC), service.submit(**{**SPEC, "max_passes": 1})
     service.wait_for_pass(running, 3)
     (run,) = service.cache_dir.iterdir()
@@ -93,7 +94,7 @@ def test_everything_killed_at_once_goes_on_after_a_restart(new_service, text):
     (service.data_dir / "models" / "mdl_left").mkdir()
     service.start()
     assert service.job(done["id"]) == done
-    assert [service.model(done, name) for name in MODEL_FORMATS] == models
+    assert [service.model(done, name) for name in FORMATS] == models
     ended = service.wait_until_ended(running)
     assert (ended["state"], ended["attempt"]) == ("succeeded", 2)
     assert service.wait_until_ended(waiting)["state"] == "succeeded"

@@ -9,7 +9,8 @@ from sklearn.svm import SVC
 
 from service.errors import ServiceError
 from service.jobs import gamma as module
-from service.jobs.gamma import distances_of, warning_of
+from service.jobs.gamma import distances_of
+from service.jobs.kernel_values import warning_of
 from service.jobs.problem import plan_job
 from service.jobs.spec import parse_spec
 from storage.manifest import read_manifest
