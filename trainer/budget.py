@@ -27,6 +27,9 @@ from trainer.kernels.machine import (
 )
 from trainer.kernels.merging import degradation_table
 
+# Of a row, from which threads gain more than they cost: each has to fetch what the first has changed in its own cache.
+_PRODUCTS = 100_000
+
 _AS_THEY_ARE = ("scale", "beta", "inner", "norms", "row", "figures", "state")
 
 
@@ -83,14 +86,14 @@ class Budget:
 
     def visit(self, rows: Segment, order: Array) -> Array:
         """Visit the rows at the positions `order` (k,) int32; by how much each raised the dual objective, (k,)."""
-        gain = np.empty(len(order))
+        gain, pays = np.empty(len(order)), len(rows.indices) * len(self._vectors.beta) > _PRODUCTS * len(rows)
         rule, vectors, batch = self._rule, self._vectors, self._batch
         for words in (batch.claimed, batch.finished, batch.made):
             words[:] = 0
         columns = rows.columns
         others = [
             self._pool.submit(help_with, thread, order, columns, rule, vectors, batch)
-            for thread in range(1, self._threads)
+            for thread in range(1, self._threads if pays else 1)
         ]
         budgeted_visits(order, columns, rule, self._table, self._alpha, vectors, gain, batch)
         for other in others:
