@@ -13,8 +13,8 @@ from tests.reference.data import available, load, load_binary, one_vs_rest
 
 Labelled = tuple[sparse.csr_matrix, np.ndarray]
 
-# C and gamma that `python -m tests.bench.machines.choose NAME` found best; but of a9a, where it took the largest C there
-# is, for LIBSVM on 4,000 rows. On all rows LIBSVM is as good with these (85.0%), and a budget can follow.
+# C and gamma that `python -m tests.bench.machines.choose NAME` found best. Not of a9a: there it took the largest C it
+# tries, for LIBSVM on 4,000 rows. On all rows LIBSVM is as good with these (85.0%), and a budget can follow.
 PARAMETERS = {
     "a9a": (1.0, 2.0**-5),
     "mnist8": (16.0, 2.0**-7),
