@@ -11,9 +11,9 @@ from tests.end_to_end.service import PATIENCE_SECONDS
 from tests.pages import blocks, page, section
 
 
-@pytest.fixture(scope="module")
-def model_id(service):
-    return service.wait_until_ended(service.submit(**{**ENDLESS, "max_passes": 3}))["model_id"]
+@pytest.fixture(scope="module", params=[{}, {"kernel": "rbf", "gamma": 0.5, "budget": 50}], ids=["linear", "kernel"])
+def model_id(service, request):
+    return service.wait_until_ended(service.submit(**{**ENDLESS, "max_passes": 3, **request.param}))["model_id"]
 
 
 @pytest.fixture
