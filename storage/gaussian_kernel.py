@@ -12,17 +12,15 @@ from storage.csr import Array
 
 LANES = 16  # numbers of vectors are multiples of it: a run through memory then has no end that is treated apart
 
-# inner_products(indices, values, start, end, Z, out (n_vectors,) float32): out[s] = <z_s, x> of the row at start:end.
-# Features at or beyond the width are passed over.
+# inner_products(indices, values, start, end, Z, out (n_vectors,) float32): out[s] = <z_s, x> of the row at start:end,
+# whose features are all below the width.
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def inner_products(indices: Array, values: Array, start: int, end: int, Z: Array, out: Array) -> None:
-    width, n_vectors = Z.shape
+    n_vectors = Z.shape[1]
     for s in range(n_vectors):
         out[s] = 0.0
-    while end > start and indices[end - 1] >= width:
-        end -= 1
     even = end - ((end - start) & 3)
     for j in range(start, even, 4):
         z0, z1 = Z[np.uint32(indices[j])], Z[np.uint32(indices[j + 1])]

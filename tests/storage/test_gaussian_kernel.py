@@ -56,12 +56,6 @@ def test_rows_that_are_the_same_are_near_however_sums_are_rounded():
     assert values_of(X, X, 1e3)[0, 0] <= 1.0
 
 
-def test_features_beyond_the_width_are_passed_over_in_products_alone(X):
-    narrow = sparse.csr_matrix(X[:20, :100])
-    beyond = np.exp(-GAMMA * squares(X[:, 100:]))[:, None]
-    assert values_of(narrow, X) == pytest.approx(rbf_kernel(X[:, :100], narrow, GAMMA) * beyond, abs=3e-7)
-
-
 def test_renumbered_features_are_in_order(X):
     place = np.random.default_rng(0).permutation(X.shape[1])
     found = vectors_of(X[:50]).renumbered(place)

@@ -1,6 +1,7 @@
 """Kernel machines on a budget: against a slow clear reference, the Gram matrix, and what they say of themselves."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -169,6 +170,24 @@ def test_merging_rows_that_are_the_same_changes_nothing():
     assert own.figures[COUNT] == 12 and own.figures[MERGES] == 84
     assert own.figures[DEGRADATION] == pytest.approx(0.0, abs=1e-12)
     assert f_of(own, X) == pytest.approx(gaussian(X, X, GAMMA) @ (alpha * y), abs=1e-7)
+
+
+def test_zeros_that_are_stored_are_no_features():
+    """Of rows that name every feature; the machine is that of rows that name those with a value."""
+    X, y = small_problem(200)
+    named = segment_of(X + 1.0, y)
+    stored = replace(named, values=X.astype(np.float32).ravel(), indices=np.tile(np.arange(6, dtype=np.int32), 200),
+                     indptr=np.arange(0, 1201, 6, dtype=np.int32), Qii=(X**2).sum(axis=1))  # fmt: skip
+    found = []
+    for rows in (stored, segment_of(X, y)):
+        alpha, rule = np.zeros(200), Rule(C, C, GAMMA, 200, 12, False, True, 0)
+        with ThreadPoolExecutor(1) as pool:
+            own = Budget(rule, alpha, 6, 7, 1, pool, EMPTY)
+            own.begin_pass()
+            own.visit(rows, epochs(200, 3).astype(np.int32))
+        _check_features(own._vectors)
+        found.append(f_of(own, X))
+    assert found[0] == pytest.approx(found[1], abs=1e-5)
 
 
 def test_rows_left_out_and_weights_of_rows_and_classes():

@@ -111,11 +111,15 @@ def append(
     for r in range(vectors.beta.shape[0]):
         vectors.inner[s, r] = vectors.inner[r, s] = np.float64(products[p, r])
     vectors.inner[s, s] = vectors.norms[s] = Qii[position]
+    length = 0
     for j in range(start, end):
-        vectors.Z[indices[j], s] = values[j]
-        vectors.features[s, j - start] = indices[j]
+        # A zero that is stored is none of its features: merging tells by the value whether one is.
+        if values[j] != 0.0:
+            vectors.Z[indices[j], s] = values[j]
+            vectors.features[s, length] = indices[j]
+            length += 1
         batch.dense[indices[j]] = values[j]
-    vectors.lengths[s], vectors.scale[s] = end - start, 1.0
+    vectors.lengths[s], vectors.scale[s] = length, 1.0
     vectors.row[s] = row_id[position]
     vectors.beta[s] = weight
     vectors.figures[COUNT] += 1.0

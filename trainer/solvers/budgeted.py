@@ -10,7 +10,7 @@ epoch e, |S_e - S_(e-1)| <= tolerance, twice in a row.
 """
 
 import math
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,7 +18,6 @@ from typing import Any, Literal
 import numpy as np
 
 from storage.csr import Array
-from storage.segment import Segment
 from trainer.budget import Budget, budget_bytes
 from trainer.kernels.machine import (
     COUNT,
@@ -168,7 +167,7 @@ def _epochs(
                 budget.begin_pass()
             rng = np.random.default_rng((settings.seed, _STREAM, block.pass_, block.step.section))
             selection.begin_sweep(rows.row_id for rows in block.fresh)
-            for rows in _windows(mixture, block, rng):
+            for _, rows in mixture.sweep(block.fresh, rng):
                 order = selection.order(rows.row_id, rng)
                 gain = budget.visit(rows, order)
                 selection.learn(rows.row_id, order, gain)
@@ -177,10 +176,6 @@ def _epochs(
                 spreads[:] = [*spreads[1:], _spread(budget.figures)]
                 blocks.publish_machine(budget.machine())
                 yield _progress(block, blocks.count_unvisited(block), budget, spreads, isinstance(selection, _Uniform))
-
-
-def _windows(mixture: Mixture, block: Block, rng: np.random.Generator) -> Iterator[Segment]:
-    return (rows for _, rows in mixture.sweep(block.fresh, rng))
 
 
 def _spread(figures: Array) -> float:
