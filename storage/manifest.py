@@ -11,9 +11,10 @@ from storage.errors import UNREADABLE, CorruptData, DatasetCorrupt
 from storage.segment import packed_bytes
 from storage.weight_counts import WeightCounts
 
-VERSION, _PLAIN_VERSION = 6, 5  # a manifest without FURTHER is written as the version before wrote it
+# 6 has FURTHER, 7 `input`. A manifest is written as the oldest that can say it.
+VERSION, _FURTHER_VERSION, _PLAIN_VERSION = 7, 6, 5
 MANIFEST = "manifest.json"
-FURTHER = ("weights", "label_names", "has_groups")
+FURTHER = ("weights", "label_names", "has_groups", "input")
 
 
 def number_text(number: float) -> str:
@@ -43,6 +44,8 @@ class Manifest:
     weights       of the rows; None: there are none, each row has weight 1
     label_names   of labels that are strings: rows hold their places in this; else empty
     has_groups    whether there are rows that belong together
+    input         of an input whose rows hold no numbered features (documents, strings, tables with words): its `format`
+                  and all that is needed to make features of further rows in the same way; JSON. A model carries it
     """
 
     uid: str
@@ -68,6 +71,7 @@ class Manifest:
     weights: WeightCounts | None = None
     label_names: tuple[str, ...] = ()
     has_groups: bool = False
+    input: dict[str, Any] | None = None
 
     @property
     def decoded_bytes(self) -> int:
@@ -133,4 +137,10 @@ def _packed(manifest: Manifest) -> bytes:
     content = {**asdict(manifest), "labels": list(manifest.labels.items())}
     further = {name: content.pop(name) for name in FURTHER}
     used = {name: value for name, value in further.items() if value}
-    return pack({**content, **used}, VERSION if used else _PLAIN_VERSION)
+    return pack({**content, **used}, _version(used))
+
+
+def _version(used: dict[str, Any]) -> int:
+    if "input" in used:
+        return VERSION
+    return _FURTHER_VERSION if used else _PLAIN_VERSION

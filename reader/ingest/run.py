@@ -108,6 +108,7 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int) -> Manifest:
         weights=reading.weights,
         label_names=reading.names.known,
         has_groups=reading.has_groups,
+        input=parser.input,
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from reader.errors import InputError
 from reader.limits import Limits
@@ -25,6 +25,7 @@ class Parser(Protocol):
     max_index   the largest feature number, None if there is no feature
     counters    what was accepted but counted: blank lines, explicit zeros ...
     rejected    rows left out
+    input       what further rows need to be read in the same way, see Manifest.input; None of rows of numbered features
     """
 
     @property
@@ -39,6 +40,8 @@ class Parser(Protocol):
     def counters(self) -> dict[str, int]: ...
     @property
     def rejected(self) -> Rejected: ...
+    @property
+    def input(self) -> dict[str, Any] | None: ...
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """The rows of the decoded input, which comes in pieces of any size. InputError for its first fault."""

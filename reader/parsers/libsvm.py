@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any
 
 from reader.errors import InputError
 from reader.limits import Limits
@@ -43,6 +44,8 @@ class LibsvmParser:
     max_index, min_index  over every pair, explicit zeros too; None before the first
     had_bom         whether the text began with a UTF-8 byte order mark
     """
+
+    input: dict[str, Any] | None = None
 
     def __init__(
         self,

@@ -1,5 +1,7 @@
 """What the parsers of tables and matrices, whose columns are the features, have in common."""
 
+from typing import Any
+
 import numpy as np
 
 from reader.errors import InputError
@@ -14,8 +16,10 @@ FLOAT32_OVERFLOW = float(2**128 - 2**103)  # from here on a double rounds to an 
 class MatrixParser:
     """Counts what is given out. The features are the columns left over, in their order, from `base` unless told.
 
-    index_base, rows, nnz, max_index, counters, rejected   as in `Parser`
+    index_base, rows, nnz, max_index, counters, rejected, input   as in `Parser`
     """
+
+    input: dict[str, Any] | None = None
 
     def __init__(self, options: InputOptions, limits: Limits, base: int) -> None:
         self.index_base = base if options.index_base == "auto" else options.index_base

@@ -97,7 +97,9 @@ def publish_models(
     Returns their values of C and the ids under which they are to be recorded.
     The files name no job and no time: the same runs make the same bytes.
     """
-    about = {"dataset": {"name": plan.spec.dataset, "uid": plan.manifest.uid}}
+    about: dict[str, Any] = {"dataset": {"name": plan.spec.dataset, "uid": plan.manifest.uid}}
+    if plan.manifest.input is not None:
+        about["input"] = plan.manifest.input
     published: list[dict[str, Any]] = []
     try:
         for C, model in models_of(plan, n_done, outcome_of, about, folds, settings.models):
