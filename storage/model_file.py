@@ -15,13 +15,17 @@ from storage.csr import Array
 from storage.document import pack, unpack
 from storage.durable import publish
 from storage.errors import CorruptData
+from storage.features.maps import FeatureMaps
+from storage.features.maps import packed as packed_maps
+from storage.features.maps import unpacked as unpacked_maps
+from storage.features.rows import FeaturesError
 from storage.probability import LOGISTIC, Sigmoid
 from storage.support_vectors import SupportVectors, packed, unpacked
 
-# 2 has several classes, labels that are texts, and sigmoids; 3 has support vectors. A model is written as the oldest
-# that can say it.
-VERSION, _SEVERAL, OLDER = 3, 2, 1
-_RECORD, _WEIGHTS, _VECTORS = "model.json", "w.npy", "vectors.npz"
+# 2 has several classes, labels that are texts, and sigmoids; 3 has support vectors, 4 feature maps. A model is written
+# as the oldest that can say it.
+VERSION, _VECTORS_VERSION, _SEVERAL, OLDER = 4, 3, 2, 1
+_RECORD, _WEIGHTS, _VECTORS, _MAPS = "model.json", "w.npy", "vectors.npz", "maps.npz"
 _PART = 1 << 20  # weights
 _TRAIN_AGAIN = "The model was damaged on disk: train it again."
 
@@ -43,6 +47,7 @@ class Model:
     vectors     z_s of a kernel machine, w[..., s] is what multiplies k(z_s, x); features as numbered in the input
     sigmoid     (A, B) of each decision value, see storage.probability; None: nobody has fitted any
     about       where it comes from: solver, C, loss, dataset, job, certificate ...
+    maps        what a row x has to go through first; w (..., width) has a weight for each feature that they make
     """
 
     w: Array
@@ -53,6 +58,7 @@ class Model:
     about: Mapping[str, Any] = field(default_factory=dict)
     sigmoid: Sigmoid | None = None
     vectors: SupportVectors | None = None
+    maps: FeatureMaps | None = None
 
     @property
     def is_regression(self) -> bool:
@@ -81,6 +87,8 @@ class Model:
     @property
     def n_features(self) -> int:
         """Of the rows it is for, the constant one not among them: a linear model has a weight of each."""
+        if self.maps is not None:
+            return self.maps.shape.width - self.index_base
         return self.w.shape[-1] if self.vectors is None else self.vectors.width - self.index_base
 
     @property
@@ -99,7 +107,7 @@ class Model:
     @property
     def is_plain(self) -> bool:
         """Of two numbers as labels, or of regression, and without a sigmoid: what the first formats can say."""
-        is_linear = not self.is_multiclass and self.vectors is None
+        is_linear = not self.is_multiclass and self.vectors is None and self.maps is None
         return is_linear and self.sigmoid is None and not any(isinstance(x, str) for x in self.labels)
 
 
@@ -125,6 +133,10 @@ def write_model(final: Path, model: Model) -> None:
             archive = packed(model.vectors)
             (staged / _VECTORS).write_bytes(archive)
             content["vectors_checksum"] = zlib.crc32(archive)
+        if model.maps is not None:
+            archive = packed_maps(model.maps)
+            (staged / _MAPS).write_bytes(archive)
+            content["maps"], content["maps_checksum"] = model.maps.document, zlib.crc32(archive)
         (staged / _RECORD).write_bytes(pack(content, _version(model)))
         publish(staged, final)
     except BaseException:
@@ -133,8 +145,10 @@ def write_model(final: Path, model: Model) -> None:
 
 
 def _version(model: Model) -> int:
-    if model.vectors is not None:
+    if model.maps is not None:
         return VERSION
+    if model.vectors is not None:
+        return _VECTORS_VERSION
     return OLDER if model.is_plain else _SEVERAL
 
 
@@ -178,7 +192,17 @@ def read_model(directory: Path) -> Model:
         about=content["about"],
         sigmoid=tuples(content.get("sigmoid")),
         vectors=unpacked(_read_file(directory / _VECTORS, content["vectors_checksum"])) if has_vectors else None,
+        maps=_read_maps(directory, content),
     )
+
+
+def _read_maps(directory: Path, content: Mapping[str, Any]) -> FeatureMaps | None:
+    if "maps" not in content:
+        return None
+    try:
+        return unpacked_maps(content["maps"], _read_file(directory / _MAPS, content["maps_checksum"]))
+    except (FeaturesError, KeyError, TypeError, ValueError) as error:
+        raise CorruptData("the feature maps of the model are not known", _TRAIN_AGAIN) from error
 
 
 def _read_file(path: Path, checksum: int) -> bytes:

@@ -6,34 +6,47 @@ import numpy as np
 
 from storage.classes import Classes
 from storage.csr import Array
+from storage.features.visits import UNMAPPED, Visited
 from storage.segment import Segment
 from trainer.group import Parts
 from trainer.kernels.crammer_singer import visit_crammer_singer
 from trainer.kernels.visit import Dual, Notes, Weights
 from trainer.link import Link
 from trainer.momentum import Momentum
+from trainer.problem import Problem
 from trainer.tally import Tally
 from trainer.variables import Variables
 from trainer.visitor import NO_LOCK, NO_REST, Note, Visiting, Visits, gathered
 
 
-def class_parts(classes: Classes, link: Link, alpha: Array, w: Array, kept: Mapping[str, Array]) -> Parts:
+def class_parts(
+    problem: Problem, classes: Classes, link: Link, alpha: Array, w: Array, kept: Mapping[str, Array]
+) -> Parts:
     """alpha (n_rows, width) and w (features, width), all that there is of them."""
     tally = Tally(alpha, w, kept)
-    visitor = ClassVisitor(classes, link.weight, alpha, w, tally, link.note)
+    visitor = ClassVisitor(classes, link.weight, alpha, w, tally, link.note, problem.visited)
     return Variables(alpha, w, lambda: link.room), tally, visitor, Momentum
 
 
 class ClassVisitor(Visiting):
     """A visit is to all classes of a row. weight (n_rows,) of the rows, or (0,); `before` is (n_rows, width)."""
 
-    def __init__(self, classes: Classes, weight: Array, alpha: Array, w: Array, tally: Tally, note: Note) -> None:
-        super().__init__(tally, note, alpha)
+    def __init__(
+        self,
+        classes: Classes,
+        weight: Array,
+        alpha: Array,
+        w: Array,
+        tally: Tally,
+        note: Note,
+        visited: Visited = UNMAPPED,
+    ) -> None:
+        super().__init__(tally, note, alpha, visited)
         self._C = np.array(classes.C)
         self._weight = weight
         self._alpha, self._w = alpha, w
 
-    def visit(self, rows: Segment, order: Array, is_alone: bool = True) -> Visits:
+    def _visit(self, rows: Segment, order: Array, is_alone: bool) -> Visits:
         notes = Notes(np.empty(len(order), np.float32), np.empty(len(order)), NO_REST)
         found = visit_crammer_singer(
             order,

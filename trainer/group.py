@@ -8,6 +8,7 @@ import numpy as np
 
 from storage.cache import Step
 from storage.csr import EMPTY, Array, Figure
+from storage.features.visits import UNMAPPED, Visited
 from storage.lane_kernel import move_lanes, squares_of_lanes, sums_of_lanes
 from storage.lanes import Group
 from storage.segment import Segment
@@ -33,7 +34,8 @@ def lane_parts(settings: TrainerSettings, link: Link, alpha: Array, w: Array, ke
     assert isinstance(group, Group)
     lanes = Lanes(terms_of(group, settings.loss, link.weight), alpha, w, lambda: link.room, lambda: link.has_converged)
     tally = LaneTally(lanes, len(group.lanes), kept)
-    return lanes, tally, LaneVisitor(lanes, tally, link.note), partial(LaneMomentum, lanes)
+    visitor = LaneVisitor(lanes, tally, link.note, settings.problem.visited)
+    return lanes, tally, visitor, partial(LaneMomentum, lanes)
 
 
 def warm_lane_tally(group: Group, loss: str, alpha: Array) -> dict[str, Array]:
@@ -113,11 +115,11 @@ class LaneMomentum(Momentum):
 class LaneVisitor(Visiting):
     """Of the hinge family. `before` is (n_rows, width)."""
 
-    def __init__(self, lanes: Lanes, tally: Tally, note: Note) -> None:
-        super().__init__(tally, note, lanes.alpha)
+    def __init__(self, lanes: Lanes, tally: Tally, note: Note, visited: Visited = UNMAPPED) -> None:
+        super().__init__(tally, note, lanes.alpha, visited)
         self._lanes = lanes
 
-    def visit(self, rows: Segment, order: Array, is_alone: bool = True) -> Visits:
+    def _visit(self, rows: Segment, order: Array, is_alone: bool) -> Visits:
         lanes = self._lanes
         width = lanes.w.shape[1]
         sums = Sums(np.full(width, -np.inf), np.full(width, np.inf), *(np.zeros(width) for _ in range(4)))

@@ -14,6 +14,7 @@ import math
 from dataclasses import dataclass, field
 
 from storage.csr import Array
+from storage.features.visits import UNMAPPED, Visited
 from storage.objective import OBJECTIVES, make_objective, margins
 from storage.regression_losses import NO_WEIGHT
 from storage.segment import Segment
@@ -29,6 +30,7 @@ class Problem:
 
     epsilon   half the width of regression's tube
     weight    (n_rows,) of the rows of regression, by id: C_i is C times it; (0,): each has weight 1
+    visited   how rows are made ready to be visited
     """
 
     loss: str
@@ -36,6 +38,7 @@ class Problem:
     C_negative: float
     epsilon: float = 0.0
     weight: Array = field(default_factory=lambda: NO_WEIGHT)
+    visited: Visited = UNMAPPED
 
     def __post_init__(self) -> None:
         if self.loss not in OBJECTIVES:
@@ -52,7 +55,10 @@ class Problem:
     def losses(self, rows: Segment, w: Array) -> float:
         """sum_i C_i loss_i over some rows; w (width,)."""
         objective = make_objective(self.loss, self.C_positive, self.C_negative, self.epsilon, self.weight)
-        return objective.losses(objective.targets(rows), margins(objective, rows, w))
+        return sum(
+            objective.losses(objective.targets(part), margins(objective, part, w))
+            for part in self.visited.all_parts(rows)
+        )
 
     def _bound(self, C: float) -> tuple[float, float]:
         return (math.inf, 1.0 / (2.0 * C)) if self.loss.startswith("squared") else (C, 0.0)

@@ -18,6 +18,7 @@ from storage.child import die_with_parent, leave
 from storage.classes import Classes
 from storage.csr import Array
 from storage.failure import telling
+from storage.heap import keep_freed_memory
 from storage.lanes import zeros
 from storage.naps import nap
 from storage.state import CACHE_FILE, KEPT_ARRAYS, State, open_state
@@ -147,6 +148,7 @@ def _open_state(run: Path, settings: TrainerSettings) -> State:
 def main(directory: str) -> None:
     """Body of the process."""
     die_with_parent()
+    keep_freed_memory()
     # A thread that comes back from a kernel would else wait five milliseconds for its turn.
     sys.setswitchinterval(_SWITCH_SECONDS)
     run = Path(directory)

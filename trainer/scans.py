@@ -90,7 +90,7 @@ class Scans:
             block = self._blocks.next(w)
             segments = [*block.kept, *block.fresh]
             lanes = [segments[(lane - begun) % self._threads :: self._threads] for lane in range(self._threads)]
-            for done in [self._pool.submit(_look_at, look, lane, mine) for lane, mine in enumerate(lanes)]:
+            for done in [self._pool.submit(self._look_at, look, lane, mine) for lane, mine in enumerate(lanes)]:
                 done.result()
             begun += len(segments)
             for rows in segments:
@@ -98,13 +98,13 @@ class Scans:
             if block.ends_pass:
                 return block
 
+    def _look_at(self, look: Callable[[int, Segment], None], lane: int, segments: list[Segment]) -> None:
+        for rows in segments:
+            for part in self._problem.visited.all_parts(rows):
+                look(lane, part)
+
     def _weights(self, rows: Segment) -> Array:
         return np.where(rows.y > 0, self._problem.C_positive, self._problem.C_negative)
-
-
-def _look_at(look: Callable[[int, Segment], None], lane: int, segments: list[Segment]) -> None:
-    for rows in segments:
-        look(lane, rows)
 
 
 def _dots(rows: Segment, w: Array) -> Array:

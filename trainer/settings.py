@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from storage.classes import Classes
+from storage.features.maps import FeatureMaps
+from storage.features.visits import Visited
 from storage.lanes import Group
 from storage.plan import CachePlan
 from trainer.problem import Problem
@@ -21,6 +23,7 @@ class TrainerSettings:
     cache_rows        rows the cache holds when full, on average: Omega in the paper
     epsilon           half the width of the tube in which a residual costs nothing, in regression
     gamma             of a Gaussian kernel, of solvers that have one
+    maps              what rows become before they are trained on
     solver            a key of `trainer.solvers.SOLVERS`
     options           of the solver's own class
     largest_weight    of a row, 1 if they have none
@@ -46,6 +49,7 @@ class TrainerSettings:
     group: Group | Classes | None
     passes_before: int
     follows: bool
+    maps: FeatureMaps
     solver: str
     options: Any
     loss: str
@@ -76,4 +80,5 @@ class TrainerSettings:
     @property
     def problem(self) -> Problem:
         """The problem to solve."""
-        return Problem(self.loss, self.C_positive, self.C_negative, self.epsilon)
+        visited = Visited(self.maps.late)
+        return Problem(self.loss, self.C_positive, self.C_negative, self.epsilon, visited=visited)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from storage.csr import Array
+from storage.features.visits import UNMAPPED, Visited
 from storage.objective import REGRESSION
 from storage.segment import Segment
 from trainer.kernels.coordinate import GAP
@@ -14,7 +15,7 @@ from trainer.kernels.logistic import visit_logistic
 from trainer.kernels.regression import Tube, visit_regression
 from trainer.kernels.visit import Dual, Notes, Weights, visit_rows
 from trainer.problem import Problem
-from trainer.sums import Sums
+from trainer.sums import NONE, Sums
 from trainer.tally import Tally
 
 NO_REST, NO_LOCK = np.empty(0, np.float32), np.empty(0, np.int64)
@@ -40,15 +41,21 @@ class Visiting(ABC):
     before  (n_rows,) alpha before momentum moved it; alpha where it has not
     """
 
-    def __init__(self, tally: Tally, note: Note, before: Array) -> None:
+    def __init__(self, tally: Tally, note: Note, before: Array, visited: Visited = UNMAPPED) -> None:
+        self._visited = visited
         self._tally = tally
         self.note = note
         self.before = before
         self._lock = np.zeros(1, np.int64)
 
-    @abstractmethod
     def visit(self, rows: Segment, order: Array, is_alone: bool = True) -> Visits:
         """Visit the rows at the positions `order` (k,) int32. Not alone: other threads visit other rows meanwhile."""
+        found = [self._visit(part, own, is_alone) for part, own in self._visited.parts(rows, order)]
+        return found[0] if len(found) == 1 else joined(found)
+
+    @abstractmethod
+    def _visit(self, rows: Segment, order: Array, is_alone: bool) -> Visits:
+        """Visit rows as they are trained on."""
 
     def take(self, rows: Segment, order: Array, visits: Visits) -> None:
         """Count these visits, and tell the reader."""
@@ -73,7 +80,7 @@ class Visitor(Visiting):
         kind: int = GAP,
         asks_rest: bool = False,
     ) -> None:
-        super().__init__(tally, note, alpha)
+        super().__init__(tally, note, alpha, problem.visited)
         self._problem = problem
         self._box = problem.box
         self.kind = kind
@@ -81,7 +88,7 @@ class Visitor(Visiting):
         self._alpha = alpha
         self._w = w
 
-    def visit(self, rows: Segment, order: Array, is_alone: bool = True) -> Visits:
+    def _visit(self, rows: Segment, order: Array, is_alone: bool) -> Visits:
         rest = np.empty(len(order), np.float32) if self._asks_rest else NO_REST
         notes = Notes(np.empty(len(order), np.float32), np.empty(len(order)), rest)
         found = visit_rows(
@@ -106,7 +113,7 @@ class Visitor(Visiting):
 class LogisticVisitor(Visitor):
     """Of logistic regression. No row ever rests: at the optimum none is at a bound."""
 
-    def visit(self, rows: Segment, order: Array, is_alone: bool = True) -> Visits:
+    def _visit(self, rows: Segment, order: Array, is_alone: bool) -> Visits:
         C_positive, _, C_negative, _ = self._problem.box
         found = visit_logistic(order, rows.columns, C_positive, C_negative, self._alpha, self._w)
         return gathered(rows, order, Notes(_zeros(order), _zeros(order), _zeros(order) - 1), found)
@@ -115,7 +122,7 @@ class LogisticVisitor(Visitor):
 class RegressionVisitor(Visitor):
     """Of support vector regression."""
 
-    def visit(self, rows: Segment, order: Array, is_alone: bool = True) -> Visits:
+    def _visit(self, rows: Segment, order: Array, is_alone: bool) -> Visits:
         U, D, _, _ = self._problem.box
         rest = _zeros(order)
         tube = Tube(U, D, self._problem.epsilon, self._problem.weight)
@@ -138,6 +145,17 @@ def gathered(rows: Segment, order: Array, notes: Notes, found: tuple[float, floa
     # A step to where PG is 0 gains PG^2 / (2 Qii).
     squares = 2.0 * float(np.maximum(notes.gain, 0.0) @ rows.Qii[order])
     return Visits(*notes, Sums(*found, gap, squares))
+
+
+def joined(found: list[Visits]) -> Visits:
+    """Of some visits after others; there may be none."""
+    sums = NONE
+    for visits in found:
+        sums = sums.plus(visits.sums)
+    score, gain, rest = (
+        np.concatenate([NO_REST, *column]) for column in list(zip(*found, strict=True))[:3] or [()] * 3
+    )
+    return Visits(score, gain, rest, sums)
 
 
 def _zeros(order: Array) -> Array:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
 
 from service.jobs.spec import JobSpec
+from storage.options import Option
 from trainer.solvers import OPTIONS, SOLVERS, users
-from trainer.solvers.options import Option
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The evaluation pass: once over all blocks with a fixed model, to find how good it is on them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class Applied:
 class Classes(Examples):
     """Rows whose y is the place of their label among `labels` (n_classes,); every label is there."""
 
-    labels: Array
+    labels: Array = field(default_factory=lambda: np.empty(0), kw_only=True)
 
     def _targets(self, rows: Rows) -> Array:
         order = np.argsort(self.labels)

@@ -30,6 +30,7 @@ from storage.csr import Rows
 from storage.dataset import Dataset, block_path
 from storage.durable import publish
 from storage.errors import StorageError
+from storage.features.statistics import drop_statistics, read_statistics, write_statistics
 from storage.manifest import Manifest, read_manifest, write_manifest
 from storage.weight_counts import WeightCounts
 
@@ -62,6 +63,7 @@ def append_rows(
             publish(block_path(staged, block.number), block_path(directory, block.number))
         after = _joined(before, reading, blocks, uid)
         write_manifest(directory, after)
+        _join_statistics(directory, before, reading)
         return after
     finally:
         shutil.rmtree(staged, ignore_errors=True)
@@ -92,6 +94,7 @@ def remove_block(directory: Path, number: int) -> Manifest:
         weights=weights,
     )
     write_manifest(directory, after)
+    drop_statistics(directory)
     remove_unlisted_blocks(directory)
     return after
 
@@ -164,6 +167,13 @@ def _joined(before: Manifest, reading: Reading, blocks: tuple[BlockInfo, ...], u
         label_names=reading.names.known,
         has_groups=before.has_groups or reading.has_groups,
     )
+
+
+def _join_statistics(directory: Path, before: Manifest, reading: Reading) -> None:
+    """Those of another number of rows than the manifest's are counted anew when they are needed."""
+    known = read_statistics(directory)
+    if known is not None and known.n_rows == before.n_rows and reading.statistics is not None:
+        write_statistics(directory, known.plus(reading.statistics))
 
 
 def _without(dataset: Dataset, place: int) -> tuple[Counter[float], float, WeightCounts | None]:

@@ -16,6 +16,7 @@ from reader.parsers import Parser, open_parser
 from reader.parsers.label_names import LabelNames
 from reader.parsers.sniff import PEEK_BYTES, recognise
 from storage.csr import VALUE, Array, Rows, squared_norms
+from storage.features.statistics import FeatureStatistics
 from storage.weight_counts import WeightCounts
 
 MOST_LABELS = 10_000
@@ -32,6 +33,7 @@ class Reading:
     Qii          least, sum and largest of the squared norms
     weights      of the rows, None if they have none
     has_groups   whether the rows have groups
+    statistics   of the features; None: there are too many, or rows have none
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Reading:
         self.Qii = (np.inf, 0.0, 0.0)
         self.weights: WeightCounts | None = None
         self.has_groups = False
+        self.statistics: FeatureStatistics | None = FeatureStatistics.none()
 
     @property
     def parser(self) -> Parser:
@@ -101,6 +104,8 @@ class Reading:
         least, total, largest = self.Qii
         self.Qii = (min(least, float(norms.min())), total + float(norms.sum()), max(largest, float(norms.max())))
         self.has_groups = rows.group is not None
+        if self.statistics is not None and not self.statistics.add(rows.indptr, rows.indices, rows.values):
+            self.statistics = None
         if rows.weight is not None:
             counts = WeightCounts.of(rows.weight)
             self.weights = counts if self.weights is None else self.weights.with_(counts)

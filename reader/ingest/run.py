@@ -28,6 +28,7 @@ from storage.cores import usable_cores
 from storage.dataset import publish_dataset, staged_path
 from storage.errors import NO_ROOM, OutOfSpace
 from storage.feature_places import write_places
+from storage.features.statistics import write_statistics
 from storage.manifest import Manifest
 from storage.profile import Profile, write_profile
 
@@ -79,6 +80,8 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int) -> Manifest:
         blocks = shuffler.finish()
         places = shuffler.features.places
         checksum = 0 if places is None else write_places(staged, places)
+        if reading.statistics is not None:
+            write_statistics(staged, reading.statistics.of_width(n_features + reading.parser.index_base))
         write_profile(staged, _profile(reading, shuffler.features))
     except BaseException:
         shuffler.abandon()

@@ -13,6 +13,7 @@ from storage.block import LOCATION, Piece
 from storage.csr import Array, Rows
 from storage.dataset import Dataset
 from storage.direct import Part
+from storage.features.maps import FeatureMaps
 from storage.segment import packed_bytes, row_bytes
 
 # Some rows of a piece: those whose first byte, as the cache would hold them, is at `begin` or behind and before `end`.
@@ -51,15 +52,17 @@ def rows_of(piece: Piece, row_bytes: Array, begin: int, end: int) -> Piece:
 
 
 class Partitioned:
-    """A `Source` block by block. `extra` values are added to every row before it comes into the cache."""
+    """A `Source` block by block. `maps` are applied to every row before it comes into the cache."""
 
-    def __init__(self, dataset: Dataset, blocks: int, permutes: bool, extra: int, seed: int) -> None:
+    def __init__(self, dataset: Dataset, blocks: int, permutes: bool, maps: FeatureMaps, seed: int) -> None:
         self._dataset = dataset
         self.fetch = dataset.fetch
         self._permutes = permutes
-        self._extra = extra
+        self._maps = maps
         pieces = np.concatenate([_pieces(dataset, number, seed) for number in range(len(dataset.manifest.blocks))])
         rows: Array = pieces["rows"].astype(np.int64)
+        # No map that is applied early makes another number of values of as many.
+        extra = int(maps.made(np.zeros(1, np.int64))[0])
         sizes: Array = packed_bytes(rows, pieces["nnz"] + extra * rows)
         self._blocks = partition(pieces, sizes, blocks)
 
@@ -70,7 +73,7 @@ class Partitioned:
     def decode(self, location: Array, fetched: Part) -> Piece:
         """Check and decode a PART."""
         piece = self._dataset.decode(location, fetched)
-        sizes = row_bytes(np.diff(piece.rows.indptr) + self._extra)
+        sizes = row_bytes(self._maps.made(np.diff(piece.rows.indptr)))
         return rows_of(piece, sizes, int(location["begin"]), int(location["end"]))
 
     def _in_order(self, seed: int, pass_: int) -> Iterator[tuple[int, Array]]:

@@ -11,6 +11,7 @@ from storage.arriving import ArrivingDataset
 from storage.csr import Array
 from storage.dataset import Dataset
 from storage.errors import StorageError
+from storage.features.visits import Visited
 from storage.segment import Segment
 
 T = TypeVar("T")
@@ -21,15 +22,14 @@ class Passes:
 
     weight  see Examples
 
-    n_rows, width   so far
+    n_rows, width   so far; visited: how rows are made ready to be looked at
     """
 
     def __init__(self, settings: ReaderSettings, wait: Callable[[], object], weight: Array) -> None:
         self._settings = settings
         self._examples = Examples(
             settings.positive,
-            settings.bias,
-            width=0,
+            settings.maps.early,
             left_out=settings.left_out,
             group=settings.group,
             weight=weight,
@@ -37,16 +37,12 @@ class Passes:
         self._streamer = Streamer(self._examples, wait)
         self._source: Source | None = None
         self._arriving = None
-        self.n_rows = 0
+        self.n_rows = self.width = 0
+        self.visited = Visited(settings.maps.late)
         if settings.staged is None:
             self._open()
         else:
             self._arriving = ArrivingDataset(settings.staged, settings.dataset)
-
-    @property
-    def width(self) -> int:
-        """Length of w so far."""
-        return self._examples.width
 
     def stream(self, pass_: int, look: Callable[[Segment], T], skipped: int = 0, is_alone: bool = False) -> Stream[T]:
         """The pieces of a pass but the first `skipped`, see `Streamer.stream`. Pass 0 is the certificate's.
@@ -73,7 +69,7 @@ class Passes:
         for streamed in self._streamer.stream(source, self._settings.seed, pass_, look, threads=0):
             rows = streamed.rows
             self.n_rows = int(rows.row_id[-1]) + 1
-            self._examples.width = max(self.width, int(rows.indices.max(initial=-1)) + 1)
+            self.width = max(self.width, int(rows.indices.max(initial=-1)) + 1)
             if self.n_rows > self._settings.n_rows or self.width > self._settings.width:
                 raise StorageError("more rows or features come than there is room for in the state")
             yield streamed
@@ -84,7 +80,8 @@ class Passes:
         if settings.blocks is None:
             self._source = Shuffled(dataset)
         else:
-            extra = int(settings.bias is not None)
-            self._source = Partitioned(dataset, settings.blocks, settings.permute_blocks, extra, settings.seed)
+            source = Partitioned(dataset, settings.blocks, settings.permute_blocks, settings.maps.early, settings.seed)
+            self._source = source
         self.n_rows = dataset.manifest.n_rows
-        self._examples.width = dataset.manifest.width + (self._settings.bias is not None)
+        # While a dataset was being read in, its width was not known.
+        self.width = settings.maps.width if len(settings.maps) else dataset.manifest.width

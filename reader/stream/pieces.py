@@ -6,7 +6,7 @@ A thread reads ahead. Decoding, and whatever else is to be done with a piece on 
 import sys
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import islice
 from typing import Generic, Protocol, TypeAlias, TypeVar
@@ -18,9 +18,11 @@ from reader.stream.ahead import work_ahead
 from reader.stream.order import block_order, piece_order
 from storage.block import Piece
 from storage.classes import Classes
-from storage.csr import INDEX, VALUE, Array, Rows
+from storage.csr import Array, Rows
 from storage.dataset import Dataset
 from storage.direct import Part
+from storage.features.maps import FeatureMaps
+from storage.features.visits import with_features
 from storage.lanes import Group
 from storage.segment import OFFSET, ROW_ID, TARGET, Segment
 
@@ -91,7 +93,7 @@ class Examples:
 
     positive    label of the rows with y = +1, all others have -1; where rows have weights, +weight and -weight. None: y
                 is the label itself
-    bias        value of the constant feature, or None; it is the last: feature width - 1
+    maps        that are applied once, when rows are read; None: there are none
     left_out    rows that are to have no part in training: y is 0, or nan if it would be the label; or the weight is 0,
                 where y is the place of a class; None: there are none
     group       lanes: y is the kind of a row, see storage.lanes, or the place of its class, see storage.classes
@@ -99,8 +101,7 @@ class Examples:
     """
 
     positive: float | None
-    bias: float | None
-    width: int
+    maps: FeatureMaps | None = None
     left_out: LeftOut | None = field(default=None, kw_only=True)
     group: Group | Classes | None = field(default=None, kw_only=True)
     weight: Array = field(default_factory=lambda: np.empty(0), kw_only=True)
@@ -121,7 +122,7 @@ class Examples:
             target=target if self.left_out and self.group is None else None,
             weight=rows.weight,
         )
-        return examples if self.bias is None else _with_constant(examples, self.width - 1, float(VALUE.type(self.bias)))
+        return examples if self.maps is None else with_features(examples, self.maps)
 
     def _kinds(self, piece: Piece, group: Group | Classes) -> Array:
         rows = piece.rows
@@ -148,19 +149,6 @@ class Examples:
             return rows.label.astype(TARGET)
         sign = np.where(rows.label == self.positive, 1, -1)
         return (sign if rows.weight is None else sign * rows.weight).astype(TARGET)
-
-
-def _with_constant(examples: Segment, column: int, value: float) -> Segment:
-    """The rows with one more feature at their end, the same for all."""
-    n_rows = len(examples)
-    ends = examples.indptr[1:]
-    return replace(
-        examples,
-        Qii=examples.Qii + value * value,
-        indptr=examples.indptr + np.arange(n_rows + 1, dtype=OFFSET),
-        indices=np.insert(examples.indices, ends, INDEX.type(column)),
-        values=np.insert(examples.values, ends, VALUE.type(value)),
-    )
 
 
 class Streamer:

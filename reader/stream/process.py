@@ -48,7 +48,8 @@ class Reader:
         self._cache = CacheWriter(run / CACHE_FILE, self._plan)
         by_block = settings.blocks is not None
         self._residents = self._make_residents(settings, by_block)
-        screening = Screening(self._objective, self._state, settings.screening, settings.keeps_all)
+        own = settings.screening, settings.keeps_all, self._passes.visited
+        screening = Screening(self._objective, self._state, *own)
         self._source = ArrivalSource(self._passes, self._plan, screening, self._residents, self._state, by_block)
         self._next_id = 1
         self._number = 0
@@ -60,7 +61,7 @@ class Reader:
 
     def _resume(self, checkpoint: Checkpoint, is_exact: bool, is_dual: bool) -> None:
         alpha = self._state.alpha[: self._passes.n_rows]
-        check = WeightCheck(self._objective, alpha, checkpoint["w"]) if is_dual else None
+        check = WeightCheck(self._objective, alpha, checkpoint["w"], self._passes.visited) if is_dual else None
         if is_exact:
             self._fill_cache(ResidentRows(checkpoint, self._passes.n_rows), check)
         self._source.resume(checkpoint, None if is_exact else check)
@@ -201,7 +202,8 @@ class Reader:
         )  # fmt: skip
         with closing(passes.stream(0, lambda rows: None, is_alone=True)) as stream:
             for streamed in stream:
-                certificate.add(streamed.rows)
+                for rows in passes.visited.all_parts(streamed.rows):
+                    certificate.add(rows)
                 state.control["reader_heartbeat"] = time.monotonic()
         found = certificate.result()
         for name, value in vars(found).items():

@@ -7,6 +7,7 @@ import numpy as np
 from storage.checkpoint import Checkpoint
 from storage.csr import INDEX, VALUE, Array, add_rows
 from storage.errors import CheckpointUnsound
+from storage.features.visits import UNMAPPED, Visited
 from storage.lane_kernel import add_in_lanes
 from storage.objective import Objective
 from storage.scratch import scratch
@@ -29,7 +30,8 @@ class WeightCheck:
     have an axis of them.
     """
 
-    def __init__(self, objective: Objective, alpha: Array, w: Array) -> None:
+    def __init__(self, objective: Objective, alpha: Array, w: Array, visited: Visited = UNMAPPED) -> None:
+        self._visited = visited
         self._objective = objective
         self._alpha = alpha.copy()
         self._w = w
@@ -43,7 +45,11 @@ class WeightCheck:
             row, value = rows.row_id[outside[0][0]], alpha[tuple(outside[0])]
             raise CheckpointUnsound(f"the checkpoint has alpha = {value:g} for row {row}: out of its bounds")
         add = add_rows if self._v.ndim == 1 else add_in_lanes
-        add(self._objective.coefficients(y, alpha), rows.indptr, rows.indices, rows.values, self._v.reshape(-1))
+        coefficients, begin = self._objective.coefficients(y, alpha), 0
+        for part in self._visited.all_parts(rows):
+            own = coefficients[begin : begin + len(part)]
+            add(own, part.indptr, part.indices, part.values, self._v.reshape(-1))
+            begin += len(part)
 
     def finish(self) -> None:
         """All rows have been added."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from storage.csr import Array, Figure
+from storage.features.visits import UNMAPPED, Visited
 from storage.lanes import aligned
 from storage.objective import Objective, margins
 from storage.segment import Segment
@@ -30,7 +31,15 @@ class Screening:
     spares_first  the trainer is to have all rows at hand: none is left out of the first pass
     """
 
-    def __init__(self, objective: Objective, state: State, slack: float | None, spares_first: bool = False) -> None:
+    def __init__(
+        self,
+        objective: Objective,
+        state: State,
+        slack: float | None,
+        spares_first: bool = False,
+        visited: Visited = UNMAPPED,
+    ) -> None:
+        self._visited = visited
         self._objective = objective
         self._state = state
         self._slack = slack
@@ -55,8 +64,12 @@ class Screening:
         objective = self._objective
         y = objective.targets(rows)
         dots = (len(rows), *self._state.alpha.shape[1:])
-        m = objective.m(y, np.zeros(dots)) if self._w is None else margins(objective, rows, self._w)
+        m = objective.m(y, np.zeros(dots)) if self._w is None else self._margins(rows, self._w)
         return Margins(rows.y if m.ndim == 1 else y, m, objective.losses(y, m))
+
+    def _margins(self, rows: Segment, w: Array) -> Array:
+        parts = [margins(self._objective, part, w) for part in self._visited.all_parts(rows)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def take(self, found: Margins) -> None:
         """These rows have streamed by: their losses are added to those of the pass."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from reader.certificate.folds import LeftOut
 from storage.classes import Classes, axis_of
+from storage.features.maps import FeatureMaps, read_maps
 from storage.lanes import Group
 from storage.plan import CachePlan
 from storage.state import RUN_FILE
@@ -26,7 +27,7 @@ class ReaderSettings:
     loss                  a key of `storage.objective.OBJECTIVES`
     epsilon               half the width of the tube in which a residual costs nothing, in regression
     cache                 how it is divided
-    bias                  value of a constant feature added to every row, or None
+    maps                  what rows become before they are trained on
     evicts                what leaves a full cache first: the rows with the highest "score", or "random" ones
     exact                 after a crash, go on from the very place of the checkpoint, with the cache as it was
     left_out              rows of a fold of a cross-validation, which have no part in training; None: there are none
@@ -55,7 +56,7 @@ class ReaderSettings:
     C_negative: float
     loss: str
     epsilon: float
-    bias: float | None
+    maps: FeatureMaps
     cache: CachePlan
     evicts: str
     keeps_all: bool
@@ -80,6 +81,7 @@ class ReaderSettings:
             "cache": CachePlan(**settings["cache"]),
             "left_out": settings["left_out"] and LeftOut(**settings["left_out"]),
             "group": axis_of(settings["group"]),
+            "maps": read_maps(run, settings["maps"], settings["width"]),
         }
         return cls(**{**settings, **paths, **own})
 

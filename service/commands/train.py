@@ -32,8 +32,8 @@ from service.remote.client import Client
 from service.settings import Settings
 from service.sizes import parse_size
 from storage.objective import OBJECTIVES
+from storage.options import Option
 from trainer.solvers import OPTIONS, SOLVERS, users
-from trainer.solvers.options import Option
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,6 +1,7 @@
 """How many blocks a pass of block minimization has: a pure function of job and dataset."""
 
 from service.errors import ServiceError
+from service.jobs.features import extra_values
 from service.jobs.spec import JobSpec
 from storage.manifest import Manifest
 from storage.plan import CachePlan
@@ -19,7 +20,7 @@ def count_blocks(spec: JobSpec, manifest: Manifest, cache: CachePlan) -> int:
     Raises ServiceError: n_blocks_range, data_too_large.
     """
     asked = getattr(spec.options, "n_blocks", None)
-    extra = spec.bias is not None
+    extra = extra_values(spec)
     longest = manifest.longest_row + extra
     size = packed_bytes(manifest.n_rows, manifest.nnz + extra * manifest.n_rows)
     room = cache.sure_bytes(longest)
@@ -48,7 +49,7 @@ def count_blocks(spec: JobSpec, manifest: Manifest, cache: CachePlan) -> int:
 
 def kept_bytes(spec: JobSpec, cache: CachePlan, longest_row: int) -> int:
     """Room for the rows of earlier blocks, 0 if none stay."""
-    share = _share(spec, cache.sure_bytes(longest_row + (spec.bias is not None)))
+    share = _share(spec, cache.sure_bytes(longest_row + extra_values(spec)))
     # Rows that stay and rows that come end each in a segment that is not full.
     return max(0, share - 2 * cache.row_bytes // cache.most_live)
 

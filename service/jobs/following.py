@@ -80,7 +80,7 @@ def can_follow(spec: JobSpec) -> bool:
     """Whether the job needs to know nothing of the dataset that only shows at its end."""
     solver = SOLVERS[spec.solver]
     # A run of pace "fixed" is a function of the data, not of when it came.
-    sized = spec.memory_bytes is None and spec.bias is None and not spec.class_weight
+    sized = spec.memory_bytes is None and spec.bias is None and not spec.features and not spec.class_weight
     is_one = len(Cs_of(spec)) == 1 and not n_folds_of(spec) and spec.warm_start is None and not spec.is_joint
     return solver.feed == "steps" and solver.evicts == "score" and sized and is_one and spec.pace == "adaptive"
 
@@ -92,8 +92,8 @@ def plan_following(spec: JobSpec, max_features: int) -> FollowPlan:
             "not_ready",
             "the dataset is still being read in, and this job needs to know it as a whole",
             "Submit it when the dataset is ready, "
-            "or leave out bias, class_weight, memory_bytes, pace fixed, solver, multiclass, folds, probability, "
-            "warm_start and all but one C.",
+            "or leave out bias, features, class_weight, memory_bytes, pace fixed, solver, multiclass, folds, "
+            "probability, warm_start and all but one C.",
         )
     # Nor are the lengths of rows known: one that is too long ends the run.
     cache = cache_of(spec.cache_bytes, _LONGEST_ROW_GUESSED)

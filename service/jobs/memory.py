@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from reader.certificate.folds import HELD_OUT
 from reader.ingest.shuffle import PIECE_WORDS
 from service.errors import ServiceError
+from service.jobs.features import extra_values, planned_maps
 from service.jobs.lanes import n_folds_of
 from service.jobs.spec import JobSpec
 from service.sizes import format_size
@@ -67,7 +68,8 @@ def threads_of(spec: JobSpec, cores: int) -> int:
 
 def memory_of(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1) -> Memory:
     """What a job with a cache of `cache_bytes`, so many threads of the trainer and lanes side by side holds."""
-    width, has_folds = manifest.width + (spec.bias is not None), bool(n_folds_of(spec))
+    maps = planned_maps(spec, manifest)
+    width, has_folds = maps.width, bool(n_folds_of(spec))
     columns = len(manifest.labels) if spec.is_joint else lanes
     axis = width_of(columns) if spec.is_joint else width_for(lanes)
     row_bytes = _ROW_BYTES + axis * _ROW_LANE_BYTES
@@ -77,6 +79,7 @@ def memory_of(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1) -
     if is_apart and (manifest.weights is not None or (spec.is_joint and has_folds)):
         row_bytes += _WEIGHT_BYTES
     features = (axis * _FEATURE_LANE_BYTES if axis > 1 else _FEATURE_BYTES) * width
+    features += 2 * maps.own_bytes  # in both processes
     own = SOLVERS[spec.solver].own_bytes(manifest.n_rows, width, threads, spec.options)
     own += (axis - 1) * _ROW_LANE_BYTES * manifest.n_rows  # alpha before a sweep
     if lanes > 1:
@@ -122,7 +125,7 @@ def _has_room(spec: JobSpec, manifest: Manifest, threads: int, lanes: int) -> bo
 def _plan_cache(spec: JobSpec, manifest: Manifest, threads: int, lanes: int) -> CachePlan:
     memory = memory_of(spec, manifest, threads, lanes)
     _check_cuts(spec, manifest, memory.solver_bytes)
-    longest_row = manifest.longest_row + (spec.bias is not None)
+    longest_row = manifest.longest_row + extra_values(spec)
     if spec.memory_bytes is None:
         return cache_of(spec.cache_bytes, longest_row)
     left = spec.memory_bytes - (memory.total_bytes - memory.cache_bytes)
@@ -159,6 +162,7 @@ def _check_cuts(spec: JobSpec, manifest: Manifest, own: int) -> None:
         raise ServiceError(
             "max_cuts_range",
             f"{spec.solver} holds up to {format_size(own)}: max_cuts {spec.options.max_cuts} cutting planes of "
-            f"{manifest.width} features, and {manifest.n_rows} rows; this machine has {format_size(there_are)}",
+            f"{planned_maps(spec, manifest).width} features, and {manifest.n_rows} rows; this machine has "
+            f"{format_size(there_are)}",
             "Ask for fewer max_cuts.",
         )

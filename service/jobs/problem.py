@@ -7,6 +7,7 @@ from typing import Any
 
 from service.errors import ServiceError
 from service.jobs.blocks import count_blocks, kept_bytes, uses_blocks
+from service.jobs.features import planned_maps
 from service.jobs.gamma import distances_of
 from service.jobs.lanes import Lane, class_weights, labels_of, lanes_of, n_folds_of, shown
 from service.jobs.memory import plan_memory, threads_of
@@ -119,8 +120,8 @@ class JobPlan:
 
     @property
     def width(self) -> int:
-        """Length of w: the features as numbered in the input, and the constant one if there is a bias."""
-        return self.manifest.width + (self.spec.bias is not None)
+        """Length of w: the features that are made of those of the input, and the constant one if there is a bias."""
+        return planned_maps(self.spec, self.manifest).width
 
     @property
     def run_bytes(self) -> int:
@@ -137,6 +138,8 @@ class JobPlan:
     def _kept_rows(self, dataset: Path) -> dict[str, Any] | None:
         """What tells the rows of this job from those of others, as they are trained on."""
         own: dict[str, Any] = {"uid": self.manifest.uid, "bias": self.spec.bias}
+        if self.spec.features:
+            own["features"] = self.spec.features
         if self.group is None:
             left_out = {"left_out": self._left_out} if self._left_out else {}
             return {"dataset": str(dataset), **own, "positive": self.lane.positive, **left_out}
@@ -203,9 +206,10 @@ def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None) -> Job
 
     Raises ServiceError: weights_not_supported, folds_solver, folds_weights, warm_start, single_class, too_many_classes,
     lanes_range, select_by_range, unknown_label, label_too_large, label_not_numeric, cache_too_small, memory_too_small,
-    n_blocks_range, data_too_large.
+    n_blocks_range, data_too_large, features_order, features_range, features_missing.
     """
     _check_weights(spec, manifest)
+    planned_maps(spec, manifest)
     cores = cores or usable_cores()
     labels = labels_of(spec, manifest)
     lanes = lanes_of(spec, labels, manifest)

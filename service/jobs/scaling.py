@@ -1,5 +1,6 @@
 """What a person is told of a job that did not converge: whether its features are on too large a scale."""
 
+from service.jobs.features import mean_Qii
 from service.jobs.spec import JobSpec
 from storage.manifest import Manifest
 
@@ -9,11 +10,11 @@ _LARGE = 1e4
 
 def scaling_note(spec: JobSpec, manifest: Manifest) -> str | None:
     """None where the scale is an ordinary one."""
-    mean = manifest.Qii_spread[1] / manifest.n_rows
+    mean = mean_Qii(spec, manifest)
     largest_C = max(spec.C) if isinstance(spec.C, list) else spec.C
     if largest_C * mean <= _LARGE:
         return None
     return (
-        f"rows have squared norms of {mean:.2g} on average, which makes training slow: scale the features, each to at "
-        "most 1 or so, or choose a smaller C"
+        f'rows have squared norms of {mean:.2g} on average, which makes training slow: scale the features ("features": '
+        '["scale"]), or choose a smaller C'
     )

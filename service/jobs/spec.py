@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, create_model
 
 from service.errors import ServiceError
+from service.jobs.features import MOST_MAPS, named_maps
 from service.jobs.fold_metrics import OF_CLASSES, OF_NUMBERS
 from service.jobs.migrate import GONE
+from service.jobs.option_fields import field_of
 from storage.objective import OBJECTIVES, REGRESSION
+from storage.options import options_of
 from trainer.solvers import OPTIONS, SOLVERS, users
-from trainer.solvers.options import Option, options_of
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[Finite, Field(gt=0)]
@@ -48,6 +50,8 @@ class JobFields(BaseModel):
     keep              with folds: models of the C that wins alone, or of all
     probability       "sigmoid" makes probabilities of decision values, fitted on rows held out, in 5 folds if none are
                       asked for
+    features          maps that make of stored rows those that are trained on, in order: names, or objects of a name and
+                      its options; models carry them
     bias              value of a constant feature, regularised as in LIBLINEAR; null: none
     class_weight      label -> factor of C
     tolerance         stop at M+ - M- <= tolerance; of cpa and ocas: at bounds so near, relative to P(0); null: never
@@ -75,6 +79,7 @@ class JobFields(BaseModel):
     select_by: Literal[OF_CLASSES + OF_NUMBERS] = "accuracy"  # type: ignore[valid-type]
     keep: Literal["selected", "all"] = "selected"
     probability: Literal["sigmoid"] | None = None
+    features: Annotated[list[str | dict[str, dict[str, Any]]], Field(max_length=MOST_MAPS)] = []
     bias: Annotated[Finite, Field(ge=-1e9, le=1e9)] | None = None
     class_weight: dict[str, Weight] | None = None
     tolerance: Positive | None = 1e-3
@@ -102,18 +107,10 @@ class JobFields(BaseModel):
         return own(**{option.name: getattr(self, option.name) for option in fields(own)})
 
 
-def _field(option: Option) -> Any:
-    """(Type, default) of the field of a job."""
-    kind: Any = Literal[option.choices] if option.choices else option.kind
-    finite = {"allow_inf_nan": False} if option.kind is float else {}
-    limited = Annotated[kind, Field(**option.limits, **finite)]
-    return limited | None if option.is_nullable else limited, Field(option.default, description=option.meaning)
-
-
 if TYPE_CHECKING:
     JobSpec = JobFields
 else:
-    own_fields = {name: _field(option) for name, option in OPTIONS.items()}
+    own_fields = {name: field_of(option) for name, option in OPTIONS.items()}
     JobSpec = create_model("JobSpec", __base__=JobFields, __doc__=JobFields.__doc__, **own_fields)
 
 
@@ -127,6 +124,7 @@ def parse_spec(fields: Any) -> JobSpec:
     if spec.loss in REGRESSION and "select_by" not in spec.model_fields_set:
         spec = spec.model_copy(update={"select_by": OF_NUMBERS[0]})
     spec = _with_kernel(spec)
+    named_maps(spec.features)
     _check_together(spec)
     if spec.memory_bytes is not None and "cache_bytes" in spec.model_fields_set:
         raise ServiceError("memory_bytes_range", "memory_bytes and cache_bytes exclude each other", "Give one of them.")
@@ -171,6 +169,7 @@ def _with_kernel(spec: JobSpec) -> JobSpec:
 
 
 _NOT_OF_KERNELS = {
+    "features": "map rows before they are uploaded, or train fourier features with a linear solver",
     "bias": "a constant feature changes no distance",
     "relative_gap": "nothing bounds the optimum from below",
     "warm_start": "support vectors cannot be scaled",

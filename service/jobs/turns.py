@@ -5,6 +5,7 @@ sweeps over the rows, and from the solution at a smaller one a part of them. Whe
 training takes; each turn begins with processes of its own, a pass and a certificate.
 """
 
+from service.jobs.features import mean_Qii
 from service.jobs.spec import JobSpec
 from storage.manifest import Manifest
 from trainer.problem import LOSSES
@@ -22,7 +23,7 @@ def count_turns(spec: JobSpec, manifest: Manifest) -> int:
     """
     values = set(spec.C) if isinstance(spec.C, list) else {spec.C}
     has_lanes = SOLVERS[spec.solver].has_lanes and spec.loss in LOSSES and not spec.is_joint
-    pays = manifest.decoded_bytes <= _FEW_BYTES and max(values) * _mean_Qii(spec, manifest) > _LARGE
+    pays = manifest.decoded_bytes <= _FEW_BYTES and max(values) * mean_Qii(spec, manifest) > _LARGE
     return len(values) if has_lanes and is_scaled(spec, manifest) and pays else 1
 
 
@@ -30,7 +31,3 @@ def is_scaled(spec: JobSpec, manifest: Manifest) -> bool:
     """Whether another C scales the bounds of all rows alike: what `service.jobs.warm_start` asks of lanes."""
     is_plain = spec.class_weight is None and manifest.weights is None
     return spec.loss in LOSSES and is_plain and not SOLVERS[spec.solver].has_kernel
-
-
-def _mean_Qii(spec: JobSpec, manifest: Manifest) -> float:
-    return manifest.Qii_spread[1] / manifest.n_rows + (spec.bias or 0.0) ** 2

@@ -33,7 +33,7 @@ from storage.state import State
 from trainer.problem import LOSSES
 from trainer.solvers import SOLVERS
 
-_SAME = ("loss", "bias", "class_weight", "multiclass")
+_SAME = ("loss", "bias", "features", "class_weight", "multiclass")
 _WITHOUT = "Start without it."
 
 
@@ -187,7 +187,8 @@ def warm_up(state: State, spec: JobSpec, other_C: float, checkpoint: Checkpoint,
     _fill_w(state.w, checkpoint["w"] * (own_C / other_C), has_constant=spec.bias is not None)
     if SOLVERS[spec.solver].is_dual:
         shared.carry(_scaled(checkpoint["alpha"], spec.loss, own_C, other_C), state.alpha)
-        state.control["w_unmade"] = not shared.w_holds
+        # Rows that came change what maps make of the others.
+        state.control["w_unmade"] = not shared.w_holds or bool(spec.features)
 
 
 def _fill_w(w: Array, theirs: Array, has_constant: bool) -> None:

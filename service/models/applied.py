@@ -5,17 +5,23 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from storage.csr import Array, Rows
+from storage.csr import INDEX, INDPTR, VALUE, Array, Rows
 from storage.decision import decision_values
+from storage.features.maps import FeatureMaps
+from storage.features.rows import Features
+from storage.features.visits import Visited
 from storage.kernel_machine import KernelMachine
 from storage.model_file import Model
+from storage.segment import NORM, ROW_ID, TARGET, Segment
 from storage.support_vectors import SupportVectors
 
 _ROWS_A_PIECE = 1 << 12  # of a matrix, made sparse at a time
 
 
-def applied(model: Model) -> "Linear | Machine":
+def applied(model: Model) -> "Linear | Machine | Mapped":
     """Made ready for any thread; holds no state between calls."""
+    if model.maps is not None:
+        return Mapped(model.maps, model.w, model.index_base)
     return Linear(model) if model.vectors is None else Machine(model.vectors, model.w, model.index_base)
 
 
@@ -75,6 +81,47 @@ class Machine:
         own[unknown] = self._n_features + place
         shape = len(indptr) - 1, self._n_features + len(others)
         return self.of_columns(sparse.csr_matrix((values, own, indptr), shape))
+
+
+class Mapped:
+    """<w, maps(x)>; w (width,), or one such row a class, has a weight for each feature that the maps make."""
+
+    def __init__(self, maps: FeatureMaps, w: Array, index_base: int) -> None:
+        self.w = w
+        self._maps, self._index_base = maps, index_base
+
+    def of_rows(self, rows: Rows) -> Array:
+        """(n_rows,), or (n_rows, n_classes); features numbered as in the input."""
+        return self._values(rows.indptr, rows.indices, rows.values)
+
+    def of_columns(self, X: Any) -> Array:
+        """For X (n_rows, n_features), dense or of scipy.sparse; column 0 is the first feature."""
+        X = sparse.csr_matrix(X)
+        X.sum_duplicates()
+        return self.of_sparse(X.indptr, X.indices, X.data)
+
+    def of_sparse(self, indptr: Array, columns: Array, values: Array) -> Array:
+        """For rows in compressed sparse form, columns (nnz,) int64; those from n_features on are unknown."""
+        return self._values(indptr.astype(INDPTR), columns + self._index_base, values.astype(VALUE))
+
+    def _values(self, indptr: Array, numbers: Array, values: Array) -> Array:
+        given = Features(indptr, numbers.astype(INDEX, copy=False), values)
+        if not self._maps.shape.strings:
+            given = _known(indptr, numbers, values, self._index_base, self._maps.shape.width)
+        rows = Segment(
+            np.zeros(len(given), ROW_ID), np.zeros(len(given), TARGET), np.zeros(len(given), NORM), *given
+        )  # fmt: skip
+        found = [decision_values(part, self.w, 0.0) for part in Visited(self._maps).all_parts(rows)]
+        return np.concatenate([np.empty((0, *self.w.shape[:-1])), *found])
+
+
+def _known(indptr: Array, numbers: Array, values: Array, begin: int, end: int) -> Features:
+    """The rows without features that the model does not know, which are passed over."""
+    known = (numbers >= begin) & (numbers < end)
+    if known.all():
+        return Features(indptr, numbers.astype(INDEX, copy=False), values)
+    ends = np.concatenate(([0], np.cumsum(known)))[indptr]
+    return Features(ends, numbers[known].astype(INDEX), values[known])
 
 
 def _by_number(model: Model) -> Array:

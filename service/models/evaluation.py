@@ -31,6 +31,7 @@ from reader.certificate.evaluation import (
 )
 from reader.stream.pieces import Examples, Shuffled, Streamer
 from service.errors import ServiceError, needing_space
+from service.models.applied import applied
 from service.models.labels import shown_label
 from service.models.losses import model_losses
 from storage.child import die_with_parent
@@ -61,10 +62,10 @@ def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
     applied = _applied(model, dataset)
     if model.is_regression:
         regression = RegressionPass(applied)
-        _stream(dataset, regression, Examples(None, None, manifest.width))
+        _stream(dataset, regression, Examples(None))
         errors = {"mean_squared_error": regression.mean_squared_error, "r_squared": regression.r_squared}
         return _view(model, manifest, regression, errors)
-    examples = Classes(None, None, manifest.width, labels)
+    examples = Classes(None, labels=labels)
     if model.is_multiclass:
         several = ClassificationPass(applied, len(model.labels), model.probability)
         _stream(dataset, several, examples)
@@ -131,7 +132,10 @@ def _applied(model: Model, dataset: Dataset) -> Applied:
     known = np.zeros(width, bool)
     known[begin:end] = True
     unknown = None if known[dataset.manifest.index_base :].all() else dataset.in_own_order(~known)
-    values = _linear(model, dataset, begin, end) if model.vectors is None else _machine(model, dataset)
+    if model.maps is not None:
+        values = _mapped(model, dataset)
+    else:
+        values = _linear(model, dataset, begin, end) if model.vectors is None else _machine(model, dataset)
     return Applied(values, unknown, model_losses(model), dataset.manifest.weights is not None)
 
 
@@ -141,6 +145,19 @@ def _linear(model: Model, dataset: Dataset, begin: int, end: int) -> Callable[[S
         own[begin:end] = weights[: end - begin]
         own[:] = dataset.in_own_order(own)
     return partial(decision_values, w=w if model.is_multiclass else w[0], intercept=model.intercept)
+
+
+def _mapped(model: Model, dataset: Dataset) -> Callable[[Segment], Array]:
+    own, width = applied(model), dataset.manifest.width
+    # What w[f] is of a feature f as the blocks number it: its number in the input.
+    numbers = dataset.in_own_order(np.arange(width, dtype=np.float64)).astype(np.int64)
+    is_string = model.maps is not None and model.maps.shape.strings
+
+    def values(rows: Segment) -> Array:
+        named = rows.indices if is_string else numbers[rows.indices]
+        return own.of_sparse(rows.indptr, named - model.index_base, rows.values) + model.intercept
+
+    return values
 
 
 def _machine(model: Model, dataset: Dataset) -> Callable[[Segment], Array]:

@@ -140,6 +140,8 @@ class Predictor:
             yield self.predict(rows)
 
     def _count_unknown(self, rows: Rows) -> int:
+        if self._model.maps is not None and self._model.maps.shape.strings:
+            return 0
         lowest, beyond = self.index_base, self.index_base + self.n_features
         unknown = (rows.indices < lowest) | (rows.indices >= beyond)
         count = int(np.count_nonzero(unknown))

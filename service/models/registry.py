@@ -14,6 +14,7 @@ import numpy as np
 
 from service.errors import needing_space
 from service.jobs.cross_validation import CrossValidation
+from service.jobs.features import asked_maps, planned_maps
 from service.jobs.problem import JobPlan
 from service.jobs.results import models_of
 from service.models.exports import MODEL_FORMATS
@@ -47,6 +48,7 @@ def lane_outcome(plan: JobPlan, dataset: Path, run: Path, results: Sequence[dict
         bias=plan.spec.bias,
         w_bias=tuples(w_bias),
         about=_about(plan, state, results[place]),
+        maps=asked_maps(plan.spec, Dataset(dataset)) if plan.spec.features else None,
     )
 
 
@@ -83,10 +85,16 @@ def _has_classes(plan: JobPlan) -> bool:
 
 
 def _in_input_order(plan: JobPlan, dataset: Path, w: Array) -> Array:
-    """w (..., width) as the input numbers its features, (..., n_features)."""
+    """w (..., width) as the input numbers its features, (..., n_features); with maps as they number those they make."""
     own, base = Dataset(dataset), plan.manifest.index_base
-    rows = [own.in_input_order(np.ascontiguousarray(row[: plan.manifest.width]))[base:] for row in np.atleast_2d(w)]
-    return np.stack(rows).reshape(*w.shape[:-1], -1)
+    maps = planned_maps(plan.spec, plan.manifest)
+    end = maps.width - (plan.spec.bias is not None)
+    # A model that carries maps has a weight for each feature that they make.
+    begin = 0 if plan.spec.features else base
+    rows = [np.ascontiguousarray(row[:end]) for row in np.atleast_2d(w)]
+    if maps.keeps_numbers:
+        rows = [own.in_input_order(row) for row in rows]
+    return np.stack([row[begin:] for row in rows]).reshape(*w.shape[:-1], -1)
 
 
 def publish_models(

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import DIED, STALLED, ServiceError
+from service.jobs.features import fitted_maps
 from service.jobs.following import FollowPlan
 from service.jobs.problem import JobPlan
 from service.jobs.progress import HISTORY, read_json
 from service.processes.fork_server import Forked, fork
 from storage.checkpoint import Checkpoint, newest_checkpoint
+from storage.dataset import Dataset
 from storage.failure import told
+from storage.features.maps import write_maps
 from storage.state import KEPT_ARRAYS, RUN_FILE, Control, State, create_state, open_control
 from trainer.link import SHOWN_OF_LANE, HandedBack
 
@@ -45,7 +48,9 @@ def prepare_run(
     elif warm_up:
         warm_up(state)
     run_file = plan.run_file(dataset)
+    maps = write_maps(directory, fitted_maps(plan.spec, Dataset(dataset))) if isinstance(plan, JobPlan) else None
     for part in ("reader", "trainer"):
+        run_file[part]["maps"] = maps
         run_file[part]["resume"] = str(checkpoint.path) if checkpoint else None
     run_file["trainer"]["checkpoints"] = checkpoints and str(checkpoints)
     (directory / RUN_FILE).write_text(json.dumps(run_file))

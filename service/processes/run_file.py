@@ -7,9 +7,9 @@ from service.jobs.memory import threads_of
 from service.jobs.spec import JobSpec
 from storage.classes import Classes
 from storage.lanes import Group
+from storage.options import options_of
 from storage.plan import CachePlan
 from trainer.solvers import SOLVERS
-from trainer.solvers.options import options_of
 
 _BOTH = {"loss", "epsilon", "seed"}
 _TRAINER_ALONE = {
@@ -36,6 +36,7 @@ def run_file(
     """
     shared = {
         "cache": asdict(cache),
+        "maps": None,
         "n_rows": n_rows,
         "width": width,
         "C_positive": C[0],
@@ -47,7 +48,6 @@ def run_file(
     solver = SOLVERS[spec.solver]
     options = asdict(spec.options)
     own = {
-        "bias": spec.bias,
         # Beyond the cores, threads would only hold more of what is read ahead.
         "threads": min(spec.threads or cores, cores),
         **{name: options[name] for name, known in options_of(solver.options).items() if known.for_reader},

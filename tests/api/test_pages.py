@@ -12,11 +12,11 @@ from service.models.exports import MODEL_FORMATS
 from storage.checkpoint import SLOTS
 from storage.dataset import staged_path
 from storage.model_file import Model
+from storage.options import options_of
 from storage.state import RUN_FILE, create_state
 from tests.api.app import ONE_LANE, Service, some_model
 from tests.contracts.problems import random_problem
 from trainer.solvers import SOLVERS
-from trainer.solvers.options import options_of
 
 
 def test_pages_allow_nothing_from_elsewhere_and_no_inline_script(filled):

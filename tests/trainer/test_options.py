@@ -7,8 +7,8 @@ import pytest
 
 from service.errors import ServiceError
 from service.jobs.spec import JobSpec, parse_spec
+from storage.options import option, options_of
 from trainer.solvers import OPTIONS, SOLVERS, users
-from trainer.solvers.options import option, options_of
 
 every_solver = pytest.mark.parametrize("solver", SOLVERS)
 every_option = pytest.mark.parametrize("name", OPTIONS)

@@ -10,7 +10,9 @@ from typing import Any
 from storage.cache import CacheReader
 from storage.classes import Classes, axis_of
 from storage.csr import EMPTY, Array
+from storage.features.maps import read_maps
 from storage.objective import OBJECTIVES, REGRESSION
+from storage.options import Option, options_of
 from storage.plan import CachePlan
 from storage.state import RUN_FILE, State
 from trainer.checkpoints import Checkpoints, Slots
@@ -20,7 +22,7 @@ from trainer.rows.blocks import Blocks
 from trainer.rows.cache import Cursor
 from trainer.settings import TrainerSettings
 from trainer.solvers import avsf, bm, budgeted, cutting_planes, dcd, pegasos, streamsvm, streamsvm_paper
-from trainer.solvers.options import NoOptions, Option, options_of
+from trainer.solvers.options import NoOptions
 
 MakeLink = Callable[[State, bool, bool, bool], Link]  # (state, deferred, is_blank, is_joint), see Link
 
@@ -112,7 +114,9 @@ def read_settings(run: Path) -> TrainerSettings:
     """The settings in a run directory, with the options of their solver."""
     told = json.loads((run / RUN_FILE).read_bytes())["trainer"]
     cache, options = CachePlan(**told["cache"]), SOLVERS[told["solver"]].options(**told["options"])
-    return TrainerSettings(**{**told, "cache": cache, "options": options, "group": axis_of(told["group"])})
+    maps = read_maps(run, told["maps"], told["width"])
+    own = {"cache": cache, "options": options, "maps": maps, "group": axis_of(told["group"])}
+    return TrainerSettings(**{**told, **own})
 
 
 def make_cursor(

@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 
 from storage.csr import Array
+from storage.options import option
 from storage.segment import Segment
 from trainer.problem import Problem
 from trainer.progress import Progress
@@ -23,7 +24,6 @@ from trainer.rows.blocks import Blocks
 from trainer.rows.mixture import Mixture
 from trainer.selection import SCHEDULES, Adaptive
 from trainer.settings import TrainerSettings
-from trainer.solvers.options import option
 from trainer.sweep import sweep
 from trainer.tally import Tally
 from trainer.visitor import Visitor

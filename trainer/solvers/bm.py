@@ -15,13 +15,14 @@ from typing import Literal
 import numpy as np
 
 from storage.csr import Array
+from storage.options import option
 from trainer.active import ActiveRows, descend_rounds
 from trainer.kernels.coordinate import DISTANCE, GAP, VIOLATION
 from trainer.problem import Problem
 from trainer.progress import Progress
 from trainer.rows.blocks import Blocks
 from trainer.settings import TrainerSettings
-from trainer.solvers.options import OrderedBlockOptions, option
+from trainer.solvers.options import OrderedBlockOptions
 from trainer.tally import Tally
 from trainer.visitor import Visitor
 

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from storage.csr import Array
+from storage.options import option
 from trainer.budget import Budget, budget_bytes
 from trainer.kernels.machine import (
     COUNT,
@@ -38,7 +39,7 @@ from trainer.rows.blocks import Block, Blocks
 from trainer.rows.mixture import Mixture
 from trainer.selection import Adaptive
 from trainer.settings import TrainerSettings
-from trainer.solvers.options import OrderedBlockOptions, option
+from trainer.solvers.options import OrderedBlockOptions
 
 _STREAM = 8  # of random numbers, apart from those of others with the same seed
 

@@ -12,6 +12,7 @@ from math import inf, isnan, nan
 import numpy as np
 
 from storage.csr import Array
+from storage.options import option
 from trainer.cuts import Cuts
 from trainer.line_search import Line
 from trainer.problem import Problem
@@ -19,7 +20,7 @@ from trainer.progress import Bracket, Progress
 from trainer.rows.blocks import Block, Blocks
 from trainer.scans import Cut, Scans
 from trainer.settings import TrainerSettings
-from trainer.solvers.options import BlockOptions, option
+from trainer.solvers.options import BlockOptions
 
 _MU = 0.1  # where OCAS cuts: so far from the best w towards the minimum of the reduced problem
 _INNER_SHARE = 0.05  # of the gap, to which the reduced problem is solved

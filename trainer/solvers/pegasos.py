@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from storage.csr import Array, add_rows, row_dots
+from storage.options import option
 from storage.segment import Segment
 from trainer.kernels.order import random_order
 from trainer.kernels.pegasos import pegasos_visits
@@ -20,7 +21,7 @@ from trainer.problem import Problem
 from trainer.progress import Progress
 from trainer.rows.blocks import Blocks
 from trainer.settings import TrainerSettings
-from trainer.solvers.options import OrderedBlockOptions, option
+from trainer.solvers.options import OrderedBlockOptions
 
 _STREAM = 5  # of random numbers, apart from those of others with the same seed
 
@@ -36,6 +37,7 @@ class _Updates:
     """Steps on w (width,), in place, of the problem divided by n times the larger C; `t` of them have been made."""
 
     def __init__(self, problem: Problem, w: Array, t: int) -> None:
+        self._visited = problem.visited
         self._C = max(problem.C_positive, problem.C_negative)
         self._weights = problem.C_positive / self._C, problem.C_negative / self._C
         self._w = w
@@ -49,7 +51,7 @@ class _Updates:
         steps = [self._subgradient(rows) * (eta / count) for rows in segments]
         self._w *= (self.t + 1.0) / (self.t + 2.0)
         for rows, step in zip(segments, steps, strict=True):
-            add_rows(step, rows.indptr, rows.indices, rows.values, self._w)
+            self._add(rows, step)
         self._w /= max(1.0, math.sqrt(lambda_) * float(np.linalg.norm(self._w)))
         self.t += 1
 
@@ -58,15 +60,25 @@ class _Updates:
         state, lambda_ = np.array([1.0, self._w @ self._w]), 1.0 / (self._C * n_rows)
         for number in rng.permutation(len(segments)).tolist():
             rows = segments[number]
-            pegasos_visits(random_order(len(rows), rng), rows.columns, *self._weights, lambda_, self.t, self._w, state)
-            self.t += len(rows)
+            for part, order in self._visited.parts(rows, random_order(len(rows), rng)):
+                pegasos_visits(order, part.columns, *self._weights, lambda_, self.t, self._w, state)
+                self.t += len(order)
         self._w *= state[0]
 
     def _subgradient(self, rows: Segment) -> Array:
         """What each row's x is to be added with, (n,)."""
-        dots = np.empty(len(rows))
-        row_dots(rows.indptr, rows.indices, rows.values, self._w, dots)
+        dots, begin = np.empty(len(rows)), 0
+        for part in self._visited.all_parts(rows):
+            row_dots(part.indptr, part.indices, part.values, self._w, dots[begin : begin + len(part)])
+            begin += len(part)
         return np.where(rows.y * dots < 1.0, rows.y * np.where(rows.y > 0, *self._weights), 0.0).astype(np.float64)
+
+    def _add(self, rows: Segment, step: Array) -> None:
+        """w += sum_i step[i] x_i, step (n,)."""
+        begin = 0
+        for part in self._visited.all_parts(rows):
+            add_rows(step[begin : begin + len(part)], part.indptr, part.indices, part.values, self._w)
+            begin += len(part)
 
 
 UPDATES: dict[str, Callable] = {"block": _Updates.by_block, "row": _Updates.by_row}

@@ -19,6 +19,7 @@ import numpy as np
 from storage.cache import Step
 from storage.classes import Classes
 from storage.csr import Array
+from storage.options import option
 from storage.segment import Segment
 from trainer.classes import class_parts
 from trainer.group import Parts, lane_parts
@@ -30,7 +31,7 @@ from trainer.rows.cache import Cursor, ResidentRows
 from trainer.rows.disk import DiskRows, Shelf
 from trainer.schedule import is_worth_threads
 from trainer.settings import TrainerSettings
-from trainer.solvers.options import StreamOptions, option
+from trainer.solvers.options import StreamOptions
 from trainer.sweep import ALONE, Rounds, Threads, shuffled, sweep
 from trainer.sweeps import Shares, Store, Sweeps, Wanted
 from trainer.tally import Tally
@@ -221,7 +222,7 @@ def _parts(
     problem: Problem, settings: TrainerSettings, link: Link, alpha: Array, w: Array, kept: Mapping[str, Array]
 ) -> Parts:
     if isinstance(settings.group, Classes):
-        return class_parts(settings.group, link, alpha, w, kept)
+        return class_parts(problem, settings.group, link, alpha, w, kept)
     if settings.group:
         return lane_parts(settings, link, alpha, w, kept)
     tally = Tally(alpha, w, kept)

@@ -19,11 +19,12 @@ import numpy as np
 
 from storage.cache import Step
 from storage.csr import Array
+from storage.options import option
 from trainer.problem import Problem
 from trainer.progress import Progress
 from trainer.rows.cache import Cursor
 from trainer.settings import TrainerSettings
-from trainer.solvers.options import StreamOptions, option
+from trainer.solvers.options import StreamOptions
 from trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
 from trainer.sums import Sums
 from trainer.tally import Tally
@@ -57,7 +58,7 @@ class Picks:
         self, problem: Problem, settings: TrainerSettings, cursor: Cursor, tally: Tally, alpha: Array, w: Array
     ) -> None:
         options = settings.options
-        self._box = problem.box
+        self._box, self._visited = problem.box, problem.visited
         self._cursor = cursor
         self._tally = tally
         self._alpha = alpha
@@ -101,8 +102,9 @@ class Picks:
         order = rng.integers(0, len(rows), len(rows), dtype=np.int32)
         looked_at = np.unique(order)
         looked_at = rows.row_id[looked_at[~self._gone[rows.row_id[looked_at]]]]
-        found = paper_visits(order, rows.columns, self._box, self._ways, self._alpha, self._w, self._gone, self._rule)
-        self._tally.add(len(order), Sums(*found, gap=0.0, squares=0.0))
+        for part, own in self._visited.parts(rows, order):
+            found = paper_visits(own, part.columns, self._box, self._ways, self._alpha, self._w, self._gone, self._rule)
+            self._tally.add(len(own), Sums(*found, gap=0.0, squares=0.0))
         self._cursor.link.note(looked_at, np.where(self._gone[looked_at], np.inf, 0.0).astype(np.float32))
         return len(order)
 

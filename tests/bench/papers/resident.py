@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from storage.csr import EMPTY
+from storage.options import options_of
 from storage.plan import LARGEST_SEGMENT
 from storage.segment import Segment
 from tests.bench.kernel import make_segments
@@ -19,7 +20,6 @@ from trainer.problem import Problem
 from trainer.progress import Progress
 from trainer.rows.blocks import Block
 from trainer.solvers import SOLVERS
-from trainer.solvers.options import options_of
 
 
 @dataclass(frozen=True)

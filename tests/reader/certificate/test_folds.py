@@ -8,6 +8,7 @@ from reader.stream.pieces import Examples
 from storage.block import Piece
 from storage.csr import Rows
 from storage.segment import ROW_ID, TARGET
+from tests.features import constant
 
 
 def piece(labels, first_row=0, group=None, weight=None):
@@ -49,18 +50,18 @@ def test_rows_of_a_group_are_in_one_fold():
 @pytest.mark.parametrize("bias", [None, 1.0])
 def test_rows_left_out_have_y_nought_and_their_target_aside(bias):
     labels, weight = np.tile([2.0, 3.0], 50), np.full(100, 7.0)
-    rows = Examples(3.0, bias, 2, left_out=LeftOut(0, 2, 0)).of(piece(labels, weight=weight))
+    rows = Examples(3.0, constant(1, bias), left_out=LeftOut(0, 2, 0)).of(piece(labels, weight=weight))
     held = LeftOut(0, 2, 0).holds(piece(labels))
     assert 20 < np.count_nonzero(held) < 80
     assert (rows.y[held] == 0).all()
     np.testing.assert_array_equal(rows.target, np.where(labels == 3.0, 7.0, -7.0))
     np.testing.assert_array_equal(rows.y[~held], rows.target[~held])
-    assert Examples(3.0, bias, 2).of(piece(labels)).target is None
+    assert Examples(3.0, constant(1, bias)).of(piece(labels)).target is None
 
 
 def test_where_y_is_the_label_rows_left_out_have_none():
     labels = np.arange(-50.0, 50.0)
-    rows = Examples(None, None, 1, left_out=LeftOut(1, 2, 0)).of(piece(labels))
+    rows = Examples(None, left_out=LeftOut(1, 2, 0)).of(piece(labels))
     np.testing.assert_array_equal(np.isnan(rows.y), LeftOut(1, 2, 0).holds(piece(labels)))
     np.testing.assert_array_equal(rows.target, labels)
 

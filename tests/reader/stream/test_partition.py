@@ -12,6 +12,7 @@ from storage.block import LOCATION
 from storage.dataset import Dataset
 from storage.segment import packed_bytes, row_bytes
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem, stored_rows
+from tests.features import constant
 
 
 @pytest.mark.parametrize("n_blocks", [1, 2, 3, 7, 40])
@@ -44,12 +45,12 @@ def rows_by_block(source, seed, pass_):
 @pytest.mark.parametrize("extra", [0, 1])
 def test_passes_have_the_same_blocks_in_another_order(tmp_path, n_blocks, extra):
     dataset = make_dataset(tmp_path / "data", *random_problem(400))
-    source = Partitioned(Dataset(dataset), n_blocks, permutes=True, extra=extra, seed=0)
+    source = Partitioned(Dataset(dataset), n_blocks, permutes=True, maps=constant(1, 1.0 if extra else None), seed=0)
     first, second = rows_by_block(source, 5, 1), rows_by_block(source, 5, 2)
     assert sorted(row for block in first for row in block) == list(range(400))
     assert set(first) == set(second)
     assert n_blocks == 1 or first != second
-    fixed = Partitioned(Dataset(dataset), n_blocks, permutes=False, extra=extra, seed=0)
+    fixed = Partitioned(Dataset(dataset), n_blocks, permutes=False, maps=constant(1, 1.0 if extra else None), seed=0)
     assert rows_by_block(fixed, 5, 1) == rows_by_block(fixed, 5, 2)
     rows, _ = stored_rows(dataset)
     sizes = row_bytes(np.diff(rows.indptr) + extra)
@@ -60,7 +61,7 @@ def test_passes_have_the_same_blocks_in_another_order(tmp_path, n_blocks, extra)
 def test_pieces_of_a_part_are_the_dataset_s_rows(tmp_path):
     dataset = make_dataset(tmp_path / "data", *random_problem(300))
     rows, _ = stored_rows(dataset)
-    source = Partitioned(Dataset(dataset), 7, permutes=True, extra=0, seed=0)
+    source = Partitioned(Dataset(dataset), 7, permutes=True, maps=constant(1, None), seed=0)
     for _, part in source.order(0, 1):
         piece = source.decode(part, source.fetch(part))
         for k in range(len(piece)):
@@ -87,6 +88,6 @@ def test_blocks_of_sorted_rows_are_mixed_only_where_rows_were_shuffled(tmp_path,
     rows, ids = stored_rows(tmp_path / "data")
     assert ids == list(range(len(y)))
     assert np.array_equal(rows.label, y) != mixed
-    source = Partitioned(dataset, 8, permutes=False, extra=0, seed=0)
+    source = Partitioned(dataset, 8, permutes=False, maps=constant(1, None), seed=0)
     shares = [np.mean(rows.label[list(block)] > 0) for block in rows_by_block(source, 0, 1)]
     assert (max(abs(share - np.mean(y > 0)) for share in shares) < 0.1) == mixed

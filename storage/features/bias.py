@@ -1,0 +1,39 @@
+"""A constant feature at the end of each row."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from storage.csr import INDEX, VALUE, Array
+from storage.features.rows import Apply, FeatureMap, Features, Shape
+from storage.options import option
+
+
+@dataclass(frozen=True)
+class Bias(FeatureMap):
+    """Its number is the one behind all others."""
+
+    value: float = option(1.0, "of the feature", ge=-1e9, le=1e9)
+
+    def width(self, shape: Shape) -> int:
+        return shape.width + 1
+
+    def made(self, lengths: Array) -> Array:
+        return lengths + 1
+
+    def mean_square(self, before: float) -> float:
+        return before + self.value**2
+
+    def ready(self, shape: Shape, _arrays: Mapping[str, Array]) -> Apply:
+        column, value = INDEX.type(shape.width), VALUE.type(self.value)
+
+        def apply(rows: Features) -> Features:
+            ends = rows.indptr[1:]
+            return Features(
+                rows.indptr + np.arange(len(rows.indptr)),
+                np.insert(rows.indices, ends, column),
+                np.insert(rows.values, ends, value),
+            )
+
+        return apply

@@ -1,0 +1,82 @@
+"""Random Fourier features: a Gaussian kernel at linear cost.
+
+Rahimi, Recht, "Random features for large-scale kernel machines", NIPS 2007: sqrt(2 / D) cos(<omega_j, x> + b_j), j < D,
+with omega_j from N(0, 2 gamma I) and b_j from [0, 2 pi): products of mapped rows are near exp(-gamma |x - z|^2).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from storage.csr import INDEX, INDPTR, VALUE, Array
+from storage.features.fourier_kernel import project
+from storage.features.rows import Apply, FeatureMap, Features, FeaturesError, Shape, needed
+from storage.features.statistics import FeatureStatistics
+from storage.options import option
+
+_MOST_ENTRIES = 1 << 28  # of omega: 1 GiB
+
+
+@dataclass(frozen=True)
+class Fourier(FeatureMap):
+    """omega and b are not kept: they are made anew of the seed."""
+
+    dimension: int = option(2048, "features that are made, D", ge=1, le=1 << 20)
+    gamma: float | None = option(
+        None, "of the kernel exp(-gamma |x - z|^2); null: 1 / (features x variance of all values)", gt=0, le=1e12
+    )
+    seed: int = option(0, "of the random numbers", ge=0)
+
+    expands = needs_numbers = fits = True
+
+    def check(self, shape: Shape) -> None:
+        if shape.width * self.dimension > _MOST_ENTRIES:
+            raise FeaturesError(
+                "features_range",
+                f"fourier of {shape.width} features to {self.dimension} needs {shape.width * self.dimension} numbers",
+                f"Ask for a smaller dimension: {_MOST_ENTRIES // max(1, shape.width)} or less.",
+            )
+
+    def width(self, _shape: Shape) -> int:
+        return self.dimension
+
+    def made(self, lengths: Array) -> Array:
+        return np.full_like(lengths, self.dimension)
+
+    def fit(self, shape: Shape, statistics: FeatureStatistics | None) -> Mapping[str, Array]:
+        return {"gamma": np.array(self.gamma or _scale(needed(statistics, "fourier without gamma"), shape))}
+
+    def mean_square(self, _before: float) -> float:
+        return 1.0
+
+    def own_bytes(self, shape: Shape) -> int:
+        return 4 * shape.width * self.dimension
+
+    def ready(self, shape: Shape, arrays: Mapping[str, Array]) -> Apply:
+        omega, b = self.random(shape, float(arrays["gamma"]))
+        numbers, size = np.arange(self.dimension, dtype=INDEX), VALUE.type(np.sqrt(2.0 / self.dimension))
+
+        def apply(rows: Features) -> Features:
+            z = np.empty((rows.n_rows, self.dimension), VALUE)
+            project(*rows, omega, b, z)
+            np.cos(z, out=z)
+            z *= size
+            indptr = np.arange(rows.n_rows + 1, dtype=INDPTR) * self.dimension
+            return Features(indptr, np.tile(numbers, rows.n_rows), z.reshape(-1))
+
+        return apply
+
+    def random(self, shape: Shape, gamma: float) -> tuple[Array, Array]:
+        """omega (width, D) and b (D,), float32. A feature's row is the same however many there are."""
+        rng = np.random.default_rng(self.seed)
+        b = rng.uniform(0.0, 2.0 * np.pi, self.dimension).astype(VALUE)
+        omega = np.sqrt(2.0 * gamma) * rng.standard_normal((shape.width, self.dimension), VALUE)
+        return omega.astype(VALUE), b
+
+
+def _scale(statistics: FeatureStatistics, shape: Shape) -> float:
+    """scikit-learn's gamma "scale"."""
+    n_values = max(1, statistics.n_rows * (shape.width - shape.base))
+    variance = float(statistics.squares.sum()) / n_values - (float(statistics.sums.sum()) / n_values) ** 2
+    return 1.0 / ((shape.width - shape.base) * variance) if variance > 0.0 else 1.0

@@ -1,0 +1,74 @@
+"""Products of two features: a polynomial kernel of degree 2 at linear cost.
+
+Chang, Hsieh, Chang, Ringgaard, Lin, "Training and testing low-degree polynomial data mappings via linear SVM", JMLR
+2010. Where there are many features, pairs share numbers (hashing), with signs, so that products of rows stay unbiased.
+"""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from storage.csr import INDEX, INDPTR, VALUE, Array
+from storage.features.pairs_kernel import make_hashed_pairs, make_pairs
+from storage.features.rows import Apply, FeatureMap, Features, FeaturesError, Shape
+from storage.options import option
+
+_MOST_MADE = 1 << 24  # of one row
+
+
+@dataclass(frozen=True)
+class Pairs(FeatureMap):
+    """The features, then x_i x_j of each two of them, i < j, as scikit-learn's PolynomialFeatures(interaction_only)."""
+
+    bits: int = option(
+        20, "pairs are hashed to 2^bits numbers; if there are no more pairs, none shares one", ge=1, le=28
+    )
+    squares: bool = option(False, "x_i x_i of each feature, too")
+
+    expands = needs_numbers = True
+
+    def is_exact(self, shape: Shape) -> bool:
+        """Whether each pair has a number of its own."""
+        return shape.width * (shape.width + 1) // 2 <= 1 << self.bits
+
+    def width(self, shape: Shape) -> int:
+        pairs = shape.width * (shape.width + 1) // 2 if self.is_exact(shape) else 1 << self.bits
+        return shape.width + pairs
+
+    def made(self, lengths: Array) -> Array:
+        return lengths + lengths * (lengths + 1) // 2
+
+    def check(self, shape: Shape) -> None:
+        if self.width(shape) > np.iinfo(INDEX).max:
+            raise FeaturesError(
+                "features_range", f"pairs of {shape.width} features are too many", "Hash to fewer bits."
+            )
+
+    def own_bytes(self, shape: Shape) -> int:
+        return 0 if self.is_exact(shape) else 4 << self.bits
+
+    def ready(self, shape: Shape, _arrays: Mapping[str, Array]) -> Apply:
+        is_exact, own = self.is_exact(shape), threading.local()
+
+        def apply(rows: Features) -> Features:
+            most = int(self.made(np.diff(rows.indptr)).sum())
+            indptr, indices, values = np.empty(rows.n_rows + 1, INDPTR), np.empty(most, INDEX), np.empty(most, VALUE)
+            if is_exact:
+                end = make_pairs(*rows, shape.width, self.squares, indptr, indices, values)
+            else:
+                # Where in the row a number stands, -1 between two rows: each thread has one.
+                if not hasattr(own, "place"):
+                    own.place = np.full(1 << self.bits, -1, INDEX)
+                end = make_hashed_pairs(*rows, shape.width, self.squares, own.place, indptr, indices, values)
+            return Features(indptr, indices[:end], values[:end])
+
+        return apply
+
+    def check_row(self, longest: int) -> None:
+        """Raises FeaturesError if rows have so many features that their pairs are too many."""
+        if int(self.made(np.array(longest))) > _MOST_MADE:
+            raise FeaturesError(
+                "features_range", f"a row of {longest} features has too many pairs", "Leave pairs out, or long rows."
+            )

@@ -1,0 +1,16 @@
+"""Features under the numbers that they have in the input."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from storage.csr import INDEX, Array
+from storage.features.rows import Apply, FeatureMap, Shape
+
+
+@dataclass(frozen=True)
+class Renumbered(FeatureMap):
+    """Of a dataset that has numbered its features anew: `numbers` (width,) are those of the input."""
+
+    def ready(self, _shape: Shape, arrays: Mapping[str, Array]) -> Apply:
+        numbers = arrays["numbers"].astype(INDEX)
+        return lambda rows: rows._replace(indices=numbers[rows.indices])

@@ -1,0 +1,113 @@
+"""What is known of each feature over a whole dataset: counted while it is read in, kept in a file beside its blocks."""
+
+import io
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from storage.csr import Array
+from storage.durable import write_file
+from storage.features.statistics_kernel import count_features
+
+_NAME = "statistics.npz"
+MOST_FEATURES = 1 << 21  # 24 bytes each
+_SUMS = {"rows": np.dtype("<i8"), "sums": np.dtype("<f8"), "squares": np.dtype("<f8")}
+_COLUMNS = {**_SUMS, "largest": np.dtype("<f4")}
+
+
+@dataclass
+class FeatureStatistics:
+    """Of each feature, by its number in the input, (width,).
+
+    n_rows   of all
+    rows     int64: in how many the feature has a value
+    sums, squares  float64, of its values
+    largest  float32: the largest absolute value
+    """
+
+    n_rows: int
+    rows: Array
+    sums: Array
+    squares: Array
+    largest: Array
+
+    @classmethod
+    def none(cls) -> "FeatureStatistics":
+        """Of no rows yet."""
+        return cls(0, **{name: np.zeros(0, dtype) for name, dtype in _COLUMNS.items()})
+
+    @property
+    def width(self) -> int:
+        return len(self.rows)
+
+    def add(self, indptr: Array, indices: Array, values: Array) -> bool:
+        """Count these rows; False, and nothing is to be counted any more, if there are too many features."""
+        if len(indices):
+            self.widen(int(indices.max()) + 1)
+        if self.width > MOST_FEATURES:
+            return False
+        self.n_rows += len(indptr) - 1
+        count_features(indices, values, self.rows, self.sums, self.squares, self.largest)
+        return True
+
+    def widen(self, width: int) -> None:
+        """Have room for so many features."""
+        if self.width < width <= MOST_FEATURES:
+            # Twice at a time, so that arrays are seldom copied.
+            width = min(max(width, 2 * self.width), MOST_FEATURES)
+        for name in _COLUMNS:
+            old = getattr(self, name)
+            if width > len(old):
+                setattr(self, name, np.concatenate((old, np.zeros(width - len(old), old.dtype))))
+
+    def of_width(self, width: int) -> "FeatureStatistics":
+        """The same for exactly so many features."""
+        other = FeatureStatistics(self.n_rows, self.rows, self.sums, self.squares, self.largest)
+        other.widen(width)
+        return FeatureStatistics(self.n_rows, **{name: getattr(other, name)[:width] for name in _COLUMNS})
+
+    def plus(self, others: "FeatureStatistics") -> "FeatureStatistics":
+        """Of these rows and others."""
+        width = max(self.width, others.width)
+        a, b = self.of_width(width), others.of_width(width)
+        sums = {name: getattr(a, name) + getattr(b, name) for name in _SUMS}
+        return FeatureStatistics(a.n_rows + b.n_rows, **sums, largest=np.maximum(a.largest, b.largest))
+
+    @property
+    def typical(self) -> Array:
+        """The root mean square of each feature's values, (width,) float64; 0 of one without."""
+        return np.sqrt(self.squares / np.maximum(self.rows, 1))
+
+
+def write_statistics(directory: Path, found: FeatureStatistics) -> None:
+    """Keep them beside the blocks, durably."""
+    write_file(directory / _NAME, [_packed(found)])
+
+
+def read_statistics(directory: Path) -> FeatureStatistics | None:
+    """Those of a dataset; None if there are none, or if they are damaged: they can be counted anew."""
+    try:
+        data = (directory / _NAME).read_bytes()
+        checksum, archive = int.from_bytes(data[:4], "little"), data[4:]
+        if zlib.crc32(archive) != checksum:
+            return None
+        with np.load(io.BytesIO(archive)) as arrays:
+            own: dict[str, Any] = dict(arrays)
+    except (OSError, ValueError, KeyError):
+        return None
+    return FeatureStatistics(int(own.pop("n_rows")), **own)
+
+
+def drop_statistics(directory: Path) -> None:
+    """They are not those of the rows any more."""
+    (directory / _NAME).unlink(missing_ok=True)
+
+
+def _packed(found: FeatureStatistics) -> bytes:
+    archive = io.BytesIO()
+    np.savez_compressed(archive, **vars(found))
+    data = archive.getvalue()
+    return zlib.crc32(data).to_bytes(4, "little") + data

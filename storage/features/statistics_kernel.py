@@ -1,0 +1,18 @@
+"""Counting what rows hold of each feature."""
+
+from numba import njit
+
+from storage.csr import Array
+
+# count_features(indices, values (nnz,), rows int64, sums, squares float64, largest float32 (width,)): each value is
+# counted for its feature, in place. A feature is once in a row at most, so that values are rows.
+
+
+@njit(cache=True, nogil=True)
+def count_features(indices: Array, values: Array, rows: Array, sums: Array, squares: Array, largest: Array) -> None:
+    for j in range(indices.shape[0]):
+        f, value = indices[j], float(values[j])
+        rows[f] += 1
+        sums[f] += value
+        squares[f] += value * value
+        largest[f] = max(largest[f], abs(values[j]))

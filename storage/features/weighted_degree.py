@@ -1,0 +1,69 @@
+"""Strings by the short strings in them, and where these stand.
+
+The weighted-degree kernel (Raetsch, Sonnenburg 2004; Sonnenburg, Franc, "COFFIN", ICML 2010, section 4): rows share a
+j-mer, j = 1 .. degree, if it stands at the same place. With beta_j = 2 (d - j + 1) / (d (d + 1)), d the degree,
+
+    k(x, z) = sum_j beta_j sum_l [x(l .. l + j - 1) = z(l .. l + j - 1)]
+
+is the product of rows that have a feature of value sqrt(beta_j) for each j-mer at each place. Its number is
+
+    l S + sum_{i < j} 4^i + code,    S = sum_{i <= d} 4^i,    code: the bases as digits of base 4
+
+and rows are of length 1. What has an unknown base in it is left out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from storage.csr import INDEX, INDPTR, VALUE, Array
+from storage.features.rows import Apply, FeatureMap, Features, FeaturesError, Shape
+from storage.features.weighted_degree_kernel import make_mers
+from storage.options import option
+from storage.strings import BASES_A_WORD
+
+
+@dataclass(frozen=True)
+class WeightedDegree(FeatureMap):
+    """Of strings of bases, all of one length."""
+
+    degree: int = option(8, "length of the longest strings that are compared", ge=1, le=12)
+
+    expands = of_strings = True
+
+    def check(self, shape: Shape) -> None:
+        if self.width(shape) > np.iinfo(INDEX).max:
+            raise FeaturesError(
+                "features_range",
+                f"strings of {shape.strings} bases have {self.width(shape)} features of degree {self.degree}",
+                f"Ask for a smaller degree: {np.iinfo(INDEX).max} features are the most.",
+            )
+
+    def width(self, shape: Shape) -> int:
+        return shape.strings * _offsets(self.degree)[-1]
+
+    def made(self, lengths: Array) -> Array:
+        # A row of so many words has no more bases, and each begins a j-mer of each length.
+        return lengths * BASES_A_WORD * self.degree
+
+    def mean_square(self, _before: float) -> float:
+        return 1.0
+
+    def ready(self, shape: Shape, _arrays: Mapping[str, Array]) -> Apply:
+        offsets, length = np.array(_offsets(self.degree), np.int64), shape.strings
+        weights = np.sqrt(2.0 * (self.degree - np.arange(self.degree)) / (self.degree * (self.degree + 1.0)))
+        most = sum(max(0, length - j) for j in range(self.degree))
+
+        def apply(rows: Features) -> Features:
+            indptr = np.empty(rows.n_rows + 1, INDPTR)
+            indices, values = np.empty(rows.n_rows * most, INDEX), np.empty(rows.n_rows * most, VALUE)
+            end = make_mers(*rows, length, weights, offsets, indptr, indices, values)
+            return Features(indptr, indices[:end], values[:end])
+
+        return apply
+
+
+def _offsets(degree: int) -> list[int]:
+    """Of the j-mers at a place, for j = 1 .. degree, and how many of all lengths there are."""
+    return [sum(4**i for i in range(1, j)) for j in range(1, degree + 2)]

@@ -1,0 +1,17 @@
+"""Feature maps for tests."""
+
+from storage.features import FEATURE_MAPS
+from storage.features.bias import Bias
+from storage.features.maps import FeatureMaps
+from storage.features.rows import Shape
+
+
+def constant(width: int, value: float | None) -> FeatureMaps:
+    """A constant feature behind `width` others, or no map at all."""
+    return FeatureMaps.planned(Shape(width), [] if value is None else [("bias", Bias(value))])
+
+
+def planned(shape: Shape, *named: str | tuple[str, dict]) -> FeatureMaps:
+    """Maps by their names, some with options."""
+    pairs = [(each, {}) if isinstance(each, str) else each for each in named]
+    return FeatureMaps.planned(shape, [(name, FEATURE_MAPS[name](**options)) for name, options in pairs])
