@@ -1,11 +1,12 @@
 """What a user may say about an input. One place for it: the command line, the query of a request, the process."""
 
 import argparse
-from dataclasses import dataclass, fields
-from typing import Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
 
 # parsers.READERS, which are slow to import, have these.
-FORMATS = ("libsvm", "csv", "tsv", "parquet", "npz", "batches")
+FORMATS = ("libsvm", "csv", "tsv", "parquet", "npz", "batches", "fasta", "dna")
+OTHER_NAMES = {"dna": "fasta"}
 IndexBase = Literal["auto", 0, 1]
 LabelType = Literal["auto", "number", "string"]
 
@@ -20,11 +21,14 @@ class InputOptions:
     label_type    "number", "string", or "auto": as the label of the first row is
     weight_column name or number of the column with the weights of rows; None: there are none
     group_column  name or number of the column that says which rows belong together; None: there is none
+    string_column name or number of the column with strings of bases; None: columns are features
     delimiter     between columns: a character or a name in DELIMITERS; None: found out
     header        "yes", "no" or "auto": whether the first line names the columns
     normalize     "none", or "row_l2": every row is divided by its norm
     shuffle       "yes", or "no": rows are stored in the order of the input, which training is slow on if it is sorted
     on_bad_row    "fail", or "skip": rows that cannot be read are left out and counted
+    like          not for a user to say: the `input` of the dataset, or model, whose rows these are to be like; {} if it
+                  has numbered features, None if there is none
     """
 
     format: str = "auto"
@@ -34,20 +38,26 @@ class InputOptions:
     label_type: LabelType = "auto"
     weight_column: str | None = None
     group_column: str | None = None
+    string_column: str | None = None
     delimiter: str | None = None
     header: Literal["auto", "yes", "no"] = "auto"
     normalize: Literal["none", "row_l2"] = "none"
     on_bad_row: Literal["fail", "skip"] = "fail"
     shuffle: Literal["yes", "no"] = "yes"
+    like: dict[str, Any] | None = field(default=None, hash=False)
 
     @property
     def given(self) -> set[str]:
         """Names of the options that are not at their default."""
-        return {field.name for field in fields(self) if getattr(self, field.name) != field.default}
+        defaults = InputOptions()
+        return {name for name in OPTIONS if getattr(self, name) != getattr(defaults, name)}
 
     def arguments(self) -> list[str]:
         """As `add_input_options` reads them from a command line."""
         return [f"--{name.replace('_', '-')}={getattr(self, name)}" for name in sorted(self.given)]
+
+
+OPTIONS = tuple(each.name for each in fields(InputOptions) if each.name != "like")
 
 
 def add_input_options(parser: argparse.ArgumentParser) -> None:
@@ -62,6 +72,7 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--weight-column", help="name or number of the column with the weights of rows")
     group.add_argument("--group-column", help="name or number of the column that says which rows belong together")
+    group.add_argument("--string-column", help="name or number of the column with strings of bases (A, C, G, T)")
     group.add_argument("--delimiter", help="of CSV: a character, or tab, comma, semicolon, pipe, space")
     group.add_argument("--header", choices=("auto", "yes", "no"), default="auto", help="whether CSV names its columns")
     group.add_argument("--normalize", choices=("none", "row_l2"), default="none", help="row_l2: every row to length 1")
@@ -71,7 +82,7 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
 
 def input_options(given: argparse.Namespace) -> InputOptions:
     """What was said on a command line."""
-    chosen = {field.name: getattr(given, field.name) for field in fields(InputOptions)}
+    chosen = {name: getattr(given, name) for name in OPTIONS}
     if chosen["index_base"] != "auto":
         chosen["index_base"] = int(chosen["index_base"])
     return InputOptions(**chosen)

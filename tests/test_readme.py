@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from api.app import create_app
-from reader.options import InputOptions
+from reader.options import OPTIONS
 from reader.parsers import READERS
 from service.commands import COMMANDS
 from service.jobs.option_table import option_table
@@ -55,7 +55,7 @@ def test_settings(setting):
     assert f"| `{setting}` |" in page("service")
 
 
-@pytest.mark.parametrize("option", InputOptions.__dataclass_fields__)
+@pytest.mark.parametrize("option", OPTIONS)
 def test_input_options(option):
     assert f"| `{option}`" in page("reader")
 

@@ -7,6 +7,7 @@ The rules that keep what is there as it is:
   that did not occur before keep their own numbers, which are beyond all places. Nothing is counted or sorted anew.
 - index_base and normalize are the dataset's. A block that goes leaves n_features as it was.
 - Labels that are strings keep their numbers, and new ones come after them.
+- Rows of strings have the length of the dataset's, and no others come to them.
 - Blocks keep their numbers, and no number is used twice.
 """
 
@@ -25,6 +26,7 @@ from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers.label_names import LabelNames
 from reader.parsers.rejected import MOST_SHOWN
+from reader.parsers.strings import is_of_strings
 from storage.block import BlockInfo
 from storage.csr import Rows
 from storage.dataset import Dataset, block_path
@@ -119,7 +121,14 @@ def _as_before(options: InputOptions, before: Manifest) -> InputOptions:
     type_ = "string" if before.label_names else "number"
     if options.label_type not in ("auto", type_):
         raise InputError("label_type", f"labels of this dataset are {type_}s")
-    return replace(options, index_base=before.index_base, normalize=before.normalize)  # type: ignore[arg-type]
+    if is_of_strings(before.input):
+        return replace(options, like=before.input)
+    return replace(options, index_base=before.index_base, normalize=before.normalize, like=before.input or {})  # type: ignore[arg-type]
+
+
+def _check_kind(reading: Reading, before: Manifest) -> None:
+    if is_of_strings(before.input) and not reading.holds_strings:
+        raise InputError("input_mismatch", "the rows of this dataset are strings, these are not")
 
 
 def _stage(reading: Reading, directory: Path, staged: Path, uid: str, threads: int) -> tuple[BlockInfo, ...]:
@@ -130,6 +139,9 @@ def _stage(reading: Reading, directory: Path, staged: Path, uid: str, threads: i
     shuffler = Shuffler(staged, uid, before.row_bound, threads, *bounds, features, buckets)
     try:
         for rows in reading.rows():
+            _check_kind(reading, before)
+            if reading.holds_strings:
+                features.leave()
             shuffler.add(rows)
         return shuffler.finish()
     except BaseException:

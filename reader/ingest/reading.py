@@ -11,7 +11,7 @@ from reader.errors import InputError
 from reader.ingest.decompress import decompressed
 from reader.ingest.row_lengths import RowLengths
 from reader.limits import Limits
-from reader.options import InputOptions
+from reader.options import OTHER_NAMES, InputOptions
 from reader.parsers import Parser, open_parser
 from reader.parsers.label_names import LabelNames
 from reader.parsers.sniff import PEEK_BYTES, recognise
@@ -30,7 +30,7 @@ class Reading:
     labels       label value -> rows; none if there are so many that they are no classes
     label_range  the smallest and the largest
     lengths      of the rows
-    Qii          least, sum and largest of the squared norms
+    Qii          least, sum and largest of the squared norms; of strings, which have none, 0
     weights      of the rows, None if they have none
     has_groups   whether the rows have groups
     statistics   of the features; None: there are too many, or rows have none
@@ -51,7 +51,7 @@ class Reading:
         self._scratch = scratch
         self.names = names or LabelNames(options.label_type)
         self._parser: Parser | None = None
-        self.options = options
+        self.options = dataclasses.replace(options, format=OTHER_NAMES.get(options.format, options.format))
         self.bytes = 0
         self.lengths = RowLengths()
         self.labels: dict[float, int] = {}
@@ -78,6 +78,11 @@ class Reading:
             raise InputError("too_many_features", f"there are {found} features, more than the {wanted} there are to be")
         return wanted or found
 
+    @property
+    def holds_strings(self) -> bool:
+        """Whether rows are strings: their indices are no features, and their values no numbers."""
+        return self.options.format == "fasta" or self.options.string_column is not None
+
     def rows(self) -> Iterator[Rows]:
         """The rows, in batches. InputError for a bad input."""
         decoded = decompressed(self._counted(), self._limits)
@@ -102,6 +107,7 @@ class Reading:
         self.label_range = min(least, float(rows.label.min())), max(largest, float(rows.label.max()))
         self.lengths.add(np.diff(rows.indptr))
         least, total, largest = self.Qii
+        norms = np.zeros(1) if self.holds_strings else norms
         self.Qii = (min(least, float(norms.min())), total + float(norms.sum()), max(largest, float(norms.max())))
         self.has_groups = rows.group is not None
         if self.statistics is not None and not self.statistics.add(rows.indptr, rows.indices, rows.values):

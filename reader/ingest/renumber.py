@@ -19,10 +19,12 @@ class Renumbering:
                   this short stays in the cache as it is
     frequent      (feature, rows that have it) of the most frequent features, in rows observed
     counted_rows  rows observed
+    increasing    whether indices increase in each row after `apply`
     """
 
     def __init__(self) -> None:
         self._counts = np.zeros(0, np.int64)
+        self._are_features = True
         self.is_settled = False
         self.places: Array | None = None
         self.frequent: tuple[tuple[int, int], ...] = ()
@@ -34,6 +36,14 @@ class Renumbering:
         renumbering = cls()
         renumbering.places, renumbering.is_settled = places, True
         return renumbering
+
+    @property
+    def increasing(self) -> bool:
+        return self._are_features and self.places is None
+
+    def leave(self) -> None:
+        """Indices of these rows are no features but bits of strings: they are not counted, and stay as they are."""
+        self.is_settled, self._are_features = True, False
 
     def observe(self, indices: Array, n_rows: int) -> None:
         """Count the features (nnz,) of so many rows."""

@@ -72,6 +72,8 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int) -> Manifest:
     try:
         progress = _Progress(staged)
         for rows in reading.rows():
+            if reading.holds_strings:
+                shuffler.features.leave()
             shuffler.add(rows)
             progress.note(reading)
         check_weights(reading.weights, reading.parser.rows)

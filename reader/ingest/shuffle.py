@@ -139,7 +139,7 @@ class Shuffler:
             self.features.settle()
         if bucket not in self._writers:
             number = self._first_block + len(self._writers)
-            path, increasing = block_path(self._directory, number), self.features.places is None
+            path, increasing = block_path(self._directory, number), self.features.increasing
             self._writers[bucket] = number, BlockWriter(path, self._dataset, number, increasing)
         number, writer = self._writers[bucket]
         entry = self._encoders[number % len(self._encoders)].submit(

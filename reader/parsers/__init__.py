@@ -10,10 +10,12 @@ from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers.batches import BatchesParser
 from reader.parsers.csv import CsvParser
+from reader.parsers.fasta import FastaParser
 from reader.parsers.label_names import LabelNames
 from reader.parsers.libsvm import LibsvmParser
 from reader.parsers.npz import NpzParser
 from reader.parsers.rejected import Rejected
+from reader.parsers.strings import is_of_strings
 from storage.csr import Rows
 
 
@@ -87,6 +89,15 @@ def _batches(options: InputOptions, limits: Limits, names: LabelNames, _threads:
     return BatchesParser(options, limits)
 
 
+def _fasta(options: InputOptions, limits: Limits, names: LabelNames, _threads: int, _scratch: Path) -> Parser:
+    if options.like is not None and not is_of_strings(options.like):
+        raise InputError("input_mismatch", "these rows are strings, those there are are not")
+    unused = options.given & {"index_base", "n_features", "normalize"}
+    if unused:
+        raise InputError("option_unused", f"{min(unused)} is no option of strings")
+    return FastaParser(options, limits, names)
+
+
 def _refuse_names(options: InputOptions, names: LabelNames) -> None:
     if names.type == "string":
         raise InputError("label_type", f"labels of this dataset are strings, those of {options.format} are numbers")
@@ -101,6 +112,8 @@ READERS = {
     "parquet": Reader(_parquet, _ASIDE),
     "npz": Reader(_npz, frozenset()),
     "batches": Reader(_batches, frozenset()),
+    "fasta": Reader(_fasta, frozenset({"label_type"})),
+    "dna": Reader(_fasta, frozenset({"label_type"})),
 }
 
 _OF_SOME = frozenset().union(*(reader.options for reader in READERS.values()))

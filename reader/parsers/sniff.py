@@ -56,5 +56,7 @@ def recognise(head: bytes) -> str:
         raise InputError("unknown_format", "this is no text: binary data, or UTF-16", byte=0)
     lines = (line.strip(b" \r") for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n"))
     first = next((line for line in lines if line and not line.startswith((b"#", b"<", b"{", b"["))), b"")
+    if first.startswith(b">"):
+        return "fasta"
     # A line of LIBSVM text has pairs, or nothing but a label.
     return "csv" if _DELIMITER.search(first) and not _PAIR.search(first) else "libsvm"
