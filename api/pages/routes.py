@@ -1,6 +1,6 @@
 """/, /jobs/{id} and /models/{id}: what there is, a job as it trains, and what came of it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -15,10 +15,12 @@ from reader.parsers import READERS
 from service.datasets.views import dataset_view
 from service.errors import ServiceError
 from service.jobs.continuing import may_go_on
+from service.jobs.features import named_maps
 from service.jobs.spec import KERNEL_SOLVERS, JobSpec
 from service.jobs.states import TRANSITIONS
 from service.jobs.views import job_view
 from service.models.exports import MODEL_FORMATS
+from service.models.exports.mapped import is_foldable
 from service.models.names import formats_for
 from service.models.registry import load_model
 from service.models.views import model_view
@@ -75,7 +77,7 @@ def show_job(context: Context, request: Request, job_id: str) -> HTMLResponse:
         ended=not TRANSITIONS[record["state"]],
         may_go_on=not TRANSITIONS[record["state"]] and may_go_on(context.settings.jobs / job_id),
         log=log_tail(context.settings.jobs / job_id / "log"),
-        formats=_formats((lane["class"] for lane in lanes), record["spec"].get("kernel")),
+        formats=_formats((lane["class"] for lane in lanes), record["spec"]),
         logged_in=logged_in,
     )
 
@@ -98,14 +100,18 @@ def show_model(context: Context, request: Request, model_id: str) -> HTMLRespons
         datasets=[record["name"] for record in context.store.datasets() if record["state"] == "ready"],
         most_labels=_MOST_LABELS,
         base=str(request.base_url),
-        formats=_formats(model["labels"], model["kernel"]),
+        formats=_formats(model["labels"], model["spec"] or {}),
         logged_in=logged_in,
     )
 
 
-def _formats(labels: Iterable[Any], kernel: str | None) -> dict[str, Any]:
-    """Those that can say a model of these labels."""
-    return {name: MODEL_FORMATS[name] for name in formats_for(list(labels), kernel == "rbf")}
+def _formats(labels: Iterable[Any], spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that can say a model of these labels, of a job with these fields."""
+    maps = [name for name, _ in named_maps(spec.get("features", ()))]
+    return {
+        name: MODEL_FORMATS[name]
+        for name in formats_for(list(labels), spec.get("kernel") == "rbf", not is_foldable(maps))
+    }
 
 
 def _dataset(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
@@ -125,5 +131,5 @@ def _model(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
     result = job["result"] or {}
     own = (each["C"] for each in result.get("models", ()) if each["model_id"] == record["id"])
     labels = [lane["class"] for lane in result.get("lanes", ())]
-    formats = _formats(labels, job["spec"].get("kernel"))
+    formats = _formats(labels, job["spec"])
     return {**record, "job": job, "C": next(own, job["spec"].get("C")), "formats": formats}

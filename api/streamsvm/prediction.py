@@ -59,7 +59,7 @@ class Predictions:
 
     def _values(self, X: Any) -> Array:
         X = self._checked(X)
-        if self.model_.vectors is not None:
+        if self.model_.vectors is not None or self.model_.maps is not None:
             model = self._as_it_is()
             return applied(model).of_columns(X) + model.intercept
         values = np.asarray(X @ np.atleast_2d(self.coef_).T) + self.intercept_

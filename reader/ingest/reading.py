@@ -110,6 +110,8 @@ class Reading:
         norms = np.zeros(1) if self.holds_strings else norms
         self.Qii = (min(least, float(norms.min())), total + float(norms.sum()), max(largest, float(norms.max())))
         self.has_groups = rows.group is not None
+        if self.holds_strings:
+            self.statistics = None
         if self.statistics is not None and not self.statistics.add(rows.indptr, rows.indices, rows.values):
             self.statistics = None
         if rows.weight is not None:

@@ -18,6 +18,7 @@ from service.commands.display import Display, display
 from service.commands.liblinear_options import add_liblinear_options
 from service.commands.remote import CONVERGED, NOT_CONVERGED, exit_code, watch
 from service.errors import ServiceError
+from service.jobs.features import named_maps
 from service.jobs.fold_metrics import OF_CLASSES, OF_NUMBERS
 from service.jobs.lanes import order_note
 from service.jobs.problem import JobPlan
@@ -25,12 +26,14 @@ from service.jobs.scaling import scaling_note
 from service.jobs.spec import JobSpec, parse_spec
 from service.local import train_file
 from service.models.exports import MODEL_FORMATS
+from service.models.exports.mapped import is_foldable
 from service.models.exports.onnx_graph import onnx_package
 from service.models.names import format_of, formats_for
 from service.processes.kernels import are_compiled, compile_kernels, show_bar
 from service.remote.client import Client
 from service.settings import Settings
 from service.sizes import parse_size
+from storage.features import FEATURE_MAPS
 from storage.objective import OBJECTIVES
 from storage.options import Option
 from trainer.solvers import OPTIONS, SOLVERS, users
@@ -66,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kernel", choices=("linear", "rbf"), help="rbf: Gaussian, on a budget (default: linear)")
     parser.add_argument("-g", "--gamma", type=_gamma, help="of the kernel (default: scale, as in scikit-learn)")
     parser.add_argument("-p", "--epsilon", type=float, help="residuals up to it cost nothing (default: 0.1)")
+    parser.add_argument("--features", type=_features, metavar="MAPS", help=_FEATURES)
     parser.add_argument("--bias", type=float, help="value of a constant feature (default: none)")
     parser.add_argument("-e", "--tolerance", type=_or_none, help="stop at M+ - M- of this, or none (default: 1e-3)")
     parser.add_argument("--relative-gap", type=_or_none, help="stop at this certified relative gap (default: none)")
@@ -138,6 +142,13 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
 def _check_format(output: Path, plan: JobPlan) -> None:
     """Better refused now than when all has been trained."""
     has_kernel = plan.spec.kernel == "rbf"
+    names = [name for name, _ in named_maps(plan.spec.features)]
+    if format_of(output) not in formats_for((), has_kernel=False, has_maps=not is_foldable(names)):
+        raise ServiceError(
+            "not_exportable",
+            f"the model carries feature maps ({', '.join(names)}), for which this format has no place",
+            "Choose another format: -o NAME.npz or NAME.json.",
+        )
     if format_of(output, has_kernel) not in formats_for(plan.model_labels, has_kernel):
         program = "LIBSVM" if has_kernel else "LIBLINEAR"
         what = "strings" if plan.manifest.label_names else "more than two"
@@ -200,6 +211,19 @@ def _fields(options: argparse.Namespace) -> dict[str, Any]:
 _NONE = "none"
 _PACE = "fixed: the same model to the byte at every run, more slowly (default: adaptive)"
 _SELECT_BY = f"which C wins, by {', '.join(OF_CLASSES)} (default: accuracy) or {', '.join(OF_NUMBERS)} (default: mse)"
+
+
+_FEATURES = (
+    f"what rows go through before they are trained on, in order with commas between: {', '.join(FEATURE_MAPS)}; or JSON "
+    'as ["scale", {"pairs": {"bits": 18}}] (default: none); the model carries it: -o NAME.npz or NAME.json'
+)
+
+
+def _features(text: str) -> Any:
+    try:
+        return json.loads(text) if text.startswith("[") else text.split(",")
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is no JSON") from None
 
 
 def _gamma(text: str) -> float | str:

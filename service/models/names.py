@@ -6,6 +6,7 @@ from pathlib import Path, PurePath
 
 # format -> how the names of its files end. LIBLINEAR and LIBSVM both call their texts so.
 SUFFIXES = {"liblinear": ".model", "libsvm": ".model", "npz": ".npz", "json": ".json", "onnx": ".onnx"}
+_CARRYING = ("npz", "json")  # feature maps
 TEXTS = ("liblinear", "libsvm")
 _LIBSVM = b"svm_type"
 
@@ -29,8 +30,13 @@ def stored_format(path: str | os.PathLike[str]) -> str:
         return "libsvm" if file.read(len(_LIBSVM)) == _LIBSVM else found
 
 
-def formats_for(labels: Collection[float | str], has_kernel: bool) -> list[str]:
-    """Those that can say a model of these labels: the texts have no room for strings, LIBSVM's none for several."""
+def formats_for(labels: Collection[float | str], has_kernel: bool, has_maps: bool = False) -> list[str]:
+    """Those that can say a model of these labels: the texts have no room for strings, LIBSVM's none for several.
+
+    has_maps  it carries feature maps that cannot be folded into its weights
+    """
+    if has_maps:
+        return list(_CARRYING)
     several, strings = len(set(labels)) > 2, any(isinstance(label, str) for label in labels)
     text = None if strings or (has_kernel and several) else TEXTS[has_kernel]
     return [name for name in SUFFIXES if name not in TEXTS or name == text]

@@ -15,6 +15,7 @@ def model_view(record: dict[str, Any], model: Model) -> dict[str, Any]:
         "labels": model.labels,
         "index_base": model.index_base,
         "bias": model.bias,
+        "maps": [] if model.maps is None else model.maps.document["maps"],
         "kernel": "linear" if model.vectors is None else "rbf",
         "gamma": None if model.vectors is None else model.vectors.gamma,
         "support_vectors": None if model.vectors is None else len(model.vectors),

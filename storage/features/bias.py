@@ -16,6 +16,9 @@ class Bias(FeatureMap):
 
     value: float = option(1.0, "of the feature", ge=-1e9, le=1e9)
 
+    def folded(self, w: Array, _arrays: Mapping[str, Array]) -> tuple[Array, Array]:
+        return w[..., :-1], w[..., -1] * float(VALUE.type(self.value))
+
     def width(self, shape: Shape) -> int:
         return shape.width + 1
 

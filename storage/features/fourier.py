@@ -44,8 +44,11 @@ class Fourier(FeatureMap):
     def made(self, lengths: Array) -> Array:
         return np.full_like(lengths, self.dimension)
 
+    def sizes(self, _shape: Shape) -> Mapping[str, int]:
+        return {"gamma": 1}
+
     def fit(self, shape: Shape, statistics: FeatureStatistics | None) -> Mapping[str, Array]:
-        return {"gamma": np.array(self.gamma or _scale(needed(statistics, "fourier without gamma"), shape))}
+        return {"gamma": np.array([self.gamma or _scale(needed(statistics, "fourier without gamma"), shape)])}
 
     def mean_square(self, _before: float) -> float:
         return 1.0
@@ -54,7 +57,7 @@ class Fourier(FeatureMap):
         return 4 * shape.width * self.dimension
 
     def ready(self, shape: Shape, arrays: Mapping[str, Array]) -> Apply:
-        omega, b = self.random(shape, float(arrays["gamma"]))
+        omega, b = self.random(shape, float(arrays["gamma"][0]))
         numbers, size = np.arange(self.dimension, dtype=INDEX), VALUE.type(np.sqrt(2.0 / self.dimension))
 
         def apply(rows: Features) -> Features:

@@ -20,6 +20,9 @@ class Idf(FeatureMap):
 
     fits = True
 
+    def sizes(self, shape: Shape) -> Mapping[str, int]:
+        return {"weights": shape.width}
+
     def fit(self, shape: Shape, statistics: FeatureStatistics | None) -> Mapping[str, Array]:
         found = needed(statistics, "idf").of_width(shape.width)
         return {"weights": np.log((1.0 + found.n_rows) / (1.0 + found.rows)) + 1.0}

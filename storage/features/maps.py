@@ -33,6 +33,14 @@ class Fitted:
     shape: Shape
     arrays: Mapping[str, Array] = field(default_factory=dict)
 
+    def check(self) -> None:
+        """Raises FeaturesError if what was fitted is not what the map needs."""
+        found = {
+            name: len(array) for name, array in self.arrays.items() if array.ndim == 1 and np.isfinite(array).all()
+        }
+        if found != self.map.sizes(self.shape):
+            raise FeaturesError("features_range", f"what {self.name} was fitted to is not there")
+
     @property
     def made(self) -> Shape:
         """The shape of the rows it makes."""
@@ -157,6 +165,8 @@ class FeatureMaps:
             replace(each, arrays={name.partition("_")[2]: array for name, array in arrays.items() if _of(name, place)})
             for place, each in enumerate(found.maps)
         ]
+        for each in maps:
+            each.check()
         return cls(shape, maps)
 
 

@@ -11,6 +11,9 @@ from storage.features.rows import Apply, FeatureMap, Shape
 class Renumbered(FeatureMap):
     """Of a dataset that has numbered its features anew: `numbers` (width,) are those of the input."""
 
+    def sizes(self, shape: Shape) -> Mapping[str, int]:
+        return {"numbers": shape.width}
+
     def ready(self, _shape: Shape, arrays: Mapping[str, Array]) -> Apply:
         numbers = arrays["numbers"].astype(INDEX)
         return lambda rows: rows._replace(indices=numbers[rows.indices])

@@ -85,6 +85,17 @@ class FeatureMap:
         """What it holds in a process."""
         return 0
 
+    def sizes(self, _shape: Shape) -> Mapping[str, int]:
+        """Of what `fit` finds, float64: name -> length."""
+        return {}
+
+    def folded(self, _w: Array, _arrays: Mapping[str, Array]) -> tuple[Array, Array] | None:
+        """Of w for the rows it makes, w (..., width) for those it is given, and what <w, x> lacks (...).
+
+        None: there is no such w.
+        """
+        return None
+
     def fit(self, _shape: Shape, _statistics: FeatureStatistics | None) -> Mapping[str, Array]:
         """What it has to know of the dataset. Raises FeaturesError if the statistics needed are not there."""
         return EMPTY

@@ -22,6 +22,12 @@ class Scale(FeatureMap):
 
     fits = True
 
+    def sizes(self, shape: Shape) -> Mapping[str, int]:
+        return {"factors": shape.width}
+
+    def folded(self, w: Array, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
+        return w * arrays["factors"], np.zeros(w.shape[:-1])
+
     def fit(self, shape: Shape, statistics: FeatureStatistics | None) -> Mapping[str, Array]:
         found = needed(statistics, "scale").of_width(shape.width)
         size = found.largest.astype(float) if self.by == "max" else _deviation(found)

@@ -45,23 +45,23 @@ class FeatureStatistics:
 
     def add(self, indptr: Array, indices: Array, values: Array) -> bool:
         """Count these rows; False, and nothing is to be counted any more, if there are too many features."""
-        if len(indices):
-            self.widen(int(indices.max()) + 1)
-        if self.width > MOST_FEATURES:
+        width = int(indices.max(initial=-1)) + 1
+        if width > MOST_FEATURES:
             return False
+        self.widen(width)
         self.n_rows += len(indptr) - 1
         count_features(indices, values, self.rows, self.sums, self.squares, self.largest)
         return True
 
     def widen(self, width: int) -> None:
         """Have room for so many features."""
-        if self.width < width <= MOST_FEATURES:
-            # Twice at a time, so that arrays are seldom copied.
-            width = min(max(width, 2 * self.width), MOST_FEATURES)
+        if width <= self.width:
+            return
+        # Twice at a time, so that arrays are seldom copied.
+        width = max(width, min(2 * self.width, MOST_FEATURES))
         for name in _COLUMNS:
             old = getattr(self, name)
-            if width > len(old):
-                setattr(self, name, np.concatenate((old, np.zeros(width - len(old), old.dtype))))
+            setattr(self, name, np.concatenate((old, np.zeros(width - len(old), old.dtype))))
 
     def of_width(self, width: int) -> "FeatureStatistics":
         """The same for exactly so many features."""

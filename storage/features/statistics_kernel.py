@@ -1,5 +1,6 @@
 """Counting what rows hold of each feature."""
 
+import numpy as np
 from numba import njit
 
 from storage.csr import Array
@@ -11,7 +12,7 @@ from storage.csr import Array
 @njit(cache=True, nogil=True)
 def count_features(indices: Array, values: Array, rows: Array, sums: Array, squares: Array, largest: Array) -> None:
     for j in range(indices.shape[0]):
-        f, value = indices[j], float(values[j])
+        f, value = indices[j], np.float64(values[j])
         rows[f] += 1
         sums[f] += value
         squares[f] += value * value

@@ -36,6 +36,8 @@ def checked(model: Model) -> Model:
     _check_sizes(model)
     if model.vectors is not None:
         _check_vectors(model.vectors, model.w.shape[-1], model.index_base)
+    if model.maps is not None and model.w.shape[-1] != model.maps.width:
+        raise ModelFormatError("the weights are not as many as the features that maps make")
     if not all(np.isfinite(piece).all() for piece in pieces(model.w)) or not np.isfinite(model.intercept).all():
         raise ModelFormatError("a weight is not finite", "train the model again, with scaled features or a smaller C")
     if not np.isfinite(model.sigmoid or ()).all():

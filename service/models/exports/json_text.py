@@ -11,6 +11,9 @@ Version 2 says more: labels may be texts; of several classes, `w`, `intercept` a
 and the largest decision value says which; `sigmoid` is null or has a pair [A, B] a decision value f, for the
 probability 1 / (1 + exp(A f + B)). A model that needs none of this is written as version 1.
 
+Version 3 has feature maps, which a row has to go through first: "maps" names them with their options, after "w" comes
+what they were fitted to, under "PLACE_NAME", and "w" has a weight for each feature that they make.
+
 A kernel machine says more than version 2 does: "format" is "streamsvm-kernel", "version" 1, there is "gamma", and after
 "w" come "indptr", "indices" and "values": support vector s has the features indices[indptr[s]:indptr[s + 1]], numbered
 as in the input, with the values at the same places. The decision value of x is the sum of w[s] exp(-gamma |z_s - x|^2)
@@ -25,13 +28,15 @@ from typing import Any, BinaryIO, NoReturn
 import numpy as np
 
 from service.models.exports.errors import MOST_FEATURES, ModelFormatError, check_intercept, checked, numbers, pieces
+from service.models.exports.mapped import read_maps
 from storage.csr import INDEX, INDPTR, VALUE, Array
+from storage.features.maps import FeatureMaps
 from storage.model_file import Label, Model, tuples
 from storage.support_vectors import SupportVectors
 
 FORMAT, KERNEL_FORMAT = "streamsvm-linear", "streamsvm-kernel"
-VERSIONS = {FORMAT: (1, 2), KERNEL_FORMAT: (1,)}
-PLAIN = 1
+VERSIONS = {FORMAT: (1, 2, 3), KERNEL_FORMAT: (1,)}
+PLAIN, _SEVERAL = 1, 2
 # The arrays of support vectors, and what they are made of.
 VECTORS: dict[str, np.dtype[Any]] = {"indptr": INDPTR, "indices": INDEX, "values": VALUE}
 
@@ -39,6 +44,7 @@ VECTORS: dict[str, np.dtype[Any]] = {"indptr": INDPTR, "indices": INDEX, "values
 def write(model: Model) -> Iterator[bytes]:
     """The document in pieces under 1 MiB; ModelFormatError, before the first, if a weight is not finite."""
     arrays = {} if model.vectors is None else {name: getattr(model.vectors, name) for name in VECTORS}
+    arrays |= model.maps.arrays if model.maps is not None else {}
     return _stream(head_of(checked(model)), np.atleast_2d(model.w), model.is_multiclass, arrays)
 
 
@@ -47,7 +53,7 @@ def head_of(model: Model) -> str:
     format_ = FORMAT if model.vectors is None else KERNEL_FORMAT
     head = {
         "format": format_,
-        "version": PLAIN if model.is_plain else VERSIONS[format_][-1],
+        "version": _version(model),
         "labels": [label if isinstance(label, str) else float(label) for label in model.labels],
         "index_base": model.index_base,
         "n_features": model.n_features,
@@ -56,9 +62,16 @@ def head_of(model: Model) -> str:
         "intercept": np.asarray(model.intercept).tolist(),
         **({} if model.is_plain else {"sigmoid": model.sigmoid}),
         **({} if model.vectors is None else {"gamma": model.vectors.gamma}),
+        **({} if model.maps is None else {"maps": model.maps.document}),
         "about": plain(model.about),
     }
     return json.dumps(head, allow_nan=False)
+
+
+def _version(model: Model) -> int:
+    if model.maps is not None:
+        return VERSIONS[FORMAT][-1]
+    return PLAIN if model.is_plain or model.vectors is not None else _SEVERAL
 
 
 def _stream(head: str, rows: Array, nested: bool, arrays: Mapping[str, Array]) -> Iterator[bytes]:
@@ -115,8 +128,9 @@ def with_weights(document: dict[str, Any], w: Array, arrays: Sequence[Array] | N
     if document.get("version") not in VERSIONS[format_]:
         known = " and ".join(map(str, VERSIONS[format_]))
         raise ModelFormatError("the model has an unknown version", f"this program reads versions {known}")
-    if arrays is None and w.shape[-1:] != (document.get("n_features"),):
-        raise ModelFormatError('"w" has not "n_features" weights')
+    maps = _maps(document)
+    if arrays is None and w.shape[-1:] != (document.get("n_features") if maps is None else maps.width,):
+        raise ModelFormatError('"w" has not as many weights as there are features')
     bias = None if document.get("bias") is None else float(_vector([document["bias"]], "bias")[0])
     base, about = document.get("index_base"), document.get("about")
     if type(base) is not int or not isinstance(about, dict):
@@ -124,11 +138,18 @@ def with_weights(document: dict[str, Any], w: Array, arrays: Sequence[Array] | N
     w_bias, sigmoid = tuples(_values(document, "w_bias").tolist()), document.get("sigmoid")
     pairs = None if sigmoid is None else tuples(_numbers(document, "sigmoid").tolist())
     vectors = None if arrays is None else _vectors(document, base, arrays)
-    model = checked(Model(w, _labels(document), base, bias, w_bias, about, pairs, vectors))
+    model = checked(Model(w, _labels(document), base, bias, w_bias, about, pairs, vectors, maps))
     check_intercept(model, _values(document, "intercept"))
     if vectors is None and document["version"] == PLAIN and not model.is_plain:
         raise ModelFormatError(f"version {PLAIN} has two classes, with numbers as labels")
     return model
+
+
+def _maps(document: dict[str, Any]) -> FeatureMaps | None:
+    if "maps" not in document:
+        return None
+    arrays = {name: _vector(document[name], name) for name in document if name[:1].isdigit()}
+    return read_maps(document["maps"], arrays)
 
 
 def _vectors(document: dict[str, Any], index_base: int, arrays: Sequence[Array]) -> SupportVectors:

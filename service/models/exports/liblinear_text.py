@@ -22,6 +22,7 @@ from typing import BinaryIO
 import numpy as np
 
 from service.models.exports.errors import WEIGHTS_A_PIECE, ModelFormatError, checked, numbers
+from service.models.exports.mapped import folded
 from service.models.exports.texts import floats, integer, label_number, one_word, read_header
 from storage.csr import Array
 from storage.model_file import Model
@@ -66,6 +67,7 @@ def write(model: Model) -> Iterator[bytes]:
         raise ModelFormatError(
             "LIBLINEAR has no kernels", "take the model as npz, json or onnx, of two classes also as libsvm"
         )
+    model = folded(model, "LIBLINEAR")
     return _stream(_head(checked(model)), np.atleast_2d(model.w).T, _bias_weights(model))
 
 

@@ -17,6 +17,9 @@ intercept and w_bias (n_classes,), sigmoid (n_classes, 2), and the largest decis
     decision = X @ model["w"].T + model["intercept"]
     label = model["labels"][decision.argmax(axis=1)]
 
+A model that carries feature maps has `maps`, a JSON object of their names and options, and what they were fitted to as
+map_PLACE_NAME (n,) float64; w has a weight for each feature that they make of a row.
+
 A kernel machine has its support vectors besides, and w, (n_vectors,) or (n_classes, n_vectors), multiplies their kernel
 values. With the features of X numbered from index_base, too:
 
@@ -34,6 +37,7 @@ indptr      (n_vectors + 1,) int64; vector s has the features indices[indptr[s]:
 import io
 import json
 import math
+import re
 import zipfile
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -42,7 +46,9 @@ import numpy as np
 
 from service.models.exports.errors import ModelFormatError, check_intercept, checked, pieces
 from service.models.exports.json_text import parse_object, plain
+from service.models.exports.mapped import read_maps
 from storage.csr import Array
+from storage.features.maps import FeatureMaps
 from storage.model_file import Model, tuples
 from storage.support_vectors import SupportVectors
 
@@ -58,6 +64,7 @@ LAYOUT: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
     "index_base": (("<i8",), (0,)),
     "about": (("<U",), (0,)),
     "sigmoid": (("<f8",), (2,)),
+    "maps": (("<U",), (0,)),
     "gamma": (("<f8",), (0,)),
     "n_features": (("<i8",), (0,)),
     "indptr": (("<i8",), (1,)),
@@ -65,7 +72,10 @@ LAYOUT: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
     "values": (("<f4",), (1,)),
 }
 KERNEL = ("gamma", "n_features", "indptr", "indices", "values")
-OPTIONAL = {"sigmoid", *KERNEL}
+OPTIONAL = {"sigmoid", "maps", *KERNEL}
+# What feature maps were fitted to.
+FITTED = re.compile(r"map_\d_[a-z]+")
+FITTED_LAYOUT = ("<f8",), (1,)
 
 
 class _Sink(io.RawIOBase):
@@ -103,6 +113,7 @@ def write(model: Model) -> Iterator[bytes]:
             "about": np.array(json.dumps(plain(model.about))),
             **({} if model.sigmoid is None else {"sigmoid": np.array(model.sigmoid, "<f8")}),
             **({} if model.vectors is None else _told(model.vectors, model.n_features)),
+            **({} if model.maps is None else _told_of_maps(model.maps)),
         }
     )
 
@@ -113,6 +124,11 @@ def _told(vectors: SupportVectors, n_features: int) -> dict[str, Array]:
         "n_features": np.array(n_features, "<i8"),
         **{name: np.asarray(getattr(vectors, name), LAYOUT[name][0][0]) for name in KERNEL[2:]},
     }
+
+
+def _told_of_maps(maps: FeatureMaps) -> dict[str, Array]:
+    fitted = {f"map_{name}": np.asarray(array, "<f8") for name, array in maps.arrays.items()}
+    return {"maps": np.array(json.dumps(maps.document)), **fitted}
 
 
 def _stream(arrays: dict[str, Array]) -> Iterator[bytes]:
@@ -134,6 +150,7 @@ def read(file: BinaryIO) -> Model:
         with zipfile.ZipFile(file) as archive:
             there = _names(archive)
             names = [name for name in LAYOUT if name not in OPTIONAL or f"{name}.npy" in there]
+            names += [name.removesuffix(".npy") for name in there if FITTED.match(name)]
             arrays = {name: _read_array(archive, name) for name in names}
         about = arrays["about"].item()
     except (ModelFormatError, MemoryError):
@@ -150,6 +167,7 @@ def read(file: BinaryIO) -> Model:
         parse_object(about),
         tuples(arrays["sigmoid"].tolist()) if "sigmoid" in arrays else None,
         _vectors(arrays),
+        _maps(arrays),
     )
     check_intercept(checked(model), arrays["intercept"])
     return model
@@ -161,9 +179,17 @@ def _names(archive: zipfile.ZipFile) -> set[str]:
     What has to be there is missed if it is not. What may be there would not be.
     """
     for info in archive.infolist():
-        if info.filename.removesuffix(".npy") not in LAYOUT or info.comment or len(info.extra) > EXTRA_BYTES:
+        name = info.filename.removesuffix(".npy")
+        if not (name in LAYOUT or FITTED.fullmatch(name)) or info.comment or len(info.extra) > EXTRA_BYTES:
             raise ModelFormatError("the archive has an array that no model has")
     return set(archive.namelist())
+
+
+def _maps(arrays: dict[str, Array]) -> FeatureMaps | None:
+    if "maps" not in arrays:
+        return None
+    fitted = {name.removeprefix("map_"): array for name, array in arrays.items() if FITTED.fullmatch(name)}
+    return read_maps(parse_object(arrays["maps"].item()), fitted)
 
 
 def _vectors(arrays: dict[str, Array]) -> SupportVectors | None:
@@ -193,7 +219,7 @@ def _read_array(archive: zipfile.ZipFile, name: str) -> Array:
 
 
 def _check_layout(name: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
-    kinds, dimensions = LAYOUT[name]
+    kinds, dimensions = LAYOUT.get(name, FITTED_LAYOUT)
     if not dtype.str.startswith(kinds) or len(shape) not in dimensions:
         raise ModelFormatError(f"the array {name} is {dtype} of shape {shape}")
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from service.models.exports.errors import ModelFormatError, checked
 from service.models.exports.json_text import head_of, parse_object, with_weights
+from service.models.exports.mapped import folded
 from service.models.exports.onnx_machine import USED, arrays_of, products_of, size_of
 from service.models.exports.onnx_outputs import outputs_of
 from storage.model_file import Model
@@ -31,6 +32,7 @@ def write(model: Model) -> Iterator[bytes]:
 
     ModelFormatError, before the first, if a weight is not finite, there are too many, or there is no package onnx.
     """
+    model = folded(model, "ONNX")
     if checked(model).w.size + size_of(model) > MOST_WEIGHTS:
         raise ModelFormatError(f"an ONNX file holds at most {MOST_WEIGHTS} weights", "take the model as npz or json")
     return _stream(_graph(model).SerializeToString(deterministic=True))

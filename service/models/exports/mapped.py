@@ -1,0 +1,50 @@
+"""Models that carry feature maps: read from a file, or, for formats that know none, folded into their weights."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from service.models.exports.errors import ModelFormatError
+from storage.csr import Array
+from storage.features.maps import FeatureMaps
+from storage.features.rows import FeaturesError
+from storage.model_file import Model
+
+
+def read_maps(document: Any, arrays: Mapping[str, Array]) -> FeatureMaps:
+    """The maps of a file. Raises ModelFormatError if they are not known, or not whole."""
+    try:
+        return FeatureMaps.read(document, arrays)
+    except (FeaturesError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ModelFormatError("the feature maps of the model are not known, or not whole") from error
+
+
+def folded(model: Model, program: str) -> Model:
+    """The same model for rows as they are, without maps. ModelFormatError if there is none, of a map or of strings.
+
+    A constant that maps make becomes part of the constant feature's weight.
+    """
+    if model.maps is None:
+        return model
+    w, constant = model.w, np.zeros(model.w.shape[:-1])
+    for each in reversed(model.maps.maps):
+        found = each.map.folded(w, each.arrays)
+        if found is None:
+            raise ModelFormatError(
+                f"{program} has no feature map {each.name}, and it cannot be folded into the weights",
+                "take the model as npz or json, and predict with streamsvm predict or the service",
+            )
+        w, constant = found[0], constant + found[1]
+    bias, w_bias = model.bias, np.asarray(model.w_bias)
+    if np.any(constant):
+        bias = model.bias or 1.0
+        w_bias = (np.asarray(model.intercept) + constant) / bias
+    told = tuple(w_bias.tolist()) if np.ndim(w_bias) else float(w_bias)
+    return replace(model, w=np.ascontiguousarray(w[..., model.index_base :]), bias=bias, w_bias=told, maps=None)
+
+
+def is_foldable(names: list[str]) -> bool:
+    """Whether maps of these names can be folded."""
+    return set(names) <= {"scale", "bias"}
