@@ -214,8 +214,8 @@ _SELECT_BY = f"which C wins, by {', '.join(OF_CLASSES)} (default: accuracy) or {
 
 
 _FEATURES = (
-    f"what rows go through before they are trained on, in order with commas between: {', '.join(FEATURE_MAPS)}; or JSON "
-    'as ["scale", {"pairs": {"bits": 18}}] (default: none); the model carries it: -o NAME.npz or NAME.json'
+    f"what rows go through before they are trained on, in order with commas between: {', '.join(FEATURE_MAPS)}; or as "
+    'JSON, ["scale", {"pairs": {"bits": 18}}] (default: none); the model carries it: -o NAME.npz or NAME.json'
 )
 
 
