@@ -31,6 +31,7 @@ from tests.bench import (
     warm_start,
 )
 from tests.bench.command import Benches, main
+from tests.bench.features import curves, splice, strings
 from tests.bench.machines import compare, speed
 from tests.bench.machines import memory as machines_memory
 
@@ -38,6 +39,11 @@ BENCHES: Benches = {
     "acceptance": acceptance.run,
     "comparison": {name: partial(comparison.run, name) for name in comparison.DATA},
     "lanes": {name: partial(lanes.run, name) for name in lanes.PARTS},
+    "features": {
+        "splice": splice.run,
+        "strings": strings.run,
+        **{name: partial(curves.run, name) for name in curves.PARTS},
+    },
     "machines": {
         **{name: partial(compare.run, name) for name in compare.PARTS},
         "memory": machines_memory.run,
