@@ -22,6 +22,9 @@ class InputOptions:
     weight_column name or number of the column with the weights of rows; None: there are none
     group_column  name or number of the column that says which rows belong together; None: there is none
     string_column name or number of the column with strings of bases; None: columns are features
+    categorical   names or numbers of columns that hold categories, between commas, or "all": all that are not numbers
+    categories    "dictionary": each category is a feature, or "hashed"
+    missing       numbers that are missing are an "error", "zero", or a feature of their own as well: "indicator"
     delimiter     between columns: a character or a name in DELIMITERS; None: found out
     header        "yes", "no" or "auto": whether the first line names the columns
     normalize     "none", or "row_l2": every row is divided by its norm
@@ -39,6 +42,9 @@ class InputOptions:
     weight_column: str | None = None
     group_column: str | None = None
     string_column: str | None = None
+    categorical: str | None = None
+    categories: Literal["dictionary", "hashed"] = "dictionary"
+    missing: Literal["error", "zero", "indicator"] = "error"
     delimiter: str | None = None
     header: Literal["auto", "yes", "no"] = "auto"
     normalize: Literal["none", "row_l2"] = "none"
@@ -73,6 +79,13 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--weight-column", help="name or number of the column with the weights of rows")
     group.add_argument("--group-column", help="name or number of the column that says which rows belong together")
     group.add_argument("--string-column", help="name or number of the column with strings of bases (A, C, G, T)")
+    group.add_argument("--categorical", help="columns of categories, between commas, or all: all that are not numbers")
+    group.add_argument(
+        "--categories", choices=("dictionary", "hashed"), default="dictionary", help="how they become features"
+    )
+    group.add_argument(
+        "--missing", choices=("error", "zero", "indicator"), default="error", help="what becomes of missing values"
+    )
     group.add_argument("--delimiter", help="of CSV: a character, or tab, comma, semicolon, pipe, space")
     group.add_argument("--header", choices=("auto", "yes", "no"), default="auto", help="whether CSV names its columns")
     group.add_argument("--normalize", choices=("none", "row_l2"), default="none", help="row_l2: every row to length 1")

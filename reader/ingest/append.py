@@ -36,6 +36,9 @@ from storage.features.statistics import drop_statistics, read_statistics, write_
 from storage.manifest import Manifest, read_manifest, write_manifest
 from storage.weight_counts import WeightCounts
 
+# What rows are made of, by the format of `Manifest.input`.
+_KINDS = {None: "numbers", "fasta": "strings", "csv": "a table", "tsv": "a table", "parquet": "a table"}
+
 
 class UnknownBlock(StorageError):
     """There is no block of that number."""
@@ -123,12 +126,15 @@ def _as_before(options: InputOptions, before: Manifest) -> InputOptions:
         raise InputError("label_type", f"labels of this dataset are {type_}s")
     if is_of_strings(before.input):
         return replace(options, like=before.input)
+    if "n_features" in (before.input or {}):
+        options = replace(options, n_features=None)
     return replace(options, index_base=before.index_base, normalize=before.normalize, like=before.input or {})  # type: ignore[arg-type]
 
 
 def _check_kind(reading: Reading, before: Manifest) -> None:
-    if is_of_strings(before.input) and not reading.holds_strings:
-        raise InputError("input_mismatch", "the rows of this dataset are strings, these are not")
+    kinds = [_KINDS.get((input_ or {}).get("format"), "documents") for input_ in (before.input, reading.parser.input)]
+    if kinds[0] != kinds[1]:
+        raise InputError("input_mismatch", f"the rows of this dataset are made of {kinds[0]}, these of {kinds[1]}")
 
 
 def _stage(reading: Reading, directory: Path, staged: Path, uid: str, threads: int) -> tuple[BlockInfo, ...]:
@@ -178,6 +184,7 @@ def _joined(before: Manifest, reading: Reading, blocks: tuple[BlockInfo, ...], u
         weights=_joined_weights(before, reading),
         label_names=reading.names.known,
         has_groups=before.has_groups or reading.has_groups,
+        input=before.input and parser.input,
     )
 
 

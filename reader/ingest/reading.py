@@ -15,6 +15,7 @@ from reader.options import OTHER_NAMES, InputOptions
 from reader.parsers import Parser, open_parser
 from reader.parsers.label_names import LabelNames
 from reader.parsers.sniff import PEEK_BYTES, recognise
+from reader.parsers.strings import is_of_strings
 from storage.csr import VALUE, Array, Rows, squared_norms
 from storage.features.statistics import FeatureStatistics
 from storage.weight_counts import WeightCounts
@@ -74,6 +75,8 @@ class Reading:
         last = self.parser.max_index
         found = 0 if last is None else last + 1 - self.parser.index_base
         wanted = self.options.n_features
+        if self.options.categories == "hashed":
+            return found
         if wanted is not None and found > wanted:
             raise InputError("too_many_features", f"there are {found} features, more than the {wanted} there are to be")
         return wanted or found
@@ -81,7 +84,7 @@ class Reading:
     @property
     def holds_strings(self) -> bool:
         """Whether rows are strings: their indices are no features, and their values no numbers."""
-        return self.options.format == "fasta" or self.options.string_column is not None
+        return is_of_strings(self.parser.input)
 
     def rows(self) -> Iterator[Rows]:
         """The rows, in batches. InputError for a bad input."""
@@ -138,6 +141,9 @@ def _with_features(limits: Limits, options: InputOptions) -> Limits:
         return limits
     if options.n_features > limits.max_features:
         raise InputError("too_many_features", f"n_features is beyond the limit of {limits.max_features}")
+    # Of hashed categories, to which numbers come.
+    if options.categories == "hashed":
+        return limits
     beyond = options.n_features + (options.index_base != 0)
     return dataclasses.replace(limits, max_features=min(beyond, limits.max_features))
 

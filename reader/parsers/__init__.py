@@ -10,9 +10,11 @@ from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers.batches import BatchesParser
 from reader.parsers.csv import CsvParser
+from reader.parsers.csv_mixed import MixedCsvParser
 from reader.parsers.fasta import FastaParser
 from reader.parsers.label_names import LabelNames
 from reader.parsers.libsvm import LibsvmParser
+from reader.parsers.mixed_columns import is_mixed
 from reader.parsers.npz import NpzParser
 from reader.parsers.rejected import Rejected
 from reader.parsers.strings import is_of_strings
@@ -67,7 +69,8 @@ def _libsvm(options: InputOptions, limits: Limits, names: LabelNames, threads: i
 
 
 def _csv(options: InputOptions, limits: Limits, names: LabelNames, _threads: int, _scratch: Path) -> Parser:
-    return CsvParser(options, limits, names)
+    _refuse_kind(options)
+    return MixedCsvParser(options, limits, names) if is_mixed(options) else CsvParser(options, limits, names)
 
 
 def _parquet(options: InputOptions, limits: Limits, names: LabelNames, _threads: int, scratch: Path) -> Parser:
@@ -92,10 +95,17 @@ def _batches(options: InputOptions, limits: Limits, names: LabelNames, _threads:
 def _fasta(options: InputOptions, limits: Limits, names: LabelNames, _threads: int, _scratch: Path) -> Parser:
     if options.like is not None and not is_of_strings(options.like):
         raise InputError("input_mismatch", "these rows are strings, those there are are not")
-    unused = options.given & {"index_base", "n_features", "normalize"}
-    if unused:
-        raise InputError("option_unused", f"{min(unused)} is no option of strings")
+    if options.given & _NOT_OF_STRINGS:
+        raise InputError("option_unused", f"{min(options.given & _NOT_OF_STRINGS)} is no option of strings")
     return FastaParser(options, limits, names)
+
+
+def _refuse_kind(options: InputOptions) -> None:
+    """Rows of a dataset of numbered features are not made of words, nor those of strings without saying where."""
+    if options.like is not None and not options.like and is_mixed(options):
+        raise InputError("input_mismatch", "the dataset was made of numbers only")
+    if options.string_column and options.given & _NOT_OF_STRINGS:
+        raise InputError("option_unused", f"{min(options.given & _NOT_OF_STRINGS)} is no option of strings")
 
 
 def _refuse_names(options: InputOptions, names: LabelNames) -> None:
@@ -104,12 +114,14 @@ def _refuse_names(options: InputOptions, names: LabelNames) -> None:
 
 
 _ASIDE = frozenset({"label_column", "label_type", "weight_column", "group_column"})
+_MIXED = frozenset({"string_column", "categorical", "categories", "missing"})
+_NOT_OF_STRINGS = {"index_base", "n_features", "normalize", "categorical", "categories", "missing"}
 
 READERS = {
     "libsvm": Reader(_libsvm, frozenset()),
-    "csv": Reader(_csv, _ASIDE | {"delimiter", "header"}),
-    "tsv": Reader(_csv, _ASIDE | {"header"}),
-    "parquet": Reader(_parquet, _ASIDE),
+    "csv": Reader(_csv, _ASIDE | _MIXED | {"delimiter", "header"}),
+    "tsv": Reader(_csv, _ASIDE | _MIXED | {"header"}),
+    "parquet": Reader(_parquet, _ASIDE | _MIXED),
     "npz": Reader(_npz, frozenset()),
     "batches": Reader(_batches, frozenset()),
     "fasta": Reader(_fasta, frozenset({"label_type"})),

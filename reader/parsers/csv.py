@@ -35,7 +35,7 @@ from reader.parsers.table import TableParser, Texts
 from reader.parsers.text_window import WINDOW_BYTES, TextWindow
 from storage.csr import Array, Rows
 
-_BAD_QUOTE = "a quote that is not closed, or stands in a field"
+BAD_QUOTE = "a quote that is not closed, or stands in a field"
 
 
 class CsvParser(TableParser):
@@ -87,12 +87,20 @@ class CsvParser(TableParser):
         if begin < end:
             if self._labels.type == "auto":
                 self._settle_type(begin, end)
-            table, texts = self._read_fast(bytes(window.buffer[begin:end])) or self._read_slowly(begin, end)
-            if len(table):
-                yield self.give_columns(table, texts, labelled=self._labelled)
+            yield from self.rows_between(begin, end)
         self._lines += window.buffer.count(b"\n", window.begin, end)
         window.begin = end
         window.check_tail()
+
+    def rows_between(self, begin: int, end: int) -> Iterator[Rows]:
+        """Those of the whole lines at these offsets of the window."""
+        table, texts = self._read_fast(bytes(self._window.buffer[begin:end])) or self._read_slowly(begin, end)
+        if len(table):
+            yield self.give_columns(table, texts, labelled=self._labelled)
+
+    def settle_columns(self, begin: int, end: int) -> None:
+        """What the columns are: the first line is known, and rows begin at this offset."""
+        self.set_features(self._n_columns - len(self._columns.aside))
 
     def _settle_type(self, begin: int, end: int) -> None:
         """Labels are of the type of the first that is there."""
@@ -122,7 +130,7 @@ class CsvParser(TableParser):
             reader = FieldReader(find_delimiter(line, given, may_be_one=not self._labelled))
             fields = reader.split(line)
         except BadQuote as bad:
-            raise self._window.error(begin + bad.args[0], "bad_quote", _BAD_QUOTE) from None
+            raise self._window.error(begin + bad.args[0], "bad_quote", BAD_QUOTE) from None
         names_columns = self._has_header(reader, fields, following, end)
         if names_columns:
             self._names = [name.decode(errors="replace") for _, name in fields]
@@ -131,8 +139,9 @@ class CsvParser(TableParser):
                     raise self._window.error(begin + place, "duplicate_column", "a column name stands twice")
         self._reader, self._n_columns = reader, len(fields)
         self._columns = find_columns(self._find_label(), self._options, self._names, self._n_columns)
-        self.set_features(self._n_columns - len(self._columns.aside))
-        return following if names_columns else begin
+        begin = following if names_columns else begin
+        self.settle_columns(begin, end)
+        return begin
 
     def _has_header(self, reader: FieldReader, fields: list[Field], following: int, end: int) -> bool:
         """Whether the first line, of these fields, names the columns; the next one begins at `following`."""
@@ -188,10 +197,10 @@ class CsvParser(TableParser):
         try:
             fields = self._reader.split(line)
         except BadQuote as bad:
-            self._reject(begin + bad.args[0], "bad_quote", _BAD_QUOTE)
+            self._reject(begin + bad.args[0], "bad_quote", BAD_QUOTE)
             return
         if len(fields) != self._n_columns:
-            self._reject(begin, "column_count", f"the line has {len(fields)} columns, the first has {self._n_columns}")
+            self._reject_count(begin, len(fields))
             return
         for number, (place, field) in enumerate(fields):
             fault = text_fault(field) if number in self.text_columns else field_fault(field, self._kind(number))
@@ -202,6 +211,9 @@ class CsvParser(TableParser):
 
     def _kind(self, column: int) -> str:
         return {self._columns.label: "label", self._columns.weight: "weight"}.get(column, "field")
+
+    def _reject_count(self, line: int, count: int) -> None:
+        self._reject(line, "column_count", f"the line has {count} columns, the first has {self._n_columns}")
 
     def _reject(self, place: int, code: str, message: str) -> None:
         self.rejected.add(partial(self._window.error, place, code, message))

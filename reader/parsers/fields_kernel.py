@@ -1,0 +1,95 @@
+"""The inner loops of tables of text that have words in them: lines to fields, and fields to numbers."""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from reader.parsers.number_kernel import MINUS, exact_double, round_value, scan_number
+from storage.csr import Array
+
+NEWLINE, RETURN, QUOTE, SPACE, TAB = 10, 13, 34, 32, 9
+
+# split_lines(text, begin, end, delimiter, start (r, c) int32, stop (r, c) int32) -> (rows, place)
+# Reads lines of text[begin:end], which ends with a line feed: field (delimiter field)* [CR] LF, c fields a line. A
+# field is text[start:stop], without the blanks around it and without the quotes around all of it.
+# place: where it stopped: `end`, or behind r rows, or at a line that is not so: of another number of fields, with
+# quotes inside a field, a CR inside the line, or no byte but blanks.
+#
+# read_numbers(text, start (n,), stop (n,), as_double, out (n,) float64) -> how many are nan
+# The numbers that the fields are, to the nearest float32, or double; nan where a field is no number, or not rounded.
+#
+# text must go on for a byte behind each field.
+
+
+@njit(cache=True, nogil=True)
+def split_lines(text: Array, begin: int, end: int, delimiter: int, start: Array, stop: Array) -> tuple[int, int]:
+    n_columns = start.shape[1]
+    rows = 0
+    p = begin
+    while p < end and rows < start.shape[0]:
+        line = p
+        column = 0
+        odd = False
+        while True:
+            while text[p] != delimiter and (text[p] == SPACE or text[p] == TAB):
+                p += 1
+            first = p
+            if text[p] == QUOTE:
+                first = p + 1
+                p += 1
+                while text[p] != QUOTE and text[p] != NEWLINE and text[p] != RETURN:
+                    p += 1
+                last = p
+                odd = odd or text[p] != QUOTE
+                p += text[p] == QUOTE
+                while text[p] != delimiter and (text[p] == SPACE or text[p] == TAB):
+                    p += 1
+                while last > first and (text[last - 1] == SPACE or text[last - 1] == TAB):
+                    last -= 1
+                while first < last and (text[first] == SPACE or text[first] == TAB):
+                    first += 1
+            else:
+                while text[p] != delimiter and text[p] != NEWLINE and text[p] != RETURN:
+                    odd = odd or text[p] == QUOTE
+                    p += 1
+                last = p
+                while last > first and (text[last - 1] == SPACE or text[last - 1] == TAB):
+                    last -= 1
+            if odd or column == n_columns:
+                odd = True
+                break
+            start[rows, column], stop[rows, column] = first, last
+            column += 1
+            if text[p] != delimiter:
+                break
+            p += 1
+        if text[p] == RETURN and text[p + 1] == NEWLINE:
+            p += 1
+        if odd or column != n_columns or text[p] != NEWLINE or (n_columns == 1 and stop[rows, 0] == start[rows, 0]):
+            return rows, line
+        p += 1
+        rows += 1
+    return rows, p
+
+
+@njit(cache=True, nogil=True)
+def read_numbers(text: Array, start: Array, stop: Array, as_double: bool, out: Array) -> int:
+    hard = 0
+    for row in range(out.shape[0]):
+        begin: Any = np.int64(start[row])
+        value, certain = np.nan, False
+        if begin < stop[row]:
+            p, mantissa, exponent, exact = scan_number(text, begin)
+            if p == stop[row]:
+                if as_double:
+                    value, certain = exact_double(mantissa, exponent, exact)
+                else:
+                    rounded, certain = round_value(mantissa, exponent, exact)
+                    value = np.float64(rounded)
+        if certain:
+            out[row] = -value if text[begin] == MINUS else value
+        else:
+            out[row] = np.nan
+            hard += 1
+    return hard

@@ -1,0 +1,133 @@
+"""What columns of a table make, where not all of them are numbers: features of numbers and words, or strings.
+
+The features of a table: first the columns of numbers in their order, then, with missing `indicator`, one of
+each of them that says where it is missing, then the categories.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from reader.errors import excerpt
+from reader.options import InputOptions
+from reader.parsers import categories_kernel, fasta_kernel, strings_kernel
+from reader.parsers.categories import HASHED_FEATURES, Categories, Dictionary, Fields, Hashed
+from reader.parsers.mixed_columns import MixedColumns
+from reader.parsers.strings import string_input
+from storage.csr import INDEX, INDPTR, VALUE, Array
+
+Made = tuple[Array, Array, Array]  # indptr, indices, values
+
+
+class MixedFeatures:
+    """
+    columns      that make features
+    grows        whether categories that are not in `like` make features of their own
+
+    n_features   so far
+    unknown      categories without a feature
+    """
+
+    def __init__(self, columns: MixedColumns, options: InputOptions, *, grows: bool = True) -> None:
+        self.columns = columns
+        self._missing = options.missing
+        self._n_numbers = len(columns.numbers)
+        self._n_indicators = self._n_numbers * (options.missing == "indicator")
+        words = columns.word_names
+        like = options.like or {}
+        if options.categories == "hashed":
+            n_features = like.get("n_features") or options.n_features or HASHED_FEATURES
+            self._categories: Categories = Hashed(words, n_features)
+        else:
+            self._categories = Dictionary(words, like.get("dictionary"), grows=grows)
+
+    @property
+    def n_features(self) -> int:
+        return self._n_numbers + self._n_indicators + self._categories.n_features
+
+    @property
+    def unknown(self) -> int:
+        return self._categories.unknown
+
+    def word_fault(self, word: bytes) -> tuple[str, str] | None:
+        """Code and message of what is wrong with a category, or None."""
+        if not word and self._missing == "error":
+            return "missing_value", "a category is missing"
+        try:
+            word.decode()
+        except UnicodeDecodeError:
+            return "not_text", f"{excerpt(word)} is not UTF-8"
+        return None
+
+    def words_fit(self, fields: Fields, is_text: bool) -> Array:
+        """(n,): whether the categories can be read; is_text: all of them are UTF-8, as is known already."""
+        if is_text:
+            return (fields.stop > fields.start) | (self._missing != "error")
+        return np.array([self.word_fault(fields[row]) is None for row in range(len(fields))], bool)
+
+    def make(self, numbers: Array, words: list[Fields], base: int) -> Made:
+        """Of numbers (n, k) that fit, nan where they are missing, and the columns of categories."""
+        n_rows = len(numbers)
+        is_missing = np.isnan(numbers)
+        values = np.where(is_missing, 0, numbers).astype(VALUE)
+        missing = is_missing if self._n_indicators else np.zeros((n_rows, 0), bool)
+        found = np.empty((n_rows, len(words)), INDEX)
+        signs = np.empty((n_rows, len(words)), VALUE)
+        for place, fields in enumerate(words):
+            found[:, place], signs[:, place] = self._categories.numbers(place, fields)
+        most = n_rows * (len(self.columns.names) + missing.shape[1])
+        indptr, indices, kept = np.zeros(n_rows + 1, INDPTR), np.empty(most, INDEX), np.empty(most, VALUE)
+        categories_kernel.put_rows(values, missing, found, signs, base, indptr, indices, kept)
+        return indptr, indices[: indptr[-1]].copy(), kept[: indptr[-1]].copy()
+
+    def told(self) -> dict[str, Any]:
+        """The part of `input` that says how features are made."""
+        return {
+            "columns": self.columns.names,
+            "categorical": self.columns.word_names,
+            "missing": self._missing,
+            **self._categories.told(),
+        }
+
+
+class StringColumn:
+    """A column of strings of bases, all as long as the first, or as those before. length: None before the first."""
+
+    def __init__(self, options: InputOptions) -> None:
+        self.length: int | None = (options.like or {}).get("length")
+
+    @property
+    def n_features(self) -> int:
+        return 0 if self.length is None else fasta_kernel.words_of(self.length)
+
+    def fault(self, string: bytes) -> tuple[str, str, int] | None:
+        """Code, message and place of what is wrong with a string, or None; the first that fits says the length."""
+        if not string:
+            return "empty_sequence", "there is no string", 0
+        bad = np.flatnonzero(fasta_kernel.CODES[np.frombuffer(string, np.uint8)] > fasta_kernel.UNKNOWN_BASE)
+        if len(bad):
+            return "not_a_base", f"{excerpt(string[bad[0] : bad[0] + 1])} is no base", int(bad[0])
+        self.length = len(string) if self.length is None else self.length
+        if len(string) != self.length:
+            return "string_length", f"the string has {len(string)} letters, the first one {self.length}", 0
+        return None
+
+    def fit(self, fields: Fields) -> Array:
+        """(n,): whether the strings can be read."""
+        row = 0
+        while self.length is None and row < len(fields):
+            self.fault(fields[row])
+            row += 1
+        fit = np.zeros(len(fields), bool)
+        strings_kernel.are_strings(fields.text, fields.start, fields.stop, fasta_kernel.CODES, self.length or 0, fit)
+        return fit
+
+    def make(self, fields: Fields) -> Made:
+        """Of strings that fit."""
+        each = self.n_features
+        words, values = np.empty(len(fields) * each, INDEX), np.empty(len(fields) * each, VALUE)
+        strings_kernel.pack_strings(fields.text, fields.start, fields.stop, fasta_kernel.CODES, words, values)
+        return np.arange(len(fields) + 1, dtype=INDPTR) * each, words, values
+
+    def told(self) -> dict[str, Any]:
+        return string_input(self.length or 0)
