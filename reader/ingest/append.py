@@ -25,11 +25,13 @@ from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers.label_names import LabelNames
 from reader.parsers.rejected import MOST_SHOWN
+from reader.parsers.text_options import as_input
 from storage.block import BlockInfo
 from storage.csr import Rows
 from storage.dataset import Dataset, block_path
 from storage.durable import publish
 from storage.errors import StorageError
+from storage.feature_words import read_words, write_words
 from storage.manifest import Manifest, read_manifest, write_manifest
 from storage.weight_counts import WeightCounts
 
@@ -55,12 +57,16 @@ def append_rows(
     staged.mkdir()
     try:
         names = LabelNames("string" if before.label_names else "number", before.label_names)
-        reading = Reading(chunks, _as_before(options, before), limits, threads, staged, names)
+        known = read_words(directory)
+        reading = Reading(chunks, _as_before(options, before), limits, threads, staged, names, known)
         uid = uuid.uuid4().hex
         blocks = _stage(reading, directory, staged, uid, threads)
         for block in blocks:
             publish(block_path(staged, block.number), block_path(directory, block.number))
         after = _joined(before, reading, blocks, uid)
+        if (words := reading.words) is not None:
+            # Those of rows that are not there after all do no harm.
+            write_words(directory, words)
         write_manifest(directory, after)
         return after
     finally:
@@ -113,6 +119,8 @@ def _as_before(options: InputOptions, before: Manifest) -> InputOptions:
     for name in ("index_base", "normalize"):
         if name in options.given and getattr(options, name) != getattr(before, name):
             raise InputError("option_unused", f"{name} is {getattr(before, name)} for all rows of this dataset")
+    if before.input is not None and before.input["format"] == "text":
+        options = as_input(options, before.input)
     type_ = "string" if before.label_names else "number"
     if options.label_type not in ("auto", type_):
         raise InputError("label_type", f"labels of this dataset are {type_}s")

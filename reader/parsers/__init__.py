@@ -14,6 +14,9 @@ from reader.parsers.label_names import LabelNames
 from reader.parsers.libsvm import LibsvmParser
 from reader.parsers.npz import NpzParser
 from reader.parsers.rejected import Rejected
+from reader.parsers.text import TextParser
+from reader.parsers.text_options import OF_TEXT
+from reader.parsers.text_table import TextTableParser
 from storage.csr import Rows
 
 
@@ -64,16 +67,21 @@ def _libsvm(options: InputOptions, limits: Limits, names: LabelNames, threads: i
     return LibsvmParser(options.index_base, limits, threads, skip=options.on_bad_row == "skip")
 
 
-def _csv(options: InputOptions, limits: Limits, names: LabelNames, _threads: int, _scratch: Path) -> Parser:
+def _csv(options: InputOptions, limits: Limits, names: LabelNames, threads: int, _scratch: Path) -> Parser:
+    if options.text_column is not None:
+        return TextTableParser(options, limits, names, threads)
     return CsvParser(options, limits, names)
 
 
-def _parquet(options: InputOptions, limits: Limits, names: LabelNames, _threads: int, scratch: Path) -> Parser:
+def _parquet(options: InputOptions, limits: Limits, names: LabelNames, threads: int, scratch: Path) -> Parser:
     # An extra, and slow to import.
     try:
         from reader.parsers.parquet import ParquetParser  # noqa: PLC0415
+        from reader.parsers.text_parquet import TextParquetParser  # noqa: PLC0415
     except ModuleNotFoundError:
         raise InputError("not_installed", "reading Parquet needs pyarrow") from None
+    if options.text_column is not None:
+        return TextParquetParser(options, limits, scratch, names, threads)
     return ParquetParser(options, limits, scratch, names)
 
 
@@ -87,20 +95,26 @@ def _batches(options: InputOptions, limits: Limits, names: LabelNames, _threads:
     return BatchesParser(options, limits)
 
 
+def _text(options: InputOptions, limits: Limits, names: LabelNames, threads: int, _scratch: Path) -> Parser:
+    return TextParser(options, limits, names, threads)
+
+
 def _refuse_names(options: InputOptions, names: LabelNames) -> None:
     if names.type == "string":
         raise InputError("label_type", f"labels of this dataset are strings, those of {options.format} are numbers")
 
 
 _ASIDE = frozenset({"label_column", "label_type", "weight_column", "group_column"})
+_TEXT_COLUMN = OF_TEXT | {"text_column"}
 
 READERS = {
     "libsvm": Reader(_libsvm, frozenset()),
-    "csv": Reader(_csv, _ASIDE | {"delimiter", "header"}),
-    "tsv": Reader(_csv, _ASIDE | {"header"}),
-    "parquet": Reader(_parquet, _ASIDE),
+    "csv": Reader(_csv, _ASIDE | _TEXT_COLUMN | {"delimiter", "header"}),
+    "tsv": Reader(_csv, _ASIDE | _TEXT_COLUMN | {"header"}),
+    "parquet": Reader(_parquet, _ASIDE | _TEXT_COLUMN),
     "npz": Reader(_npz, frozenset()),
     "batches": Reader(_batches, frozenset()),
+    "text": Reader(_text, OF_TEXT | {"label_type"}),
 }
 
 _OF_SOME = frozenset().union(*(reader.options for reader in READERS.values()))
@@ -112,4 +126,7 @@ def open_parser(options: InputOptions, limits: Limits, names: LabelNames, thread
     unused = (options.given & _OF_SOME) - reader.options
     if unused:
         raise InputError("option_unused", f"{min(unused)} is no option of {options.format}")
+    of_text = options.given & OF_TEXT
+    if of_text and options.format != "text" and options.text_column is None:
+        raise InputError("option_unused", f"{min(of_text)} is an option of documents: set text_column")
     return reader.open(options, limits, names, threads, scratch)
