@@ -37,6 +37,7 @@ HINTS = {
     "missing_value": "fill in missing values, or remove the rows; on_bad_row=skip leaves them out",
     "multilabel": "give one label a row; multi-label data is not supported",
     "negative_weight": "a weight is finite and not below 0; 0 leaves a row out of training",
+    "no_documents": "train on documents, and take the model as npz or json; or send rows as text/libsvm",
     "no_rows": "the input has no data line",
     "not_installed": "install streamsvm with the extra parquet",
     "not_numeric": (

@@ -149,7 +149,7 @@ class TextTableParser(HashedText):
     def _find(self, names: list[str] | None) -> tuple[int | None, ...]:
         options, n_columns = self._options, self._n_columns
         assert options.text_column is not None
-        text = column_number(options.text_column, names, n_columns, "text_column")
+        text = 0 if n_columns == 1 else column_number(options.text_column, names, n_columns, "text_column")
         label = None
         if options.label_column is not None:
             label = column_number(options.label_column, names, n_columns)
