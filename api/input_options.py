@@ -25,6 +25,12 @@ def _input_options(
     normalize: Literal["none", "row_l2"] = "none",
     on_bad_row: Literal["fail", "skip"] = "fail",
     shuffle: Literal["yes", "no"] = "yes",
+    text_column: Annotated[str | None, Query(min_length=1, max_length=1000)] = None,
+    analyzer: Literal["word", "char", "char_wb"] | None = None,
+    ngram_range: Annotated[str | None, Query(pattern=r"^\d{1,2},\d{1,2}$")] = None,
+    alternate_sign: Literal["yes", "no"] | None = None,
+    lowercase: Literal["yes", "no"] | None = None,
+    on_bad_text: Literal["error", "replace"] = "error",
 ) -> InputOptions:
     return InputOptions(
         format=format,
@@ -43,6 +49,12 @@ def _input_options(
         normalize=normalize,
         on_bad_row=on_bad_row,
         shuffle=shuffle,
+        text_column=text_column,
+        analyzer=analyzer,
+        ngram_range=ngram_range,
+        alternate_sign=alternate_sign,
+        lowercase=lowercase,
+        on_bad_text=on_bad_text,
     )
 
 

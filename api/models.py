@@ -20,10 +20,10 @@ router = APIRouter(prefix="/v1/models", tags=["models"])
 
 _JSON_ROWS = {
     "type": "object",
-    "required": ["rows"],
     "additionalProperties": False,
     "properties": {
         "rows": {"type": "array", "items": {"type": "object", "additionalProperties": {"type": "number"}}},
+        "documents": {"type": "array", "items": {"type": "string"}},
     },
 }
 _NAMED = {"type": "object", "required": ["dataset"], "properties": {"dataset": {"type": "string"}}}
@@ -102,13 +102,19 @@ class _OpenFileResponse(FileResponse):
     openapi_extra=_ROWS,
 )
 async def predict(
-    context: Context, request: Request, model_id: str, strict: bool = False, label_column: str | None = None
+    context: Context,
+    request: Request,
+    model_id: str,
+    strict: bool = False,
+    label_column: str | None = None,
+    text_column: str | None = None,
 ) -> StreamingResponse:
-    """Labels, decision values and any probabilities for rows of LIBSVM text, CSV or JSON.
+    """Labels, decision values and any probabilities for rows of LIBSVM text, CSV or JSON, or for documents.
 
-    Labels in the text are not looked at.
+    Labels in the text are not looked at. A model of documents takes text/plain as a document a line.
     """
-    found = await predicted(context, request, await find_predictor(context, model_id, strict), label_column)
+    predictor = await find_predictor(context, model_id, strict)
+    found = await predicted(context, request, predictor, {"label_column": label_column, "text_column": text_column})
     kind = answer_type(request)
     headers = {"Rows": str(found.rows), "Unknown-Features": str(found.unknown_features)}
     return StreamingResponse(ANSWERS[kind](found), media_type=kind, headers=headers)

@@ -2,13 +2,14 @@
 
 import argparse
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 # parsers.READERS, which are slow to import, have these.
-FORMATS = ("libsvm", "csv", "tsv", "parquet", "npz", "batches", "fasta", "dna")
+FORMATS = ("libsvm", "csv", "tsv", "parquet", "npz", "batches", "fasta", "dna", "text")
 OTHER_NAMES = {"dna": "fasta"}
 IndexBase = Literal["auto", 0, 1]
 LabelType = Literal["auto", "number", "string"]
+Analyzer = Literal["word", "char", "char_wb"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,13 @@ class InputOptions:
     missing       numbers that are missing are an "error", "zero", or a feature of their own as well: "indicator"
     delimiter     between columns: a character or a name in DELIMITERS; None: found out
     header        "yes", "no" or "auto": whether the first line names the columns
+    text_column   name or number of the column with documents, of which all features are made; None: there is none
+    analyzer      what features of documents are: n-grams of "word"s, of "char"acters, or of those of each word,
+                  "char_wb"; None: "word"
+    ngram_range   "least,most" n of the n-grams of documents; None: "1,1"
+    alternate_sign  "yes" or "no": whether n-grams of documents count -1 by half; None: "yes"
+    lowercase     "yes" or "no": whether documents are read in lower case; None: "yes"
+    on_bad_text   "error", or "replace": what is no UTF-8 in a document becomes U+FFFD
     normalize     "none", or "row_l2": every row is divided by its norm
     shuffle       "yes", or "no": rows are stored in the order of the input, which training is slow on if it is sorted
     on_bad_row    "fail", or "skip": rows that cannot be read are left out and counted
@@ -50,6 +58,12 @@ class InputOptions:
     normalize: Literal["none", "row_l2"] = "none"
     on_bad_row: Literal["fail", "skip"] = "fail"
     shuffle: Literal["yes", "no"] = "yes"
+    text_column: str | None = None
+    analyzer: Analyzer | None = None
+    ngram_range: str | None = None
+    alternate_sign: Literal["yes", "no"] | None = None
+    lowercase: Literal["yes", "no"] | None = None
+    on_bad_text: Literal["error", "replace"] = "error"
     like: dict[str, Any] | None = field(default=None, hash=False)
 
     @property
@@ -88,6 +102,12 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--delimiter", help="of CSV: a character, or tab, comma, semicolon, pipe, space")
     group.add_argument("--header", choices=("auto", "yes", "no"), default="auto", help="whether CSV names its columns")
+    group.add_argument("--text-column", help="name or number of the column with documents, which are hashed")
+    group.add_argument("--analyzer", choices=get_args(Analyzer), help="of documents (default: word)")
+    group.add_argument("--ngram-range", help="of documents: least and most n (default: 1,1)")
+    group.add_argument("--alternate-sign", choices=("yes", "no"), help="of documents: half count -1 (default: yes)")
+    group.add_argument("--lowercase", choices=("yes", "no"), help="of documents (default: yes)")
+    group.add_argument("--on-bad-text", choices=("error", "replace"), default="error", help="what is no UTF-8")
     group.add_argument("--normalize", choices=("none", "row_l2"), default="none", help="row_l2: every row to length 1")
     group.add_argument("--on-bad-row", choices=("fail", "skip"), default="fail", help="skip: leave it out")
     group.add_argument("--shuffle", choices=("yes", "no"), default="yes", help="no: store rows in the input's order")

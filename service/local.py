@@ -15,7 +15,7 @@ from reader.options import InputOptions
 from service.datasets.ingesting import Ingesting
 from service.errors import ServiceError
 from service.jobs.continuing import keep_history
-from service.jobs.cross_validation import cross_validation
+from service.jobs.cross_validation import CrossValidation, cross_validation
 from service.jobs.following import FollowPlan, can_follow, plan_following
 from service.jobs.lane_files import abouts_of, drop_older_checkpoints, keep_outcomes, lane_directory, outcome_of
 from service.jobs.problem import JobPlan, plan_job
@@ -23,6 +23,7 @@ from service.jobs.progress import HISTORY, progress, read_history
 from service.jobs.results import models_of
 from service.jobs.spec import JobSpec
 from service.jobs.warm_start import begin_lane
+from service.models.heaviest import input_about, with_heaviest
 from service.models.registry import lane_outcome
 from service.processes.run import Run, prepare_run
 from service.settings import Settings
@@ -120,13 +121,18 @@ class Training:
             self._check(plan)
         known, outcome = self._lanes(plan)
         if outcome is not None:
-            return Trained(list(models_of(known, 1, lambda _: outcome, {}, None, self._work)), {})
+            return self._trained(known, 1, lambda _: outcome, None)
         while len(done := abouts_of(self._work)) < len(known.lanes):
             known = known.next_lanes(done)
             self._lanes(known)
         folds = cross_validation(known, self._work, len(done))
-        models = models_of(known, len(done), partial(outcome_of, self._work), {}, folds, self._work)
-        return Trained(list(models), folds.view if folds else {})
+        return self._trained(known, len(done), partial(outcome_of, self._work), folds)
+
+    def _trained(
+        self, plan: JobPlan, n_done: int, outcome: Callable[[int], Model], folds: CrossValidation | None
+    ) -> Trained:
+        models = models_of(plan, n_done, outcome, input_about(plan.manifest), folds, self._work)
+        return Trained([(C, with_heaviest(model, self._dataset)) for C, model in models], folds.view if folds else {})
 
     def _lanes(self, plan: JobPlan | FollowPlan) -> tuple[JobPlan, Model | None]:
         """Run some; what is known then, and what the one came to, if there is no other."""

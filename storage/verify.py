@@ -6,6 +6,7 @@ from pathlib import Path
 
 from storage.dataset import Dataset, block_path
 from storage.errors import DatasetCorrupt, StorageError
+from storage.feature_words import check_words
 
 
 def faults(directory: Path) -> Iterator[StorageError]:
@@ -20,6 +21,7 @@ def faults(directory: Path) -> Iterator[StorageError]:
     ]
     if dataset.manifest.renumbered:
         checks.append(dataset.places)
+    checks.append(partial(check_words, directory))
     for check in checks:
         try:
             check()

@@ -12,6 +12,7 @@ from scipy import sparse
 from service.models.applied import applied
 from service.models.exports import MODEL_FORMATS
 from service.models.names import format_of
+from service.models.predictor import Predictor
 from storage.csr import Array
 from storage.model_file import Label, Model
 from storage.probability import probabilities
@@ -58,6 +59,9 @@ class Predictions:
     gamma_: float
 
     def _values(self, X: Any) -> Array:
+        if is_documents(X) and "model_" in vars(self):
+            with told_plainly():
+                return Predictor(self._as_it_is()).document_values(list(X))
         X = self._checked(X)
         if self.model_.vectors is not None or self.model_.maps is not None:
             model = self._as_it_is()
@@ -71,7 +75,10 @@ class Predictions:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def predict(self, X: Any) -> Array:
-        """(n_rows,): the label of each row, or, in regression, the number."""
+        """(n_rows,): the label of each row, or, in regression, the number.
+
+        A model of documents takes them as a list of str, too; so do its other methods.
+        """
         values = self._values(X)
         if not hasattr(self, "classes_"):
             return values
@@ -150,6 +157,12 @@ class FittedModel(Decisions):
 
     def __init__(self, model: Model) -> None:
         self._take(model)
+
+
+def is_documents(X: Any) -> bool:
+    """Whether X is a list, or a vector, of texts."""
+    several = isinstance(X, list | tuple) or (getattr(X, "ndim", None) == 1 and not sparse.issparse(X))
+    return several and len(X) > 0 and all(isinstance(each, str) for each in X)
 
 
 def _as_matrix(model: Model) -> sparse.csr_matrix:

@@ -27,11 +27,13 @@ from reader.options import InputOptions
 from reader.parsers.label_names import LabelNames
 from reader.parsers.rejected import MOST_SHOWN
 from reader.parsers.strings import is_of_strings
+from reader.parsers.text_options import as_input
 from storage.block import BlockInfo
 from storage.csr import Rows
 from storage.dataset import Dataset, block_path
 from storage.durable import publish
 from storage.errors import StorageError
+from storage.feature_words import read_words, write_words
 from storage.features.statistics import drop_statistics, read_statistics, write_statistics
 from storage.manifest import Manifest, read_manifest, write_manifest
 from storage.weight_counts import WeightCounts
@@ -61,12 +63,16 @@ def append_rows(
     staged.mkdir()
     try:
         names = LabelNames("string" if before.label_names else "number", before.label_names)
-        reading = Reading(chunks, _as_before(options, before), limits, threads, staged, names)
+        known = read_words(directory)
+        reading = Reading(chunks, _as_before(options, before), limits, threads, staged, names, known)
         uid = uuid.uuid4().hex
         blocks = _stage(reading, directory, staged, uid, threads)
         for block in blocks:
             publish(block_path(staged, block.number), block_path(directory, block.number))
         after = _joined(before, reading, blocks, uid)
+        if (words := reading.words) is not None:
+            # Those of rows that are not there after all do no harm.
+            write_words(directory, words)
         write_manifest(directory, after)
         _join_statistics(directory, before, reading)
         return after
@@ -121,12 +127,14 @@ def _as_before(options: InputOptions, before: Manifest) -> InputOptions:
     for name in ("index_base", "normalize"):
         if name in options.given and getattr(options, name) != getattr(before, name):
             raise InputError("option_unused", f"{name} is {getattr(before, name)} for all rows of this dataset")
+    if before.input is not None and before.input["format"] == "text":
+        options = as_input(options, before.input)
     type_ = "string" if before.label_names else "number"
     if options.label_type not in ("auto", type_):
         raise InputError("label_type", f"labels of this dataset are {type_}s")
     if is_of_strings(before.input):
         return replace(options, like=before.input)
-    if "n_features" in (before.input or {}):
+    if before.input is not None and before.input["format"] != "text":
         options = replace(options, n_features=None)
     return replace(options, index_base=before.index_base, normalize=before.normalize, like=before.input or {})  # type: ignore[arg-type]
 

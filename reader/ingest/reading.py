@@ -12,11 +12,13 @@ from reader.ingest.decompress import decompressed
 from reader.ingest.row_lengths import RowLengths
 from reader.limits import Limits
 from reader.options import OTHER_NAMES, InputOptions
-from reader.parsers import Parser, open_parser
+from reader.parsers import READERS, Parser, open_parser
+from reader.parsers.hashed_text import HashedText
 from reader.parsers.label_names import LabelNames
-from reader.parsers.sniff import PEEK_BYTES, recognise
+from reader.parsers.sniff import PEEK_BYTES, has_documents, recognise
 from reader.parsers.strings import is_of_strings
 from storage.csr import VALUE, Array, Rows, squared_norms
+from storage.feature_words import FeatureWords
 from storage.features.statistics import FeatureStatistics
 from storage.weight_counts import WeightCounts
 
@@ -45,7 +47,9 @@ class Reading:
         threads: int,
         scratch: Path,
         names: LabelNames | None = None,
+        known_words: FeatureWords | None = None,
     ) -> None:
+        self._known_words = known_words
         self._chunks = chunks
         self._limits = _with_features(limits, options)
         self._threads = threads
@@ -86,13 +90,21 @@ class Reading:
         """Whether rows are strings: their indices are no features, and their values no numbers."""
         return is_of_strings(self.parser.input)
 
+    @property
+    def words(self) -> FeatureWords | None:
+        """The first n-gram on each feature, of documents; those that were known before, too."""
+        found = self.parser.words if isinstance(self.parser, HashedText) else None
+        return None if found is None else found.kept()
+
     def rows(self) -> Iterator[Rows]:
         """The rows, in batches. InputError for a bad input."""
         decoded = decompressed(self._counted(), self._limits)
         if self.options.format == "auto":
             head, decoded = _peek(decoded)
-            self.options = dataclasses.replace(self.options, format=recognise(head))
+            self.options = dataclasses.replace(self.options, format=_recognise(head, self.options))
         self._parser = open_parser(self.options, self._limits, self.names, self._threads, self._scratch)
+        if isinstance(self._parser, HashedText) and self._known_words is not None:
+            self._parser.know(self._known_words)
         for batch in self._parser.parse_chunks(decoded):
             rows, norms = _normalized(batch, self.options.normalize)
             self._count(rows, norms)
@@ -146,6 +158,15 @@ def _with_features(limits: Limits, options: InputOptions) -> Limits:
         return limits
     beyond = options.n_features + (options.index_base != 0)
     return dataclasses.replace(limits, max_features=min(beyond, limits.max_features))
+
+
+def _recognise(head: bytes, options: InputOptions) -> str:
+    """The format of an input that begins so. One that would be a table is of documents if nothing else can be meant."""
+    found = recognise(head)
+    if options.text_column is not None:
+        return "csv" if found == "libsvm" else found
+    told = options.given & READERS["csv"].options - READERS["text"].options
+    return "text" if found == "csv" and not told and has_documents(head) else found
 
 
 def _peek(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:

@@ -18,6 +18,9 @@ from reader.parsers.mixed_columns import is_mixed
 from reader.parsers.npz import NpzParser
 from reader.parsers.rejected import Rejected
 from reader.parsers.strings import is_of_strings
+from reader.parsers.text import TextParser
+from reader.parsers.text_options import OF_TEXT
+from reader.parsers.text_table import TextTableParser
 from storage.csr import Rows
 
 
@@ -68,17 +71,22 @@ def _libsvm(options: InputOptions, limits: Limits, names: LabelNames, threads: i
     return LibsvmParser(options.index_base, limits, threads, skip=options.on_bad_row == "skip")
 
 
-def _csv(options: InputOptions, limits: Limits, names: LabelNames, _threads: int, _scratch: Path) -> Parser:
+def _csv(options: InputOptions, limits: Limits, names: LabelNames, threads: int, _scratch: Path) -> Parser:
+    if options.text_column is not None:
+        return TextTableParser(options, limits, names, threads)
     _refuse_kind(options)
     return MixedCsvParser(options, limits, names) if is_mixed(options) else CsvParser(options, limits, names)
 
 
-def _parquet(options: InputOptions, limits: Limits, names: LabelNames, _threads: int, scratch: Path) -> Parser:
+def _parquet(options: InputOptions, limits: Limits, names: LabelNames, threads: int, scratch: Path) -> Parser:
     # An extra, and slow to import.
     try:
         from reader.parsers.parquet import ParquetParser  # noqa: PLC0415
+        from reader.parsers.text_parquet import TextParquetParser  # noqa: PLC0415
     except ModuleNotFoundError:
         raise InputError("not_installed", "reading Parquet needs pyarrow") from None
+    if options.text_column is not None:
+        return TextParquetParser(options, limits, scratch, names, threads)
     return ParquetParser(options, limits, scratch, names)
 
 
@@ -108,6 +116,10 @@ def _refuse_kind(options: InputOptions) -> None:
         raise InputError("option_unused", f"{min(options.given & _NOT_OF_STRINGS)} is no option of strings")
 
 
+def _text(options: InputOptions, limits: Limits, names: LabelNames, threads: int, _scratch: Path) -> Parser:
+    return TextParser(options, limits, names, threads)
+
+
 def _refuse_names(options: InputOptions, names: LabelNames) -> None:
     if names.type == "string":
         raise InputError("label_type", f"labels of this dataset are strings, those of {options.format} are numbers")
@@ -116,16 +128,18 @@ def _refuse_names(options: InputOptions, names: LabelNames) -> None:
 _ASIDE = frozenset({"label_column", "label_type", "weight_column", "group_column"})
 _MIXED = frozenset({"string_column", "categorical", "categories", "missing"})
 _NOT_OF_STRINGS = {"index_base", "n_features", "normalize", "categorical", "categories", "missing"}
+_TABLE = _ASIDE | _MIXED | OF_TEXT | {"text_column"}
 
 READERS = {
     "libsvm": Reader(_libsvm, frozenset()),
-    "csv": Reader(_csv, _ASIDE | _MIXED | {"delimiter", "header"}),
-    "tsv": Reader(_csv, _ASIDE | _MIXED | {"header"}),
-    "parquet": Reader(_parquet, _ASIDE | _MIXED),
+    "csv": Reader(_csv, _TABLE | {"delimiter", "header"}),
+    "tsv": Reader(_csv, _TABLE | {"header"}),
+    "parquet": Reader(_parquet, _TABLE),
     "npz": Reader(_npz, frozenset()),
     "batches": Reader(_batches, frozenset()),
     "fasta": Reader(_fasta, frozenset({"label_type"})),
     "dna": Reader(_fasta, frozenset({"label_type"})),
+    "text": Reader(_text, OF_TEXT | {"label_type"}),
 }
 
 _OF_SOME = frozenset().union(*(reader.options for reader in READERS.values()))
@@ -137,4 +151,7 @@ def open_parser(options: InputOptions, limits: Limits, names: LabelNames, thread
     unused = (options.given & _OF_SOME) - reader.options
     if unused:
         raise InputError("option_unused", f"{min(unused)} is no option of {options.format}")
+    of_text = options.given & OF_TEXT
+    if of_text and options.format != "text" and options.text_column is None:
+        raise InputError("option_unused", f"{min(of_text)} is an option of documents: set text_column")
     return reader.open(options, limits, names, threads, scratch)

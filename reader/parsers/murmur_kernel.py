@@ -1,4 +1,7 @@
-"""MurmurHash3, as feature hashing uses it."""
+"""MurmurHash3 of bytes.
+
+Source: A. Appleby, MurmurHash3 (MurmurHash3_x86_32), public domain.
+"""
 
 from typing import Any
 
@@ -7,36 +10,41 @@ from numba import njit
 
 from storage.csr import Array
 
-# murmur(text (n,) uint8, begin, end, seed) -> int64: MurmurHash3_x86_32 (A. Appleby, public domain) of
-# text[begin:end], read as a signed number of 32 bits.
+_MASK = np.uint64(0xFFFFFFFF)
+_C1, _C2 = np.uint64(0xCC9E2D51), np.uint64(0x1B873593)
+_M1, _M2 = np.uint64(0x85EBCA6B), np.uint64(0xC2B2AE35)
+_FIVE, _ADDED = np.uint64(5), np.uint64(0xE6546B64)
+_8, _13, _15, _16, _17, _19, _24 = (np.uint64(bits) for bits in (8, 13, 15, 16, 17, 19, 24))
 
 
 @njit(cache=True, nogil=True)
-def murmur(text: Array, begin: int, end: int, seed: int) -> Any:
-    h = np.uint32(seed)
-    tail = begin + (end - begin) // 4 * 4
-    for p in range(begin, tail, 4):
-        h ^= scrambled(
-            np.uint32(text[p])
-            | np.uint32(text[p + 1]) << np.uint32(8)
-            | np.uint32(text[p + 2]) << np.uint32(16)
-            | np.uint32(text[p + 3]) << np.uint32(24)
-        )
-        h = np.uint32(h << np.uint32(13)) | np.uint32(h >> np.uint32(19))
-        h = np.uint32(h * np.uint32(5) + np.uint32(0xE6546B64))
-    k = np.uint32(0)
-    for p in range(end - 1, tail - 1, -1):
-        k = np.uint32(k << np.uint32(8)) | np.uint32(text[p])
-    if end > tail:
-        h ^= scrambled(k)
-    h ^= np.uint32(end - begin)
-    h = np.uint32((h ^ (h >> np.uint32(16))) * np.uint32(0x85EBCA6B))
-    h = np.uint32((h ^ (h >> np.uint32(13))) * np.uint32(0xC2B2AE35))
-    return np.int64(np.int32(h ^ (h >> np.uint32(16))))
-
-
-@njit(cache=True, nogil=True)
-def scrambled(k: Any) -> Any:
-    k = np.uint32(k * np.uint32(0xCC9E2D51))
-    k = np.uint32(k << np.uint32(15)) | np.uint32(k >> np.uint32(17))
-    return np.uint32(k * np.uint32(0x1B873593))
+def murmur(data: Array, begin: int, end: int, seed: int) -> Any:
+    """MurmurHash3 of data[begin:end], signed."""
+    h = np.uint64(seed)
+    p = begin
+    while p + 4 <= end:
+        k = np.uint64(data[p]) | np.uint64(data[p + 1]) << _8
+        k |= np.uint64(data[p + 2]) << _16 | np.uint64(data[p + 3]) << _24
+        k = (k * _C1) & _MASK
+        k = ((k << _15) | (k >> _17)) & _MASK
+        h ^= (k * _C2) & _MASK
+        h = ((h << _13) | (h >> _19)) & _MASK
+        h = (h * _FIVE + _ADDED) & _MASK
+        p += 4
+    if p < end:
+        k = np.uint64(data[p])
+        if p + 1 < end:
+            k |= np.uint64(data[p + 1]) << _8
+        if p + 2 < end:
+            k |= np.uint64(data[p + 2]) << _16
+        k = (k * _C1) & _MASK
+        k = ((k << _15) | (k >> _17)) & _MASK
+        h ^= (k * _C2) & _MASK
+    h ^= np.uint64(end - begin)
+    h ^= h >> _16
+    h = (h * _M1) & _MASK
+    h ^= h >> _13
+    h = (h * _M2) & _MASK
+    h ^= h >> _16
+    signed = np.int64(h)
+    return signed - 4294967296 if signed >= 2147483648 else signed

@@ -38,26 +38,18 @@ class ParquetParser(TableParser):
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """The rows. InputError at the first fault, unless rows are skipped."""
-        with spooled(chunks, self._scratch) as file, _open(file) as table:
-            self._check_sizes(table.metadata, size_of(file))
+        with spooled(chunks, self._scratch) as file, open_table(file) as table:
+            check_sizes(table.metadata, size_of(file), self._limits)
             self._set_columns(table.schema_arrow)
             batch_rows = max(1, min(_MOST_BATCH_ROWS, _BATCH_VALUES // len(self._names)))
             batches = table.iter_batches(batch_rows, use_threads=False)
             first = 1
-            while (batch := _next(batches)) is not None:
+            while (batch := next_batch(batches)) is not None:
                 rows = self._read(batch, first)
                 first += batch.num_rows
                 if len(rows):
                     yield rows
         self.check_end()
-
-    def _check_sizes(self, metadata: Any, size: int) -> None:
-        """By what the footer says; nothing has been decoded yet."""
-        encoded = sum(metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups))
-        check_size(encoded, size, self._limits)
-        # How large it is as a table: columns of one value take next to nothing in the file.
-        if metadata.num_rows * metadata.num_columns * 8 > self._limits.max_bytes:
-            raise InputError("decompressed_too_large", f"the table has more than {self._limits.max_bytes} bytes")
 
     def _set_columns(self, schema: Any) -> None:
         self._names = schema.names
@@ -70,11 +62,11 @@ class ParquetParser(TableParser):
         label = label_by_name(self._names) if wanted is None else column_number(wanted, self._names, n_columns)
         self._columns = find_columns(label, self._options, self._names, n_columns)
         if self._labels.type == "auto":
-            self._labels.type = "string" if _is_string(schema.field(label).type) else "number"
+            self._labels.type = "string" if is_string(schema.field(label).type) else "number"
         for number, name in enumerate(self._names):
-            if number in self.text_columns and _is_string(schema.field(number).type):
+            if number in self.text_columns and is_string(schema.field(number).type):
                 continue
-            if not _is_number(schema.field(number).type):
+            if not is_number(schema.field(number).type):
                 kind = str(schema.field(number).type)[:40]
                 raise InputError("column_type", f"column {number + 1} ({name[:40]}) is of type {kind}, not a number")
         self.set_features(n_columns - len(self._columns.aside))
@@ -105,14 +97,24 @@ class ParquetParser(TableParser):
         return InputError(code, f"row {row}, column {column + 1} ({self._names[column][:40]}): {message}", line=row)
 
 
-def _open(file: IO[bytes]) -> Any:
+def check_sizes(metadata: Any, size: int, limits: Limits) -> None:
+    """InputError if a table is too large by what its footer says; nothing has been decoded yet."""
+    encoded = sum(metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups))
+    check_size(encoded, size, limits)
+    # How large it is as a table: columns of one value take next to nothing in the file.
+    if metadata.num_rows * metadata.num_columns * 8 > limits.max_bytes:
+        raise InputError("decompressed_too_large", f"the table has more than {limits.max_bytes} bytes")
+
+
+def open_table(file: IO[bytes]) -> Any:
+    """A Parquet file. InputError bad_parquet."""
     try:
         return parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False)
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError("bad_parquet", f"this is no whole Parquet file: {_first_line(error)}") from error
 
 
-def _next(batches: Iterator[Any]) -> Any:
+def next_batch(batches: Iterator[Any]) -> Any:
     """The next batch, None at the end."""
     try:
         return next(batches, None)
@@ -120,12 +122,14 @@ def _next(batches: Iterator[Any]) -> Any:
         raise InputError("bad_parquet", f"the file is damaged: {_first_line(error)}") from error
 
 
-def _is_number(kind: Any) -> bool:
+def is_number(kind: Any) -> bool:
+    """Whether a column of this type has numbers."""
     tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
     return any(test(kind) for test in tests)
 
 
-def _is_string(kind: Any) -> bool:
+def is_string(kind: Any) -> bool:
+    """Whether a column of this type has strings."""
     if types.is_dictionary(kind):
         kind = kind.value_type
     return bool(types.is_string(kind) or types.is_large_string(kind))

@@ -12,6 +12,8 @@ _PAIR = re.compile(rb"[ \t][^ \t:,;|]*:\S")
 _DELIMITER = re.compile(rb"[,;|\t]")
 # Bytes that no text has: of noise every ninth is one, of UTF-16 every other. A few are a fault of their line.
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\v\f\r")) + b"\x7f"
+_LABEL = re.compile(rb'[^\s,;|:"]{1,64}')
+_WORD = re.compile(rb"[A-Za-z\x80-\xff]{2,}")
 _SAMPLE, _MOST_CONTROL = 512, 8
 
 SIGNATURES = (
@@ -32,6 +34,14 @@ SIGNATURES = (
     (b"BZh", "bzip2 data inside the input"),
 )
 TEXT_SIGNATURES = ((b"<", "an HTML or XML page"), (b"{", "JSON"), (b"[", "JSON"))
+
+
+def has_documents(head: bytes) -> bool:
+    """Whether all lines at the beginning of an input are a short label, a tab, and three words or more."""
+    whole = head.removeprefix(b"\xef\xbb\xbf").rpartition(b"\n")[0] if len(head) >= PEEK_BYTES else head
+    lines = [line.split(b"\t") for line in whole.split(b"\n") if line.strip()]
+    are_pairs = bool(lines) and all(len(line) == 2 and _LABEL.fullmatch(line[0]) for line in lines)
+    return are_pairs and all(len(_WORD.findall(text)) > 2 for _, text in lines)
 
 
 def refuse_foreign(head: bytes) -> None:

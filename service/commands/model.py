@@ -1,12 +1,17 @@
-"""Models of a service: get, ls."""
+"""Models: get and ls those of a service, show one of its or a file."""
 
 import argparse
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import shtab
 
-from service.commands.remote import add_action, print_json, print_list
+from service.commands.remote import add_action, print_json, print_list, print_table
+from service.models.exports import MODEL_FORMATS
+from service.models.labels import shown_label
+from service.models.names import stored_format
+from service.models.views import model_view
 from service.remote.client import Client
 from service.remote.objects import RemoteModel
 
@@ -19,6 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output = getting.add_argument("-o", "--output", type=Path, help="LIBLINEAR or LIBSVM text, or .npz, .json or .onnx")
     output.complete = shtab.FILE  # type: ignore[attr-defined]
     add_action(actions, "ls", ls)
+    showing = add_action(actions, "show", show)
+    showing.add_argument("model", help="its id, mdl_..., or a file")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -44,3 +51,41 @@ def ls(options: argparse.Namespace) -> int:
         Client(options.url).json("GET", "/v1/models"), options.json, MODEL="id", JOB="job_id", CREATED="created_at"
     )
     return 0
+
+
+def show(options: argparse.Namespace) -> int:
+    """Say what one is: its labels and certificate, and, if it is of documents, its heaviest words."""
+    view = _view(options)
+    if options.json:
+        print_json(view)
+        return 0
+    rows = [[name, _said(view[name])] for name in _SHOWN if view.get(name) not in (None, [], ())]
+    print_table([["labels", ", ".join(map(shown_label, view["labels"]))], *rows])
+    for each in view.get("heaviest") or ():
+        for sign in ("positive", "negative"):
+            _print_words(each, sign)
+    return 0
+
+
+_SHOWN = ("features", "bias", "kernel", "converged", "stop_reason", "passes", "input", "certificate")
+
+
+def _view(options: argparse.Namespace) -> dict[str, Any]:
+    path = Path(options.model)
+    if not path.is_file():
+        return RemoteModel(Client(options.url), options.model).refresh().view
+    with path.open("rb") as file:
+        return model_view({}, MODEL_FORMATS[stored_format(path)].read(file))
+
+
+def _said(value: Any) -> str:
+    return ", ".join(f"{name} {each}" for name, each in value.items()) if isinstance(value, dict) else str(value)
+
+
+def _print_words(heaviest: dict[str, Any], sign: str) -> None:
+    words = heaviest.get(sign)
+    if words:
+        label = "larger values" if heaviest["label"] is None else shown_label(heaviest["label"])
+        print(f"\nwords {'for' if sign == 'positive' else 'against'} {label}")
+        for each in words:
+            print(f"  {each['weight']:+.4g}  {each['word']}")

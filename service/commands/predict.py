@@ -18,18 +18,26 @@ from service.models.labels import shown_label
 from service.models.names import stored_format
 from service.models.predictor import FORMATS, Prediction, Predictor
 
+_FORMAT = "of the file (default: by its name, or else text for a model of documents, libsvm for others)"
+_LABEL_COLUMN = "of CSV: name or number of the column with labels; of documents 1: label TAB text (default: none)"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm predict`."""
     parser.add_argument("model", type=Path, help="LIBLINEAR or LIBSVM text, .npz, .json or .onnx")
-    parser.add_argument("file", type=Path, help="LIBSVM text, CSV or TSV, plain or compressed; - for standard input")
+    parser.add_argument(
+        "file", type=Path, help="LIBSVM text, CSV, TSV or documents, plain or compressed; - for standard input"
+    )
     parser.add_argument("-o", "--output", type=Path, help="write the predictions there instead of printing them")
     parser.add_argument("--decision-values", action="store_true", help="write the decision value behind each label")
     parser.add_argument(
         "--probabilities", action="store_true", help="write the probability of each of the model's labels"
     )
-    parser.add_argument("--format", choices=tuple(FORMATS), help="of the file (default: by its name, or else libsvm)")
-    parser.add_argument("--label-column", help="of CSV: name or number of the column with labels (default: none)")
+    parser.add_argument("--format", choices=tuple(FORMATS), help=_FORMAT)
+    parser.add_argument("--label-column", help=_LABEL_COLUMN)
+    parser.add_argument(
+        "--text-column", help="of CSV: name or number of the column with documents (default: as trained)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -41,7 +49,12 @@ def run(options: argparse.Namespace) -> int:
     errors, unknown = _Errors(), 0
     source = sys.stdin.buffer if str(options.file) == "-" else options.file.open("rb")
     with source, options.output.open("w") if options.output else nullcontext(sys.stdout) as output:
-        said_of_input = InputOptions(options.format or _format(options.file), label_column=options.label_column)
+        usual = "text" if predictor.reads_documents else "libsvm"
+        said_of_input = InputOptions(
+            options.format or _format(options.file, usual),
+            label_column=options.label_column,
+            text_column=options.text_column,
+        )
         with _naming_the_label(said_of_input):
             for prediction in predictor.predict_text(read_chunks(source), options=said_of_input):
                 output.writelines(_lines(predictor, prediction, options))
@@ -49,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
                 unknown += prediction.unknown_features
     if unknown:
         print(f"values of features that the model does not have, passed over: {unknown:,}", file=sys.stderr)
-        if said_of_input.format != "libsvm" and options.label_column is None:
+        if said_of_input.format in ("csv", "tsv") and options.label_column is None:
             print("  every column was taken for a feature: name that of the labels by --label-column", file=sys.stderr)
     if said := errors.said(predictor):
         print(said, file=sys.stderr)
@@ -67,9 +80,9 @@ def _naming_the_label(options: InputOptions) -> Iterator[None]:
         raise
 
 
-def _format(file: Path) -> str:
-    """That of rows.csv, or of rows.tsv.gz."""
-    return next((name for name in FORMATS if f".{name}" in file.suffixes), "libsvm")
+def _format(file: Path, usual: str) -> str:
+    """That of rows.csv, or of rows.tsv.gz; of other names the usual one."""
+    return next((name for name in FORMATS if f".{name}" in file.suffixes), usual)
 
 
 def _lines(predictor: Predictor, prediction: Prediction, options: argparse.Namespace) -> Iterator[str]:

@@ -41,6 +41,7 @@ def dataset_view(
         "compression_ratio": manifest.decoded_bytes / manifest.stored_bytes,
         "normalize": manifest.normalize,
         "shuffle": manifest.shuffle,
+        "input": manifest.input,
         "squared_norms": {"min": least, "mean": total / manifest.n_rows, "max": largest},
         "rejected_rows": manifest.rejected_rows,
         "rejected": list(manifest.rejected),

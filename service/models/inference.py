@@ -1,20 +1,22 @@
 """A model as the Open Inference Protocol v2 has it: which tensors it takes and gives, and what it makes of them.
 
 Either X (n, n_features), column j being the feature numbered j + index_base in training, or rows in compressed sparse
-form: indptr (n + 1,), indices and values (nnz,), features numbered as in training. A decision value is a margin, no
-probability; of several classes each has one. Probabilities there are of models that have any.
+form: indptr (n + 1,), indices and values (nnz,), features numbered as in training. A model of documents takes these as
+well: documents (n,), BYTES in UTF-8. A decision value is a margin, no probability; of several classes each has one.
+Probabilities there are of models that have any.
 """
 
 from typing import Any
 
 import numpy as np
 
+from reader.errors import InputError
 from service.errors import ServiceError
 from service.models.predictor import Predictor
 from service.models.tensors import datatype_of
 from storage.csr import Array
 
-DENSE, SPARSE = ("X",), ("indptr", "indices", "values")
+DENSE, SPARSE, DOCUMENTS = ("X",), ("indptr", "indices", "values"), ("documents",)
 
 
 def outputs_of(predictor: Predictor) -> tuple[str, ...]:
@@ -26,8 +28,14 @@ def outputs_of(predictor: Predictor) -> tuple[str, ...]:
 
 def describe(name: str, predictor: Predictor) -> dict[str, Any]:
     """The model's metadata."""
-    inputs = (("X", "FP64", [-1, predictor.n_features]), ("indptr", "INT64", [-1]), ("indices", "INT64", [-1]),
-              ("values", "FP64", [-1]))  # fmt: skip
+    inputs: tuple[tuple[str, str, list[int]], ...] = (
+        ("X", "FP64", [-1, predictor.n_features]),
+        ("indptr", "INT64", [-1]),
+        ("indices", "INT64", [-1]),
+        ("values", "FP64", [-1]),
+    )
+    if predictor.reads_documents:
+        inputs = (("documents", "BYTES", [-1]), *inputs)
     none = infer(predictor, {"X": np.empty((0, predictor.n_features))})
     outputs = ((output, datatype_of(array), [-1, *array.shape[1:]]) for output, array in none.items())
     return {
@@ -45,12 +53,17 @@ def infer(predictor: Predictor, tensors: dict[str, Array]) -> dict[str, Array]:
 
     Raises ServiceError bad_tensor.
     """
+    if tensors.keys() != set(DOCUMENTS) and any(array.dtype.kind == "O" for array in tensors.values()):
+        raise _bad("an input is of BYTES, not of numbers")
     if tensors.keys() == set(DENSE):
         decision_values = _dense(predictor, tensors["X"])
     elif tensors.keys() == set(SPARSE):
         decision_values = _sparse(predictor, *(tensors[name] for name in SPARSE))
+    elif tensors.keys() == set(DOCUMENTS) and predictor.reads_documents:
+        decision_values = _documents(predictor, tensors["documents"])
     else:
-        raise _bad("the inputs are neither X nor indptr, indices and values")
+        more = ", nor documents" if predictor.reads_documents else ""
+        raise _bad(f"the inputs are neither X nor indptr, indices and values{more}")
     if predictor.is_regression:
         return {"value": decision_values}
     found = {"label": predictor.labels(decision_values), "decision_value": decision_values}
@@ -62,6 +75,15 @@ def _dense(predictor: Predictor, X: Array) -> Array:
     if X.ndim != 2 or X.shape[1] != predictor.n_features:
         raise _bad(f"X has the shape {list(X.shape)}, the model takes [n, {predictor.n_features}]")
     return predictor.decision_values(X)
+
+
+def _documents(predictor: Predictor, documents: Array) -> Array:
+    if documents.ndim != 1 or documents.dtype.kind != "O":
+        raise _bad("documents is no vector of BYTES")
+    try:
+        return predictor.document_values(documents.tolist())
+    except InputError as error:
+        raise ServiceError.of(error.problem()) from None
 
 
 def _sparse(predictor: Predictor, indptr: Array, indices: Array, values: Array) -> Array:

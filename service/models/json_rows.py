@@ -1,4 +1,7 @@
-"""Rows in JSON: {"rows": [{"3": 1.5, "17": 2}, ...]}, features numbered as in the input the model was trained on."""
+"""Rows in JSON: {"rows": [{"3": 1.5, "17": 2}, ...]}, features numbered as in the input the model was trained on.
+
+For a model of documents: {"documents": ["a text", ...]}.
+"""
 
 import re
 from typing import Any
@@ -30,6 +33,18 @@ def json_rows(fields: dict[str, Any], index_base: int) -> Rows:
         indices=np.array([feature for feature, _ in pairs], INDEX),
         values=np.array([value for _, value in pairs], VALUE),
     )
+
+
+def json_documents(fields: dict[str, Any]) -> list[str]:
+    """The documents of a JSON object. Raises ServiceError."""
+    if fields.keys() - {"documents"}:
+        raise ServiceError("unknown_field", "there is no such field", 'Send {"documents": ["a text"]}.')
+    given = fields["documents"]
+    if not isinstance(given, list) or not all(isinstance(document, str) for document in given):
+        raise ServiceError("wrong_type", "documents is not a list of texts", 'Send {"documents": ["a text"]}.')
+    if not given:
+        raise ServiceError("no_rows", "there is no document")
+    return given
 
 
 def _row(row: Any, index_base: int, at: dict[str, Any]) -> list[tuple[int, float]]:

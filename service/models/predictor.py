@@ -1,11 +1,12 @@
 """Applies a model to rows: LIBLINEAR's `predict`, batch by batch."""
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from reader.errors import InputError
 from reader.ingest.decompress import decompressed
@@ -13,7 +14,11 @@ from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers import Parser
 from reader.parsers.csv import CsvParser
+from reader.parsers.documents import DocumentRows
 from reader.parsers.libsvm import LibsvmParser
+from reader.parsers.text import TextParser
+from reader.parsers.text_options import as_input
+from reader.parsers.text_table import TextTableParser
 from service.models.applied import applied
 from storage.csr import Array, Rows
 from storage.decision import predicted_classes
@@ -25,9 +30,14 @@ MOST_FEATURES = 2**31
 # Texts in which rows come to be predicted.
 FORMATS: dict[str, Callable[[InputOptions, Limits], Parser]] = {
     "libsvm": lambda options, limits: LibsvmParser(options.index_base, limits, weighted=False),
-    "csv": lambda options, limits: CsvParser(options, limits, labelled=False),
-    "tsv": lambda options, limits: CsvParser(options, limits, labelled=False),
+    "csv": lambda options, limits: _table(options)(options, limits, labelled=False),
+    "tsv": lambda options, limits: _table(options)(options, limits, labelled=False),
+    "text": lambda options, limits: TextParser(options, limits, labelled=False),
 }
+
+
+def _table(options: InputOptions) -> type[CsvParser] | type[TextTableParser]:
+    return CsvParser if options.text_column is None else TextTableParser
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,7 @@ class Predictor:
     def __init__(self, model: Model, *, strict: bool = False) -> None:
         self._strict = strict
         self._applied = applied(model)
+        self._input: dict[str, Any] | None = model.about.get("input")
         # The same weights, not two copies of them.
         self._model = replace(model, w=self._applied.w)
 
@@ -89,6 +100,11 @@ class Predictor:
     def has_probabilities(self) -> bool:
         """Whether `probabilities` says anything."""
         return self._model.probability is not None
+
+    @property
+    def reads_documents(self) -> bool:
+        """Whether it was trained on documents, and says how they become rows."""
+        return (self._input or {}).get("format") == "text"
 
     def with_strict(self, strict: bool) -> "Predictor":
         """The same model, strict or not."""
@@ -134,10 +150,32 @@ class Predictor:
         InputError at the first fault of the input, among them index 0 for a model whose features start at 1.
         """
         limits = limits or Limits(max_features=MOST_FEATURES)
-        options = replace(options or InputOptions("libsvm"), index_base=1 if self.index_base else 0)
+        options = self._as_trained(options or InputOptions("libsvm"))
         parser = FORMATS[options.format](options, limits)
         for rows in parser.parse_chunks(decompressed(chunks, limits)):
             yield self.predict(rows)
+
+    def predict_documents(self, documents: Sequence[str]) -> Iterator[Prediction]:
+        """A batch at a time. InputError, whose line is the number of the document; no_documents."""
+        for rows in DocumentRows(self._input_of_documents()).rows_of(documents):
+            yield self.predict(rows)
+
+    def document_values(self, documents: Sequence[str]) -> Array:
+        """(n,) float64, or (n, n_classes): decision values. InputError as `predict_documents`."""
+        none = self.decision_values(sparse.csr_matrix((0, self.n_features)))
+        return np.concatenate([none, *(each.decision_values for each in self.predict_documents(documents))])
+
+    def _as_trained(self, options: InputOptions) -> InputOptions:
+        """With all that is known of how rows were made that the model was trained on."""
+        options = replace(options, index_base=1 if self.index_base else 0)
+        if options.format == "text" or (self.reads_documents and options.format != "libsvm"):
+            return as_input(options, self._input_of_documents())
+        return options
+
+    def _input_of_documents(self) -> dict[str, Any]:
+        if self._input is None or not self.reads_documents:
+            raise InputError("no_documents", "the model does not say how documents become its features")
+        return self._input
 
     def _count_unknown(self, rows: Rows) -> int:
         if self._model.maps is not None and self._model.maps.shape.strings:

@@ -18,6 +18,7 @@ from service.jobs.features import asked_maps, planned_maps
 from service.jobs.problem import JobPlan
 from service.jobs.results import models_of
 from service.models.exports import MODEL_FORMATS
+from service.models.heaviest import input_about, with_heaviest
 from service.models.predictor import Predictor
 from service.records.ids import new_id
 from service.records.store import Store
@@ -98,21 +99,25 @@ def _in_input_order(plan: JobPlan, dataset: Path, w: Array) -> Array:
 
 
 def publish_models(
-    settings: Settings, plan: JobPlan, n_done: int, outcome_of: Callable[[int], Model], folds: CrossValidation | None
+    settings: Settings,
+    dataset_id: str,
+    plan: JobPlan,
+    n_done: int,
+    outcome_of: Callable[[int], Model],
+    folds: CrossValidation | None,
 ) -> list[dict[str, Any]]:
-    """Make the models of a job durable, see `models_of`.
+    """Make the models of a job on this dataset durable, see `models_of`.
 
     Returns their values of C and the ids under which they are to be recorded.
     The files name no job and no time: the same runs make the same bytes.
     """
-    about: dict[str, Any] = {"dataset": {"name": plan.spec.dataset, "uid": plan.manifest.uid}}
-    if plan.manifest.input is not None:
-        about["input"] = plan.manifest.input
+    about = {"dataset": {"name": plan.spec.dataset, "uid": plan.manifest.uid}, **input_about(plan.manifest)}
     published: list[dict[str, Any]] = []
     try:
         for C, model in models_of(plan, n_done, outcome_of, about, folds, settings.models):
             published.append({"C": C, "model_id": new_id("mdl")})
-            write_model(settings.models / published[-1]["model_id"], model)
+            told = with_heaviest(model, settings.datasets / dataset_id)
+            write_model(settings.models / published[-1]["model_id"], told)
     except BaseException:
         unpublish_models(settings, published)
         raise

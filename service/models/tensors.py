@@ -19,13 +19,14 @@ DATATYPES: dict[str, np.dtype[Any]] = {
     "FP64": np.dtype("<f8"),
     "INT32": np.dtype("<i4"),
     "INT64": np.dtype("<i8"),
+    "BYTES": np.dtype(object),  # texts
 }
 _MOST_DIMENSIONS = 8
 _SIZE_LIMIT = 1 << 31
 
 
 def read_tensors(inputs: Any, binary: memoryview) -> dict[str, Array]:
-    """The inputs of a request, by name, all finite. Raises ServiceError bad_tensor or not_finite."""
+    """The inputs of a request, by name: finite numbers, or str. ServiceError bad_tensor, not_finite or not_text."""
     if not isinstance(inputs, list) or not all(isinstance(given, dict) for given in inputs):
         raise _bad("inputs is not a list of tensors")
     found: dict[str, Array] = {}
@@ -40,7 +41,7 @@ def read_tensors(inputs: Any, binary: memoryview) -> dict[str, Array]:
             raise _bad(f"an input has {len(array)} values, its shape says {math.prod(shape)}")
         if name in found:
             raise _bad("an input is given twice")
-        if not np.isfinite(array).all():
+        if array.dtype.kind != "O" and not np.isfinite(array).all():
             raise ServiceError("not_finite", "an input has a value that is not finite")
         found[name] = array.reshape(shape)
     if len(binary):
@@ -101,6 +102,8 @@ def _described(given: dict[str, Any]) -> tuple[str, list[int], np.dtype]:
 def _of_json(data: Any, dtype: np.dtype) -> Array:
     if not isinstance(data, list):
         raise _bad("an input has no data")
+    if dtype.kind == "O":
+        return _texts(data)
     try:
         array = np.array(data).reshape(-1)
     except ValueError:
@@ -114,9 +117,35 @@ def _of_json(data: Any, dtype: np.dtype) -> Array:
 
 def _of_bytes(binary: memoryview, size: Any, dtype: np.dtype) -> tuple[Array, memoryview]:
     """(values, what follows)"""
-    if not _is_size(size) or size > len(binary) or size % dtype.itemsize:
+    if dtype.kind == "O" and _is_size(size) and size <= len(binary):
+        return _lengths_and_texts(binary[:size]), binary[size:]
+    if dtype.kind == "O" or not _is_size(size) or size > len(binary) or size % dtype.itemsize:
         raise _bad("an input's binary_data_size does not fit the bytes that follow, or its datatype")
     return np.frombuffer(binary[:size], dtype), binary[size:]
+
+
+def _texts(data: list[Any]) -> Array:
+    """(n,) of str, given flat."""
+    if not all(isinstance(text, str) for text in data):
+        raise _bad("an input's data is not texts, given flat")
+    array = np.empty(len(data), object)
+    array[:] = data
+    return array
+
+
+def _lengths_and_texts(binary: memoryview) -> Array:
+    """(n,) of str, each with its length in four bytes before it."""
+    texts, place = [], 0
+    while place < len(binary):
+        begin = place + 4
+        place = begin + int.from_bytes(binary[place:begin], "little")
+        if begin > len(binary) or place > len(binary):
+            raise _bad("the bytes of an input end inside a text")
+        try:
+            texts.append(str(binary[begin:place], "utf-8"))
+        except UnicodeDecodeError:
+            raise ServiceError("not_text", "a text of an input is not UTF-8") from None
+    return _texts(texts)
 
 
 def _parameters(given: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from storage.model_file import Model
 
-_ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate")
+_ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate", "input", "heaviest")
 
 
 def model_view(record: dict[str, Any], model: Model) -> dict[str, Any]:

@@ -169,7 +169,7 @@ class Worker:
                 return
             folds = cross_validation(plan, job_dir, len(done))
             result = {**job_result(plan.lanes, done), **(folds.view if folds else {})}
-            published = publish_models(self._settings, plan, len(done), kept, folds)
+            published = publish_models(self._settings, record["dataset_id"], plan, len(done), kept, folds)
         except (ServiceError, StorageError, OSError) as error:
             self._drop_run(active)
             self._setbacks.fail_or_pause(record, describe(error))

@@ -68,6 +68,20 @@ upload.elements.file.addEventListener("change", async () => {
   if (columns.length) upload.querySelector("details").open = true;
 });
 
+// A format has options of its own; n-grams are made of documents only.
+function suitFormat() {
+  const { format, text_column } = upload.elements;
+  const has = (field) => !format.value || field.closest("label").dataset.formats.split(" ").includes(format.value);
+  const ofDocuments = format.value === "text" || (has(text_column) && text_column.value !== "");
+  for (const label of upload.querySelectorAll("[data-formats]")) {
+    label.hidden = !has(label) || ("ofDocuments" in label.dataset && !ofDocuments);
+  }
+}
+
+upload.addEventListener("input", suitFormat);
+upload.addEventListener("reset", () => setTimeout(suitFormat));
+suitFormat();
+
 upload.addEventListener("submit", (event) => {
   event.preventDefault();
   const [file] = upload.elements.file.files;
@@ -96,8 +110,9 @@ upload.addEventListener("submit", (event) => {
   });
   request.addEventListener("error", () => over("", { detail: "the upload was cut off" }));
   const options = new URLSearchParams();
-  for (const option of ["format", "label_column", "label_type", "weight_column", "group_column", "index_base", "on_bad_row"]) {
-    if (upload.elements[option].value) options.set(option, upload.elements[option].value);
+  if (upload.elements.format.value) options.set("format", upload.elements.format.value);
+  for (const { name, value } of upload.querySelectorAll("label:not([hidden]) > [data-option]")) {
+    if (value) options.set(name, value);
   }
   request.open("PUT", `/v1/datasets/${encodeURIComponent(name)}?${options}`);
   request.setRequestHeader("Accept", "application/json");

@@ -1,1 +1,1 @@
-"""What feature maps are worth: strings, text, tables and curves, against the same mapped beforehand and scikit-learn."""
+"""What feature maps are worth: on strings, text, tables and curves, against rows mapped beforehand and scikit-learn."""

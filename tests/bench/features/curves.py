@@ -46,8 +46,9 @@ def run(name: str) -> Iterator[str]:
     C, gamma = CHOSEN[name]
     yield from prose(
         f"{name}: {len(y):,} rows of {X.shape[1]} features, {len(y_test):,} held out; hinge loss, C = {C:g}, "
-        f"gamma = {gamma:g}. `streamsvm train FILE --features MAPS --relative-gap {RELATIVE_GAP:g}`, a constant feature, "
-        f"cache {CACHE >> 20} MiB, at most 120 s. *LIBSVM*: svm-train, at most {LIBSVM_SECONDS:.0f} s. One run each."
+        f"gamma = {gamma:g}. `streamsvm train FILE --features MAPS --relative-gap {RELATIVE_GAP:g}`, a constant "
+        f"feature, cache {CACHE >> 20} MiB, at most 120 s. *LIBSVM*: svm-train, at most "
+        f"{LIBSVM_SECONDS:.0f} s. One run each."
     )
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
         text, test = Path(directory) / "own.svm", Path(directory) / "test.svm"
@@ -77,7 +78,7 @@ def run(name: str) -> Iterator[str]:
         best = max(found["fourier"], found["pairs"])
         said = "**Met**" if found["fourier"] >= kernel.accuracy - MOST_BEHIND else "**Missed**"
         yield from prose(
-            f"{said}: fourier is {found['fourier'] - kernel.accuracy:+.2%} from the kernel machine (1% was asked), pairs "
+            f"{said}: fourier is {found['fourier'] - kernel.accuracy:+.2%} from LIBSVM (1% was asked), pairs "
             f"{found['pairs'] - kernel.accuracy:+.2%}, the plane {found['plane'] - kernel.accuracy:+.2%}; best of both "
             f"{best:.2%}."
         )

@@ -62,7 +62,8 @@ def run() -> Iterator[str]:
         yield from prose(
             f"{manifest.input_bytes / 1e9:.3g} GB of generated strings, {manifest.n_rows:,} of {LENGTH} bases: "
             f"{manifest.stored_bytes / 1e9:.3g} GB in blocks; weighted degree {DEGREE}, {made / 1e9:.3g} billion "
-            f"features of a pass, {8 * made / 1e9:.3g} GB if they were kept. Reader and trainer in a memory control group of "
+            f"features of a pass, {8 * made / 1e9:.3g} GB if they were kept. Reader and trainer in a memory control "
+            "group of "
             f"{LIMIT >> 20} MiB (version 1: all memory, tmpfs and page cache; what exceeds it is killed), cache "
             f"{CACHE >> 20} MiB, {PASSES} pass and the certificate. Generating and reading in: "
             f"{reading.seconds:.3g} s. One run."
