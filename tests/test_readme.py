@@ -15,12 +15,13 @@ from service.jobs.spec import JobFields
 from service.jobs.states import TRANSITIONS
 from service.models.exports import MODEL_FORMATS
 from service.settings import Settings
+from storage.features import FEATURE_MAPS
 from tests.pages import PAGES, ROOT, page
 from trainer.selection import SCHEDULES
 from trainer.solvers import SOLVERS
 
 SETTINGS = [f"STREAMSVM_{name.upper()}" for name in Settings.__dataclass_fields__]
-NAMES = {"trainer": SCHEDULES, "reader": READERS, "service": [*TRANSITIONS, *MODEL_FORMATS]}
+NAMES = {"trainer": SCHEDULES, "reader": READERS, "service": [*TRANSITIONS, *MODEL_FORMATS, *FEATURE_MAPS]}
 MOST_LINES = 120
 
 _FENCED = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)

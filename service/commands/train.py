@@ -15,6 +15,7 @@ import shtab
 from reader.options import add_input_options, input_options
 from service.commands.data import upload
 from service.commands.display import Display, display
+from service.commands.feature_option import add_feature_option
 from service.commands.liblinear_options import add_liblinear_options
 from service.commands.remote import CONVERGED, NOT_CONVERGED, exit_code, watch
 from service.errors import ServiceError
@@ -33,7 +34,6 @@ from service.processes.kernels import are_compiled, compile_kernels, show_bar
 from service.remote.client import Client
 from service.settings import Settings
 from service.sizes import parse_size
-from storage.features import FEATURE_MAPS
 from storage.objective import OBJECTIVES
 from storage.options import Option
 from trainer.solvers import OPTIONS, SOLVERS, users
@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kernel", choices=("linear", "rbf"), help="rbf: Gaussian, on a budget (default: linear)")
     parser.add_argument("-g", "--gamma", type=_gamma, help="of the kernel (default: scale, as in scikit-learn)")
     parser.add_argument("-p", "--epsilon", type=float, help="residuals up to it cost nothing (default: 0.1)")
-    parser.add_argument("--features", type=_features, metavar="MAPS", help=_FEATURES)
+    add_feature_option(parser)
     parser.add_argument("--bias", type=float, help="value of a constant feature (default: none)")
     parser.add_argument("-e", "--tolerance", type=_or_none, help="stop at M+ - M- of this, or none (default: 1e-3)")
     parser.add_argument("--relative-gap", type=_or_none, help="stop at this certified relative gap (default: none)")
@@ -211,19 +211,6 @@ def _fields(options: argparse.Namespace) -> dict[str, Any]:
 _NONE = "none"
 _PACE = "fixed: the same model to the byte at every run, more slowly (default: adaptive)"
 _SELECT_BY = f"which C wins, by {', '.join(OF_CLASSES)} (default: accuracy) or {', '.join(OF_NUMBERS)} (default: mse)"
-
-
-_FEATURES = (
-    f"what rows go through before they are trained on, in order with commas between: {', '.join(FEATURE_MAPS)}; or as "
-    'JSON, ["scale", {"pairs": {"bits": 18}}] (default: none); the model carries it: -o NAME.npz or NAME.json'
-)
-
-
-def _features(text: str) -> Any:
-    try:
-        return json.loads(text) if text.startswith("[") else text.split(",")
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text} is no JSON") from None
 
 
 def _gamma(text: str) -> float | str:

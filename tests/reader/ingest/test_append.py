@@ -207,12 +207,12 @@ def test_more_than_classes(tmp_path):
     assert remove_block(tmp_path / "data", 1).labels == {}
 
 
-def test_the_file_of_the_manifest_is_all_that_changes(tmp_path):
+def test_the_files_of_the_manifest_and_of_statistics_are_all_that_changes(tmp_path):
     ingest([FIRST], tmp_path / "data")
     old = {path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()}
     append(tmp_path / "data", SECOND)
     for path, content in old.items():
-        assert (path.read_bytes() == content) == (path.name != MANIFEST)
+        assert (path.read_bytes() == content) == (path.name not in (MANIFEST, "statistics.npz"))
 
 
 def test_training_on_what_is_left_finds_the_optimum_of_those_rows(tmp_path):
