@@ -23,14 +23,26 @@ _JSON_ROWS = {
     "required": ["rows"],
     "additionalProperties": False,
     "properties": {
-        "rows": {"type": "array", "items": {"type": "object", "additionalProperties": {"type": "number"}}},
+        "rows": {
+            "type": "array",
+            "items": {"type": "object", "additionalProperties": {"type": ["number", "string", "null"]}},
+        },
     },
+}
+_JSON_STRINGS = {
+    "type": "object",
+    "required": ["strings"],
+    "additionalProperties": False,
+    "properties": {"strings": {"type": "array", "items": {"type": "string"}}},
 }
 _NAMED = {"type": "object", "required": ["dataset"], "properties": {"dataset": {"type": "string"}}}
 _EVALUATE = {
     "requestBody": {"required": True, "content": {JSON: {"schema": {**_NAMED, "additionalProperties": False}}}}
 }
-_BODIES = {**{kind: {"schema": {"type": "string"}} for kind in TYPES}, JSON: {"schema": _JSON_ROWS}}
+_BODIES = {
+    **{kind: {"schema": {"type": "string"}} for kind in TYPES},
+    JSON: {"schema": {"anyOf": [_JSON_ROWS, _JSON_STRINGS]}},
+}
 _ROWS = {"requestBody": {"required": True, "content": _BODIES}}
 _Responses = dict[int | str, dict[str, Any]]
 _FILE = {"description": "The file", "content": {kind.media_type: {} for kind in MODEL_FORMATS.values()}}
@@ -104,7 +116,7 @@ class _OpenFileResponse(FileResponse):
 async def predict(
     context: Context, request: Request, model_id: str, strict: bool = False, label_column: str | None = None
 ) -> StreamingResponse:
-    """Labels, decision values and any probabilities for rows of LIBSVM text, CSV or JSON.
+    """Labels, decision values and any probabilities for rows of LIBSVM text, CSV, FASTA or JSON.
 
     Labels in the text are not looked at.
     """

@@ -14,7 +14,7 @@ from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions
 from service.errors import ServiceError
-from service.models.json_rows import json_rows
+from service.models.json_rows import json_rows, json_tables
 from service.models.prediction import ANSWERS, Predicted, keep
 from service.models.predictor import MOST_FEATURES, Prediction, Predictor
 from service.models.registry import load_predictor
@@ -22,8 +22,8 @@ from service.models.registry import load_predictor
 T = TypeVar("T")
 
 JSON = "application/json"
-TYPES = {"text/libsvm": "libsvm", "text/csv": "csv", "text/tab-separated-values": "tsv"}
-# Taken for LIBSVM text. curl sends the last one unasked.
+TYPES = {"text/libsvm": "libsvm", "text/csv": "csv", "text/tab-separated-values": "tsv", "text/x-fasta": "fasta"}
+# Taken for text of the kind the model was trained on. curl sends the last one unasked.
 _PLAIN = ("", "text/plain", "application/octet-stream", "application/x-www-form-urlencoded")
 # A prediction may hold some 30 MB. Those whose rows are still arriving have threads of their own: a body can take for
 # ever, and what is here already is not to wait for it.
@@ -48,7 +48,7 @@ async def predicted(context: AppContext, request: Request, predictor: Predictor,
         return await in_thread(lambda: _of_json(context, predictor, fields))
     most_bytes = context.settings.max_predict_bytes
     options, limits = (
-        InputOptions(TYPES[kind], label_column=label_column),
+        InputOptions(TYPES[kind] if kind else predictor.text_format, label_column=label_column),
         Limits(most_bytes, max_features=MOST_FEATURES),
     )
     chunks = stream(request, most_bytes)
@@ -68,10 +68,10 @@ def answer_type(request: Request) -> str:
 
 
 def _content_type(request: Request) -> str:
-    """One of TYPES, or JSON."""
+    """One of TYPES, JSON, or "" if none is stated."""
     stated = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    kind = "text/libsvm" if stated in _PLAIN else stated
-    if kind not in (*TYPES, JSON):
+    kind = "" if stated in _PLAIN else stated
+    if kind not in ("", *TYPES, JSON):
         known = ", ".join([*TYPES, JSON])
         raise ServiceError("unknown_format", "rows cannot come in this Content-Type", f"Known types: {known}.")
     return kind
@@ -85,8 +85,9 @@ def _keep(context: AppContext, predictor: Predictor, predictions: Iterator[Predi
 
 
 def _of_json(context: AppContext, predictor: Predictor, fields: dict[str, Any]) -> Predicted:
-    rows = json_rows(fields, predictor.index_base)
-    return _keep(context, predictor, iter([predictor.predict(rows)]))
+    found = json_tables(fields, predictor.input, predictor.index_base)
+    rows, unknown = found or (json_rows(fields, predictor.index_base), 0)
+    return _keep(context, predictor, (predictor.with_unknown(predictor.predict(each), unknown) for each in [rows]))
 
 
 async def in_thread(work: Callable[[], T], limiter: CapacityLimiter = _WHOLE) -> T:

@@ -12,10 +12,12 @@ from scipy import sparse
 from service.models.applied import applied
 from service.models.exports import MODEL_FORMATS
 from service.models.names import format_of
+from service.models.predictor import Predictor
 from storage.csr import Array
 from storage.model_file import Label, Model
 from storage.probability import probabilities
 from streamsvm.errors import told_plainly
+from streamsvm.raw import raw_rows
 
 
 class Certificate(NamedTuple):
@@ -58,6 +60,9 @@ class Predictions:
     gamma_: float
 
     def _values(self, X: Any) -> Array:
+        rows = raw_rows(X, self.model_)
+        if rows is not None:
+            return Predictor(self._as_it_is()).predict(rows).decision_values
         X = self._checked(X)
         if self.model_.vectors is not None:
             model = self._as_it_is()

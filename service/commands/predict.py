@@ -22,13 +22,17 @@ from service.models.predictor import FORMATS, Prediction, Predictor
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm predict`."""
     parser.add_argument("model", type=Path, help="LIBLINEAR or LIBSVM text, .npz, .json or .onnx")
-    parser.add_argument("file", type=Path, help="LIBSVM text, CSV or TSV, plain or compressed; - for standard input")
+    parser.add_argument(
+        "file", type=Path, help="LIBSVM text, CSV, TSV or FASTA, plain or compressed; - for standard input"
+    )
     parser.add_argument("-o", "--output", type=Path, help="write the predictions there instead of printing them")
     parser.add_argument("--decision-values", action="store_true", help="write the decision value behind each label")
     parser.add_argument(
         "--probabilities", action="store_true", help="write the probability of each of the model's labels"
     )
-    parser.add_argument("--format", choices=tuple(FORMATS), help="of the file (default: by its name, or else libsvm)")
+    parser.add_argument(
+        "--format", choices=tuple(FORMATS), help="of the file (default: by its name, or else as the model was trained)"
+    )
     parser.add_argument("--label-column", help="of CSV: name or number of the column with labels (default: none)")
 
 
@@ -41,7 +45,9 @@ def run(options: argparse.Namespace) -> int:
     errors, unknown = _Errors(), 0
     source = sys.stdin.buffer if str(options.file) == "-" else options.file.open("rb")
     with source, options.output.open("w") if options.output else nullcontext(sys.stdout) as output:
-        said_of_input = InputOptions(options.format or _format(options.file), label_column=options.label_column)
+        said_of_input = InputOptions(
+            options.format or _format(options.file, predictor.text_format), label_column=options.label_column
+        )
         with _naming_the_label(said_of_input):
             for prediction in predictor.predict_text(read_chunks(source), options=said_of_input):
                 output.writelines(_lines(predictor, prediction, options))
@@ -67,9 +73,11 @@ def _naming_the_label(options: InputOptions) -> Iterator[None]:
         raise
 
 
-def _format(file: Path) -> str:
+def _format(file: Path, otherwise: str) -> str:
     """That of rows.csv, or of rows.tsv.gz."""
-    return next((name for name in FORMATS if f".{name}" in file.suffixes), "libsvm")
+    if {".fa", ".fna"} & set(file.suffixes):
+        return "fasta"
+    return next((name for name in FORMATS if f".{name}" in file.suffixes), otherwise)
 
 
 def _lines(predictor: Predictor, prediction: Prediction, options: argparse.Namespace) -> Iterator[str]:

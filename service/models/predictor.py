@@ -13,7 +13,11 @@ from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers import Parser
 from reader.parsers.csv import CsvParser
+from reader.parsers.csv_mixed import MixedCsvParser
+from reader.parsers.fasta import FastaParser
 from reader.parsers.libsvm import LibsvmParser
+from reader.parsers.mixed_columns import is_mixed
+from reader.parsers.strings import is_of_strings
 from service.models.applied import applied
 from storage.csr import Array, Rows
 from storage.decision import predicted_classes
@@ -25,9 +29,15 @@ MOST_FEATURES = 2**31
 # Texts in which rows come to be predicted.
 FORMATS: dict[str, Callable[[InputOptions, Limits], Parser]] = {
     "libsvm": lambda options, limits: LibsvmParser(options.index_base, limits, weighted=False),
-    "csv": lambda options, limits: CsvParser(options, limits, labelled=False),
-    "tsv": lambda options, limits: CsvParser(options, limits, labelled=False),
+    "csv": lambda options, limits: _table(options, limits),
+    "tsv": lambda options, limits: _table(options, limits),
+    "fasta": lambda options, limits: FastaParser(options, limits, labelled=False),
 }
+
+
+def _table(options: InputOptions, limits: Limits) -> Parser:
+    kind = MixedCsvParser if is_mixed(options) else CsvParser
+    return kind(options, limits, labelled=False)
 
 
 @dataclass(frozen=True)
@@ -59,6 +69,17 @@ class Predictor:
         self._applied = applied(model)
         # The same weights, not two copies of them.
         self._model = replace(model, w=self._applied.w)
+
+    @property
+    def input(self) -> dict[str, Any] | None:
+        """What its rows are made of, see `Manifest.input`; None: of numbered features."""
+        return self._model.about.get("input")
+
+    @property
+    def text_format(self) -> str:
+        """The one of FORMATS in which its rows come if nothing else is said."""
+        format_ = (self.input or {}).get("format")
+        return format_ if format_ in FORMATS else "libsvm" if self.input is None else "csv"
 
     @property
     def is_regression(self) -> bool:
@@ -129,15 +150,36 @@ class Predictor:
     ) -> Iterator[Prediction]:
         """A batch at a time, for text in chunks of any size, plain or compressed; memory is bounded.
 
-        options: one of FORMATS (libsvm if not given), and what there is to say about it.
+        options: one of FORMATS (`text_format` if not given), and what there is to say about it.
 
         InputError at the first fault of the input, among them index 0 for a model whose features start at 1.
         """
         limits = limits or Limits(max_features=MOST_FEATURES)
-        options = replace(options or InputOptions("libsvm"), index_base=1 if self.index_base else 0)
+        options = options or InputOptions(self.text_format)
+        self._check_kind(options.format)
+        options = replace(options, index_base=1 if self.index_base else 0, like=self.input)
         parser = FORMATS[options.format](options, limits)
+        unknown = 0
         for rows in parser.parse_chunks(decompressed(chunks, limits)):
-            yield self.predict(rows)
+            found, before, unknown = self.predict(rows), unknown, getattr(parser, "unknown", 0)
+            yield self.with_unknown(found, unknown - before)
+
+    def with_unknown(self, found: Prediction, categories: int) -> Prediction:
+        """With categories that the model does not know counted, too. InputError unknown_feature if it is strict."""
+        if categories and self._strict:
+            raise InputError(
+                "unknown_feature",
+                f"there are {categories} categories that the model does not know",
+                hint="remove the rows with them, or predict without strict",
+            )
+        return replace(found, unknown_features=found.unknown_features + categories)
+
+    def _check_kind(self, format_: str) -> None:
+        if is_of_strings(self.input):
+            if format_ == "libsvm":
+                raise InputError("input_mismatch", "the model takes strings of bases", hint="send FASTA")
+        elif format_ == "fasta":
+            raise InputError("input_mismatch", "the model takes no strings", hint="send rows as it was trained on")
 
     def _count_unknown(self, rows: Rows) -> int:
         lowest, beyond = self.index_base, self.index_base + self.n_features
