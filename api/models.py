@@ -22,15 +22,27 @@ _JSON_ROWS = {
     "type": "object",
     "additionalProperties": False,
     "properties": {
-        "rows": {"type": "array", "items": {"type": "object", "additionalProperties": {"type": "number"}}},
+        "rows": {
+            "type": "array",
+            "items": {"type": "object", "additionalProperties": {"type": ["number", "string", "null"]}},
+        },
         "documents": {"type": "array", "items": {"type": "string"}},
     },
+}
+_JSON_STRINGS = {
+    "type": "object",
+    "required": ["strings"],
+    "additionalProperties": False,
+    "properties": {"strings": {"type": "array", "items": {"type": "string"}}},
 }
 _NAMED = {"type": "object", "required": ["dataset"], "properties": {"dataset": {"type": "string"}}}
 _EVALUATE = {
     "requestBody": {"required": True, "content": {JSON: {"schema": {**_NAMED, "additionalProperties": False}}}}
 }
-_BODIES = {**{kind: {"schema": {"type": "string"}} for kind in TYPES}, JSON: {"schema": _JSON_ROWS}}
+_BODIES = {
+    **{kind: {"schema": {"type": "string"}} for kind in TYPES},
+    JSON: {"schema": {"anyOf": [_JSON_ROWS, _JSON_STRINGS]}},
+}
 _ROWS = {"requestBody": {"required": True, "content": _BODIES}}
 _Responses = dict[int | str, dict[str, Any]]
 _FILE = {"description": "The file", "content": {kind.media_type: {} for kind in MODEL_FORMATS.values()}}
@@ -109,7 +121,7 @@ async def predict(
     label_column: str | None = None,
     text_column: str | None = None,
 ) -> StreamingResponse:
-    """Labels, decision values and any probabilities for rows of LIBSVM text, CSV or JSON, or for documents.
+    """Labels, decision values and any probabilities for rows of LIBSVM text, CSV, FASTA or JSON, or for documents.
 
     Labels in the text are not looked at. A model of documents takes text/plain as a document a line.
     """

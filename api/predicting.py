@@ -14,7 +14,7 @@ from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions
 from service.errors import ServiceError
-from service.models.json_rows import json_documents, json_rows
+from service.models.json_rows import json_documents, json_rows, json_tables
 from service.models.prediction import ANSWERS, Predicted, keep
 from service.models.predictor import MOST_FEATURES, Prediction, Predictor
 from service.models.registry import load_predictor
@@ -22,8 +22,14 @@ from service.models.registry import load_predictor
 T = TypeVar("T")
 
 JSON = "application/json"
-TYPES = {"text/libsvm": "libsvm", "text/csv": "csv", "text/tab-separated-values": "tsv", "text/plain": "text"}
-# Taken for LIBSVM text, by models of documents for those. curl sends the last one unasked.
+TYPES = {
+    "text/libsvm": "libsvm",
+    "text/csv": "csv",
+    "text/tab-separated-values": "tsv",
+    "text/plain": "text",
+    "text/x-fasta": "fasta",
+}
+# Taken for text of the kind the model was trained on. curl sends the last one unasked.
 _PLAIN = ("", "text/plain", "application/octet-stream", "application/x-www-form-urlencoded")
 # A prediction may hold some 30 MB. Those whose rows are still arriving have threads of their own: a body can take for
 # ever, and what is here already is not to wait for it.
@@ -44,13 +50,17 @@ async def predicted(
     context: AppContext, request: Request, predictor: Predictor, columns: dict[str, str | None]
 ) -> Predicted:
     """Predictions for all rows of the body. Raises ServiceError for its first fault."""
-    kind = _content_type(request, predictor)
+    kind = _content_type(request)
     if kind == JSON:
         fields = await json_object(request)
         return await in_thread(lambda: _of_json(context, predictor, fields))
     most_bytes = context.settings.max_predict_bytes
     options, limits = (
-        InputOptions(TYPES[kind], label_column=columns["label_column"], text_column=columns["text_column"]),
+        InputOptions(
+            TYPES[kind] if kind else predictor.text_format,
+            label_column=columns["label_column"],
+            text_column=columns["text_column"],
+        ),
         Limits(most_bytes, max_features=MOST_FEATURES),
     )
     chunks = stream(request, most_bytes)
@@ -69,12 +79,11 @@ def answer_type(request: Request) -> str:
     return next((kind for kind in ANSWERS if kind in accepted), JSON)
 
 
-def _content_type(request: Request, predictor: Predictor) -> str:
-    """One of TYPES, or JSON."""
+def _content_type(request: Request) -> str:
+    """One of TYPES, JSON, or "" if none is stated."""
     stated = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    plain = "text/plain" if predictor.reads_documents else "text/libsvm"
-    kind = plain if stated in _PLAIN else stated
-    if kind not in (*TYPES, JSON):
+    kind = "" if stated in _PLAIN else stated
+    if kind not in ("", *TYPES, JSON):
         known = ", ".join([*TYPES, JSON])
         raise ServiceError("unknown_format", "rows cannot come in this Content-Type", f"Known types: {known}.")
     return kind
@@ -90,8 +99,9 @@ def _keep(context: AppContext, predictor: Predictor, predictions: Iterator[Predi
 def _of_json(context: AppContext, predictor: Predictor, fields: dict[str, Any]) -> Predicted:
     if predictor.reads_documents and "documents" in fields:
         return _keep(context, predictor, predictor.predict_documents(json_documents(fields)))
-    rows = json_rows(fields, predictor.index_base)
-    return _keep(context, predictor, iter([predictor.predict(rows)]))
+    found = json_tables(fields, predictor.input, predictor.index_base)
+    rows, unknown = found or (json_rows(fields, predictor.index_base), 0)
+    return _keep(context, predictor, (predictor.with_unknown(predictor.predict(each), unknown) for each in [rows]))
 
 
 async def in_thread(work: Callable[[], T], limiter: CapacityLimiter = _WHOLE) -> T:

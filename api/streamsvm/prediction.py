@@ -17,6 +17,7 @@ from storage.csr import Array
 from storage.model_file import Label, Model
 from storage.probability import probabilities
 from streamsvm.errors import told_plainly
+from streamsvm.raw import raw_rows
 
 
 class Certificate(NamedTuple):
@@ -59,9 +60,13 @@ class Predictions:
     gamma_: float
 
     def _values(self, X: Any) -> Array:
-        if is_documents(X) and "model_" in vars(self):
-            with told_plainly():
-                return Predictor(self._as_it_is()).document_values(list(X))
+        if "model_" in vars(self):
+            rows = raw_rows(X, self.model_)
+            if rows is not None:
+                return Predictor(self._as_it_is()).predict(rows).decision_values
+            if is_documents(X):
+                with told_plainly():
+                    return Predictor(self._as_it_is()).document_values(list(X))
         X = self._checked(X)
         if self.model_.vectors is not None or self.model_.maps is not None:
             model = self._as_it_is()

@@ -82,12 +82,14 @@ def _parquet(options: InputOptions, limits: Limits, names: LabelNames, threads: 
     # An extra, and slow to import.
     try:
         from reader.parsers.parquet import ParquetParser  # noqa: PLC0415
+        from reader.parsers.parquet_mixed import MixedParquetParser  # noqa: PLC0415
         from reader.parsers.text_parquet import TextParquetParser  # noqa: PLC0415
     except ModuleNotFoundError:
         raise InputError("not_installed", "reading Parquet needs pyarrow") from None
     if options.text_column is not None:
         return TextParquetParser(options, limits, scratch, names, threads)
-    return ParquetParser(options, limits, scratch, names)
+    _refuse_kind(options)
+    return (MixedParquetParser if is_mixed(options) else ParquetParser)(options, limits, scratch, names)
 
 
 def _npz(options: InputOptions, limits: Limits, names: LabelNames, _threads: int, scratch: Path) -> Parser:

@@ -139,3 +139,12 @@ def _with_room(array: Array, count: int) -> Array:
     larger = np.empty((2 * count, *array.shape[1:]), array.dtype)
     larger[: len(array)] = array
     return larger
+
+
+def is_utf8(text: Array) -> bool:
+    """Whether these bytes are."""
+    try:
+        text.tobytes().decode()
+    except UnicodeDecodeError:
+        return False
+    return True

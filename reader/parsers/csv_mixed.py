@@ -9,57 +9,16 @@ import numpy as np
 from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers import fields_kernel as kernel
-from reader.parsers.categories import Fields
+from reader.parsers.categories import Fields, is_utf8
 from reader.parsers.csv import BAD_QUOTE, CsvParser
 from reader.parsers.csv_fields import BadQuote, field_fault, is_text, text_fault
 from reader.parsers.groups import groups_of
 from reader.parsers.label_names import LabelNames
 from reader.parsers.mixed import MixedFeatures, StringColumn
-from reader.parsers.mixed_columns import columns_before, like_before, new_columns, string_place, told_columns
+from reader.parsers.mixed_columns import ALL, columns_before, like_before, new_columns, string_place, told_columns
+from reader.parsers.mixed_lines import MixedLines
 from reader.parsers.text_window import WINDOW_BYTES
 from storage.csr import LABEL, Array, Rows
-
-_MOST_FIELDS = 1 << 18  # of a batch
-
-
-class _Lines:
-    """Rows of fields as they stand in the window; those of odd lines stand behind it.
-
-    start, stop  (n, columns) places in `text`
-    begins       of odd lines: row -> places of their fields in the window
-    """
-
-    def __init__(self, n_columns: int) -> None:
-        n_rows = max(1, _MOST_FIELDS // n_columns)
-        self.start, self.stop = np.empty((n_rows, n_columns), np.int32), np.empty((n_rows, n_columns), np.int32)
-        self.clear()
-
-    def clear(self) -> None:
-        self.rows = 0
-        self.begins: dict[int, list[int]] = {}
-        self._further = bytearray()
-
-    @property
-    def full(self) -> bool:
-        return self.rows == len(self.start)
-
-    def add_odd(self, fields: list[tuple[int, bytes]], line: int, filled: int) -> None:
-        """Fields of a line at this place, in a window of so many bytes."""
-        self.begins[self.rows] = [line + place for place, _ in fields]
-        for column, (_, content) in enumerate(fields):
-            self.start[self.rows, column] = filled + len(self._further)
-            self.stop[self.rows, column] = filled + len(self._further) + len(content)
-            self._further += content + b"\n"
-        self.rows += 1
-
-    def text(self, window: Array, filled: int) -> Array:
-        if not self._further:
-            return window
-        return np.concatenate((window[:filled], np.frombuffer(bytes(self._further), np.uint8)))
-
-    def place(self, row: int, column: int) -> int:
-        """Of a field in the window."""
-        return self.begins[row][column] if row in self.begins else int(self.start[row, column])
 
 
 class MixedCsvParser(CsvParser):
@@ -80,7 +39,7 @@ class MixedCsvParser(CsvParser):
     ) -> None:
         options = like_before(options, labelled)
         super().__init__(options, limits, names, labelled=labelled, window_bytes=window_bytes)
-        self._lines_read: _Lines | None = None
+        self._lines_read: MixedLines | None = None
         self._strings: StringColumn | None = None
         self._string_place = -1
         self._features: MixedFeatures | None = None
@@ -100,7 +59,10 @@ class MixedCsvParser(CsvParser):
         return self._features.unknown if self._features else 0
 
     def settle_columns(self, begin: int, end: int) -> None:
-        self._lines_read = _Lines(self._n_columns)
+        # What a column holds is seen in rows.
+        if begin == end and self._options.categorical == ALL:
+            return
+        self._lines_read = MixedLines(self._n_columns)
         aside, like, names = self._columns.aside, self._options.like, self._names
         place = string_place(self._options, names, self._n_columns, aside)
         if place is not None:
@@ -117,7 +79,7 @@ class MixedCsvParser(CsvParser):
 
     def _holds_words(self, begin: int, end: int, column: int) -> bool:
         """Whether a field of a column in these lines is no number, and not missing."""
-        lines = _Lines(self._n_columns)
+        lines = MixedLines(self._n_columns)
         while begin < end:
             rows, begin = kernel.split_lines(self._window.text, begin, end, self._delimiter, lines.start, lines.stop)
             fields = Fields(self._window.text, lines.start[:rows, column], lines.stop[:rows, column])
@@ -135,9 +97,11 @@ class MixedCsvParser(CsvParser):
         return self._reader.delimiter[0]
 
     def rows_between(self, begin: int, end: int) -> Iterator[Rows]:
+        if self._lines_read is None:
+            self.settle_columns(begin, end)
         lines = self._lines_read
         assert lines is not None and self._reader is not None
-        window, is_text_ = self._window, _is_utf8(memoryview(self._window.buffer)[begin:end])
+        window, is_text_ = self._window, is_utf8(self._window.text[begin:end])
         while begin < end:
             rows, begin = kernel.split_lines(
                 window.text, begin, end, self._delimiter, lines.start[lines.rows :], lines.stop[lines.rows :]
@@ -151,7 +115,7 @@ class MixedCsvParser(CsvParser):
                 if len(found):
                     yield found
 
-    def _read_odd(self, lines: _Lines, begin: int) -> int:
+    def _read_odd(self, lines: MixedLines, begin: int) -> int:
         """A line that the kernel leaves over; where the next one begins."""
         assert self._reader is not None
         line, following = self._line(begin)
@@ -169,7 +133,7 @@ class MixedCsvParser(CsvParser):
             lines.add_odd(fields, begin, self._window.filled)
         return following
 
-    def _made(self, lines: _Lines, is_text_: bool) -> Rows:
+    def _made(self, lines: MixedLines, is_text_: bool) -> Rows:
         """The rows of lines that can be read."""
         text, n = lines.text(self._window.text, self._window.filled), lines.rows
         fields = [Fields(text, lines.start[:n, k], lines.stop[:n, k]) for k in range(self._n_columns)]
@@ -271,11 +235,3 @@ def _note(faults: dict[int, dict[int, Any]], column: int, fit: Array, fault_of: 
         fault = fault_of(row)
         if fault is not None:
             faults.setdefault(row, {})[column] = fault
-
-
-def _is_utf8(text: memoryview) -> bool:
-    try:
-        str(text, "utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -45,7 +45,7 @@ class ParquetParser(TableParser):
             batches = table.iter_batches(batch_rows, use_threads=False)
             first = 1
             while (batch := next_batch(batches)) is not None:
-                rows = self._read(batch, first)
+                rows = self.read_batch(batch, first)
                 first += batch.num_rows
                 if len(rows):
                     yield rows
@@ -63,21 +63,29 @@ class ParquetParser(TableParser):
         self._columns = find_columns(label, self._options, self._names, n_columns)
         if self._labels.type == "auto":
             self._labels.type = "string" if is_string(schema.field(label).type) else "number"
-        for number, name in enumerate(self._names):
+        self.settle_features(schema)
+
+    def settle_features(self, schema: Any) -> None:
+        """What the columns that are left make."""
+        for number in range(len(self._names)):
             if number in self.text_columns and is_string(schema.field(number).type):
                 continue
             if not is_number(schema.field(number).type):
-                kind = str(schema.field(number).type)[:40]
-                raise InputError("column_type", f"column {number + 1} ({name[:40]}) is of type {kind}, not a number")
-        self.set_features(n_columns - len(self._columns.aside))
+                raise self.column_type(number, schema)
+        self.set_features(len(self._names) - len(self._columns.aside))
 
-    def _read(self, batch: Any, first: int) -> Rows:
+    def column_type(self, place: int, schema: Any) -> InputError:
+        """A column cannot be what it should be."""
+        kind = str(schema.field(place).type)[:40]
+        return InputError("column_type", f"column {place + 1} ({self._names[place][:40]}) is of type {kind}")
+
+    def read_batch(self, batch: Any, first: int) -> Rows:
         """The rows of a batch whose first has the number `first`."""
         table = np.empty((batch.num_rows, len(self._names)))
-        texts = {place: _strings(batch.column(place)) for place in self.text_columns}
+        texts = {place: strings_of(batch.column(place)) for place in self.text_columns}
         for number, column in enumerate(batch.columns):
             # Of a string, whether it can be one.
-            table[:, number] = _lengths(texts[number]) if number in texts else _numbers(column)
+            table[:, number] = lengths(texts[number]) if number in texts else numbers_of(column)
         fitting = self.fitting(table)
         fitting[:, self.text_columns] = table[:, self.text_columns] <= MOST_CHARACTERS
         keep = fitting.all(axis=1)
@@ -135,18 +143,18 @@ def is_string(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
-def _strings(column: Any) -> Array:
+def strings_of(column: Any) -> Array:
     """(n,) of str, None for null; numbers as Python writes them."""
     found = [None if value is None else str(value) for value in column.to_pylist()]
     return np.array(found, object)
 
 
-def _lengths(texts: Array) -> Array:
+def lengths(texts: Array) -> Array:
     """(n,) characters of each, NaN where there is none."""
     return np.array([len(text) if text else np.nan for text in texts])
 
 
-def _numbers(column: Any) -> Array:
+def numbers_of(column: Any) -> Array:
     """(n,) float64, NaN for null."""
     if types.is_boolean(column.type):
         column = column.cast(pyarrow.uint8())

@@ -32,15 +32,18 @@ class TableParser(MatrixParser):
         label = self._columns.label if self._labels.type == "string" else None
         return [place for place in (label, self._columns.group) if place is not None]
 
-    def fitting(self, table: Array) -> Array:
-        """Which numbers (rows, columns) can be what they stand for, a feature, label or weight."""
+    def fitting(self, table: Array, places: Sequence[int] | None = None) -> Array:
+        """Which numbers (rows, columns) can be what they stand for, a feature, label or weight.
+
+        places: of the columns; by default they are all there
+        """
         found = fits(table)
-        label, weight = self._columns.label, self._columns.weight
-        # A label may be as large as any double.
-        if label is not None:
-            found[:, label] = np.isfinite(table[:, label])
-        if weight is not None:
-            found[:, weight] &= table[:, weight] >= 0
+        for column, place in enumerate(range(table.shape[1]) if places is None else places):
+            # A label may be as large as any double.
+            if place == self._columns.label:
+                found[:, column] = np.isfinite(table[:, column])
+            if place == self._columns.weight:
+                found[:, column] &= table[:, column] >= 0
         return found
 
     def give_columns(self, table: Array, texts: Texts, *, labelled: bool = True) -> Rows:

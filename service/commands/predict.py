@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm predict`."""
     parser.add_argument("model", type=Path, help="LIBLINEAR or LIBSVM text, .npz, .json or .onnx")
     parser.add_argument(
-        "file", type=Path, help="LIBSVM text, CSV, TSV or documents, plain or compressed; - for standard input"
+        "file", type=Path, help="LIBSVM text, CSV, TSV, FASTA or documents, plain or compressed; - for standard input"
     )
     parser.add_argument("-o", "--output", type=Path, help="write the predictions there instead of printing them")
     parser.add_argument("--decision-values", action="store_true", help="write the decision value behind each label")
@@ -49,9 +49,8 @@ def run(options: argparse.Namespace) -> int:
     errors, unknown = _Errors(), 0
     source = sys.stdin.buffer if str(options.file) == "-" else options.file.open("rb")
     with source, options.output.open("w") if options.output else nullcontext(sys.stdout) as output:
-        usual = "text" if predictor.reads_documents else "libsvm"
         said_of_input = InputOptions(
-            options.format or _format(options.file, usual),
+            options.format or _format(options.file, predictor.text_format),
             label_column=options.label_column,
             text_column=options.text_column,
         )
@@ -80,9 +79,11 @@ def _naming_the_label(options: InputOptions) -> Iterator[None]:
         raise
 
 
-def _format(file: Path, usual: str) -> str:
-    """That of rows.csv, or of rows.tsv.gz; of other names the usual one."""
-    return next((name for name in FORMATS if f".{name}" in file.suffixes), usual)
+def _format(file: Path, otherwise: str) -> str:
+    """That of rows.csv, or of rows.tsv.gz."""
+    if {".fa", ".fna"} & set(file.suffixes):
+        return "fasta"
+    return next((name for name in FORMATS if f".{name}" in file.suffixes), otherwise)
 
 
 def _lines(predictor: Predictor, prediction: Prediction, options: argparse.Namespace) -> Iterator[str]:

@@ -109,7 +109,7 @@ class Mapped:
         if not self._maps.shape.strings:
             given = _known(indptr, numbers, values, self._index_base, self._maps.shape.width)
         rows = Segment(
-            np.zeros(len(given), ROW_ID), np.zeros(len(given), TARGET), np.zeros(len(given), NORM), *given
+            np.zeros(given.n_rows, ROW_ID), np.zeros(given.n_rows, TARGET), np.zeros(given.n_rows, NORM), *given
         )  # fmt: skip
         found = [decision_values(part, self.w, 0.0) for part in Visited(self._maps).all_parts(rows)]
         return np.concatenate([np.empty((0, *self.w.shape[:-1])), *found])

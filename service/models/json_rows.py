@@ -1,6 +1,7 @@
 """Rows in JSON: {"rows": [{"3": 1.5, "17": 2}, ...]}, features numbered as in the input the model was trained on.
 
 For a model of documents: {"documents": ["a text", ...]}.
+Of a model of a table: {"rows": [{"proto": "tcp", "count": 3}, ...]}; of strings: {"strings": ["ACGT", ...]}.
 """
 
 import re
@@ -8,12 +9,41 @@ from typing import Any
 
 import numpy as np
 
+from reader.errors import InputError
 from service.errors import ServiceError
+from service.models.raw_rows import is_of_columns, rows_of_columns, rows_of_strings
 from storage.csr import INDEX, INDPTR, LABEL, VALUE, Rows
 
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 _INDEX_LIMIT = 2**31
 _OVERFLOW = float(2**128 - 2**103)  # from here on a double rounds to an infinite float32
+
+
+def json_tables(fields: dict[str, Any], input: dict[str, Any] | None, index_base: int) -> tuple[Rows, int] | None:
+    """Rows of {"strings": [...]}, or of a table, {"rows": [{"column": value}]}; None of numbered features.
+
+    With them the number of categories that the model does not know. Raises ServiceError, `at` has the row from 1.
+    """
+    name = "strings" if "strings" in fields else "rows"
+    if name == "rows" and not is_of_columns(input):
+        return None
+    given = fields.get(name)
+    if fields.keys() - {name}:
+        raise ServiceError("unknown_field", "there is no such field", f"Send {name} alone.")
+    kind: type = str if name == "strings" else dict
+    if not isinstance(given, list) or not all(isinstance(each, kind) for each in given):
+        raise ServiceError("wrong_type", f"{name} is not a list of {'strings' if kind is str else 'objects'}")
+    if not given:
+        raise ServiceError("no_rows", "there is no row")
+    try:
+        if name == "strings":
+            return rows_of_strings(given, input), 0
+        assert input is not None
+        columns = {column: [row.get(column) for row in given] for column in input["columns"]}
+        return rows_of_columns(columns, len(given), input, index_base)
+    except InputError as error:
+        at = {} if error.line is None else {"row": error.line}
+        raise ServiceError(error.code, error.message, error.hint, at) from None
 
 
 def json_rows(fields: dict[str, Any], index_base: int) -> Rows:

@@ -1,7 +1,7 @@
 """Applies a model to rows: LIBLINEAR's `predict`, batch by batch."""
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,14 +12,11 @@ from reader.errors import InputError
 from reader.ingest.decompress import decompressed
 from reader.limits import Limits
 from reader.options import InputOptions
-from reader.parsers import Parser
-from reader.parsers.csv import CsvParser
 from reader.parsers.documents import DocumentRows
-from reader.parsers.libsvm import LibsvmParser
-from reader.parsers.text import TextParser
+from reader.parsers.strings import is_of_strings
 from reader.parsers.text_options import as_input
-from reader.parsers.text_table import TextTableParser
 from service.models.applied import applied
+from service.models.rows_read import FORMATS
 from storage.csr import Array, Rows
 from storage.decision import predicted_classes
 from storage.model_file import Label, Model
@@ -27,17 +24,6 @@ from storage.probability import probabilities
 
 # A large feature number costs no memory here: it is passed over.
 MOST_FEATURES = 2**31
-# Texts in which rows come to be predicted.
-FORMATS: dict[str, Callable[[InputOptions, Limits], Parser]] = {
-    "libsvm": lambda options, limits: LibsvmParser(options.index_base, limits, weighted=False),
-    "csv": lambda options, limits: _table(options)(options, limits, labelled=False),
-    "tsv": lambda options, limits: _table(options)(options, limits, labelled=False),
-    "text": lambda options, limits: TextParser(options, limits, labelled=False),
-}
-
-
-def _table(options: InputOptions) -> type[CsvParser] | type[TextTableParser]:
-    return CsvParser if options.text_column is None else TextTableParser
 
 
 @dataclass(frozen=True)
@@ -67,9 +53,19 @@ class Predictor:
     def __init__(self, model: Model, *, strict: bool = False) -> None:
         self._strict = strict
         self._applied = applied(model)
-        self._input: dict[str, Any] | None = model.about.get("input")
         # The same weights, not two copies of them.
         self._model = replace(model, w=self._applied.w)
+
+    @property
+    def input(self) -> dict[str, Any] | None:
+        """What its rows are made of, see `Manifest.input`; None: of numbered features."""
+        return self._model.about.get("input")
+
+    @property
+    def text_format(self) -> str:
+        """The one of FORMATS in which its rows come if nothing else is said."""
+        format_ = (self.input or {}).get("format")
+        return format_ if format_ in FORMATS else "libsvm" if self.input is None else "csv"
 
     @property
     def is_regression(self) -> bool:
@@ -104,7 +100,7 @@ class Predictor:
     @property
     def reads_documents(self) -> bool:
         """Whether it was trained on documents, and says how they become rows."""
-        return (self._input or {}).get("format") == "text"
+        return (self.input or {}).get("format") == "text"
 
     def with_strict(self, strict: bool) -> "Predictor":
         """The same model, strict or not."""
@@ -145,15 +141,35 @@ class Predictor:
     ) -> Iterator[Prediction]:
         """A batch at a time, for text in chunks of any size, plain or compressed; memory is bounded.
 
-        options: one of FORMATS (libsvm if not given), and what there is to say about it.
+        options: one of FORMATS (`text_format` if not given), and what there is to say about it.
 
         InputError at the first fault of the input, among them index 0 for a model whose features start at 1.
         """
         limits = limits or Limits(max_features=MOST_FEATURES)
-        options = self._as_trained(options or InputOptions("libsvm"))
+        options = self._as_trained(options or InputOptions(self.text_format))
+        self._check_kind(options.format)
         parser = FORMATS[options.format](options, limits)
+        unknown = 0
         for rows in parser.parse_chunks(decompressed(chunks, limits)):
-            yield self.predict(rows)
+            found, before, unknown = self.predict(rows), unknown, getattr(parser, "unknown", 0)
+            yield self.with_unknown(found, unknown - before)
+
+    def with_unknown(self, found: Prediction, categories: int) -> Prediction:
+        """With categories that the model does not know counted, too. InputError unknown_feature if it is strict."""
+        if categories and self._strict:
+            raise InputError(
+                "unknown_feature",
+                f"there are {categories} categories that the model does not know",
+                hint="remove the rows with them, or predict without strict",
+            )
+        return replace(found, unknown_features=found.unknown_features + categories)
+
+    def _check_kind(self, format_: str) -> None:
+        if is_of_strings(self.input):
+            if format_ == "libsvm":
+                raise InputError("input_mismatch", "the model takes strings of bases", hint="send FASTA")
+        elif format_ == "fasta":
+            raise InputError("input_mismatch", "the model takes no strings", hint="send rows as it was trained on")
 
     def predict_documents(self, documents: Sequence[str]) -> Iterator[Prediction]:
         """A batch at a time. InputError, whose line is the number of the document; no_documents."""
@@ -167,15 +183,15 @@ class Predictor:
 
     def _as_trained(self, options: InputOptions) -> InputOptions:
         """With all that is known of how rows were made that the model was trained on."""
-        options = replace(options, index_base=1 if self.index_base else 0)
+        options = replace(options, index_base=1 if self.index_base else 0, like=self.input)
         if options.format == "text" or (self.reads_documents and options.format != "libsvm"):
             return as_input(options, self._input_of_documents())
         return options
 
     def _input_of_documents(self) -> dict[str, Any]:
-        if self._input is None or not self.reads_documents:
+        if self.input is None or not self.reads_documents:
             raise InputError("no_documents", "the model does not say how documents become its features")
-        return self._input
+        return self.input
 
     def _count_unknown(self, rows: Rows) -> int:
         if self._model.maps is not None and self._model.maps.shape.strings:

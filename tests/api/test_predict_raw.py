@@ -1,0 +1,118 @@
+"""Predictions of rows as they were uploaded: tables with categories, strings of bases."""
+
+import pytest
+
+from service.models.predictor import Predictor
+from tests.api.app import Service, check_problem
+from tests.raw_models import by_letters, string_model, table_model
+
+TEXT = "size,proto,flag\n2,udp,S0\n,tcp,never\n4,,S0\n"
+VALUES = [111.0, 1.0, 12.0]
+ROWS = [{"size": 2, "proto": "udp", "flag": "S0"}, {"proto": "tcp", "flag": "never"}, {"size": 4.0, "flag": "S0"}]
+FASTA = ">x\nACAT\n> y\nGGGG\n"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    service = Service(tmp_path_factory.mktemp("service"))
+    dataset_id = service.add_dataset("data")
+    models = {"table": table_model(), "strict_table": table_model(missing="error"), "strings": string_model()}
+    service.models = {name: service.add_model(dataset_id, model) for name, model in models.items()}
+    return service
+
+
+def ask(service, name: str, kind: str | None = None, query: str = "", **body):
+    headers = {"Content-Type": kind} if kind else {}
+    url = f"/v1/models/{service.models[name]}/predict{query}"
+    return service.request("POST", url, headers=headers, **body)
+
+
+def values_of(response) -> list[float]:
+    assert response.status_code == 200, response.text
+    return [each["decision_value"] for each in response.json()["predictions"]]
+
+
+@pytest.mark.parametrize("kind", ["text/csv", "text/plain", None])
+def test_tables(service, kind):
+    response = ask(service, "table", kind, content=TEXT)
+    assert values_of(response) == VALUES
+    # never, and the empty word in place of a protocol
+    assert response.json()["unknown_features"] == 2
+
+
+def test_tables_with_tabs_and_labels(service):
+    text = "\n".join(f"a\t{line.replace(',', chr(9))}" for line in TEXT.splitlines())
+    assert values_of(ask(service, "table", "text/tab-separated-values", content=text)) == VALUES
+    assert values_of(ask(service, "table", "text/csv", "?label_column=1", content=text.replace("\t", ","))) == VALUES
+
+
+def test_tables_without_names(service):
+    assert values_of(ask(service, "table", "text/csv", content="udp,2,S0\n")) == [111.0]
+
+
+def test_rows_in_json(service):
+    response = ask(service, "table", json={"rows": ROWS})
+    assert values_of(response) == VALUES
+    assert response.json()["unknown_features"] == 2
+
+
+def test_numbered_features_of_a_table(service):
+    assert values_of(ask(service, "table", "text/libsvm", content="0 1:2 4:1\n")) == [101.0]
+
+
+def test_strict(service):
+    check_problem(ask(service, "table", "text/csv", "?strict=true", content=TEXT), "unknown_feature", 422)
+    check_problem(ask(service, "table", query="?strict=true", json={"rows": ROWS}), "unknown_feature", 422)
+
+
+@pytest.mark.parametrize(
+    ("rows", "code", "row"),
+    [
+        ([{"size": "two", "proto": "tcp", "flag": "S0"}], "wrong_type", 1),
+        ([ROWS[0], {"size": 1, "proto": "tcp"}], "missing_value", 2),
+        ([ROWS[0], {"proto": "tcp", "flag": "S0"}], "missing_value", 2),
+        ([{"size": 1e39, "proto": "tcp", "flag": "S0"}], "row_overflow", 1),
+        ([], "no_rows", None),
+        ([3], "wrong_type", None),
+    ],
+)
+def test_faults_of_rows_in_json(service, rows, code, row):
+    problem = check_problem(ask(service, "strict_table", json={"rows": rows}), code, 422)
+    assert problem["at"].get("row") == row
+
+
+def test_a_table_without_a_column(service):
+    problem = check_problem(ask(service, "table", "text/csv", content="size,proto\n1,tcp\n"), "column_missing", 422)
+    assert "flag" in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("text/x-fasta", {"content": FASTA}),
+        (None, {"content": FASTA}),
+        ("text/plain", {"content": "ACAT\nGGGG\n"}),
+        (None, {"json": {"strings": ["ACAT", "gggg"]}}),
+    ],
+)
+def test_strings(service, kind, body, monkeypatch):
+    monkeypatch.setattr(Predictor, "predict", by_letters)
+    assert values_of(ask(service, "strings", kind, **body)) == [0.5, -1.5]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "body", "code"),
+    [
+        ("strings", None, {"json": {"strings": ["ACGT", "ACG"]}}, "string_length"),
+        ("strings", None, {"json": {"strings": ["AC-T"]}}, "not_a_base"),
+        ("strings", None, {"json": {"strings": [""]}}, "empty_sequence"),
+        ("strings", None, {"json": {"strings": []}}, "no_rows"),
+        ("strings", None, {"json": {"strings": ["ACGT"], "rows": []}}, "unknown_field"),
+        ("strings", "text/x-fasta", {"content": ">x\nACX\n"}, "not_a_base"),
+        ("strings", "text/libsvm", {"content": "1 1:1\n"}, "input_mismatch"),
+        ("table", None, {"json": {"strings": ["ACGT"]}}, "input_mismatch"),
+        ("table", "text/x-fasta", {"content": FASTA}, "input_mismatch"),
+    ],
+)
+def test_faults_of_strings(service, name, kind, body, code):
+    check_problem(ask(service, name, kind, **body), code, 422)

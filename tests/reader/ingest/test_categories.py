@@ -1,0 +1,146 @@
+"""Datasets of tables with categories: added to, hashed in bounded memory, and as good as scikit-learn's encoding."""
+
+import resource
+
+import numpy as np
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.svm import LinearSVC
+
+from reader.errors import InputError
+from reader.ingest.append import append_rows
+from reader.ingest.run import ingest
+from reader.limits import Limits
+from reader.options import InputOptions
+from reader.parsers.csv_mixed import MixedCsvParser
+from storage.dataset import Dataset
+from storage.manifest import read_manifest
+from tests.reader.parsers.test_csv_mixed import feature_names, parsed
+
+FIRST = b"label,proto,size\n1,tcp,1\n-1,udp,2\n"
+
+
+def stored(directory) -> list[tuple[float, dict[str, float]]]:
+    """Label and named features of all rows."""
+    dataset, found = Dataset(directory), []
+    assert dataset.manifest.input is not None
+    names = feature_names(dataset.manifest.input)
+    for number in range(len(dataset.manifest.blocks)):
+        for location in dataset.pieces(number):
+            rows = dataset.piece(location).rows
+            for k, label in enumerate(rows.label.tolist()):
+                row = slice(rows.indptr[k], rows.indptr[k + 1])
+                features = [names[f - dataset.manifest.index_base] for f in rows.indices[row].tolist()]
+                found.append((label, dict(zip(features, rows.values[row].tolist(), strict=True))))
+    return sorted(found, key=repr)
+
+
+def append(directory, text: bytes, **options):
+    return append_rows([text], directory, InputOptions(**options), Limits(), threads=1)
+
+
+def test_what_is_added_has_the_same_features(tmp_path):
+    before = ingest([FIRST], tmp_path / "data", InputOptions(categorical="proto"))
+    after = append(tmp_path / "data", b"size,proto,label\n3,icmp,1\n4,tcp,-1\n")
+    assert (before.n_features, after.n_features) == (3, 4)
+    assert stored(tmp_path / "data") == [
+        (-1.0, {"size": 2.0, "proto=udp": 1.0}), (-1.0, {"size": 4.0, "proto=tcp": 1.0}),
+        (1.0, {"size": 1.0, "proto=tcp": 1.0}), (1.0, {"size": 3.0, "proto=icmp": 1.0}),
+    ]  # fmt: skip
+    third = append(tmp_path / "data", b"label,proto,size\n1,icmp,9\n1,new,9\n")
+    assert third.input is not None and third.input["dictionary"]["proto"] == {"tcp": 0, "udp": 1, "icmp": 2, "new": 3}
+
+
+def test_hashed_categories_are_added(tmp_path):
+    options = {"categorical": "proto", "categories": "hashed", "n_features": 64}
+    before = ingest([FIRST], tmp_path / "data", InputOptions(**options))
+    after = append(tmp_path / "data", FIRST)
+    assert before.n_features == after.n_features == 65
+    assert (after.n_rows, after.input) == (4, before.input)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "code"),
+    [
+        (b"1 1:1\n", {}, "input_mismatch"),
+        (b">label=1\nACGT\n", {}, "input_mismatch"),
+        (b"label,size\n1,2\n", {}, "column_missing"),
+        (FIRST, {"missing": "zero"}, "option_unused"),
+        (FIRST, {"categorical": "size"}, "option_unused"),
+    ],
+)
+def test_what_cannot_be_added(tmp_path, text, options, code):
+    before = ingest([FIRST], tmp_path / "data", InputOptions(categorical="proto"))
+    with pytest.raises(InputError) as caught:
+        append(tmp_path / "data", text, **options)
+    assert caught.value.code == code
+    assert read_manifest(tmp_path / "data") == before
+
+
+def test_categories_are_not_added_to_numbers(tmp_path):
+    ingest([b"label,a\n1,2\n-1,3\n"], tmp_path / "data")
+    with pytest.raises(InputError) as caught:
+        append(tmp_path / "data", b"label,a\n1,x\n", categorical="a")
+    assert caught.value.code == "input_mismatch"
+
+
+def test_ten_million_categories_in_bounded_memory():
+    def chunks():
+        yield b"label,id\n"
+        for first in range(0, 10_000_000, 50_000):
+            yield b"".join(b"1,user%d\n" % number for number in range(first, first + 50_000))
+
+    options = InputOptions("csv", categorical="id", categories="hashed")
+    list(MixedCsvParser(options, Limits()).parse_chunks([b"label,id\n1,a\n"]))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    parser = MixedCsvParser(options, Limits())
+    seen = np.zeros((1 << 20) + 1, bool)
+    for rows in parser.parse_chunks(chunks()):
+        seen[rows.indices] = True
+    assert parser.rows == parser.nnz == 10_000_000
+    assert seen.mean() > 0.999
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10  # KiB
+
+
+def kdd_like(rng, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Connections (n_rows, 5), two columns of numbers behind three of words, and whether they are attacks."""
+    proto = rng.choice(["tcp", "udp", "icmp"], n_rows, p=[0.6, 0.3, 0.1])
+    service = rng.choice([f"service{k}" for k in range(60)], n_rows)
+    flag = rng.choice(["SF", "S0", "REJ", "RSTR"], n_rows)
+    duration, count = rng.exponential(1, n_rows).round(3), rng.random(n_rows).round(4)
+    risk = {name: rng.normal() for name in {*proto, *service, *flag}}
+    score = [risk[p] + 2 * risk[s] + risk[f] for p, s, f in zip(proto, service, flag, strict=True)]
+    attack = np.array(score) + duration - 3 * count + rng.normal(0, 0.5, n_rows) > 0
+    return np.stack([proto, service, flag, duration.astype(object), count.astype(object)], axis=1), attack
+
+
+def as_csv(X, y) -> str:
+    lines = (",".join([*map(str, row), "attack" if label else "normal"]) for row, label in zip(X, y, strict=True))
+    return "\n".join(["proto,service,flag,duration,count,class", *lines, ""])
+
+
+def test_a_linear_model_is_that_of_one_hot_encoding(rng_of_kdd):
+    X, y = kdd_like(rng_of_kdd, 3000)
+    parser, rows = parsed(as_csv(X, y), categorical="all")
+    assert parser.input is not None and parser.input["categorical"] == ["proto", "service", "flag"]
+    table = np.zeros((len(rows), parser.max_index + 1))
+    table[np.repeat(np.arange(len(rows)), np.diff(rows.indptr)), rows.indices] = rows.values
+    encoder = make_column_transformer((OneHotEncoder(), [0, 1, 2]), remainder="passthrough", sparse_threshold=0)
+    encoded = encoder.fit_transform(X).astype(np.float32)
+    # The same columns in another order.
+    ours, theirs = (sorted(map(tuple, found.T)) for found in (table[:, 1:].astype(np.float32), encoded))
+    assert ours == theirs
+    values = [
+        LinearSVC(C=0.1, tol=1e-8, max_iter=100_000, loss="squared_hinge")
+        .fit(found[:2000], y[:2000])
+        .decision_function(found[2000:])
+        for found in (table[:, 1:], encoded)
+    ]
+    assert np.abs(values[0] - values[1]).max() < 1e-4
+    assert ((values[0] > 0) == y[2000:]).mean() > 0.85
+
+
+@pytest.fixture
+def rng_of_kdd():
+    return np.random.default_rng(99)
