@@ -14,6 +14,7 @@ from reader.parsers.columns import find_columns
 from reader.parsers.csv_fields import find_delimiter, is_text
 from reader.parsers.hashed_text import Documents, HashedText, PlacedFault
 from reader.parsers.label_names import LabelNames
+from reader.parsers.libsvm_fault import NUMBER
 from reader.parsers.matrix import LABEL_NAMES, column_number, label_by_name
 from reader.parsers.records_kernel import COLUMNS, FAULT, PLACE, find_records
 from reader.parsers.sniff import HEAD_BYTES, refuse_foreign
@@ -144,7 +145,8 @@ class TextTableParser(HashedText):
         if named or (self._labelled and options.label_column is None):
             usual = LABEL_NAMES if self._labelled and options.label_column is None else ()
             return any(field in named or field.lower() in usual for field in fields)
-        return any(is_text(field.encode()) and not is_text(under) for field, under in zip(fields, second, strict=False))
+        pairs = zip(fields, second, strict=False)
+        return any(is_text(field.encode()) and NUMBER.fullmatch(under) is not None for field, under in pairs)
 
     def _find(self, names: list[str] | None) -> tuple[int | None, ...]:
         options, n_columns = self._options, self._n_columns

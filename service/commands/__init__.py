@@ -7,7 +7,7 @@ COMMANDS = {
     "predict": "Predict the labels of a file, or numbers, with a model file.",
     "data": "Datasets of a service: add, ls, rm, verify.",
     "job": "Jobs of a service: ls, show, watch, stop, cancel, resume, rm.",
-    "model": "Models of a service: get, ls.",
+    "model": "Models of a service: get, ls, show.",
     "plot": "Plot how a job of a service converges, and its cross-validation.",
     "serve": "Run the service: the REST interface and its worker.",
     "worker": "Run the worker alone: the process that trains queued jobs.",

@@ -1,4 +1,4 @@
-"""Models: get and ls those of a service, show one of its or a file."""
+"""Models of a service: get, ls, show."""
 
 import argparse
 from pathlib import Path
@@ -8,10 +8,6 @@ from urllib.parse import quote
 import shtab
 
 from service.commands.remote import add_action, print_json, print_list, print_table
-from service.models.exports import MODEL_FORMATS
-from service.models.labels import shown_label
-from service.models.names import stored_format
-from service.models.views import model_view
 from service.remote.client import Client
 from service.remote.objects import RemoteModel
 
@@ -60,7 +56,7 @@ def show(options: argparse.Namespace) -> int:
         print_json(view)
         return 0
     rows = [[name, _said(view[name])] for name in _SHOWN if view.get(name) not in (None, [], ())]
-    print_table([["labels", ", ".join(map(shown_label, view["labels"]))], *rows])
+    print_table([["labels", ", ".join(map(_label, view["labels"]))], *rows])
     for each in view.get("heaviest") or ():
         for sign in ("positive", "negative"):
             _print_words(each, sign)
@@ -74,6 +70,11 @@ def _view(options: argparse.Namespace) -> dict[str, Any]:
     path = Path(options.model)
     if not path.is_file():
         return RemoteModel(Client(options.url), options.model).refresh().view
+    # Slow to import, and not needed by the others.
+    from service.models.exports import MODEL_FORMATS  # noqa: PLC0415
+    from service.models.names import stored_format  # noqa: PLC0415
+    from service.models.views import model_view  # noqa: PLC0415
+
     with path.open("rb") as file:
         return model_view({}, MODEL_FORMATS[stored_format(path)].read(file))
 
@@ -85,7 +86,11 @@ def _said(value: Any) -> str:
 def _print_words(heaviest: dict[str, Any], sign: str) -> None:
     words = heaviest.get(sign)
     if words:
-        label = "larger values" if heaviest["label"] is None else shown_label(heaviest["label"])
+        label = "larger values" if heaviest["label"] is None else _label(heaviest["label"])
         print(f"\nwords {'for' if sign == 'positive' else 'against'} {label}")
         for each in words:
             print(f"  {each['weight']:+.4g}  {each['word']}")
+
+
+def _label(label: Any) -> str:
+    return str(label).removesuffix(".0") if isinstance(label, float) else str(label)

@@ -19,8 +19,8 @@ DATATYPES: dict[str, np.dtype[Any]] = {
     "FP64": np.dtype("<f8"),
     "INT32": np.dtype("<i4"),
     "INT64": np.dtype("<i8"),
-    "BYTES": np.dtype(object),  # texts
 }
+TEXTS = "BYTES"
 _MOST_DIMENSIONS = 8
 _SIZE_LIMIT = 1 << 31
 
@@ -51,7 +51,7 @@ def read_tensors(inputs: Any, binary: memoryview) -> dict[str, Array]:
 
 def datatype_of(array: Array) -> str:
     """Of an output: numbers, or texts."""
-    return "BYTES" if array.dtype.kind == "U" else "FP64"
+    return TEXTS if array.dtype.kind == "U" else "FP64"
 
 
 def write_tensors(arrays: Mapping[str, Array], binary: Iterable[str]) -> tuple[list[dict[str, Any]], bytes]:
@@ -92,11 +92,11 @@ def _described(given: dict[str, Any]) -> tuple[str, list[int], np.dtype]:
     name, shape, datatype = given.get("name"), given.get("shape"), given.get("datatype")
     if not isinstance(name, str):
         raise _bad("an input has no name")
-    if not isinstance(datatype, str) or datatype not in DATATYPES:
-        raise _bad("an input has an unknown datatype", f"Datatypes are {', '.join(DATATYPES)}.")
+    if not isinstance(datatype, str) or datatype not in (*DATATYPES, TEXTS):
+        raise _bad("an input has an unknown datatype", f"Datatypes are {', '.join(DATATYPES)} and {TEXTS}.")
     if not isinstance(shape, list) or len(shape) > _MOST_DIMENSIONS or not all(map(_is_size, shape)):
         raise _bad("an input's shape is not a list of sizes")
-    return name, shape, DATATYPES[datatype]
+    return name, shape, DATATYPES.get(datatype, np.dtype(object))
 
 
 def _of_json(data: Any, dtype: np.dtype) -> Array:

@@ -182,3 +182,31 @@ def test_with_a_token_one_logs_in_first(new_service, browser, text):
     page.click("text=Log out")
     page.locator("[name=token]").wait_for()
     page.close()
+
+
+def test_the_upload_form_shows_the_options_of_a_format(service, open_page, tmp_path):
+    """Documents, as somebody new would bring them, with the heaviest words of their model."""
+    (tmp_path / "reviews.txt").write_text("good\ta fine film\nbad\ta dull film\n" * 30)
+    page = open_page(service.url)
+    page.click("text=How to read it")
+    shown = {"label_column": (True, False, True), "index_base": (True, True, True), "text_column": (True, False, True)}
+    shown |= {"analyzer": (False, True, False), "delimiter": (True, False, False)}
+    for name, wanted in shown.items():
+        for format_, is_shown in zip(("", "text", "parquet"), wanted, strict=True):
+            page.select_option("#upload [name=format]", format_)
+            assert page.is_visible(f"#upload [name={name}]") == is_shown, (name, format_)
+    page.fill("#upload [name=text_column]", "2")
+    assert page.is_visible("#upload [name=analyzer]")
+    page.fill("#upload [name=text_column]", "")
+    page.select_option("#upload [name=format]", "text")
+    page.fill("#upload [name=ngram_range]", "1,2")
+    page.set_input_files("#upload [name=file]", tmp_path / "reviews.txt")
+    page.click("#upload button")
+    wait_for(lambda: page.input_value("#dataset-choice") == "reviews")
+    assert service.get("/v1/datasets/reviews")["input"]["ngram_range"] == [1, 2]
+    assert not page.is_visible("#upload [name=analyzer]")
+    page.click("#submit button")
+    page.wait_for_url("**/jobs/job_*")
+    wait_for(lambda: service.get("/v1/models")["models"])
+    page.goto(f"{service.url}/models/{service.get('/v1/models')['models'][0]['id']}")
+    assert "fine film" in page.locator("#heaviest").inner_text()

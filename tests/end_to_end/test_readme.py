@@ -51,9 +51,9 @@ def run(script: str, folder: Path) -> str:
 
 @pytest.fixture
 def programs():
-    """The blocks of the first page: Python, the command line, curl."""
-    (program,), (typed, requests) = blocks(page(), "python"), blocks(page(), "sh")
-    return program, typed, requests
+    """The blocks of the first page: Python, the command line, curl, documents."""
+    (program,), (typed, documents, requests) = blocks(page(), "python"), blocks(page(), "sh")
+    return program, typed, requests, documents
 
 
 def test_quick_start_in_python(folder, programs, problem, monkeypatch):
@@ -68,6 +68,13 @@ def test_quick_start_on_the_command_line(folder, programs, problem):
     run(programs[1], folder)
     labels = np.loadtxt(folder / "labels.txt")
     assert np.mean(labels == problem[1]) > 0.75
+
+
+def test_quick_start_with_documents(folder, programs):
+    lines = ["good\ta film as fine as what a film can be\n", "bad\twhat we had to sit through was dull\n"]
+    (folder / "reviews.txt").write_text("".join(lines * 20))
+    answers = run(programs[3], folder)
+    assert answers.splitlines()[-1] == "good" and "words for good\n" in answers and "film as\n" in answers
 
 
 def test_quick_start_with_curl(service, folder, programs, problem):

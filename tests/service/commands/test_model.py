@@ -1,0 +1,32 @@
+"""`streamsvm model show` of a file."""
+
+import json
+
+import numpy as np
+
+from service.cli import main
+from service.models.exports import MODEL_FORMATS
+from storage.model_file import Model
+
+
+def stored(tmp_path, model: Model) -> str:
+    path = tmp_path / "model.json"
+    path.write_bytes(b"".join(MODEL_FORMATS["json"].write(model)))
+    return str(path)
+
+
+def test_the_heaviest_words_are_printed(tmp_path, capsys):
+    words = [{"word": "good film", "feature": 1, "weight": 2.5}]
+    entry = {"label": 1.0, "positive": words, "negative": [{"word": "dull", "feature": 0, "weight": -0.125}]}
+    path = stored(tmp_path, Model(np.ones(2), (1.0, -1.0), 0, about={"heaviest": [entry], "passes": 3}))
+    assert main(["model", "show", path]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["labels", "1,", "-1"] and ["passes", "3"] in [line.split() for line in lines]
+    assert lines[-5:] == ["words for 1", "  +2.5  good film", "", "words against 1", "  -0.125  dull"]
+    assert main(["model", "show", path, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["heaviest"] == [entry]
+
+
+def test_other_models_have_no_words(tmp_path, capsys):
+    assert main(["model", "show", stored(tmp_path, Model(np.ones(2), (), 0))]) == 0
+    assert "words" not in capsys.readouterr().out

@@ -1,0 +1,214 @@
+"""Models of documents: they take documents, and name their heaviest words."""
+
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import HashingVectorizer
+
+from reader.errors import InputError
+from reader.ingest.run import ingest
+from reader.options import InputOptions
+from service.errors import ServiceError
+from service.models.evaluation import evaluate
+from service.models.heaviest import MOST_CLASSES, MOST_SHOWN, with_heaviest
+from service.models.inference import describe, infer
+from service.models.json_rows import json_documents
+from service.models.predictor import Predictor
+from service.models.tensors import read_tensors
+from storage.dataset import Dataset
+from storage.model_file import Model
+
+TEXTS = ["some good words", "", "bad, bad words and more", "Ünïcode ΑΣ"]
+N_FEATURES = 1 << 10
+INPUT = {
+    "format": "text", "n_features": N_FEATURES, "analyzer": "word", "ngram_range": [1, 2], "alternate_sign": True,
+    "lowercase": True,
+}  # fmt: skip
+
+
+def model_of(n_classes: int = 2, **changes) -> Model:
+    w = np.random.default_rng(0).standard_normal((n_classes, N_FEATURES))
+    labels = tuple(f"class{k}" for k in range(n_classes))
+    about = {"input": {**INPUT, **changes}, "loss": "hinge", "C": 1.0}
+    return Model(w if n_classes > 2 else w[0], labels, 0, 1.0, (0.5,) * n_classes if n_classes > 2 else 0.5, about)
+
+
+def values_of(model: Model, texts: list[str]) -> np.ndarray:
+    X = HashingVectorizer(norm=None, n_features=N_FEATURES, ngram_range=(1, 2)).transform(texts)
+    return X @ model.w.T + np.array(model.intercept)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_documents_are_predicted(n_classes):
+    model = model_of(n_classes)
+    predictor, wanted = Predictor(model), values_of(model, TEXTS)
+    data = "\n".join(TEXTS).encode()
+    ways = [
+        predictor.predict_documents(TEXTS),
+        predictor.predict_text([data[:5], data[5:]], options=InputOptions("text")),
+        predictor.predict_text(
+            ["".join(f"9\t{t}\n" for t in TEXTS).encode()], options=InputOptions("text", label_column="1")
+        ),
+        predictor.predict_text(
+            [b"text,id\n", "".join(f'"{text}",7\n' for text in TEXTS).encode()], options=InputOptions("csv")
+        ),
+        predictor.predict_text(
+            ["".join(f"{text}\tx\n" for text in TEXTS).encode()], options=InputOptions("tsv", text_column="1")
+        ),
+    ]
+    for way in ways:
+        (found,) = way
+        assert found.decision_values == pytest.approx(wanted, rel=1e-12, abs=1e-12)
+        assert found.unknown_features == 0
+    assert predictor.document_values(TEXTS) == pytest.approx(wanted)
+    assert predictor.document_values([]).shape == wanted[:0].shape
+
+
+def test_labels_beside_documents_are_expected():
+    (found,) = Predictor(model_of()).predict_text(
+        [b"2\tsome\n-1\tmore\n"], options=InputOptions("text", label_column="1")
+    )
+    assert found.expected.tolist() == [2, -1]
+
+
+def test_rows_that_are_hashed_already():
+    model = model_of()
+    (found,) = Predictor(model).predict_text([b"0 0:1 5:2\n"])
+    assert found.decision_values == pytest.approx(model.w[0] + 2 * model.w[5] + 0.5)
+
+
+def test_many_documents_come_in_batches():
+    texts = ["word " * 1000 + str(k) for k in range(2000)]
+    found = list(Predictor(model_of()).predict_documents(texts))
+    assert len(found) > 1 and sum(len(each.labels) for each in found) == 2000
+
+
+def test_half_a_surrogate_pair_is_no_text():
+    with pytest.raises(InputError) as caught:
+        list(Predictor(model_of()).predict_documents(["good", "\ud800"]))
+    assert (caught.value.code, caught.value.line) == ("not_text", 2)
+
+
+def test_a_model_of_other_rows_takes_no_documents():
+    predictor = Predictor(Model(np.ones(3), (1.0, -1.0), 1))
+    for ask in (
+        lambda: predictor.document_values(["a text"]),
+        lambda: list(predictor.predict_text([b"x"], options=InputOptions("text"))),
+    ):
+        with pytest.raises(InputError) as caught:
+            ask()
+        assert caught.value.code == "no_documents"
+
+
+def test_documents_in_tensors():
+    predictor = Predictor(model_of())
+    assert describe("m", predictor)["inputs"][0] == {"name": "documents", "datatype": "BYTES", "shape": [-1]}
+    texts = [text.encode() for text in TEXTS]
+    binary = b"".join(len(text).to_bytes(4, "little") + text for text in texts)
+    tensor = {"name": "documents", "shape": [4], "datatype": "BYTES"}
+    for given, behind in (({"data": TEXTS}, b""), ({"parameters": {"binary_data_size": len(binary)}}, binary)):
+        tensors = read_tensors([{**tensor, **given}], memoryview(behind))
+        assert infer(predictor, tensors)["decision_value"] == pytest.approx(values_of(model_of(), TEXTS))
+
+
+@pytest.mark.parametrize(
+    ("tensor", "binary", "code"),
+    [
+        ({"data": ["a", 1]}, b"", "bad_tensor"),
+        ({"data": [["a", "b"]]}, b"", "bad_tensor"),
+        ({"data": ["a"]}, b"", "bad_tensor"),
+        ({"parameters": {"binary_data_size": 7}}, b"\x01\0\0\0a\x01\0", "bad_tensor"),
+        ({"parameters": {"binary_data_size": 6}}, b"\x01\0\0\0\xff\0", "not_text"),
+        ({"parameters": {"binary_data_size": 7}}, b"\0", "bad_tensor"),
+        ({"data": ["a", "\ud800"]}, b"", "not_text"),
+        ({"data": ["a", "b"], "shape": [1, 2]}, b"", "bad_tensor"),
+        ({"data": ["a", "b"], "name": "X"}, b"", "bad_tensor"),
+    ],
+)
+def test_bad_tensors(tensor, binary, code):
+    with pytest.raises(ServiceError) as caught:
+        given = {"name": "documents", "shape": [2], "datatype": "BYTES", **tensor}
+        infer(Predictor(model_of()), read_tensors([given], memoryview(binary)))
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    "fields", [{"documents": "a"}, {"documents": [1]}, {"documents": []}, {"documents": ["a"], "rows": []}]
+)
+def test_bad_json(fields):
+    with pytest.raises(ServiceError):
+        json_documents(fields)
+
+
+def dataset_of(tmp_path, texts: list[str], **options) -> Dataset:
+    data = "".join(f"class{k % 2}\t{text}\n" for k, text in enumerate(texts)).encode()
+    ingest([data], tmp_path / "data", InputOptions("text", n_features=N_FEATURES, ngram_range="1,2", **options))
+    return Dataset(tmp_path / "data")
+
+
+@pytest.mark.parametrize("alternate_sign", [True, False])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_heaviest_words(tmp_path, alternate_sign, n_classes):
+    """Of each word what it adds to the decision value; the largest come first."""
+    texts = [f"word{k} next{k}" for k in range(200)]
+    dataset = dataset_of(tmp_path, texts, alternate_sign="yes" if alternate_sign else "no")
+    model = model_of(n_classes, alternate_sign=alternate_sign)
+    found = with_heaviest(model, dataset.directory).about["heaviest"]
+    assert [each["label"] for each in found] == list(model.labels if n_classes > 2 else model.labels[:1])
+    hashing = HashingVectorizer(
+        norm=None, n_features=N_FEATURES, alternate_sign=alternate_sign, analyzer=lambda text: [text]
+    )
+    for each, w in zip(found, np.atleast_2d(model.w), strict=True):
+        assert ("negative" in each) == (n_classes == 2)
+        for sign in ("positive", "negative"):
+            words = each.get(sign, [])
+            weights = [word["weight"] for word in words]
+            assert weights == sorted(weights, key=abs, reverse=True)
+            for word in words:
+                row = hashing.transform([word["word"]])
+                assert word["feature"] == row.indices[0]
+                assert word["weight"] == w[row.indices[0]] * row.data[0] and (word["weight"] > 0) == (
+                    sign == "positive"
+                )
+        known = np.unique(hashing.transform([w for t in texts for w in (*t.split(), t)]).indices)
+        if not alternate_sign:
+            assert [word["weight"] for word in each["positive"]] == np.sort(w[known])[::-1][:MOST_SHOWN].tolist()
+
+
+def test_models_without_words_have_none_that_are_heaviest(tmp_path):
+    dataset = dataset_of(tmp_path, TEXTS)
+    other = Model(np.ones(3), (1.0, -1.0), 1)
+    assert with_heaviest(other, dataset.directory) is other
+    (dataset.directory / "words").unlink()
+    assert "heaviest" not in with_heaviest(model_of(), dataset.directory).about
+
+
+def test_regression_and_many_classes(tmp_path):
+    dataset = dataset_of(tmp_path, TEXTS)
+    model = Model(np.ones(N_FEATURES), (), 0, about={"input": INPUT})
+    (only,) = with_heaviest(model, dataset.directory).about["heaviest"]
+    assert only["label"] is None and len(only["positive"]) + len(only["negative"]) == len(dataset_words(dataset))
+    assert len(with_heaviest(model_of(150), dataset.directory).about["heaviest"]) == MOST_CLASSES
+
+
+def dataset_words(dataset: Dataset) -> list[str]:
+    rows = HashingVectorizer(norm=None, n_features=N_FEATURES, ngram_range=(1, 2)).transform(TEXTS)
+    return np.unique(rows.indices).tolist()
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"analyzer": "char"}, "analyzer is word, of the model char"),
+        ({"ngram_range": [1, 1]}, "ngram_range is 1,2, of the model 1,1"),
+        ({"lowercase": False}, "lowercase is yes, of the model no"),
+        ({"n_features": 1 << 20}, "n_features is 1024, of the model 1048576"),
+        ({"format": "csv"}, "format is text, of the model csv"),
+    ],
+)
+def test_a_dataset_of_documents_read_in_with_other_options(tmp_path, changes, told):
+    dataset = dataset_of(tmp_path, TEXTS)
+    assert evaluate(model_of(), dataset)["rows"] == 4
+    assert evaluate(model_of(text_column="text"), dataset)["rows"] == 4
+    with pytest.raises(ServiceError) as caught:
+        evaluate(model_of(**changes), dataset)
+    assert caught.value.code == "input_mismatch" and told in caught.value.message
