@@ -34,7 +34,7 @@ HINTS = {
     "index_zero": "indices start at 0 in this file: set index_base=0",
     "input_mismatch": "add rows of the dataset's kind, or make a dataset of their own",
     "label_column_missing": "set label_column to a name, or a number: 1 is the first column, -1 the last",
-    "label_missing": "FASTA: write label=-1 or the like into each header; documents: a line is label, tab, text",
+    "label_missing": "begin a document's line with its label and a tab; a FASTA header has its label as in the README",
     "label_too_long": "labels that are strings have up to 256 characters: encode them",
     "label_type": "add rows whose labels are of the type of the dataset's, or make a dataset of their own",
     "line_too_long": "one row is one line; check that the file has line feeds",

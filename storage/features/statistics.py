@@ -1,21 +1,24 @@
 """What is known of each feature over a whole dataset: counted while it is read in, kept in a file beside its blocks."""
 
-import io
+import struct
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from storage import codec
 from storage.csr import Array
 from storage.durable import write_file
+from storage.errors import CorruptData
 from storage.features.statistics_kernel import count_features
 
-_NAME = "statistics.npz"
+_NAME = "statistics"
+MAGIC = b"SSVMSTA1"
+HEAD = struct.Struct("<8sqq")  # MAGIC, rows, features
 MOST_FEATURES = 1 << 21  # 24 bytes each
-_SUMS = {"rows": np.dtype("<i8"), "sums": np.dtype("<f8"), "squares": np.dtype("<f8")}
-_COLUMNS = {**_SUMS, "largest": np.dtype("<f4")}
+_SUMS: dict[str, np.dtype] = {"rows": np.dtype("<i8"), "sums": np.dtype("<f8"), "squares": np.dtype("<f8")}
+_COLUMNS: dict[str, np.dtype] = {**_SUMS, "largest": np.dtype("<f4")}
 
 
 @dataclass
@@ -84,30 +87,28 @@ class FeatureStatistics:
 
 def write_statistics(directory: Path, found: FeatureStatistics) -> None:
     """Keep them beside the blocks, durably."""
-    write_file(directory / _NAME, [_packed(found)])
+    columns = codec.encode([getattr(found, name) for name in _COLUMNS])
+    head = HEAD.pack(MAGIC, found.n_rows, found.width)
+    write_file(directory / _NAME, [zlib.crc32(head + columns).to_bytes(4, "little"), head, columns])
 
 
 def read_statistics(directory: Path) -> FeatureStatistics | None:
     """Those of a dataset; None if there are none, or if they are damaged: they can be counted anew."""
     try:
         data = (directory / _NAME).read_bytes()
-        checksum, archive = int.from_bytes(data[:4], "little"), data[4:]
-        if zlib.crc32(archive) != checksum:
-            return None
-        with np.load(io.BytesIO(archive)) as arrays:
-            own: dict[str, Any] = dict(arrays)
-    except (OSError, ValueError, KeyError):
+    except OSError:
         return None
-    return FeatureStatistics(int(own.pop("n_rows")), **own)
+    checksum, head = int.from_bytes(data[:4], "little"), data[4 : 4 + HEAD.size]
+    if len(head) < HEAD.size or zlib.crc32(data[4:]) != checksum or head[: len(MAGIC)] != MAGIC:
+        return None
+    _, n_rows, width = HEAD.unpack(head)
+    try:
+        columns = codec.decode(data[4 + HEAD.size :], [(dtype, width) for dtype in _COLUMNS.values()])
+    except CorruptData:
+        return None
+    return FeatureStatistics(n_rows, *columns)
 
 
 def drop_statistics(directory: Path) -> None:
     """They are not those of the rows any more."""
     (directory / _NAME).unlink(missing_ok=True)
-
-
-def _packed(found: FeatureStatistics) -> bytes:
-    archive = io.BytesIO()
-    np.savez_compressed(archive, **vars(found))
-    data = archive.getvalue()
-    return zlib.crc32(data).to_bytes(4, "little") + data

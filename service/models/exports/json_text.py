@@ -129,6 +129,8 @@ def with_weights(document: dict[str, Any], w: Array, arrays: Sequence[Array] | N
         known = " and ".join(map(str, VERSIONS[format_]))
         raise ModelFormatError("the model has an unknown version", f"this program reads versions {known}")
     maps = _maps(document)
+    if arrays is None and (maps is not None) != (document["version"] == VERSIONS[FORMAT][-1]):
+        raise ModelFormatError("the version is not one of models with, or without, feature maps")
     if arrays is None and w.shape[-1:] != (document.get("n_features") if maps is None else maps.width,):
         raise ModelFormatError('"w" has not as many weights as there are features')
     bias = None if document.get("bias") is None else float(_vector([document["bias"]], "bias")[0])
