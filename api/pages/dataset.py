@@ -35,8 +35,17 @@ def show_dataset(context: Context, request: Request, name: str) -> HTMLResponse:
         labels=labels[:_MOST_LABELS],
         more_labels=labels[_MOST_LABELS:],
         blocks=blocks,
+        sample=_sample(context, name, dataset),
         logged_in=logged_in,
     )
+
+
+def _sample(context: AppContext, name: str, dataset: dict[str, Any]) -> list[dict[str, Any]]:
+    """None while the dataset is changed, or where it cannot be read: the page shows the rest."""
+    try:
+        return context.datasets.sample(name) if dataset["state"] == "ready" else []
+    except (ServiceError, StorageError):
+        return []
 
 
 def _blocks(context: AppContext, name: str) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from fastapi.responses import HTMLResponse
 
 from api.auth import COOKIE
 from api.context import AppContext, Context
+from api.pages.input_fields import INPUT_FIELDS
 from api.pages.lanes import lane_names, lanes_of_job
 from api.pages.render import page
 from api.pages.solver_fields import choices, loss_solvers, solver_fields
@@ -53,6 +54,7 @@ def show_home(
         kernel_solvers=KERNEL_SOLVERS,
         choices=choices(),
         readers=READERS,
+        input_fields=INPUT_FIELDS,
         logged_in=COOKIE in request.cookies,
     )
 

@@ -68,6 +68,18 @@ upload.elements.file.addEventListener("change", async () => {
   if (columns.length) upload.querySelector("details").open = true;
 });
 
+// A format has options of its own; what the content is to say may have any.
+function suitFormat() {
+  const format = upload.elements.format.value;
+  for (const part of upload.querySelectorAll("[data-formats]")) {
+    part.hidden = part.control.disabled = format !== "" && !part.dataset.formats.split(" ").includes(format);
+  }
+}
+
+upload.elements.format.addEventListener("change", suitFormat);
+upload.addEventListener("reset", () => setTimeout(suitFormat));
+suitFormat();
+
 upload.addEventListener("submit", (event) => {
   event.preventDefault();
   const [file] = upload.elements.file.files;
@@ -96,8 +108,8 @@ upload.addEventListener("submit", (event) => {
   });
   request.addEventListener("error", () => over("", { detail: "the upload was cut off" }));
   const options = new URLSearchParams();
-  for (const option of ["format", "label_column", "label_type", "weight_column", "group_column", "index_base", "on_bad_row"]) {
-    if (upload.elements[option].value) options.set(option, upload.elements[option].value);
+  for (const { name, value, disabled } of upload.querySelectorAll("details [name]")) {
+    if (value && !disabled) options.set(name, value);
   }
   request.open("PUT", `/v1/datasets/${encodeURIComponent(name)}?${options}`);
   request.setRequestHeader("Accept", "application/json");
