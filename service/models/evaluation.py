@@ -31,6 +31,7 @@ from reader.certificate.evaluation import (
 )
 from reader.stream.pieces import Examples, Shuffled, Streamer
 from service.errors import ServiceError, needing_space
+from service.models.input_match import check_input
 from service.models.labels import shown_label
 from service.models.losses import model_losses
 from storage.child import die_with_parent
@@ -53,10 +54,11 @@ def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
     """What the model is worth on the dataset, as `POST /v1/models/{id}/evaluate` shows it.
 
     Where rows have weights all figures count them. Raises ServiceError: label_mismatch or index_base_mismatch for a
-    dataset the model is not made for, out_of_space.
+    dataset the model is not made for, input_mismatch for rows that are made otherwise, out_of_space.
     """
     manifest = dataset.manifest
     labels = _codes(model, manifest)
+    check_input(model.about.get("input"), manifest.input)
     _check(model, labels, manifest)
     applied = _applied(model, dataset)
     if model.is_regression:
