@@ -120,12 +120,12 @@ class Training:
             self._check(plan)
         known, outcome = self._lanes(plan)
         if outcome is not None:
-            return Trained(list(models_of(known, 1, lambda _: outcome, {}, None, self._work)), {})
+            return Trained(list(models_of(known, 1, lambda _: outcome, _origin(known), None, self._work)), {})
         while len(done := abouts_of(self._work)) < len(known.lanes):
             known = known.next_lanes(done)
             self._lanes(known)
         folds = cross_validation(known, self._work, len(done))
-        models = models_of(known, len(done), partial(outcome_of, self._work), {}, folds, self._work)
+        models = models_of(known, len(done), partial(outcome_of, self._work), _origin(known), folds, self._work)
         return Trained(list(models), folds.view if folds else {})
 
     def _lanes(self, plan: JobPlan | FollowPlan) -> tuple[JobPlan, Model | None]:
@@ -191,6 +191,11 @@ class Training:
             history = read_history(self._work / HISTORY)
             self._report(progress(run.control, run.lane, plan.spec, plan.blocks, history), history)
         return plan
+
+
+def _origin(plan: JobPlan) -> dict[str, Any]:
+    """What all models say of where they come from: files have no name, but rows are made of what is in them."""
+    return {} if plan.manifest.input is None else {"input": plan.manifest.input}
 
 
 @contextmanager
