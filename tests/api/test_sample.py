@@ -86,10 +86,14 @@ def test_the_page_shows_rows(service):
     text = service.request("GET", "/datasets/table").text
     rows = sorted(table(text, "sample"))
     assert rows[0] == ["no", "size is missing: 1, proto=&lt;b&gt;: 1"]
+    assert sorted(row[0] for row in table(text, "features")) == [
+        "proto=&lt;b&gt;", "proto=tcp", "size", "size is missing",
+    ]  # fmt: skip
     assert "a table of 2 columns, 1 of categories" in text and "<b>" not in text
     text = service.request("GET", "/datasets/dna").text
     assert sorted(table(text, "sample")) == [["-1", "TTTTT"], ["1", "ACGTN"]]
     assert "strings of 5 bases" in text and "squared norm" not in text
+    assert "non-zeros" not in text.split('id="blocks"')[0]
 
 
 def test_the_form_has_the_options_of_each_format(service):
