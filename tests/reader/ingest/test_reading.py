@@ -49,7 +49,9 @@ def test_a_strange_byte_is_a_fault_of_its_line():
 
 
 def test_options_survive_the_command_line():
-    options = InputOptions("csv", 0, 7, "-1", "string", "w", "3", "s", "|", "no", "row_l2", "skip", "no")
+    options = InputOptions(
+        "csv", 0, 7, "-1", "string", "w", "3", "s", "a,b", "hashed", "zero", "|", "no", "row_l2", "skip", "no"
+    )
     parser = argparse.ArgumentParser()
     add_input_options(parser)
     assert input_options(parser.parse_args(options.arguments())) == options
