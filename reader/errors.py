@@ -33,7 +33,7 @@ HINTS = {
     "index_zero": "indices start at 0 in this file: set index_base=0",
     "input_mismatch": "add rows of the dataset's kind, or make a dataset of their own",
     "label_column_missing": "set label_column to a name, or a number: 1 is the first column, -1 the last",
-    "label_missing": "write label=..., such as label=-1, into each header",
+    "label_missing": "write the label into each header of FASTA, behind the word label and an equals sign",
     "label_too_long": "labels that are strings have up to 256 characters: encode them",
     "label_type": "add rows whose labels are of the type of the dataset's, or make a dataset of their own",
     "line_too_long": "one row is one line; check that the file has line feeds",
