@@ -76,6 +76,12 @@ def get_dataset(context: Context, name: str) -> dict[str, Any]:
     return context.datasets.view(name)
 
 
+@router.get("/{name}/sample", operation_id="sampleDataset")
+def sample_dataset(context: Context, name: str) -> dict[str, Any]:
+    """Some rows as they are stored: labels, and features with their names where they are known, or strings."""
+    return {"rows": context.datasets.sample(name)}
+
+
 @router.delete("/{name}", status_code=204, operation_id="deleteDataset")
 def delete_dataset(context: Context, name: str) -> Response:
     """Remove a dataset no unfinished job uses."""

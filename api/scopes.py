@@ -4,6 +4,7 @@ SCOPES: dict[str, str] = {
     # datasets
     "listDatasets": "read",
     "getDataset": "read",
+    "sampleDataset": "read",
     "putDataset": "submit",
     "appendRows": "submit",
     "listBlocks": "read",

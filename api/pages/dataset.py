@@ -8,6 +8,7 @@ from fastapi.responses import HTMLResponse
 from api.auth import COOKIE
 from api.context import AppContext, Context
 from api.pages.render import page
+from reader.parsers.mixed import feature_names
 from service.datasets.views import block_view
 from service.errors import ServiceError
 from storage.errors import StorageError
@@ -28,6 +29,7 @@ def show_dataset(context: Context, request: Request, name: str) -> HTMLResponse:
         blocks = _blocks(context, name)
     except (ServiceError, StorageError) as error:
         return page("error.html", 404, error=error, logged_in=logged_in)
+    names = _names(context, name, dataset)
     labels = sorted(dataset.get("label_counts", {}).items(), key=lambda label: -label[1])
     return page(
         "dataset.html",
@@ -35,8 +37,27 @@ def show_dataset(context: Context, request: Request, name: str) -> HTMLResponse:
         labels=labels[:_MOST_LABELS],
         more_labels=labels[_MOST_LABELS:],
         blocks=blocks,
+        names=names,
+        sample=_sample(context, name, dataset),
         logged_in=logged_in,
     )
+
+
+def _names(context: AppContext, name: str, dataset: dict[str, Any]) -> dict[int, str]:
+    """Of the most frequent features, where they are known."""
+    frequent = {each["feature"] for each in (dataset.get("profile") or {}).get("frequent_features", ())}
+    if not (frequent and dataset["input"]):
+        return {}
+    manifest = read_manifest(context.datasets.directory(context.store.dataset(name)["id"]))
+    return feature_names(manifest.input, frequent, manifest.index_base)
+
+
+def _sample(context: AppContext, name: str, dataset: dict[str, Any]) -> list[dict[str, Any]]:
+    """None while the dataset is changed, or where it cannot be read: the page shows the rest."""
+    try:
+        return context.datasets.sample(name) if dataset["state"] == "ready" else []
+    except (ServiceError, StorageError):
+        return []
 
 
 def _blocks(context: AppContext, name: str) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from reader.options import InputOptions
+from reader.options import OPTIONS, InputOptions
 from reader.parsers import READERS
 from reader.parsers.text_options import OF_TEXT
 
@@ -14,6 +14,10 @@ _TEXTS = {
     "label_type": ("Labels are", "as the first one"),
     "weight_column": ("Weight column", "none"),
     "group_column": ("Group column", "none"),
+    "string_column": ("Column of strings of bases", "none"),
+    "categorical": ("Columns of categories", "none; names, or all"),
+    "categories": ("Categories are", "a feature each"),
+    "missing": ("Missing values are", "refused"),
     "text_column": ("Column of documents", "none"),
     "analyzer": ("N-grams of", "words"),
     "ngram_range": ("Least, most n", "1,1"),
@@ -31,6 +35,7 @@ _TEXTS = {
 _CHOICES = {
     ("label_type", "number"): "numbers",
     ("label_type", "string"): "strings",
+    ("missing", "indicator"): "zero, and a feature of their own",
     ("analyzer", "char"): "characters",
     ("analyzer", "char_wb"): "characters of each word",
     ("on_bad_text", "replace"): "replace it",
@@ -64,7 +69,7 @@ def input_fields() -> list[InputField]:
     hints = get_type_hints(InputOptions)
     places = {name: place for place, name in enumerate(_TEXTS)}
     found = [_field(field.name, field.default, hints[field.name]) for field in fields(InputOptions)]
-    named = (field for field in found if field.name != "format")
+    named = (field for field in found if field.name in OPTIONS and field.name != "format")
     return sorted(named, key=lambda field: places.get(field.name, len(places)))
 
 

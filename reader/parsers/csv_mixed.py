@@ -72,24 +72,25 @@ class MixedCsvParser(CsvParser):
         if like:
             columns = columns_before(like, names, self._n_columns, aside, may_have_others=not self._labelled)
         else:
-            columns = new_columns(self._options, names, self._n_columns, aside, partial(self._holds_words, begin, end))
+            words = self._word_columns(begin, end) if self._options.categorical == ALL else set()
+            columns = new_columns(self._options, names, self._n_columns, aside, words)
         self._features = MixedFeatures(columns, self._options, grows=self._labelled)
         self._told = told_columns(columns, self._options, names is not None, self._n_columns)
         self._count_features()
 
-    def _holds_words(self, begin: int, end: int, column: int) -> bool:
-        """Whether a field of a column in these lines is no number, and not missing."""
+    def _word_columns(self, begin: int, end: int) -> set[int]:
+        """Columns with a field in these lines that is no number, and not missing."""
+        found: set[int] = set()
         lines = MixedLines(self._n_columns)
         while begin < end:
             rows, begin = kernel.split_lines(self._window.text, begin, end, self._delimiter, lines.start, lines.stop)
-            fields = Fields(self._window.text, lines.start[:rows, column], lines.stop[:rows, column])
-            values = np.empty(rows)
-            kernel.read_numbers(fields.text, fields.start, fields.stop, False, values)
-            if any(is_text(fields[row]) for row in np.flatnonzero(np.isnan(values)).tolist()):
-                return True
+            for column in set(range(self._n_columns)) - found:
+                fields = Fields(self._window.text, lines.start[:rows, column], lines.stop[:rows, column])
+                if _holds_word(fields):
+                    found.add(column)
             if rows == 0:
                 begin = self._line(begin)[1]
-        return False
+        return found
 
     @property
     def _delimiter(self) -> int:
@@ -228,6 +229,12 @@ class MixedCsvParser(CsvParser):
     def _string_fault(self, fields: Fields, row: int) -> tuple[str, str, int] | None:
         assert self._strings is not None
         return self._strings.fault(fields[row])
+
+
+def _holds_word(fields: Fields) -> bool:
+    values = np.empty(len(fields))
+    kernel.read_numbers(fields.text, fields.start, fields.stop, False, values)
+    return any(is_text(fields[row]) for row in np.flatnonzero(np.isnan(values)).tolist())
 
 
 def _note(faults: dict[int, dict[int, Any]], column: int, fit: Array, fault_of: Any) -> None:

@@ -131,3 +131,17 @@ class StringColumn:
 
     def told(self) -> dict[str, Any]:
         return string_input(self.length or 0)
+
+
+def feature_names(input: dict[str, Any] | None, wanted: set[int], base: int) -> dict[int, str]:
+    """Names of those of these features that have one, in a dataset with this `input`."""
+    if input is None or "columns" not in input:
+        return {}
+    words = set(input["categorical"])
+    names = [name for name in input["columns"] if name not in words]
+    names += [f"{name} is missing" for name in names] if input["missing"] == "indicator" else []
+    found = {base + number: name for number, name in enumerate(names)}
+    first = base + len(names)
+    for column, numbers in input.get("dictionary", {}).items():
+        found |= {first + number: f"{column}={word}" for word, number in numbers.items() if first + number in wanted}
+    return {number: name for number, name in found.items() if number in wanted}

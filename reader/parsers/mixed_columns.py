@@ -1,6 +1,5 @@
 """Which columns of a table with words in it make features, and how: as the options say, or as rows before them were."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -68,12 +67,12 @@ def like_before(options: InputOptions, labelled: bool) -> InputOptions:
 
 
 def new_columns(
-    options: InputOptions, names: list[str] | None, n_columns: int, aside: list[int], holds_words: Callable[[int], bool]
+    options: InputOptions, names: list[str] | None, n_columns: int, aside: list[int], with_words: set[int]
 ) -> MixedColumns:
-    """Of a dataset to be made; holds_words: whether a column has one. InputError categorical_missing."""
+    """Of a dataset to be made; with_words: those that words were seen in. InputError categorical_missing."""
     places = [place for place in range(n_columns) if place not in aside]
     if options.categorical == ALL:
-        words = {place for place in places if holds_words(place)}
+        words = with_words & set(places)
     else:
         wanted = options.categorical.split(",") if options.categorical else []
         words = {column_number(name.strip(), names, n_columns, "categorical") for name in wanted}

@@ -51,9 +51,8 @@ class MixedParquetParser(ParquetParser):
         elif options.like:
             columns = columns_before(options.like, self._names, n_columns, aside, may_have_others=False)
         else:
-            columns = new_columns(
-                options, self._names, n_columns, aside, lambda place: is_string(schema.field(place).type)
-            )
+            words = {place for place in range(n_columns) if is_string(schema.field(place).type)}
+            columns = new_columns(options, self._names, n_columns, aside, words)
         if self._strings is None:
             self._features = MixedFeatures(columns, options)
             self._told = told_columns(columns, options, True, n_columns)

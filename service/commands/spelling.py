@@ -1,9 +1,8 @@
 """Options as people spell them: what argparse cannot be told, and hints in dashes. Asked about every command line."""
 
 import re
-from dataclasses import fields
 
-from reader.options import InputOptions
+from reader.options import OPTIONS
 
 # Names of the REST interface, for who knows it.
 _ALIASES = {"dataset": "data", "datasets": "data", "jobs": "job", "models": "model", "tokens": "token"}
@@ -21,7 +20,7 @@ def spell_out(arguments: list[str]) -> list[str]:
 
 def in_dashes(hint: str) -> str:
     """A hint about the interface's fields, as `label_type=string`, for the command line: `--label-type string`."""
-    names = [field.name for field in fields(InputOptions)]
+    names = OPTIONS
     # Without a value only those that are no English word.
     alone = "|".join(name for name in names if "_" in name)
     return re.sub(rf"\b(?:({'|'.join(names)})=(\w+)|({alone})\b)", _option, hint)

@@ -11,12 +11,13 @@ from reader.ingest.append import remove_block
 from reader.ingest.run import read_progress
 from reader.options import InputOptions
 from service.datasets.importing import Importer, open_import
+from service.datasets.sample import sample
 from service.datasets.uploads import MoreRows, NewDataset, Upload, undo_change
 from service.datasets.views import dataset_view
 from service.errors import ServiceError
 from service.records.store import Store
 from service.settings import Settings
-from storage.dataset import staged_path
+from storage.dataset import Dataset, staged_path
 from storage.manifest import Manifest, read_manifest
 from storage.profile import read_profile
 
@@ -91,6 +92,11 @@ class Datasets:
             directory = self.directory(record["id"])
             return dataset_view(record, read_manifest(directory), profile=read_profile(directory))
         return self._unready_view(record)
+
+    def sample(self, name: str) -> list[dict[str, Any]]:
+        """Some rows of a dataset that is ready, see `sample`."""
+        record, _ = self.manifest(name)
+        return sample(Dataset(self.directory(record["id"])))
 
     def views(self) -> list[dict[str, Any]]:
         """All, by name; of those that are ready, no more than that."""

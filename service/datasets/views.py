@@ -39,15 +39,23 @@ def dataset_view(
         "decoded_bytes": manifest.decoded_bytes,
         "stored_bytes": manifest.stored_bytes,
         "compression_ratio": manifest.decoded_bytes / manifest.stored_bytes,
+        "input": manifest.input and input_view(manifest.input),
         "normalize": manifest.normalize,
         "shuffle": manifest.shuffle,
-        "input": manifest.input,
         "squared_norms": {"min": least, "mean": total / manifest.n_rows, "max": largest},
         "rejected_rows": manifest.rejected_rows,
         "rejected": list(manifest.rejected),
         "profile": profile and profile_view(profile),
         **manifest.counters,
     }
+
+
+def input_view(input: dict[str, Any]) -> dict[str, Any]:
+    """What rows are made of; of categories how many each column has, not all of them."""
+    shown = {name: value for name, value in input.items() if name != "dictionary"}
+    if "dictionary" in input:
+        shown["category_counts"] = {column: len(words) for column, words in input["dictionary"].items()}
+    return shown
 
 
 def profile_view(profile: Profile) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from reader.certificate.evaluation import (
 from reader.stream.pieces import Examples, Shuffled, Streamer
 from service.errors import ServiceError, needing_space
 from service.models.applied import applied
-from service.models.inputs import differing
+from service.models.input_match import check_input
 from service.models.labels import shown_label
 from service.models.losses import model_losses
 from storage.child import die_with_parent
@@ -54,11 +54,12 @@ _LABELS_SHOWN = 10
 def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
     """What the model is worth on the dataset, as `POST /v1/models/{id}/evaluate` shows it.
 
-    Where rows have weights all figures count them. Raises ServiceError: label_mismatch, input_mismatch or
-    index_base_mismatch for a dataset the model is not made for, out_of_space.
+    Where rows have weights all figures count them. Raises ServiceError: label_mismatch or index_base_mismatch for a
+    dataset the model is not made for, input_mismatch for rows that are made otherwise, out_of_space.
     """
     manifest = dataset.manifest
     labels = _codes(model, manifest)
+    check_input(model.about.get("input"), manifest.input)
     _check(model, labels, manifest)
     applied = _applied(model, dataset)
     if model.is_regression:
@@ -117,13 +118,6 @@ def _check(model: Model, labels: Array, manifest: Manifest) -> None:
             "label_mismatch",
             f"the dataset has rows labelled {manifest.label_text(strange[0])}, the model's labels are {known}{more}",
             "Give the dataset the labels that the model was trained with.",
-        )
-    different = differing(model.about.get("input"), manifest.input)
-    if different:
-        raise ServiceError(
-            "input_mismatch",
-            f"the dataset's rows were made of documents in another way: {', '.join(different)}",
-            "Read the documents in with the options that the model's were read in with: its input says which.",
         )
     if manifest.index_base < model.index_base:
         raise ServiceError(

@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from service.datasets.views import input_view
 from storage.model_file import Model
 
-_ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate", "input", "heaviest")
+_ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate", "heaviest")
 
 
 def model_view(record: dict[str, Any], model: Model) -> dict[str, Any]:
@@ -20,5 +21,6 @@ def model_view(record: dict[str, Any], model: Model) -> dict[str, Any]:
         "gamma": None if model.vectors is None else model.vectors.gamma,
         "support_vectors": None if model.vectors is None else len(model.vectors),
         "probability": model.probability and ("sigmoid" if model.sigmoid else "logistic"),
+        "input": model.about.get("input") and input_view(model.about["input"]),
         **{key: model.about.get(key) for key in _ABOUT},
     }

@@ -4,7 +4,7 @@ import pytest
 
 from service.models.predictor import Predictor
 from tests.api.app import Service, check_problem
-from tests.raw_models import by_letters, string_model, table_model
+from tests.raw_models import STRINGS, by_letters, string_model, table_model
 
 TEXT = "size,proto,flag\n2,udp,S0\n,tcp,never\n4,,S0\n"
 VALUES = [111.0, 1.0, 12.0]
@@ -116,3 +116,10 @@ def test_strings(service, kind, body, monkeypatch):
 )
 def test_faults_of_strings(service, name, kind, body, code):
     check_problem(ask(service, name, kind, **body), code, 422)
+
+
+def test_models_say_what_rows_are_made_of(service):
+    shown = {name: service.request("GET", f"/v1/models/{id_}").json()["input"] for name, id_ in service.models.items()}
+    assert shown["strings"] == STRINGS
+    assert shown["table"]["category_counts"] == {"proto": 2, "flag": 1}
+    assert "dictionary" not in shown["table"]

@@ -50,7 +50,7 @@ def test_a_strange_byte_is_a_fault_of_its_line():
 
 
 def test_options_survive_the_command_line():
-    options = InputOptions("csv", 0, 7, "-1", "string", "w", "3", "s", delimiter="|", header="no", normalize="row_l2")
+    options = InputOptions("csv", 0, 7, "-1", "string", "w", "3", "s", "a,b", "hashed", "zero", "|", "no", "row_l2")
     options = replace(options, on_bad_row="skip", shuffle="no", text_column="2")
     options = replace(options, analyzer="char", ngram_range="1,3", alternate_sign="no", lowercase="no")
     options = replace(options, on_bad_text="replace")

@@ -1,0 +1,63 @@
+"""Whether the rows of a dataset are made as those that a model was trained on."""
+
+from typing import Any
+
+from reader.parsers.strings import is_of_strings
+from service.errors import ServiceError
+from service.models.inputs import differing
+
+# Where columns were found is no matter, nor from what file they came.
+_ELSEWHERE = {
+    "places",
+    "n_columns",
+    "has_names",
+    "label_column",
+    "weight_column",
+    "group_column",
+    "string_column",
+    "text_column",
+}
+_TABLES = ("csv", "tsv", "parquet")
+
+Input = dict[str, Any] | None
+
+
+def check_input(model: Input, dataset: Input) -> None:
+    """Of their `input`s. ServiceError input_mismatch that says what differs.
+
+    Features that are numbered in the dataset may be those the model makes: nobody can tell.
+    """
+    if dataset is None and not is_of_strings(model):
+        return
+    if different := differing(model, dataset):
+        raise ServiceError(
+            "input_mismatch",
+            f"the dataset's rows were made of documents in another way: {', '.join(different)}",
+            "Read the documents in with the options that the model's were read in with: its input says which.",
+        )
+    ours, theirs = _compared(model), _compared(dataset)
+    for name in sorted(ours.keys() | theirs.keys()):
+        if ours.get(name) != theirs.get(name) and not (name == "dictionary" and _agree(model, dataset)):
+            raise ServiceError(
+                "input_mismatch",
+                f"rows of the dataset are not made as those of the model: they differ in {name}",
+                "Read the data in with the options of the model's dataset, or add them to it.",
+            )
+
+
+def _compared(input: Input) -> dict[str, Any]:
+    kept = {name: value for name, value in (input or {}).items() if name not in _ELSEWHERE}
+    return kept | ({"format": "a table"} if kept.get("format") in _TABLES else {})
+
+
+def _agree(model: Input, dataset: Input) -> bool:
+    """Whether no category has different numbers, and no number is of two categories: one has more rows of the other."""
+    ours, theirs = (_numbers(each) for each in (model, dataset))
+    return all(ours[word] == theirs[word] for word in ours.keys() & theirs.keys()) and len(ours | theirs) == len(
+        {*ours.values(), *theirs.values()}
+    )
+
+
+def _numbers(input: Input) -> dict[tuple[str, str], int]:
+    words = (input or {}).get("dictionary", {})
+    return {(column, word): number for column, of in words.items() for word, number in of.items()}
