@@ -99,3 +99,9 @@ class CacheFull(StorageError):
     """The cache file reached `cache_bytes`: the plan of what it may hold was wrong."""
 
     code = "cache_full"
+
+
+class FeaturesMissing(StorageError):
+    """Rows are no rows of features, and no map makes some of them."""
+
+    code = "features_missing"

@@ -10,7 +10,7 @@ from reader.stream.settings import ReaderSettings
 from storage.arriving import ArrivingDataset
 from storage.csr import Array
 from storage.dataset import Dataset
-from storage.errors import StorageError
+from storage.errors import FeaturesMissing, StorageError
 from storage.features.visits import Visited
 from storage.segment import Segment
 
@@ -68,6 +68,8 @@ class Passes:
         source = Following(arriving, self._examples)
         for streamed in self._streamer.stream(source, self._settings.seed, pass_, look, threads=0):
             rows = streamed.rows
+            if rows.indices.min(initial=0) < 0:
+                raise FeaturesMissing("rows are strings: they have no features", 'Ask for "features".')
             self.n_rows = int(rows.row_id[-1]) + 1
             self.width = max(self.width, int(rows.indices.max(initial=-1)) + 1)
             if self.n_rows > self._settings.n_rows or self.width > self._settings.width:
