@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from storage.document import pack, unpack
 from storage.durable import write_file
@@ -9,6 +10,7 @@ from storage.errors import StorageError
 
 VERSION = 1
 _NAME = "profile.json"
+_PAIRS = ("longest", "frequent", "scales")
 
 Pairs = tuple[tuple[int, int], ...]
 
@@ -22,6 +24,8 @@ class Profile:
     longest       (row, non-zeros) of the longest, the longest first; rows count from 1, in the order of the input
     frequent      (feature, rows that have it) of the most frequent features, as the input numbers them
     counted_rows  rows in which features were counted: the first ones
+    scales        (feature, root mean square of its values) of the largest and the smallest, the largest first, if they
+                  are so far apart that training is slow; else none
     """
 
     rows: int
@@ -29,6 +33,7 @@ class Profile:
     longest: Pairs
     frequent: Pairs
     counted_rows: int
+    scales: tuple[tuple[int, float], ...] = ()
 
 
 def write_profile(directory: Path, profile: Profile) -> None:
@@ -42,5 +47,6 @@ def read_profile(directory: Path) -> Profile | None:
         content = unpack((directory / _NAME).read_bytes(), VERSION, "profile", "")
     except (OSError, StorageError):
         return None
-    pairs = {name: tuple(map(tuple, content[name])) for name in ("longest", "frequent")}
+    names = [name for name in ("longest", "frequent", "scales") if name in content]
+    pairs = {name: tuple(map(tuple, content[name])) for name in names}
     return Profile(**{**content, **pairs, "lengths": tuple(content["lengths"])})

@@ -27,6 +27,7 @@ from service.models.registry import load_model
 from service.models.views import model_view
 from service.processes.run import log_tail
 from storage.errors import StorageError
+from storage.features import FEATURE_MAPS
 from trainer.solvers import SOLVERS
 
 router = APIRouter(include_in_schema=False)
@@ -57,6 +58,7 @@ def show_home(
         choices=choices(),
         readers=READERS,
         input_fields=input_fields(),
+        maps=list(FEATURE_MAPS),
         logged_in=COOKIE in request.cookies,
     )
 

@@ -29,7 +29,7 @@ from storage.dataset import publish_dataset, staged_path
 from storage.errors import NO_ROOM, OutOfSpace
 from storage.feature_places import write_places
 from storage.feature_words import write_words
-from storage.features.statistics import write_statistics
+from storage.features.statistics import far_scales, write_statistics
 from storage.manifest import Manifest
 from storage.profile import Profile, write_profile
 
@@ -122,7 +122,10 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int) -> Manifest:
 
 def _profile(reading: Reading, features: Renumbering) -> Profile:
     lengths = reading.lengths
-    return Profile(lengths.rows, lengths.counts, tuple(lengths.longest), features.frequent, features.counted_rows)
+    scales = () if reading.statistics is None else far_scales(reading.statistics)
+    return Profile(
+        lengths.rows, lengths.counts, tuple(lengths.longest), features.frequent, features.counted_rows, scales
+    )
 
 
 class _Progress:

@@ -46,6 +46,7 @@ def dataset_view(
         "rejected_rows": manifest.rejected_rows,
         "rejected": list(manifest.rejected),
         "profile": profile and profile_view(profile),
+        "warnings": _warnings(profile),
         **manifest.counters,
     }
 
@@ -56,6 +57,17 @@ def input_view(input: dict[str, Any]) -> dict[str, Any]:
     if "dictionary" in input:
         shown["category_counts"] = {column: len(words) for column, words in input["dictionary"].items()}
     return shown
+
+
+def _warnings(profile: Profile | None) -> list[dict[str, str]]:
+    if profile is None or not profile.scales:
+        return []
+    sizes = ", ".join(f"{feature} ({size:.3g})" for feature, size in profile.scales)
+    message = (
+        f"features are on scales far apart, which makes training slow; their sizes, the largest and smallest: {sizes}. "
+        'Ask for "features": ["scale"]'
+    )
+    return [{"code": "scales_differ", "message": message}]
 
 
 def profile_view(profile: Profile) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from storage.features.statistics_kernel import count_features
 _NAME = "statistics"
 MAGIC = b"SSVMSTA1"
 HEAD = struct.Struct("<8sqq")  # MAGIC, rows, features
+_FAR = 1000.0  # apart, sizes of features make coordinate descent slow
+_SHOWN = 3
 MOST_FEATURES = 1 << 21  # 24 bytes each
 _SUMS: dict[str, np.dtype] = {"rows": np.dtype("<i8"), "sums": np.dtype("<f8"), "squares": np.dtype("<f8")}
 _COLUMNS: dict[str, np.dtype] = {**_SUMS, "largest": np.dtype("<f4")}
@@ -83,6 +85,17 @@ class FeatureStatistics:
     def typical(self) -> Array:
         """The root mean square of each feature's values, (width,) float64; 0 of one without."""
         return np.sqrt(self.squares / np.maximum(self.rows, 1))
+
+
+def far_scales(found: FeatureStatistics) -> tuple[tuple[int, float], ...]:
+    """(Feature, size) of the largest and the smallest features, the largest first; () if they are on one scale."""
+    there = np.flatnonzero(found.rows)
+    sizes = found.typical[there]
+    if len(there) < 2 or sizes.max() <= _FAR * sizes.min():
+        return ()
+    order = np.argsort(-sizes, kind="stable")
+    shown = order if len(order) <= 2 * _SHOWN else np.concatenate((order[:_SHOWN], order[-_SHOWN:]))
+    return tuple(zip(there[shown].tolist(), sizes[shown].tolist(), strict=True))
 
 
 def write_statistics(directory: Path, found: FeatureStatistics) -> None:

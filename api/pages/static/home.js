@@ -198,6 +198,7 @@ submit.addEventListener("submit", async (event) => {
       C: valuesOfC(given.C.value),
       tolerance: given.tolerance.value === "" ? null : number("tolerance"),
       cache_bytes: Math.round(number("cache_mib") * 1048576),
+      features: mapsOf(given.features.value),
       bias: given.bias.value === "" ? null : number("bias"),
       threads: given.threads.value === "" ? null : number("threads"),
       max_passes: number("max_passes"),
@@ -211,5 +212,13 @@ submit.addEventListener("submit", async (event) => {
     showFault(submit, problem);
   }
 });
+
+// "scale, pairs", or JSON where maps have options; what is neither is refused by the service.
+function mapsOf(text) {
+  try {
+    if (text.trim().startsWith("[")) return JSON.parse(text);
+  } catch { return [text]; }
+  return text.split(",").map((name) => name.trim()).filter(Boolean);
+}
 
 setInterval(() => { if (!document.hidden) refresh(); }, REFRESH_MILLISECONDS);
