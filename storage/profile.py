@@ -47,6 +47,7 @@ def read_profile(directory: Path) -> Profile | None:
         content = unpack((directory / _NAME).read_bytes(), VERSION, "profile", "")
     except (OSError, StorageError):
         return None
-    names = [name for name in ("longest", "frequent", "scales") if name in content]
-    pairs = {name: tuple(map(tuple, content[name])) for name in names}
-    return Profile(**{**content, **pairs, "lengths": tuple(content["lengths"])})
+    found: dict[str, Any] = {**content, "lengths": tuple(content["lengths"])}
+    for name in _PAIRS:
+        found[name] = tuple(map(tuple, content.get(name, ())))
+    return Profile(**found)

@@ -1,0 +1,167 @@
+"""Feature maps through the service: text, strings and curves, jobs, crashes, models that take rows as they were sent."""
+
+import io
+import os
+import signal
+
+import httpx
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
+
+from service.models.exports import MODEL_FORMATS
+from service.models.predictor import Predictor
+from tests.contracts.problems import libsvm_text
+from tests.end_to_end.conftest import ENDLESS
+from tests.end_to_end.service import PLAIN
+
+WIDTH = 1 << 14
+
+
+def upload(service, name, data, **query):
+    url = f"{service.url}/v1/datasets/{name}?" + "&".join(f"{key}={value}" for key, value in query.items())
+    answer = httpx.put(url, content=data, **PLAIN)
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def trained(service, **fields):
+    ended = service.wait_until_ended(service.submit(**fields))
+    assert ended["state"] == "succeeded", ended["failure"]
+    return ended
+
+
+def post(service, ended, route, **request):
+    return httpx.post(f"{service.url}/v1/models/{ended['model_id']}/{route}", **request, **PLAIN)
+
+
+def documents(n_rows=500, seed=0):
+    rng = np.random.default_rng(seed)
+    words = np.array([f"word{k}" for k in range(300)])
+    chances = 1.0 / np.arange(1, 301)
+    y = np.where(rng.random(n_rows) < 0.5, 1, -1)
+    texts = []
+    for label in y:
+        own = chances * np.where(np.arange(300) % 7 == (label > 0), 4.0, 1.0)
+        texts.append(" ".join(rng.choice(words, rng.integers(5, 40), p=own / own.sum())))
+    return y, texts
+
+
+def test_documents_are_predicted_as_a_pipeline_of_scikit_learn_does(service):
+    y, texts = documents()
+    lines = "".join(f"{label}\t{text}\n" for label, text in zip(y, texts, strict=True))
+    upload(service, "documents", lines.encode(), format="text", n_features=WIDTH)
+    ended = trained(service, dataset="documents", features=["idf"], tolerance=1e-8, max_passes=1000)
+    theirs = make_pipeline(
+        HashingVectorizer(n_features=WIDTH, norm=None),
+        TfidfTransformer(),
+        LinearSVC(C=1.0, loss="hinge", fit_intercept=False, tol=1e-10, max_iter=1_000_000),
+    ).fit(texts, y)
+    _, others = documents(300, seed=1)
+    answer = post(service, ended, "predict", json={"documents": others}).json()
+    values, expected = [each["decision_value"] for each in answer["predictions"]], theirs.decision_function(others)
+    np.testing.assert_allclose(values, expected, atol=1e-5)
+    assert [each["label"] for each in answer["predictions"]] == theirs.predict(others).tolist()
+    judged = post(service, ended, "evaluate", json={"dataset": "documents"}).json()
+    assert judged["accuracy"] == pytest.approx(theirs.score(texts, y))
+    assert judged["objective"] == pytest.approx(ended["result"]["certificate"]["primal_objective"], rel=1e-6)
+    model = httpx.get(f"{service.url}/v1/models/{ended['model_id']}", **PLAIN).json()
+    assert [each["name"] for each in model["maps"]] == ["idf"]
+    assert model["heaviest"]
+
+
+def strings(n_rows=400, seed=0):
+    rng = np.random.default_rng(seed)
+    texts = ["".join(rng.choice(list("ACGT"), 50)) for _ in range(n_rows)]
+    y = np.where(rng.random(n_rows) < 0.4, 1, -1)
+    return y, [text[:20] + "CAGGT" + text[25:] if label > 0 else text for label, text in zip(y, texts, strict=True)]
+
+
+def fasta(y, texts) -> bytes:
+    return "".join(f"> label={label}\n{text}\n" for label, text in zip(y, texts, strict=True)).encode()
+
+
+def test_strings_are_trained_on_and_predicted_as_they_are(service):
+    y, texts = strings()
+    assert upload(service, "strings", fasta(y, texts), format="fasta")["input"]["length"] == 50
+    refused = httpx.post(f"{service.url}/v1/jobs", json={"dataset": "strings"}, **PLAIN)
+    assert (refused.status_code, refused.json()["code"]) == (422, "features_missing")
+    for features in ([{"weighted_degree": {"degree": 4}}], [{"weighted_degree": {"degree": 4}}, "bias"]):
+        ended = trained(service, dataset="strings", features=features, tolerance=1e-6, max_passes=300)
+        y_test, others = strings(200, seed=1)
+        by_json = post(service, ended, "predict", json={"strings": others}).json()["predictions"]
+        by_text = post(
+            service, ended, "predict", content=fasta(y_test, others), headers={"Content-Type": "text/x-fasta"}
+        ).json()["predictions"]
+        assert by_json == by_text
+        assert np.mean([each["label"] for each in by_json] == y_test) > 0.95
+    stored = MODEL_FORMATS["npz"].read(io.BytesIO(service.model(ended, "npz")))
+    values = [p.decision_values for p in Predictor(stored).predict_text([fasta(y_test, others)])]
+    np.testing.assert_allclose(np.concatenate(values), [each["decision_value"] for each in by_json], atol=1e-12)
+    for format_ in ("liblinear", "onnx"):
+        answer = httpx.get(f"{service.url}/v1/models/{ended['model_id']}/file?format={format_}", **PLAIN)
+        assert (answer.status_code, answer.json()["code"]) == (422, "not_exportable")
+    judged = post(service, ended, "evaluate", json={"dataset": "strings"}).json()
+    assert judged["accuracy"] > 0.99
+
+
+def ring(n_rows=600, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.0, 2.0, (n_rows, 2)).astype(np.float32)
+    return X, np.where((X**2).sum(axis=1) < 2.0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize(
+    "features", [["scale", {"pairs": {"squares": True}}], [{"fourier": {"gamma": 1.0, "dimension": 300}}]]
+)
+def test_a_ring_is_told_from_what_is_around_it(service, features):
+    name = f"ring{len(str(features))}"
+    upload(service, name, libsvm_text(*ring()))
+    plane = trained(service, dataset=name, bias=1.0, max_passes=200)
+    ended = trained(service, dataset=name, features=features, bias=1.0, C=10.0, max_passes=300)
+    X, y = ring(300, seed=1)
+    for each, least in ((plane, 0.0), (ended, 0.95)):
+        content = libsvm_text(X, y)
+        found = post(service, each, "predict", content=content, headers={"Content-Type": "text/libsvm"}).json()
+        accuracy = np.mean([p["label"] for p in found["predictions"]] == y)
+        assert accuracy >= least if least else accuracy < 0.8
+
+
+def test_lanes_and_folds_train_on_mapped_rows(service):
+    upload(service, "lanes", libsvm_text(*ring(300)))
+    fields = {"dataset": "lanes", "features": ["scale", {"pairs": {"squares": True}}], "bias": 1.0}
+    ended = trained(service, **fields, C=[0.1, 1.0, 10.0], folds=3, probability="sigmoid", max_passes=300)
+    assert ended["result"]["selected_C"] in (1.0, 10.0)
+    X, _ = ring(50, seed=1)
+    found = post(service, ended, "predict", json={"rows": [{"1": float(a), "2": float(b)} for a, b in X]}).json()
+    assert len(found["predictions"][0]["probability"]) == 2
+
+
+@pytest.mark.parametrize("process", ["trainer.process", "reader.stream.process"])
+def test_a_killed_job_makes_the_same_model_with_its_maps(service, process):
+    maps = ["scale", {"pairs": {"bits": 12}}]
+    spec = {**ENDLESS, "features": maps, "max_passes": 12, "cache_bytes": 1 << 18, "checkpoint_seconds": 0.1}
+    undisturbed = service.model(service.wait_until_ended(service.submit(**spec)))
+    job = service.submit(**spec)
+    service.wait_for_pass(job, 3)
+    os.kill(service.processes.one(process), signal.SIGKILL)
+    assert service.model(service.wait_until_ended(job)) == undisturbed
+
+
+@pytest.mark.parametrize(
+    ("features", "code"),
+    [
+        (["skale"], "features_range"),
+        ([{"pairs": {"bits": 99}}], "features_range"),
+        ([{"pairs": {"bits": 8}, "unit": {}}], "features_range"),
+        ([{"scale": {"of": 1}}], "features_range"),
+        (["weighted_degree"], "features_order"),
+        ([["scale"]], "wrong_type"),
+        (["unit"] * 9, "features_range"),
+    ],
+)
+def test_maps_that_cannot_be_are_refused(service, features, code):
+    answer = httpx.post(f"{service.url}/v1/jobs", json={"dataset": "data", "features": features}, **PLAIN)
+    assert (answer.status_code, answer.json()["code"]) == (422, code)
