@@ -31,7 +31,7 @@ from tests.bench import (
     warm_start,
 )
 from tests.bench.command import Benches, main
-from tests.bench.features import curves, splice, strings
+from tests.bench.features import curves, splice, strings, tables, text
 from tests.bench.machines import compare, speed
 from tests.bench.machines import memory as machines_memory
 
@@ -42,6 +42,8 @@ BENCHES: Benches = {
     "features": {
         "splice": splice.run,
         "strings": strings.run,
+        "text": text.run,
+        "tables": tables.run,
         **{name: partial(curves.run, name) for name in curves.PARTS},
     },
     "machines": {

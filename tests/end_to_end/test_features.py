@@ -1,4 +1,4 @@
-"""Feature maps through the service: text, strings and curves, jobs, crashes, models that take rows as they were sent."""
+"""Feature maps through the service: text, strings and curves, jobs, crashes, models that take raw rows."""
 
 import io
 import os
