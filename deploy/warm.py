@@ -28,6 +28,8 @@ _JOB = {"cache_bytes": 1 << 17, "max_passes": 3, "tolerance": 1e-9}
 _VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "streamsvm": (
         {"threads": 1}, {"pace": "fixed"}, {"screening": None},
+        {"features": ["scale", "pairs"]}, {"features": [{"fourier": {"dimension": 16}}, "unit"]},
+        {"dataset": "strings", "features": ["weighted_degree"]}, {"dataset": "documents", "features": ["idf"]},
         {"bias": 1.0}, {"dataset": "ones"}, {"dataset": "dense"}, {"cache_bytes": 1 << 24},
     ),
     "streamsvm_paper": ({"epsilon_decay": "sweep"}, {"dataset": "ones"}),
@@ -67,15 +69,35 @@ def table() -> bytes:
     return ("label,a,b\n" + "".join(lines)).encode()
 
 
+def strings() -> bytes:
+    """FASTA."""
+    texts = ("".join(random.choices("ACGT", k=40)) for _ in range(_ROWS))
+    return "".join(f"> label={(-1) ** row}\n{text}\n" for row, text in enumerate(texts)).encode()
+
+
+def documents() -> bytes:
+    """A document a line."""
+    texts = (
+        " ".join(random.choices(["the", "a", "of", "to", "and", "in", "is", "it", "for", "on"], k=20))
+        for _ in range(_ROWS)
+    )
+    return "".join(f"{(-1) ** row}\t{text}\n" for row, text in enumerate(texts)).encode()
+
+
+_RAW = {"strings": {"strings": ["ACGT" * 10]}, "documents": {"documents": ["in the end"]}}
+
+
 def use(client: Client, solvers: list[str]) -> None:
     """Upload, train, predict, evaluate, delete."""
     for name, text in (("rows", rows(True)), ("ones", rows(False)), ("dense", table())):
         client.upload(f"/v1/datasets/{name}", io.BytesIO(text))
+    client.upload("/v1/datasets/strings?format=fasta", io.BytesIO(strings()))
+    client.upload("/v1/datasets/documents?format=text&n_features=1000", io.BytesIO(documents()))
     ids = [client.json("POST", "/v1/jobs", job)["id"] for job in jobs(solvers)]
     for job_id in ids:
         job = wait(client, job_id)
         model = f"/v1/models/{job['model_id']}"
-        client.json("POST", f"{model}/predict", {"rows": [{"3": 1.5}]})
+        client.json("POST", f"{model}/predict", _RAW.get(job["spec"]["dataset"], {"rows": [{"3": 1.5}]}))
         client.json("POST", f"{model}/evaluate", {"dataset": job["spec"]["dataset"]})
         print(job["spec"]["solver"], job["spec"]["loss"], job["result"]["stop_reason"], flush=True)
 

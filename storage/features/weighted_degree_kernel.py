@@ -82,4 +82,4 @@ def _normalise(values: Array, start: int, end: int) -> None:
     for j in range(start, end):
         total += np.float64(values[j]) * np.float64(values[j])
     for j in range(start, end):
-        values[j] /= math.sqrt(total)
+        values[j] = np.float64(values[j]) / math.sqrt(total)

@@ -9,6 +9,7 @@ from reader.certificate.certificate_kernel import dots_and_sums
 from reader.ingest import shuffle_kernel
 from reader.stream import arrivals_kernel, residents_kernel
 from storage import codec_kernel, csr, repack_kernel
+from storage.features import gather_kernel, pairs_kernel, statistics_kernel, weighted_degree_kernel
 from storage.lane_kernel import add_in_lanes, dots_of_lanes, move_lanes, squares_of_lanes, sums_of_lanes
 from storage.lanes import Group, LaneTerms
 from storage.segment import Columns
@@ -120,6 +121,7 @@ def compute() -> dict[str, bytes]:
         | _of_a_large_w(rows)
         | _of_the_reader(rows, rng)
         | _of_cutting_planes()
+        | _of_feature_maps()
     )
 
     for loss, box in BOXES.items():
@@ -317,6 +319,37 @@ def _of_cutting_planes() -> dict[str, bytes]:
         "move_along": c.tobytes() + np.array(losses).tobytes(),
         "minimise_on_simplex": u.tobytes() + g.tobytes() + np.array(excess).tobytes(),
     }
+
+
+def _of_feature_maps() -> dict[str, bytes]:
+    """Those of storage.features, but `project`, whose sums are made in another order when it is compiled."""
+    X = random_problem(30, 12, 5)[0].sorted_indices()
+    rows = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float32)
+    found: dict[str, bytes] = {}
+    for name, most in (("exact", 12), ("hashed", 16)):
+        indptr, made, values = np.zeros(31, np.int64), np.zeros(900, np.int32), np.zeros(900, np.float32)
+        if name == "exact":
+            pairs_kernel.make_pairs(*rows, most, True, indptr, made, values)
+        else:
+            pairs_kernel.make_hashed_pairs(*rows, 12, False, np.full(most, -1, np.int32), indptr, made, values)
+        found[f"pairs, {name}"] = indptr.tobytes() + made.tobytes() + values.tobytes()
+    words = np.random.default_rng(4).integers(-(2**31), 2**31, 12, dtype=np.int32)
+    marks = np.where(np.arange(12) % 5 == 0, 9.0, 1.0).astype(np.float32)
+    indptr, made, values = np.zeros(7, np.int64), np.zeros(6 * 120, np.int32), np.zeros(6 * 120, np.float32)
+    offsets, weights = np.array([0, 4, 20, 84]), np.sqrt(np.array([3.0, 2.0, 1.0]) / 6.0)
+    end = weighted_degree_kernel.make_mers(
+        np.arange(0, 13, 2), words, marks, 30, weights, offsets, indptr, made, values
+    )  # fmt: skip
+    found["weighted degree"] = indptr.tobytes() + made[:end].tobytes() + values[:end].tobytes()
+    counted = np.zeros(12, np.int64), np.zeros(12), np.zeros(12), np.zeros(12, np.float32)
+    statistics_kernel.count_features(*rows[1:], *counted)
+    found["statistics"] = b"".join(column.tobytes() for column in counted)
+    picked = np.array([3, 3, 0, 29], np.int32)
+    size = int(np.diff(X.indptr)[picked].sum())
+    out = np.zeros(5, np.int64), np.zeros(size, np.int32), np.zeros(size, np.float32)
+    gather_kernel.gather_rows(picked, *rows, *out)
+    found["gather of features"] = b"".join(column.tobytes() for column in out)
+    return found
 
 
 def digests() -> dict[str, str]:
