@@ -33,6 +33,7 @@ class StreamEstimator(Predictions, BaseEstimator):
     C: Any
     loss: str
     solver: str
+    features: Any
     bias: float | None
     cv: int | None
     select_by: str
@@ -125,6 +126,7 @@ class StreamEstimator(Predictions, BaseEstimator):
         """What this asks of the engine."""
         fields = {name: getattr(self, name) for name in (*_FIELDS, *self._OWN_FIELDS)}
         fields = {name: as_python(value) for name, value in fields.items()}
+        fields["features"] = list(self.features or ())
         fields["solver"] = self.solver if self.solver != "auto" else self._solver()
         if self.memory_bytes is not None:
             fields["memory_bytes"] = self.memory_bytes

@@ -34,6 +34,9 @@ class StreamSVC(Classification):
         With kernel "rbf": most support vectors, of a class against the rest.
     solver : str, default="auto"
         One of the service's solvers; "auto" is "bsca" with a kernel, "streamsvm" where it has the loss, else "dcd".
+    features : list or None, default=None
+        Feature maps that rows go through, in order: names, or dictionaries of a name and its options, as
+        ["scale", {"pairs": {"squares": True}}]. The model carries them; `coef_` is then of the features that they make.
     bias : float or None, default=1.0
         Value of a constant feature, whose weight is regularised like all others; None: no intercept. A kernel machine
         has none.
@@ -125,6 +128,7 @@ class StreamSVC(Classification):
         gamma: float | str = "scale",
         budget: int = 500,
         solver: str = "auto",
+        features: Sequence[Any] | None = None,
         bias: float | None = 1.0,
         class_weight: Mapping[Any, float] | str | None = None,
         multiclass: str = "one_vs_rest",
@@ -150,6 +154,7 @@ class StreamSVC(Classification):
         self.gamma = gamma
         self.budget = budget
         self.solver = solver
+        self.features = features
         self.bias = bias
         self.class_weight = class_weight
         self.multiclass = multiclass

@@ -18,7 +18,7 @@ class StreamSVR(RegressorMixin, StreamEstimator):
 
     Parameters
     ----------
-    C, solver, bias, cv, tolerance, relative_gap, max_passes, max_seconds, seed, pace, threads, cache_bytes,
+    C, solver, features, bias, cv, tolerance, relative_gap, max_passes, max_seconds, seed, pace, threads, cache_bytes,
     memory_bytes, solver_options, input_options, verbose
         As of StreamSVC.
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
@@ -54,6 +54,7 @@ class StreamSVR(RegressorMixin, StreamEstimator):
         loss: str = "epsilon_insensitive",
         epsilon: float = 0.1,
         solver: str = "auto",
+        features: Sequence[Any] | None = None,
         bias: float | None = 1.0,
         cv: int | None = None,
         select_by: str = "mse",
@@ -74,6 +75,7 @@ class StreamSVR(RegressorMixin, StreamEstimator):
         self.loss = loss
         self.epsilon = epsilon
         self.solver = solver
+        self.features = features
         self.bias = bias
         self.cv = cv
         self.select_by = select_by
