@@ -7,6 +7,7 @@ from numba import njit
 
 from reader.parsers.number_kernel import MINUS, exact_double, scan_number
 from storage.csr import Array
+from storage.strings import BASES_A_WORD
 
 # What pack_lines returns. From SHORT on it is a fault.
 DONE, FULL, HARD_LABEL = 0, 1, 2
@@ -22,7 +23,6 @@ BEFORE, OPEN, LEFT_OUT, PLAIN = 0, 1, 2, 3
 # LABELS: of headers. If they are only wanted, what is no number becomes nan.
 WANTED, NUMBERS, TEXTS = 0, 1, 2
 
-BASES_A_WORD = 16
 BASES = "ACGT"
 UNKNOWN_LETTERS = "NRYSWKMBDHV"
 MOST_LABEL_BYTES = 256

@@ -1,9 +1,4 @@
-"""Rows that are strings of bases, as they are stored: 2 bits a base, 16 bases a word.
-
-A row of a string of L letters has ceil(L / 16) entries. `indices` are the words: base k of a word has bits 2k and
-2k + 1, A C G T = 0 1 2 3, and 0 if it is not known. `values` are 1 + m, where bit k of m says that base k is not known.
-What lies behind the last letter is 0. So indices are no features: they are bit patterns, in the order of the string.
-"""
+"""Rows that are strings of bases, see storage.strings: made, read back, recognised."""
 
 from typing import Any
 

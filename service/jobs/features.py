@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
+from reader.parsers.strings import is_of_strings
 from service.errors import ServiceError
 from service.jobs.option_fields import field_of
 from storage.dataset import Dataset
@@ -95,8 +96,8 @@ def _early(spec: Any) -> Iterator[FeatureMap]:
 
 
 def _shape(manifest: Manifest) -> Shape:
-    strings = manifest.input and manifest.input.get("format") == "fasta" and manifest.input["length"]
-    return Shape(manifest.width, manifest.index_base, strings or 0)
+    strings = manifest.input["length"] if manifest.input and is_of_strings(manifest.input) else 0
+    return Shape(manifest.width, manifest.index_base, strings)
 
 
 def _statistics(maps: FeatureMaps, dataset: Dataset) -> FeatureStatistics | None:

@@ -33,8 +33,8 @@ def test_every_parameter_is_told():
 
 
 def test_parameters_have_the_names_of_fields_and_their_defaults():
-    """But for max_passes, which here is of data that mostly are in memory, bias, features (None, as a default that could
-    change would be shared), and what a job has no field for."""
+    """But for max_passes, which here is of data that mostly are in memory, bias, features (None, since a default that
+    can change would be shared), and what a job has no field for."""
     own = {"cv", "solver_options", "input_options", "verbose"}
     for kind in (StreamSVC, StreamSVR):
         given = kind().get_params()
