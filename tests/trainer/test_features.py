@@ -11,7 +11,7 @@ from storage.dataset import Dataset
 from storage.features.rows import Features
 from tests.training import train
 
-N_ROWS, N_FEATURES = 700, 7
+N_ROWS, N_FEATURES = 160, 7
 MAPS = {
     "scale": ["scale"],
     "scale by deviation": [{"scale": {"by": "deviation"}}],
@@ -34,21 +34,30 @@ def text(labels, rows: Features, shift: int = 0) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def some_rows(seed: int = 0) -> tuple[np.ndarray, Features]:
+def some_rows(n_rows: int = N_ROWS, seed: int = 0) -> tuple[np.ndarray, Features]:
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(N_ROWS, N_FEATURES)) * (rng.random((N_ROWS, N_FEATURES)) < 0.6) * [1, 2, 0.5, 3, 1, 1, 0.1]
-    y = np.where(X[:, 0] * X[:, 1] + X[:, 2] + 0.3 * rng.normal(size=N_ROWS) > 0, 1.0, -1.0)
+    X = rng.normal(size=(n_rows, N_FEATURES)) * (rng.random((n_rows, N_FEATURES)) < 0.6) * [1, 2, 0.5, 3, 1, 1, 0.1]
+    y = np.where(X[:, 0] * X[:, 1] + X[:, 2] + 0.3 * rng.normal(size=n_rows) > 0, 1.0, -1.0)
     indptr = np.concatenate(([0], np.cumsum((X != 0).sum(axis=1))))
     return y, Features(indptr, np.nonzero(X)[1].astype(np.int32), X[X != 0].astype(np.float32))
 
 
-@pytest.fixture(scope="module", params=[0, 1])
-def stored(request, tmp_path_factory):
-    """A dataset of features numbered from 0 or 1, its labels and rows as they are in it."""
-    directory = tmp_path_factory.mktemp("stored")
-    y, rows = some_rows()
-    ingest([text(y, rows, request.param)], directory / "d", InputOptions(index_base=request.param))
-    return directory, y, rows._replace(indices=rows.indices + request.param)
+def store(directory, n_rows: int = N_ROWS, base: int = 1):
+    """A dataset of features numbered from `base`, its labels and rows as they are in it."""
+    y, rows = some_rows(n_rows)
+    ingest([text(y, rows, base)], directory / "d", InputOptions(index_base=base))
+    return directory, y, rows._replace(indices=rows.indices + base)
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    return store(tmp_path_factory.mktemp("stored"))
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """More than a small cache holds."""
+    return store(tmp_path_factory.mktemp("many"), 700)
 
 
 def expanded(stored, name: str, features: list, tmp_path):
@@ -73,19 +82,19 @@ def P(outcome) -> float:
 
 
 @pytest.mark.parametrize("name", MAPS)
-@pytest.mark.parametrize("bias", [None, 1.0])
-def test_mapped_on_the_way_is_as_mapped_beforehand(stored, tmp_path, name, bias):
-    mapped, other = both(stored, tmp_path, MAPS[name], bias=bias)
+@pytest.mark.parametrize(("base", "bias"), [(0, None), (1, 1.0)])
+def test_mapped_on_the_way_is_as_mapped_beforehand(tmp_path, name, base, bias):
+    mapped, other = both(store(tmp_path, base=base), tmp_path, MAPS[name], bias=bias)
     assert mapped.result["certificate"]["relative_duality_gap"] < 1e-8
     assert P(mapped) == pytest.approx(P(other), rel=1e-9)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_every_linear_solver_trains_on_mapped_rows(stored, tmp_path, solver):
-    cuts = solver in ("cpa", "ocas")
-    settings = {"solver": solver, "tolerance": 1e-7 if cuts else 1e-8}
+    slow = solver in ("cpa", "ocas", "streamsvm_paper")
+    settings = {"solver": solver, "tolerance": 1e-6 if slow else 1e-8, "max_passes": 300 if slow else 3000}
     mapped, other = both(stored, tmp_path, ["unit", "pairs"], **settings)
-    assert P(mapped) == pytest.approx(P(other), rel=1e-6 if cuts else 1e-9)
+    assert P(mapped) == pytest.approx(P(other), rel=1e-5 if slow else 1e-9)
 
 
 def test_pegasos_steps_on_mapped_rows(stored, tmp_path):
@@ -111,9 +120,9 @@ def test_every_loss(stored, tmp_path, loss, solver):
     assert P(mapped) == pytest.approx(P(other), rel=1e-7)
 
 
-def test_a_small_cache_and_rows_on_disk(stored, tmp_path):
+def test_a_small_cache_and_rows_on_disk(many, tmp_path):
     for number, settings in enumerate(({"cache_bytes": 108 << 10}, {"cache_bytes": 108 << 10, "on_disk": True})):
-        mapped, other = both(stored, tmp_path / str(number), ["scale", "pairs"], **settings)
+        mapped, other = both(many, tmp_path / str(number), ["scale", "pairs"], **settings)
         assert P(mapped) == pytest.approx(P(other), rel=1e-9)
 
 
@@ -138,12 +147,12 @@ def test_lanes_side_by_side(stored, tmp_path):
         assert found == pytest.approx(P(alone), rel=1e-8)
 
 
-def test_a_run_goes_on_from_its_checkpoint(stored, tmp_path):
+def test_a_run_goes_on_from_its_checkpoint(many, tmp_path):
     settings = {"features": ["scale", "pairs"], "cache_bytes": 108 << 10, "checkpoints": tmp_path / "kept"}
     (tmp_path / "kept").mkdir()
-    train(tmp_path / "1", stored[0] / "d", tolerance=None, max_passes=5, **settings)
-    later = train(tmp_path / "2", stored[0] / "d", tolerance=1e-9, max_passes=3000, **settings)
+    train(tmp_path / "1", many[0] / "d", tolerance=None, max_passes=5, **settings)
+    later = train(tmp_path / "2", many[0] / "d", tolerance=1e-9, max_passes=3000, **settings)
     whole = train(
-        tmp_path / "3", stored[0] / "d", 108 << 10, features=["scale", "pairs"], tolerance=1e-9, max_passes=3000
+        tmp_path / "3", many[0] / "d", 108 << 10, features=["scale", "pairs"], tolerance=1e-9, max_passes=3000
     )
     assert P(later) == pytest.approx(P(whole), rel=1e-9)
