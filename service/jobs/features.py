@@ -58,7 +58,9 @@ def _named(each: str | dict[str, dict[str, Any]]) -> Named:
 def planned_maps(spec: Any, manifest: Manifest) -> FeatureMaps:
     """Of a job on the dataset. Raises ServiceError: features_order, features_range, features_missing."""
     with _telling():
-        return FeatureMaps.planned(_shape(manifest), named_maps(spec.features, spec.bias))
+        maps = FeatureMaps.planned(_shape(manifest), named_maps(spec.features, spec.bias))
+        maps.check_row(manifest.longest_row)
+    return maps
 
 
 def asked_maps(spec: Any, dataset: Dataset) -> FeatureMaps:

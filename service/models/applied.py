@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from reader.errors import InputError
 from storage.csr import INDEX, INDPTR, VALUE, Array, Rows
 from storage.decision import decision_values
 from storage.features.maps import FeatureMaps
-from storage.features.rows import Features
+from storage.features.rows import Features, FeaturesError
 from storage.features.visits import Visited
 from storage.kernel_machine import KernelMachine
 from storage.model_file import Model
@@ -108,6 +109,10 @@ class Mapped:
         given = Features(indptr, numbers.astype(INDEX, copy=False), values)
         if not self._maps.shape.strings:
             given = _known(indptr, numbers, values, self._index_base, self._maps.shape.width)
+        try:
+            self._maps.check_row(int(np.diff(given.indptr).max(initial=0)))
+        except FeaturesError as error:
+            raise InputError(error.code, error.message, hint=error.hint) from None
         rows = Segment(
             np.zeros(given.n_rows, ROW_ID), np.zeros(given.n_rows, TARGET), np.zeros(given.n_rows, NORM), *given
         )  # fmt: skip

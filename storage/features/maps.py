@@ -21,6 +21,8 @@ from storage.features.statistics import FeatureStatistics
 _KINDS: dict[str, type[FeatureMap]] = {**FEATURE_MAPS, "renumbered": Renumbered}
 _FILE = "features.npz"  # in a run directory
 
+MOST_MADE = 1 << 24  # features of one row
+
 Named = tuple[str, FeatureMap]
 
 
@@ -129,6 +131,16 @@ class FeatureMaps:
     def own_bytes(self) -> int:
         """What they hold in a process."""
         return sum(each.map.own_bytes(each.shape) for each in self.maps)
+
+    def check_row(self, longest: int) -> None:
+        """Raises FeaturesError if too many features are made of a row that has so many."""
+        made = int(self.made(np.array([longest], np.int64))[0])
+        if made > MOST_MADE:
+            raise FeaturesError(
+                "features_range",
+                f"a row of {longest} features becomes one of {made}, more than {MOST_MADE}",
+                "Leave out pairs, or rows so long.",
+            )
 
     def apply(self, rows: Features) -> Features:
         """The rows mapped, on any thread."""

@@ -15,8 +15,6 @@ from storage.features.pairs_kernel import make_hashed_pairs, make_pairs
 from storage.features.rows import Apply, FeatureMap, Features, FeaturesError, Shape
 from storage.options import option
 
-_MOST_MADE = 1 << 24  # of one row
-
 
 @dataclass(frozen=True)
 class Pairs(FeatureMap):
@@ -65,10 +63,3 @@ class Pairs(FeatureMap):
             return Features(indptr, indices[:end], values[:end])
 
         return apply
-
-    def check_row(self, longest: int) -> None:
-        """Raises FeaturesError if rows have so many features that their pairs are too many."""
-        if int(self.made(np.array(longest))) > _MOST_MADE:
-            raise FeaturesError(
-                "features_range", f"a row of {longest} features has too many pairs", "Leave pairs out, or long rows."
-            )

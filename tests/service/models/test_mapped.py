@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from reader.errors import InputError
 from service.models.exports import MODEL_FORMATS, ModelFormatError
 from service.models.exports.mapped import is_foldable
 from service.models.names import formats_for
@@ -149,3 +150,13 @@ def test_files_with_other_maps_are_refused():
         assert old in data
         with pytest.raises(ModelFormatError):
             MODEL_FORMATS["json"].read(io.BytesIO(data.replace(old, new)))
+
+
+def test_rows_with_too_many_pairs_are_refused():
+    model, _ = make("hashed", 0)
+    long = Rows(
+        np.zeros(1), np.array([0, 9000]), np.tile(np.arange(6, dtype=np.int32), 1500), np.ones(9000, np.float32)
+    )
+    with pytest.raises(InputError) as refused:
+        Predictor(model).predict(long)
+    assert refused.value.code == "features_range"
