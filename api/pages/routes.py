@@ -104,7 +104,7 @@ def show_model(context: Context, request: Request, model_id: str) -> HTMLRespons
         datasets=[record["name"] for record in context.store.datasets() if record["state"] == "ready"],
         most_labels=_MOST_LABELS,
         base=str(request.base_url),
-        formats=_formats(model["labels"], model["spec"] or {}),
+        formats=_formats(model["labels"], {**(model["spec"] or {}), "kernel": model["kernel"]}),
         logged_in=logged_in,
     )
 

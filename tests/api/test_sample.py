@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from api.pages.input_fields import INPUT_FIELDS
+from api.pages.input_fields import input_fields
 from reader.options import OPTIONS
 from reader.parsers import READERS
 from storage.csr import LARGE_W
@@ -105,4 +105,4 @@ def test_the_form_has_the_options_of_each_format(service):
     for name, formats in shown.items():
         assert formats == {format_ for format_, reader in READERS.items() if name in reader.options}
     assert 'data-formats="" ' not in form and 'name="on_bad_row"' in form
-    assert {field.name for field in INPUT_FIELDS} <= set(OPTIONS)
+    assert {field.name for field in input_fields()} <= set(OPTIONS)

@@ -207,6 +207,6 @@ def test_the_upload_form_shows_the_options_of_a_format(service, open_page, tmp_p
     assert not page.is_visible("#upload [name=analyzer]")
     page.click("#submit button")
     page.wait_for_url("**/jobs/job_*")
-    wait_for(lambda: service.get("/v1/models")["models"])
-    page.goto(f"{service.url}/models/{service.get('/v1/models')['models'][0]['id']}")
+    job = service.wait_until_ended(page.url.rsplit("/", 1)[1])
+    page.goto(f"{service.url}/models/{job['model_id']}")
     assert "fine film" in page.locator("#heaviest").inner_text()

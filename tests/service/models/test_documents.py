@@ -72,7 +72,7 @@ def test_labels_beside_documents_are_expected():
 
 def test_rows_that_are_hashed_already():
     model = model_of()
-    (found,) = Predictor(model).predict_text([b"0 0:1 5:2\n"])
+    (found,) = Predictor(model).predict_text([b"0 0:1 5:2\n"], options=InputOptions("libsvm"))
     assert found.decision_values == pytest.approx(model.w[0] + 2 * model.w[5] + 0.5)
 
 
