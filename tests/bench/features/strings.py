@@ -23,10 +23,10 @@ from tests.bench.report import cell, header, prose, row
 from tests.bench.usage import Spent, Stopwatch, own_core_seconds
 from tests.end_to_end.cgroup import MemoryGroup, reason_unusable
 
-LENGTH, DEGREE = 200, 6
+LENGTH, DEGREE = 2000, 4
 LIMIT, CACHE = 512 << 20, 64 << 20
 PASSES = 1
-_ROWS_AT_ONCE = 20_000
+_ROWS_AT_ONCE = 2_000
 _MOTIF = np.frombuffer(b"TTTTCAG", np.uint8)  # in most strings of class +1, in the middle
 
 
