@@ -46,7 +46,7 @@ def dataset_view(
         "rejected_rows": manifest.rejected_rows,
         "rejected": list(manifest.rejected),
         "profile": profile and profile_view(profile),
-        "warnings": _warnings(profile),
+        "warnings": _warnings(profile, manifest),
         **manifest.counters,
     }
 
@@ -59,10 +59,15 @@ def input_view(input: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def _warnings(profile: Profile | None) -> list[dict[str, str]]:
+def _warnings(profile: Profile | None, manifest: Manifest) -> list[dict[str, str]]:
     if profile is None or not profile.scales:
         return []
-    sizes = ", ".join(f"{feature} ({size:.3g})" for feature, size in profile.scales)
+    # Slow to import, and many who show things never get here.
+    from reader.parsers.mixed import feature_names  # noqa: PLC0415
+
+    named = {feature for feature, _ in profile.scales}
+    names = feature_names(manifest.input, named, manifest.index_base) if manifest.input else {}
+    sizes = ", ".join(f"{names.get(feature, feature)} ({size:.3g})" for feature, size in profile.scales)
     message = (
         f"features are on scales far apart, which makes training slow; their sizes, the largest and smallest: {sizes}. "
         'Ask for "features": ["scale"]'
