@@ -56,7 +56,7 @@ def _named(each: str | dict[str, dict[str, Any]]) -> Named:
 
 
 def planned_maps(spec: Any, manifest: Manifest) -> FeatureMaps:
-    """Of a job on the dataset. Raises ServiceError: features_order, features_range, features_missing."""
+    """Of a job on the dataset. Raises ServiceError: features_order, features_range, features_missing, no_statistics."""
     with _telling():
         maps = FeatureMaps.planned(_shape(manifest), named_maps(spec.features, spec.bias))
         maps.check_row(manifest.longest_row)
@@ -74,7 +74,8 @@ def fitted_maps(spec: Any, dataset: Dataset) -> FeatureMaps:
     """All of a job, fitted, for rows as the dataset numbers their features."""
     planned = planned_maps(spec, dataset.manifest)
     with _telling():
-        return planned.fitted(_statistics(planned, dataset)).placed(dataset.in_own_order)
+        fitted = planned.fitted(_statistics(planned, dataset))
+    return fitted.placed(dataset.in_own_order) if dataset.manifest.renumbered else fitted
 
 
 def extra_values(spec: Any) -> int:

@@ -188,7 +188,8 @@ def warm_up(state: State, spec: JobSpec, other_C: float, checkpoint: Checkpoint,
     if SOLVERS[spec.solver].is_dual:
         shared.carry(_scaled(checkpoint["alpha"], spec.loss, own_C, other_C), state.alpha)
         # Rows that came change what maps make of the others.
-        state.control["w_unmade"] = not shared.w_holds or bool(spec.features)
+        is_mapped_anew = bool(spec.features) and shared.n_rows < len(state.alpha)
+        state.control["w_unmade"] = not shared.w_holds or is_mapped_anew
 
 
 def _fill_w(w: Array, theirs: Array, has_constant: bool) -> None:

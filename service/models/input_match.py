@@ -1,10 +1,10 @@
 """Whether the rows of a dataset are made as those that a model was trained on."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from reader.parsers.strings import is_of_strings
 from service.errors import ServiceError
-from service.models.inputs import differing
 
 # Where columns were found is no matter, nor from what file they came.
 _ELSEWHERE = {
@@ -17,6 +17,7 @@ _ELSEWHERE = {
     "string_column",
     "text_column",
 }
+_ANYWHERE = {"text_column"}  # documents in a table
 _TABLES = ("csv", "tsv", "parquet")
 
 Input = dict[str, Any] | None
@@ -29,7 +30,7 @@ def check_input(model: Input, dataset: Input) -> None:
     """
     if dataset is None and not is_of_strings(model):
         return
-    if different := differing(model, dataset):
+    if different := _differing(model, dataset):
         raise ServiceError(
             "input_mismatch",
             f"the dataset's rows were made of documents in another way: {', '.join(different)}",
@@ -61,3 +62,21 @@ def _agree(model: Input, dataset: Input) -> bool:
 def _numbers(input: Input) -> dict[tuple[str, str], int]:
     words = (input or {}).get("dictionary", {})
     return {(column, word): number for column, of in words.items() for word, number in of.items()}
+
+
+def _differing(model: Mapping[str, Any] | None, dataset: Mapping[str, Any] | None) -> list[str]:
+    """In what the two inputs (Manifest.input) differ, if one is of documents, in words; [] if either is not known."""
+    if model is None or dataset is None or "text" not in (model["format"], dataset["format"]):
+        return []
+    names = ["format"] if model["format"] != dataset["format"] else sorted({*model, *dataset} - _ANYWHERE)
+    return [
+        f"{name} is {_shown(dataset.get(name))}, of the model {_shown(model.get(name))}"
+        for name in names
+        if model.get(name) != dataset.get(name)
+    ]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

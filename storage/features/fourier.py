@@ -28,7 +28,11 @@ class Fourier(FeatureMap):
     )
     seed: int = option(0, "of the random numbers", ge=0)
 
-    expands = needs_numbers = fits = True
+    expands = needs_numbers = True
+
+    @property
+    def fits(self) -> bool:
+        return self.gamma is None
 
     def check(self, shape: Shape) -> None:
         if shape.width * self.dimension > _MOST_ENTRIES:

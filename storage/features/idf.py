@@ -18,7 +18,9 @@ class Idf(FeatureMap):
     n rows, of which df have the feature.
     """
 
-    fits = True
+    @property
+    def fits(self) -> bool:
+        return True
 
     def sizes(self, shape: Shape) -> Mapping[str, int]:
         return {"weights": shape.width}

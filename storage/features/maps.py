@@ -15,7 +15,7 @@ import numpy as np
 from storage.csr import INDPTR, Array
 from storage.features import FEATURE_MAPS
 from storage.features.renumbered import Renumbered
-from storage.features.rows import Apply, FeatureMap, Features, FeaturesError, Shape
+from storage.features.rows import Apply, FeatureMap, Features, FeaturesError, Shape, not_counted
 from storage.features.statistics import FeatureStatistics
 
 _KINDS: dict[str, type[FeatureMap]] = {**FEATURE_MAPS, "renumbered": Renumbered}
@@ -63,14 +63,16 @@ class FeatureMaps:
     def planned(cls, shape: Shape, named: Sequence[Named]) -> "FeatureMaps":
         """Raises FeaturesError if rows of this shape cannot be mapped so."""
         maps: list[Fitted] = []
-        given = shape
+        given, is_counted = shape, True
         for name, each in named:
+            if each.fits and not is_counted:
+                raise not_counted(name)
             if each.of_strings != bool(given.strings):
                 what = "strings of bases" if each.of_strings else "features"
                 raise FeaturesError("features_order", f"{name} takes {what}, and is given other rows")
             each.check(given)
             maps.append(Fitted(name, each, given))
-            given = maps[-1].made
+            given, is_counted = maps[-1].made, is_counted and each.keeps_count
         if given.strings:
             raise FeaturesError("features_missing", "rows are strings: they have no features", 'Ask for "features".')
         return cls(shape, maps)
@@ -86,8 +88,8 @@ class FeatureMaps:
 
     def placed(self, place: Callable[[Array], Array]) -> "FeatureMaps":
         """The same for rows whose features are numbered anew; `place` takes an array (width,) there."""
-        numbers = place(np.arange(self.shape.width, dtype=np.float64))
         if any(each.map.needs_numbers for each in self.maps):
+            numbers = place(np.arange(self.shape.width, dtype=np.float64))
             first = Fitted("renumbered", Renumbered(), self.shape, {"numbers": numbers.astype(np.int32)})
             return FeatureMaps(self.shape, (first, *self.maps))
         return FeatureMaps(self.shape, [_placed(each, place) for each in self.maps])
@@ -102,12 +104,12 @@ class FeatureMaps:
         """Whether the features that rows have stay what they are, whatever their values become."""
         return not any(each.map.expands for each in self.maps)
 
-    @property
+    @cached_property
     def early(self) -> "FeatureMaps":
         """Those that are applied when rows are read."""
         return FeatureMaps(self.shape, self.maps[: self._n_early])
 
-    @property
+    @cached_property
     def late(self) -> "FeatureMaps":
         """Those that are applied at each visit."""
         return FeatureMaps(self.early.made_shape, self.maps[self._n_early :])

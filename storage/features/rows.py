@@ -59,12 +59,17 @@ class FeatureMap:
     needs_numbers features have to be numbered as in the input
     of_strings    it takes strings, and all others take features
     fits          it has to know the rows it is given as a whole
+    keeps_count   of the rows it makes as much is known as of those it is given, see `after`
     """
 
     expands: ClassVar[bool] = False
     needs_numbers: ClassVar[bool] = False
     of_strings: ClassVar[bool] = False
-    fits: ClassVar[bool] = False
+    keeps_count: ClassVar[bool] = False
+
+    @property
+    def fits(self) -> bool:
+        return False
 
     def check(self, shape: Shape) -> None:
         """Raises FeaturesError if rows of this shape cannot be mapped."""
@@ -121,9 +126,14 @@ class FeatureMap:
 def needed(statistics: FeatureStatistics | None, name: str) -> FeatureStatistics:
     """Raises FeaturesError if there are none."""
     if statistics is None:
-        raise FeaturesError(
-            "no_statistics",
-            f"{name} has to know each feature of the rows it is given, and they are not counted",
-            f"Let {name} come first, and have no more features than can be counted.",
-        )
+        raise not_counted(name)
     return statistics
+
+
+def not_counted(name: str) -> FeaturesError:
+    """Of a map that has to know what nobody does."""
+    return FeaturesError(
+        "no_statistics",
+        f"{name} has to know each feature of the rows it is given, and they are not counted",
+        f"Let {name} come first, and have no more features than can be counted.",
+    )

@@ -20,7 +20,11 @@ class Scale(FeatureMap):
         "max", 'each feature is divided by its largest absolute value, or by its standard `"deviation"`'
     )
 
-    fits = True
+    keeps_count = True
+
+    @property
+    def fits(self) -> bool:
+        return True
 
     def sizes(self, shape: Shape) -> Mapping[str, int]:
         return {"factors": shape.width}

@@ -158,6 +158,7 @@ def test_a_killed_job_makes_the_same_model_with_its_maps(service, process):
         ([{"pairs": {"bits": 8}, "unit": {}}], "features_range"),
         ([{"scale": {"of": 1}}], "features_range"),
         (["weighted_degree"], "features_order"),
+        (["unit", "idf"], "no_statistics"),
         ([["scale"]], "wrong_type"),
         (["unit"] * 9, "features_range"),
     ],

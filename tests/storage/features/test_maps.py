@@ -269,9 +269,13 @@ def test_maps_that_do_not_fit_are_refused(shape, names, code):
 
 
 def test_what_has_to_know_all_rows_comes_first():
-    with pytest.raises(FeaturesError) as refused:
-        planned(Shape(4), "pairs", "idf").fitted(FeatureStatistics.none())
-    assert refused.value.code == "no_statistics"
+    for names in (["pairs", "idf"], ["unit", "scale"], ["unit", "fourier"]):
+        with pytest.raises(FeaturesError) as refused:
+            planned(Shape(4), *names)
+        assert refused.value.code == "no_statistics"
+    with pytest.raises(FeaturesError):
+        planned(Shape(4), "idf").fitted(None)
+    assert planned(Shape(4), "unit", ("fourier", {"gamma": 1.0})).fitted(None)
 
 
 @settings(max_examples=40, deadline=None)
