@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reader.options import InputOptions
+from service.cluster.prepare import cluster_run, prepare_cluster_run
 from service.datasets.ingesting import Ingesting
 from service.errors import ServiceError
 from service.jobs.continuing import keep_history
@@ -141,7 +142,7 @@ class Training:
         in_memory = cache_dir.is_dir() and shutil.disk_usage(cache_dir).free > plan.run_bytes
         with temporary_directory(cache_dir if in_memory else self._work, "streamsvm-run-") as scratch:
             self._prepare(plan, scratch / "run")
-            run = self._run = self._new_run(scratch / "run")
+            run = self._run = self._new_run(scratch / "run", plan.spec.machines)
             try:
                 if self.is_stopping:
                     run.request_stop()
@@ -159,16 +160,23 @@ class Training:
             keep_outcomes(self._work, known, run.directory, make)
             return known, None
 
-    def _new_run(self, directory: Path) -> "Run | RunInTurns":
+    def _new_run(self, directory: Path, machines: int | str | None) -> "Run | RunInTurns":
         if self._in_turns:
             # Slow to import, and not needed by others.
             from service.processes.run_in_turns import RunInTurns  # noqa: PLC0415
 
             return RunInTurns(directory, self._work)
+        if machines is not None:
+            return cluster_run(directory, self._work, self._settings)
         return Run(directory, self._work, self._settings.stall_seconds)
 
     def _prepare(self, plan: JobPlan | FollowPlan, directory: Path) -> None:
         """Checkpoints are for the next lane alone, if there is one."""
+        if isinstance(plan, JobPlan) and plan.spec.machines is not None:
+            prepare_cluster_run(
+                directory, plan, self._dataset, f"local-{os.getpid()}-{plan.manifest.uid}", self._settings
+            )
+            return
         if isinstance(plan, FollowPlan) or len(plan.lanes) == 1:
             prepare_run(directory, plan, self._dataset, self._keeps, self._begins)
             return

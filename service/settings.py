@@ -14,6 +14,7 @@ class Settings:
     data_dir           everything durable is below it
     cache_dir          where caches of running jobs are made; if they do not fit there, below data_dir
     import_dir         files below it can be imported by name; None: none can
+    ray_address        of the Ray cluster for jobs on several machines: HOST:PORT, or auto; None: there is none
     host               address to listen on; one beyond loopback needs a token
     allowed_hosts      names under which the service is called, besides loopback ones and `host`
     max_upload_bytes   of a dataset's body as sent, and of its text once decompressed
@@ -35,6 +36,7 @@ class Settings:
     data_dir: Path
     cache_dir: Path = Path("/dev/shm")
     import_dir: Path | None = None
+    ray_address: str | None = None
     host: str = "127.0.0.1"
     allowed_hosts: tuple[str, ...] = ()
     max_upload_bytes: int = 1 << 40
@@ -100,5 +102,5 @@ def _names(text: str) -> tuple[str, ...]:
 
 # How the text of a variable becomes a value of the field's type.
 _READERS: dict[Any, Callable[[str], Any]] = {
-    Path: Path, Path | None: Path, str: str, tuple[str, ...]: _names, int: int, float: float
+    Path: Path, Path | None: Path, str: str, str | None: str, tuple[str, ...]: _names, int: int, float: float
 }  # fmt: skip

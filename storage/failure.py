@@ -29,10 +29,15 @@ def telling(run: Path) -> Iterator[None]:
 
 def _end(run: Path, error: StorageError) -> NoReturn:
     print(error.message, file=sys.stderr)
+    leave_word(run, error.code, error.message, error.hint)
+    sys.exit(error.exit_code)
+
+
+def leave_word(run: Path, code: str, message: str, hint: str) -> None:
+    """Leave what `told` is to say."""
     # It may be the disk that has no room.
     with suppress(OSError):
-        (run / _FILE).write_text(json.dumps({"code": error.code, "message": error.message, "hint": error.hint}))
-    sys.exit(error.exit_code)
+        (run / _FILE).write_text(json.dumps({"code": code, "message": message, "hint": hint}))
 
 
 def told(run: Path, exit_code: int) -> dict[str, Any] | None:

@@ -19,6 +19,7 @@ from trainer.link import Link
 from trainer.momentum import LATE_SWEEPS, Momentum, beta
 from trainer.problem import Problem
 from trainer.progress import Progress
+from trainer.rounds import Start
 from trainer.settings import TrainerSettings
 from trainer.sums import Sums
 from trainer.tally import Tally, warm_tally
@@ -100,14 +101,17 @@ class LaneTally(Tally):
 class LaneMomentum(Momentum):
     """In each lane by itself."""
 
-    def __init__(self, lanes: Lanes, alpha: Array, w: Array, tally: Tally, earlier_w: Array) -> None:
-        super().__init__(alpha, w, tally, earlier_w)
+    def __init__(
+        self, lanes: Lanes, alpha: Array, w: Array, tally: Tally, earlier_w: Array, start: Start | None = None
+    ) -> None:
+        super().__init__(alpha, w, tally, earlier_w, start)
         self._lanes = lanes
 
     def _move(self, gaps: list[Figure]) -> None:
         late = np.array(gaps[-1 - LATE_SWEEPS :]).T.tolist()  # a list a lane; none if there are no gaps yet
         shares = [beta(lane, len(gaps)) for lane in late]
-        share = self._lanes.of_left(np.where(self._yields, 0.0, shares or 0.0))
+        found = self._start.share if self._start else np.where(self._yields, 0.0, shares or 0.0)
+        share = self._lanes.of_left(found)
         move_lanes(self._alpha, self._earlier_alpha, share)
         move_lanes(self.w, self._earlier_w, share)
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from math import inf
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from storage.naps import nap
 from storage.state import State, pass_stamp
 from storage.support_vectors import Machine
 from trainer.progress import Progress
+
+if TYPE_CHECKING:
+    from trainer.rounds import Round
 
 SHOWN_OF_LANE = ("M_plus", "M_minus", "dual_objective", "primal_bound")
 _SHOWN = ("updates", "rows_unvisited", "free_rows", *SHOWN_OF_LANE)
@@ -54,6 +58,7 @@ class Link:
         self._marked = 0  # notes already entered in `visited`
         self._stamp = 0
         self._width = 0
+        self.round: Round | None = None  # of a trainer whose rows are a part of the problem's
         self._half_norm: Figure = 0.0 if is_blank else self._half_squares(self._w)  # of the published w
 
     @property

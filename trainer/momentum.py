@@ -10,6 +10,7 @@ moved. Only rows that the last sweep visited have changed, so only these are mov
 
 from storage.csr import Array, Figure
 from trainer.kernels.visit import move_on
+from trainer.rounds import Start
 from trainer.tally import Tally
 
 _LARGEST = 0.9
@@ -23,14 +24,17 @@ class Momentum:
     tally      of alpha: an undone sweep is not in it either
     earlier_w  (width,) float64, to be written over while sweeps follow each other
     before     (n_rows,) in its box: alpha, or what it was at the end of the last sweep while one goes on
+    start      where the first sweep begins; None: where the last one ended
     """
 
-    def __init__(self, alpha: Array, w: Array, tally: Tally, earlier_w: Array) -> None:
+    def __init__(self, alpha: Array, w: Array, tally: Tally, earlier_w: Array, start: Start | None = None) -> None:
         self._tally = tally
         self._of_alpha = tally.of_alpha  # at the end of the last sweep
         self._alpha, self.w = alpha, w
-        self._earlier_alpha, self._earlier_w = alpha.copy(), earlier_w
-        self._earlier_w[:] = w
+        self._start = start
+        self._earlier_alpha = start.alpha[: len(alpha)] if start else alpha.copy()
+        self._earlier_w = earlier_w
+        self._earlier_w[:] = start.w[: len(w)] if start else w
         self._yields: bool | Array = False
         self.before = alpha
 
@@ -49,6 +53,7 @@ class Momentum:
         """All rows that had moved have been visited. `yields`: the next sweep begins where this one ended."""
         self.before = self._alpha
         self._yields = yields
+        self._end_start(True)
 
     def undo(self) -> None:
         """Back to the end of the last sweep."""
@@ -56,11 +61,17 @@ class Momentum:
         self.w[:] = self._earlier_w
         self._tally.of_alpha = self._of_alpha
         self.before = self._alpha
+        self._end_start(False)
 
     def _move(self, gaps: list[Figure]) -> None:
-        share = 0.0 if self._yields else beta(gaps, len(gaps))
+        share = self._start.share if self._start else 0.0 if self._yields else beta(gaps, len(gaps))
         for now, earlier in ((self._alpha, self._earlier_alpha), (self.w, self._earlier_w)):
             move_on(now.reshape(-1), earlier.reshape(-1), share)
+
+    def _end_start(self, has_moved: bool) -> None:
+        if self._start:
+            self._start.has_moved = has_moved
+        self._start = None
 
 
 def beta(gaps: list[float], sweeps: int) -> float:

@@ -145,7 +145,7 @@ def _open_state(run: Path, settings: TrainerSettings) -> State:
     return open_state(run, settings.n_rows, settings.width, settings.lanes, settings.has_weights)
 
 
-def main(directory: str) -> None:
+def main(directory: str, make: type[Trainer] = Trainer) -> None:
     """Body of the process."""
     die_with_parent()
     keep_freed_memory()
@@ -153,10 +153,10 @@ def main(directory: str) -> None:
     sys.setswitchinterval(_SWITCH_SECONDS)
     run = Path(directory)
     with telling(run):
-        _train(run)
+        _train(run, make)
 
 
-def _train(run: Path) -> None:
+def _train(run: Path, make: "type[Trainer]") -> None:
     settings = read_settings(run)
     control = _open_state(run, settings).control
     began = time.perf_counter()
@@ -164,7 +164,7 @@ def _train(run: Path) -> None:
         control["trainer_heartbeat"] = time.monotonic()
         nap(began)
     cache = CacheReader.open(run / CACHE_FILE, settings.cache.cache_bytes)
-    trainer = Trainer(run, cache)
+    trainer = make(run, cache)
     try:
         while trainer.stop_reason is None:
             print(json.dumps(trainer.step()), flush=True)

@@ -18,6 +18,7 @@ from storage.segment import Segment
 from trainer.kernels.order import random_order
 from trainer.momentum import Momentum
 from trainer.progress import Sweep
+from trainer.rounds import Round, Start
 from trainer.rows.cache import Cursor
 from trainer.schedule import Next, is_told, is_worth_threads, next_sweep
 from trainer.sweep import ALONE, Met, Threads, sweep
@@ -74,13 +75,18 @@ class Wanted:
 
     tolerance     M+ - M-
     relative_gap  (P - D) / P
+    share_of_gap  of P - D as the first sweep of the run met it
     """
 
     tolerance: float | None
     relative_gap: float | None
+    share_of_gap: float | None = None
 
-    def is_near(self, met: Met, dual_objective: Figure, factor: Figure) -> bool | Array:
-        """Whether what there is after a sweep that met this, times `factor`, is likely what is wanted, in each lane."""
+    def is_near(self, met: Met, first_gap: Figure, dual_objective: Figure, factor: Figure) -> bool | Array:
+        """Whether what there is after a sweep that met this, times `factor`, is likely what is wanted, in each lane.
+
+        A share of the gap is a measure of work, and needs no such factor.
+        """
         near: bool | Array = False
         if met.visits == 0:
             return near
@@ -89,6 +95,8 @@ class Wanted:
         if self.relative_gap is not None:
             gap = _AT_END * met.sums.gap
             near |= factor * gap <= self.relative_gap * (dual_objective + gap)
+        if self.share_of_gap is not None:
+            near |= met.sums.gap <= self.share_of_gap * first_gap
         return near
 
 
@@ -106,7 +114,9 @@ class Sweeps:
         kept: Mapping[str, Array],
         shares: Shares = is_worth_threads,
         make_momentum: Callable[..., Momentum] = Momentum,
+        round_: Round | None = None,
     ) -> None:
+        self._round = round_
         self._make_momentum = make_momentum
         self._visitor = visitor
         self._cursor = cursor
@@ -142,11 +152,13 @@ class Sweeps:
                 break
             self._link.hand_over()  # the next leaves out what has come to rest in this one
             gaps.append(met.sums.gap)
+            if self._round and len(gaps) == 1:
+                self._round.first_gap = gaps[0]
             before, D = D, self._tally.dual_objective(step)
             self._momentum.end_sweep(yields=before > D)
             self._visitor.before = self._momentum.before
             self._show(step, met, len(gaps))
-            near = self._wanted.is_near(met, D, 1.0 / self._caution)
+            near = self._wanted.is_near(met, gaps[0], D, 1.0 / self._caution)
             has_to_end = is_late(len(gaps)) or self._settle(step, near)
             if self._cursor.checkpoints.is_due(ends_pass=False):
                 self._cursor.checkpoints.make_within(step, self._variables.whole_w)
@@ -156,17 +168,19 @@ class Sweeps:
 
     def _begin_run(self, step: Step) -> None:
         self._variables.begin()
-        self._momentum = self._begin_momentum(step)
+        self._momentum = self._begin_momentum(step, self._round.start if self._round else None)
         # Had the last look been enough, there would be no more sweeps.
         less = np.maximum(_CAUTION * self._caution, _LEAST_CAUTION)
         self._caution = np.where(self._variables.is_left, less, self._caution)
         self._slack = inf
         self.told = []
 
-    def _begin_momentum(self, step: Step) -> Momentum:
+    def _begin_momentum(self, step: Step, start: Start | None = None) -> Momentum:
         variables = self._variables
         alpha, w, earlier_w = variables.alpha[: step.n_rows], variables.w, variables.earlier_w
-        return self._make_momentum(alpha, w[: step.width], self._tally, earlier_w[: step.width])
+        if start and start.alpha.shape != alpha.shape:
+            start = None  # lanes that are left have been packed
+        return self._make_momentum(alpha, w[: step.width], self._tally, earlier_w[: step.width], start)
 
     def _settle(self, step: Step, near: bool | Array) -> bool:
         """Leave what is near enough as it is; whether nothing else is left."""

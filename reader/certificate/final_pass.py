@@ -92,6 +92,12 @@ class CertificatePass:
             w_error=np.sqrt(difference) / np.maximum(np.sqrt(w_w), 1e-300),
         )
 
+    @property
+    def w_of_alpha(self) -> Array:
+        """sum_i alpha_i y_i x_i of the rows so far, as long as w; of a kernel machine there is none."""
+        assert not isinstance(self._weights, _Expansion)
+        return self._weights.v
+
 
 def _weights_of(objective: Objective, w: Array) -> "_Pairs | _Lanes":
     if w.ndim == 1:
@@ -105,6 +111,10 @@ class _Pairs:
     def __init__(self, w: Array) -> None:
         self._pairs = np.zeros((len(w), 2))
         self._pairs[:, 0] = w
+
+    @property
+    def v(self) -> Array:
+        return self._pairs[:, 1]
 
     def add(self, coefficients: Array, rows: Segment) -> Array:
         """<w, x_i> of the rows (n,); these coefficients (n,) times them are added to v."""
@@ -142,6 +152,10 @@ class _Lanes:
 
     def __init__(self, w: Array) -> None:
         self._w, self._v = w, zeros(*w.shape)
+
+    @property
+    def v(self) -> Array:
+        return self._v
 
     def add(self, coefficients: Array, rows: Segment) -> Array:
         dots = np.empty(coefficients.shape)

@@ -27,6 +27,7 @@ from storage.failure import telling
 from storage.heap import keep_freed_memory
 from storage.naps import nap
 from storage.objective import Objective, make_axis_objective, make_objective
+from storage.rounds import open_round
 from storage.segment import SegmentBuilder
 from storage.state import CACHE_FILE, open_state
 from storage.support_vectors import published_machine
@@ -44,6 +45,7 @@ class Reader:
         self._objective = self._make_objective(settings)
         self._held_out = HeldOut(run, settings.n_rows, settings.lanes_with_folds) if settings.lanes_with_folds else None
         self._run, self._has_kernel = run, settings.has_kernel
+        self._round = open_round(run, settings.width, settings.lanes) if settings.is_part else None
         self._plan = settings.cache
         self._cache = CacheWriter(run / CACHE_FILE, self._plan)
         by_block = settings.blocks is not None
@@ -206,6 +208,8 @@ class Reader:
                     certificate.add(rows)
                 state.control["reader_heartbeat"] = time.monotonic()
         found = certificate.result()
+        if self._round is not None:
+            self._round.own_w[: passes.width] = certificate.w_of_alpha
         for name, value in vars(found).items():
             state.lanes[f"final_{name}"] = value
         if state.control["w_unverified"]:

@@ -35,6 +35,7 @@ class ReaderSettings:
     threads               that work at once, the trainer's main one included
     is_dual               the trainer makes w of alpha: at a checkpoint it is compared
     has_kernel            the trainer publishes support vectors of a Gaussian kernel, no w
+    is_part               the rows are a part of the problem's, see storage.rounds: the w of its alpha is kept there
     keeps_all             the trainer is to have all rows at hand after a pass, in the cache or on its own disk
     blocks                block minimization: in how many blocks the rows come, one at a time; else None
     kept_bytes            bytes of rows that stay in the cache, the best ones, when the next block comes
@@ -66,6 +67,7 @@ class ReaderSettings:
     exact: bool
     is_dual: bool
     has_kernel: bool
+    is_part: bool
     threads: int
     left_out: LeftOut | None
     resume: Path | None

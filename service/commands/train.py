@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import shtab
 
 from reader.options import add_input_options, input_options
+from service.cluster.connecting import check_ray
 from service.commands.data import upload
 from service.commands.display import Display, display
 from service.commands.feature_option import add_feature_option
@@ -78,6 +80,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="of everything random (default: 0)")
     parser.add_argument("--pace", choices=("adaptive", "fixed"), help=_PACE)
     parser.add_argument("--threads", type=int, help="how many work at once (default: a thread a core)")
+    parser.add_argument("--machines", type=_machines, help="of a Ray cluster to train on, or all (default: this one)")
+    parser.add_argument("--ray", metavar="ADDRESS", help="of the cluster: HOST:PORT, or auto")
+    parser.add_argument("--combine", choices=("line_search", "average"), help="what becomes of a round on machines")
     parser.add_argument("--checkpoint-seconds", type=float, help="with --url: what a crash may cost (default: 60)")
     parser.add_argument("--warm-start", metavar="JOB", help="with --url: begin with what this job found")
     parser.add_argument(
@@ -120,6 +125,10 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
         compile_kernels(show_bar(sys.stderr))
     show.say(f"reading {options.file}")
     spec, settings, plans = parse_spec(fields), Settings.from_environment(), list[JobPlan]()
+    if options.ray is not None:
+        settings = replace(settings, ray_address=options.ray)
+    if spec.machines is not None:
+        check_ray(settings.ray_address)
 
     def check(plan: JobPlan) -> None:
         plans.append(plan)
@@ -215,6 +224,10 @@ _SELECT_BY = f"which C wins, by {', '.join(OF_CLASSES)} (default: accuracy) or {
 
 def _gamma(text: str) -> float | str:
     return text if text == "scale" else float(text)
+
+
+def _machines(text: str) -> int | str:
+    return text if text == "all" else int(text)
 
 
 def _or_none(text: str, kind: Callable[[str], Any] = float) -> Any:

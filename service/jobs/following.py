@@ -80,7 +80,13 @@ def can_follow(spec: JobSpec) -> bool:
     """Whether the job needs to know nothing of the dataset that only shows at its end."""
     solver = SOLVERS[spec.solver]
     # A run of pace "fixed" is a function of the data, not of when it came.
-    sized = spec.memory_bytes is None and spec.bias is None and not spec.features and not spec.class_weight
+    sized = (
+        spec.machines is None
+        and spec.memory_bytes is None
+        and spec.bias is None
+        and not spec.features
+        and not spec.class_weight
+    )
     is_one = len(Cs_of(spec)) == 1 and not n_folds_of(spec) and spec.warm_start is None and not spec.is_joint
     return solver.feed == "steps" and solver.evicts == "score" and sized and is_one and spec.pace == "adaptive"
 

@@ -13,6 +13,7 @@ from service.jobs.migrate import GONE
 from service.jobs.option_fields import field_of
 from storage.objective import OBJECTIVES, REGRESSION
 from storage.options import options_of
+from trainer.problem import LOSSES
 from trainer.solvers import OPTIONS, SOLVERS, users
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -27,6 +28,12 @@ Weights = Annotated[
 
 Gamma = Annotated[
     Annotated[Weight, Tag("number")] | Annotated[Literal["scale"], Tag("text")],
+    Discriminator(lambda given: "text" if isinstance(given, str) else "number"),
+]
+
+# How many, or all there are.
+Machines = Annotated[
+    Annotated[int, Field(ge=1, le=64), Tag("number")] | Annotated[Literal["all"], Tag("text")],
     Discriminator(lambda given: "text" if isinstance(given, str) else "number"),
 ]
 
@@ -60,6 +67,9 @@ class JobFields(BaseModel):
     memory_bytes      bound on all a job holds: the cache gets what the rest leaves; null: cache_bytes counts
     threads           that work at once in reader and trainer; null: as many as there are cores to use
     pace              "fixed" makes the same model to the byte at every run
+    machines          of a Ray cluster to train on, or "all" of them; null: this one alone. cache_bytes is of each
+    combine           with machines: "line_search" takes the best common step after each round, to the optimum;
+                      "average" is the mean of what each finds alone, once
     checkpoint_seconds  what a crash may cost: a checkpoint is made after so long, or at the end of a pass
     warm_start        a job that has ended, on the same dataset: begin with what it found; rows may have come and gone
     """
@@ -91,6 +101,8 @@ class JobFields(BaseModel):
     memory_bytes: Annotated[int, Field(ge=1, le=1 << 44)] | None = None
     pace: Literal["adaptive", "fixed"] = "adaptive"
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
+    machines: Machines | None = None
+    combine: Literal["line_search", "average"] = "line_search"
     checkpoint_seconds: Annotated[Finite, Field(gt=0, le=86400)] = 60.0
     warm_start: Annotated[str, Field(pattern="^job_[0-9A-Z]{26}$")] | None = None
     labels: Annotated[dict[str, str], Field(max_length=64)] = {}
@@ -142,6 +154,7 @@ def _check_together(spec: JobSpec) -> None:
         raise ServiceError("solver_loss", f'loss "{spec.loss}" has no epsilon', f"Losses with one are {losses}.")
     _check_multiclass(spec)
     _check_folds(spec)
+    _check_machines(spec)
     for name in sorted(OPTIONS.keys() - options_of(solver.options)):
         if _is_set(spec, name):
             known = ", ".join(users(name))
@@ -184,6 +197,28 @@ def _check_multiclass(spec: JobSpec) -> None:
             f'solver "{spec.solver}" with loss "{spec.loss}" has no multiclass "{spec.multiclass}"',
             f"It is of solver {known} with hinge loss.",
         )
+
+
+def _check_machines(spec: JobSpec) -> None:
+    """What can be trained in rounds."""
+    if spec.machines is None:
+        if _is_set(spec, "combine"):
+            raise ServiceError("machines_range", "one machine has nothing to combine", "Leave combine out.")
+        return
+    reasons = {
+        f'solver "{spec.solver}"': spec.solver != "streamsvm",
+        f"{spec.loss} loss": spec.loss not in LOSSES,
+        "multiclass crammer_singer": spec.is_joint,
+        "folds": bool(spec.folds or spec.probability),
+        "warm_start": spec.warm_start is not None,
+        "class_weight with squared_hinge": spec.class_weight is not None and spec.loss != "hinge",
+        "pace fixed": spec.pace == "fixed",
+    }
+    for name, is_asked in reasons.items():
+        if is_asked:
+            raise ServiceError(
+                "machines_range", f"several machines have no {name}", "Train on one: leave machines out, or change it."
+            )
 
 
 def _check_folds(spec: JobSpec) -> None:

@@ -21,6 +21,8 @@ def count_turns(spec: JobSpec, manifest: Manifest) -> int:
 
     Of solvers without lanes side by side none do: there each lane begins where the one before it ended.
     """
+    if spec.machines is not None:
+        return 1
     values = set(spec.C) if isinstance(spec.C, list) else {spec.C}
     has_lanes = SOLVERS[spec.solver].has_lanes and spec.loss in LOSSES and not spec.is_joint
     pays = manifest.decoded_bytes <= _FEW_BYTES and max(values) * mean_Qii(spec, manifest) > _LARGE

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from service.cluster.prepare import cluster_run, prepare_cluster_run
 from service.errors import ServiceError
 from service.jobs.continuing import keep_history
 from service.jobs.following import FollowPlan, plan_following
@@ -91,6 +92,11 @@ class Attempts:
         dataset = self._settings.datasets / record["dataset_id"]
         note_rows(job_dir, plan, dataset, has_begun)
         begins = beginning(self._store, self._settings, record, plan)
+        if isinstance(plan, JobPlan) and plan.spec.machines is not None:
+            prepare_cluster_run(directory, plan, dataset, record["id"], self._settings)
+            run = cluster_run(directory, job_dir, self._settings)
+            keep_history(job_dir, passes)
+            return run, None
         checkpoint = prepare_run(directory, plan, dataset, lane_dir, begins)
         if checkpoint is None and has_checkpoint(lane_dir):
             self._store.explain_job(record["id"], reason="checkpoint_lost")

@@ -20,7 +20,7 @@ from service.processes.fork_server import MOST_BYTES
 from storage.child import PARENT_VARIABLE, die_with_parent, leave
 from storage.csr import load_kernels
 
-_MODULES = ("reader.ingest.run", "reader.stream.process", "trainer.process")
+_MODULES = ("reader.ingest.run", "reader.stream.process", "trainer.process", "trainer.part")
 _Task = Callable[[], int | None]
 
 

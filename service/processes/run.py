@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from storage.features.maps import write_maps
 from storage.state import KEPT_ARRAYS, RUN_FILE, Control, State, create_state, open_control
 from trainer.link import SHOWN_OF_LANE, HandedBack
 
-_MODULES = {"reader": "reader.stream.process", "trainer": "trainer.process"}
+READER, TRAINER, PART = "reader.stream.process", "trainer.process", "trainer.part"
+PROCESSES = {"reader": READER, "trainer": TRAINER}
 _LOG_TAIL_BYTES = 2000
 _POLL_SECONDS = 0.1
 HAND_BACK_SECONDS = 8.0  # at most: a section takes two or three
@@ -88,11 +89,15 @@ class Run:
 
     directory  run directory, made by `prepare_run`
     job_dir    receives history.ndjson, a line a pass, and log
+    modules    of its processes, by name; the trainer is what reports and ends last
     """
 
     pause_seconds = _POLL_SECONDS  # between two polls, of who has nothing else to do
 
-    def __init__(self, directory: Path, job_dir: Path, stall_seconds: float) -> None:
+    def __init__(
+        self, directory: Path, job_dir: Path, stall_seconds: float, modules: Mapping[str, str] = PROCESSES
+    ) -> None:
+        self._modules = modules
         self.directory = directory
         self._history = job_dir / HISTORY
         self._log = job_dir / "log"
@@ -104,11 +109,12 @@ class Run:
         self.lane = read_lane(directory)
 
     def start(self) -> None:
-        """Start both processes. What they report is added to the history."""
+        """Start its processes. What they report is added to the history."""
         with self._history.open("ab") as history, self._log.open("ab") as log, Path(os.devnull).open("r+b") as nothing:
-            for name, output in (("reader", nothing), ("trainer", history)):
+            for name, module in self._modules.items():
+                output = history if name == "trainer" else nothing
                 files = nothing.fileno(), output.fileno(), log.fileno()
-                self._children[name] = fork([_MODULES[name], str(self.directory)], files)
+                self._children[name] = fork([module, str(self.directory)], files)
         self._started = time.monotonic()
 
     def poll(self) -> bool:
@@ -127,7 +133,7 @@ class Run:
         return all(code == 0 for code in codes.values())
 
     def kill(self) -> None:
-        """End both processes and wait for them."""
+        """End its processes and wait for them."""
         for child in self._children.values():
             child.kill()
         for child in self._children.values():

@@ -51,6 +51,7 @@ def run_file(
         # Beyond the cores, threads would only hold more of what is read ahead.
         "threads": min(spec.threads or cores, cores),
         **{name: options[name] for name, known in options_of(solver.options).items() if known.for_reader},
+        "is_part": False,
         "exact": spec.pace == "fixed",
         "evicts": solver.evicts,
         "is_dual": solver.is_dual,
@@ -65,6 +66,7 @@ def run_file(
             **trainer,
             **rest,
             "lane": lane["number"],
+            "part": None,
             "options": options,
             "threads": threads_of(spec, cores),
         },

@@ -104,10 +104,12 @@ class _Training:
         shelf = Shelf(Path(settings.kept_rows["dataset"]), settings.kept_rows) if settings.kept_rows else None
         self._disk = make_disk(settings.spill_directory, both.lent, shelf)
         stack.callback(self._disk.shutdown)
-        wanted = Wanted(settings.tolerance, settings.relative_gap)
+        share_of_gap = settings.part.share_of_gap if settings.part else None
+        wanted = Wanted(settings.tolerance, settings.relative_gap, share_of_gap)
         self._sweeps = Sweeps(
-            self._visitor, cursor, self._tally, self._variables, wanted, both, kept, shares, make_momentum
-        )
+            self._visitor, cursor, self._tally, self._variables, wanted, both, kept, shares, make_momentum,
+            cursor.link.round,
+        )  # fmt: skip
         self._rounds = Rounds(self._residents.windows, self._link.score, self._visitor, self._streaming)
         self._link.control["collects"] = self._disk.is_open and not self._disk.is_sealed
         # Of a pass whose rows were all at hand, or that began at another w than was published last, no bound is known.

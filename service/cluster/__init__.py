@@ -1,0 +1,1 @@
+"""Training on several machines: each has a part of the rows, rounds bring them together."""

@@ -1,0 +1,111 @@
+"""The agent of a machine: keeps its shards, runs a reader and a trainer on one of them, and speaks for them."""
+
+import io
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from service.cluster.messages import Answer, Begin, Found
+from service.cluster.running import Running
+from service.settings import Settings
+from storage.csr import Array
+from storage.dataset import publish_dataset, staged_path
+from storage.durable import write_file
+from storage.manifest import Manifest
+from storage.rounds import Order
+from storage.verify import faults
+
+
+class Machine:
+    """`receive` and `complete` a shard, `begin` a run, `go_on` round by round, `end` it.
+
+    root  everything of the machine is below it
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._settings = Settings.from_environment(root)
+        self._settings.create_directories()
+        self._running: Running | None = None
+
+    # Shards
+
+    def shards(self) -> list[str]:
+        """The names of those that are complete."""
+        return sorted(path.name for path in self._settings.datasets.iterdir() if not path.name.startswith("."))
+
+    def receive(self, shard: str, file: str, piece: bytes, is_first: bool) -> None:
+        """A piece of a file of a shard. Raises OSError."""
+        path = staged_path(self._settings.datasets / shard) / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb" if is_first else "ab") as out:
+            out.write(piece)
+
+    def complete(self, shard: str, manifest: Manifest) -> None:
+        """All files are there: check every byte, and keep the shard. Raises StorageError if one is not as it was."""
+        directory = self._settings.datasets / shard
+        staged = staged_path(directory)
+        publish_dataset(staged, directory, manifest)
+        for fault in faults(directory):
+            shutil.rmtree(directory)
+            raise fault
+
+    def drop(self, shard: str) -> None:
+        """Forget a shard, or the part of it that has come."""
+        directory = self._settings.datasets / shard
+        for path in (directory, staged_path(directory)):
+            shutil.rmtree(path, ignore_errors=True)
+
+    # What is kept of a run, by any machine
+
+    def keep(self, job: str, shard: str, alpha: Array) -> None:
+        """Keep the dual variables of a machine of this shard, durably. Raises OSError."""
+        directory = self._settings.jobs / job
+        directory.mkdir(parents=True, exist_ok=True)
+        content = io.BytesIO()
+        np.save(content, alpha)
+        write_file(directory / f"{shard}.npy", [content.getvalue()])
+
+    def has_kept(self, job: str, shard: str) -> bool:
+        """Whether there is something."""
+        return self.kept(job, shard) is not None
+
+    def kept(self, job: str, shard: str) -> Array | None:
+        """What was kept last; None if there is nothing that is whole."""
+        try:
+            return np.load(self._settings.jobs / job / f"{shard}.npy")
+        except (FileNotFoundError, ValueError, EOFError):
+            return None
+
+    def alpha(self) -> Array:
+        """The dual variables of now, feasible, of the whole problem's size."""
+        assert self._running is not None
+        return self._running.alpha()
+
+    def forget(self, job: str) -> None:
+        """The job has ended: nothing of it is needed any more."""
+        shutil.rmtree(self._settings.jobs / job, ignore_errors=True)
+
+    # Rounds
+
+    def begin(self, begin: Begin) -> Found:
+        """Start a reader and a trainer; what the machine brings with it. Raises ServiceError, StorageError, OSError."""
+        self.end()
+        kept = begin.alpha if begin.alpha is not None else self.kept(begin.job, begin.shard)
+        self._running = Running(self._settings, begin, kept)
+        return self._running.found()
+
+    def go_on(self, answer: Answer) -> Found | None:
+        """Take over what was agreed; what the next round came to, None after the last. Raises ServiceError."""
+        assert self._running is not None
+        self._running.take(answer)
+        if answer.order == Order.END:
+            self.end()
+            return None
+        return self._running.found()
+
+    def end(self) -> None:
+        """Stop what runs."""
+        if self._running is not None:
+            self._running.kill()
+            self._running = None

@@ -1,0 +1,110 @@
+"""What a coordinator and the agents of its machines tell each other. alpha and w are those of the whole problem."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from storage.csr import Array
+from storage.rounds import Order
+
+_WORTH_NAMING = 0.5  # of all numbers: an index takes as much room as a number
+
+
+@dataclass(frozen=True)
+class Change:
+    """A difference of w as float32: whole, or where it is not 0.
+
+    indices  (k,) int64 places in w laid flat, ascending; None: all of them
+    values   (k,) float32
+    """
+
+    indices: Array | None
+    values: Array
+
+    @classmethod
+    def of(cls, difference: Array) -> "Change":
+        """Of an array as long as w."""
+        flat = difference.reshape(-1)
+        changed = np.flatnonzero(flat)
+        if len(changed) > _WORTH_NAMING * len(flat):
+            return cls(None, flat.astype(np.float32))
+        return cls(changed, flat[changed].astype(np.float32))
+
+    @property
+    def n_bytes(self) -> int:
+        """To be sent."""
+        return self.values.nbytes + (0 if self.indices is None else self.indices.nbytes)
+
+    def add_to(self, total: Array, step: Array | float = 1.0) -> None:
+        """Add so much of it, a number or one for each on the axis of lanes, to an array as long as w."""
+        lanes = total.shape[1] if total.ndim > 1 else 1
+        flat, by = total.reshape(-1), np.broadcast_to(np.asarray(step, np.float64), lanes)
+        if self.indices is None:
+            flat.reshape(-1, lanes)[:] += self.values.reshape(-1, lanes) * by
+        else:
+            flat[self.indices] += self.values * by[self.indices % lanes]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a machine has come to. Figures are (lanes,) float64, of its rows alone.
+
+    change         of its own part of w since the last step was agreed
+    own_w          its part of w, as long as w: when it joins, and after a look
+    dual           sum_i alpha_i - D alpha_i^2 / 2, where the last step ended; linear, square: see storage.rounds
+    gap            its rows' terms of P - D as the round's first sweep met them; nan: there was none
+    M_plus, M_minus  largest and smallest projected gradient met
+    losses         sum_i C loss_i at the w of now, after a look
+    counts         of the run's control page: updates, rows_streamed ...
+    seconds        that the round took
+    """
+
+    change: Change
+    own_w: Array | None
+    dual: Array
+    linear: Array
+    square: Array
+    gap: Array
+    M_plus: Array
+    M_minus: Array
+    losses: Array | None
+    counts: dict[str, float]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What becomes of a round.
+
+    change    the sum of those of all machines, of which `step` (lanes,) is taken; None: `w` is the whole of it
+    momentum  (lanes,) of this step that the next round begins with once more
+    converged (lanes,) int64, as `storage.state.OF_LANE` has it
+    """
+
+    order: Order
+    change: Change | None
+    w: Array | None
+    step: Array
+    momentum: Array
+    converged: Array
+
+
+@dataclass(frozen=True)
+class Begin:
+    """What a machine is to run.
+
+    job      names the run, for what is kept of it
+    spec     the job, as `JobSpec.model_dump` has it
+    number, at_once   of the first lane, and most lanes side by side
+    machines how many there are: sigma
+    alpha    (rows,), or with an axis of lanes, to begin with; None: what the machine has kept, or zeros
+    """
+
+    job: str
+    shard: str
+    spec: dict[str, Any]
+    number: int
+    at_once: int
+    machines: int
+    alpha: Array | None = None

@@ -1,0 +1,55 @@
+"""Lays out the run directory of a job on several machines."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from service.cluster.connecting import check_ray
+from service.jobs.problem import JobPlan
+from service.processes.run import Run
+from service.settings import Settings
+from storage.state import RUN_FILE, create_state
+
+PROCESS = "service.cluster.process"
+
+
+def prepare_cluster_run(directory: Path, plan: JobPlan, dataset: Path, job: str, settings: Settings) -> None:
+    """State files, of which alpha stays empty, and run.json. Raises ServiceError: ray_missing, ray_address."""
+    check_ray(settings.ray_address)
+    directory.mkdir(parents=True)
+    # Dual variables stay on the machines: of a sparse file nothing is there.
+    create_state(directory, plan.n_rows, plan.width, True, *plan.axes)
+    told = {"lane": plan.run_file(dataset)["lane"], "distances": None, "cluster": _told(plan, dataset, job, settings)}
+    (directory / RUN_FILE).write_text(json.dumps(told))
+
+
+def cluster_run(directory: Path, job_dir: Path, settings: Settings) -> Run:
+    """The run of a directory that has been prepared so."""
+    return Run(directory, job_dir, settings.stall_seconds, {"trainer": PROCESS})
+
+
+def _told(plan: JobPlan, dataset: Path, job: str, settings: Settings) -> dict[str, Any]:
+    spec = plan.spec
+    return {
+        "address": settings.ray_address,
+        "machines": spec.machines,
+        "dataset": str(dataset),
+        "job": f"{job}-{plan.number}",
+        "spec": spec.model_dump(),
+        "number": plan.number,
+        "at_once": plan.at_once,
+        "n_rows": plan.n_rows,
+        "width": plan.width,
+        "axes": list(plan.axes),
+        "lanes": len(plan.running),
+        "passes_before": plan.passes_before,
+        "seconds_before": plan.seconds_before,
+        "checkpoint_seconds": spec.checkpoint_seconds,
+        "rules": {
+            "tolerance": spec.tolerance,
+            "relative_gap": spec.relative_gap,
+            "max_rounds": 1 if spec.combine == "average" else spec.max_passes,
+            "max_seconds": spec.max_seconds,
+            "combine": spec.combine,
+        },
+    }

@@ -1,0 +1,75 @@
+"""The process of a job on several machines: coordinates them, and says what a trainer says.
+
+python -m service.cluster.process RUN_DIRECTORY
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from service.cluster.connecting import connect
+from service.cluster.coordinator import Coordinator, Rules
+from service.cluster.messages import Begin
+from service.cluster.ray_machines import RayMachines
+from service.cluster.reporting import Reporter
+from service.cluster.shards import deal
+from service.errors import ServiceError
+from storage.child import die_with_parent, leave
+from storage.failure import leave_word
+from storage.manifest import read_manifest
+from storage.state import RUN_FILE, open_state
+from trainer.link import HandedBack
+
+FAILED = 11  # exit code; what is the matter lies beside
+
+
+def main(directory: str) -> int:
+    """Body of the process."""
+    die_with_parent()
+    run = Path(directory)
+    told = json.loads((run / RUN_FILE).read_bytes())["cluster"]
+    try:
+        return _coordinate(run, told)
+    except ServiceError as error:
+        leave_word(run, error.code, error.message, error.hint)
+        print(error.message, file=sys.stderr)
+        return FAILED
+
+
+def _coordinate(run: Path, told: dict[str, Any]) -> int:
+    state = open_state(run, told["n_rows"], told["width"], *told["axes"])
+    control = state.control
+    control["trainer_heartbeat"] = control["reader_heartbeat"] = time.monotonic()
+    ray = connect(told["address"])
+    dataset = Path(told["dataset"])
+    count = told["machines"]
+    if count == "all":
+        count = sum(node["Alive"] and node["Resources"].get("CPU", 0) >= 1 for node in ray.nodes())
+    shards = deal(read_manifest(dataset), count)
+    begins = [Begin(told["job"], shard.name, told["spec"], told["number"], told["at_once"], count) for shard in shards]
+    rules = Rules(**told["rules"])
+    with RayMachines(ray, dataset, shards, begins, told["checkpoint_seconds"]) as machines:
+        reporter = Reporter(state, told, machines)
+        control["committed_step"] = 1
+        coordinator = Coordinator(
+            machines, rules, told["width"], told["lanes"], told["axes"][0], reporter.report,
+            lambda: bool(control["stop"]), reporter.attend,
+        )  # fmt: skip
+        try:
+            coordinator.run()
+        except HandedBack:
+            return HandedBack.exit_code
+        state.w[:] = coordinator.w
+        machines.forget()
+        control["training_done"] = 1
+        print(json.dumps({"result": reporter.results(coordinator)}), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1])
+    if code:
+        sys.exit(code)
+    leave()

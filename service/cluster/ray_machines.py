@@ -1,0 +1,253 @@
+"""The machines of a job as actors on the nodes of a Ray cluster, one a node while there are enough.
+
+Ray places them, carries what they say, and tells when one has died. Then another one is begun in its place, on a node
+that has the shard or is sent it, with the dual variables that were kept: on that node, or beside another machine's.
+"""
+
+import contextlib
+import logging
+import os
+import time
+from collections import Counter
+from collections.abc import Collection, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from service.cluster.connecting import DEFAULT_ROOT, ROOT_VARIABLE
+from service.cluster.machine import Machine
+from service.cluster.messages import Answer, Begin, Found
+from service.cluster.shards import Shard, files_of, pieces_of
+from service.errors import ServiceError
+from storage.errors import StorageError
+
+_MOST_FAILURES = 10  # of a machine in a row, none of which came to the end of a round
+_NODE_SECONDS = 120.0  # how long a lost machine waits for a node
+_PAUSE_SECONDS = 1.0
+_CALL_SECONDS = 60.0  # of a call that has next to nothing to do
+_log = logging.getLogger("streamsvm.cluster")
+
+
+class Agent(Machine):
+    """A machine in an actor: below the root that its node's environment names."""
+
+    def __init__(self) -> None:
+        super().__init__(Path(os.environ.get(ROOT_VARIABLE, DEFAULT_ROOT)))
+
+    def about(self) -> tuple[str, list[str]]:
+        """Its version of StreamSVM and its shards."""
+        return version("streamsvm"), self.shards()
+
+    def keep_own(self, job: str, shard: str) -> Any:
+        """Keep the dual variables of now; they come back for another machine to keep, too."""
+        alpha = self.alpha()
+        self.keep(job, shard, alpha)
+        return alpha
+
+
+class RayMachines:
+    """See `service.cluster.coordinator.Machines`. Leaving the context ends all.
+
+    Raises ServiceError: machines_range, node_version, machine_lost, or what a machine cannot go on for.
+    """
+
+    def __init__(
+        self, ray: Any, dataset: Path, shards: Sequence[Shard], begins: Sequence[Begin], keep_seconds: float
+    ) -> None:
+        self._ray, self._dataset, self._shards, self._begins = ray, dataset, shards, begins
+        self._keep_seconds, self._kept = keep_seconds, time.monotonic()
+        self._actors: dict[int, Any] = {}
+        self._nodes: dict[int, str] = {}
+        self._due: dict[int, Any] = {}  # what machines are at
+        self._beginning: dict[int, Future[Any]] = {}  # those that are being begun
+        self._failures: Counter[int] = Counter()
+        self._pool = ThreadPoolExecutor(len(shards))
+        for number, node in enumerate(self._placed()):
+            self._beginning[number] = self._pool.submit(self._begin, number, node)
+
+    def __len__(self) -> int:
+        return len(self._shards)
+
+    def __enter__(self) -> "RayMachines":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+        for actor in self._actors.values():
+            with contextlib.suppress(Exception):
+                self._ray.get(actor.end.remote(), timeout=_PAUSE_SECONDS)
+            with contextlib.suppress(Exception):
+                self._ray.kill(actor)
+
+    def node(self, number: int) -> str:
+        """The node a machine is on, as Ray names it."""
+        return self._nodes.get(number, "")
+
+    def forget(self) -> None:
+        """Nothing of the job needs to be kept any more."""
+        for number, actor in self._actors.items():
+            with contextlib.suppress(Exception):
+                self._ray.get(actor.forget.remote(self._begins[number].job), timeout=_CALL_SECONDS)
+
+    def answer(self, number: int, answer: Answer) -> None:
+        if number not in self._beginning:
+            self._due[number] = self._actors[number].go_on.remote(answer)
+
+    def is_lost(self, number: int) -> bool:
+        return number in self._beginning
+
+    def wait(self, pending: Collection[int], seconds: float) -> dict[int, Found]:
+        for number in [k for k, future in self._beginning.items() if future.done()]:
+            future = self._beginning.pop(number)
+            try:
+                self._due[number] = future.result()
+            except Exception as error:
+                self._lose(number, error)
+        refs = {ref: number for number, ref in self._due.items() if number in pending}
+        if not refs:
+            time.sleep(min(seconds, 0.05))
+            return {}
+        ready, _ = self._ray.wait(list(refs), num_returns=1, timeout=seconds)
+        found = {}
+        for ref in ready:
+            number = refs[ref]
+            del self._due[number]
+            try:
+                found[number] = self._ray.get(ref)
+                self._failures[number] = 0
+            except Exception as error:
+                self._lose(number, error)
+        return found
+
+    def keep(self, come: Collection[int], at_once: bool = False) -> None:
+        if time.monotonic() - self._kept < self._keep_seconds and not at_once:
+            return
+        self._kept = time.monotonic()
+        there = [k for k in come if k not in self._beginning]
+        kept = []
+        for number in there:
+            begin = self._begins[number]
+            alpha = self._actors[number].keep_own.remote(begin.job, begin.shard)
+            neighbour = next((k for k in sorted(there, key=lambda k: (k <= number, k)) if k != number), None)
+            if neighbour is not None:
+                kept.append(self._actors[neighbour].keep.remote(begin.job, begin.shard, alpha))
+            kept.append(alpha)
+        with contextlib.suppress(Exception):  # who is lost will be told so by its next answer
+            self._ray.wait(kept, num_returns=len(kept), timeout=_CALL_SECONDS, fetch_local=False)
+
+    # Placing and beginning
+
+    def _alive(self) -> list[str]:
+        return [node["NodeID"] for node in self._ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
+
+    def _placed(self) -> list[str]:
+        """A node for each machine, one that has its shard where there is one."""
+        nodes = self._alive()
+        if len(nodes) < len(self._shards):
+            raise ServiceError(
+                "machines_range",
+                f"the cluster has {len(nodes)} nodes with a core, the job asks for {len(self._shards)} machines",
+                "Ask for fewer, or add nodes.",
+            )
+        probes = {node: self._actor(node) for node in nodes}
+        told = {node: self._ray.get(probe.about.remote(), timeout=_CALL_SECONDS) for node, probe in probes.items()}
+        for probe in probes.values():
+            self._ray.kill(probe)
+        _check_versions({theirs for theirs, _ in told.values()})
+        placed: list[str | None] = [None] * len(self._shards)
+        for number, shard in enumerate(self._shards):
+            placed[number] = next((k for k in nodes if shard.name in told[k][1] and k not in placed), None)
+        free = iter([node for node in nodes if node not in placed])
+        return [node or next(free) for node in placed]
+
+    def _actor(self, node: str) -> Any:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415 - an extra
+
+        remote = self._ray.remote(num_cpus=0, max_restarts=0)(Agent)
+        return remote.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote()
+
+    def _begin(self, number: int, node: str) -> Any:
+        """Begin a machine on a node; the reference of what it comes to first."""
+        shard, begin = self._shards[number], self._begins[number]
+        actor = self._actor(node)
+        _, there = self._ray.get(actor.about.remote(), timeout=_CALL_SECONDS)
+        if shard.name not in there:
+            self._send(actor, shard)
+        alpha = None
+        if not self._ray.get(actor.has_kept.remote(begin.job, begin.shard), timeout=_CALL_SECONDS):
+            alpha = self._kept_elsewhere(number)
+        self._actors[number], self._nodes[number] = actor, node
+        return actor.begin.remote(replace(begin, alpha=alpha))
+
+    def _send(self, actor: Any, shard: Shard) -> None:
+        for file in files_of(self._dataset, shard):
+            for place, piece in enumerate(pieces_of(self._dataset / file)):
+                self._ray.get(actor.receive.remote(shard.name, file, piece, place == 0))
+        self._ray.get(actor.complete.remote(shard.name, shard.manifest))
+
+    def _kept_elsewhere(self, number: int) -> Any:
+        """The dual variables of a machine that another one has kept, or None."""
+        begin = self._begins[number]
+        for other in sorted(self._actors, key=lambda k: (k <= number, k)):
+            if other != number and other not in self._beginning:
+                with contextlib.suppress(Exception):
+                    alpha = self._ray.get(
+                        self._actors[other].kept.remote(begin.job, begin.shard), timeout=_CALL_SECONDS
+                    )
+                    if alpha is not None:
+                        return alpha
+        return None
+
+    # Losing
+
+    def _lose(self, number: int, error: Exception) -> None:
+        """Begin a machine anew elsewhere, unless there is no use in it."""
+        cause = getattr(error, "cause", None) or error
+        _log.warning(
+            "machine %d is lost: %s", number, str(cause).splitlines()[0] if str(cause) else type(cause).__name__
+        )
+        self._failures[number] += 1
+        if self._failures[number] > _MOST_FAILURES or (isinstance(cause, ServiceError) and cause.code in _FOR_GOOD):
+            raise _told(number, cause)
+        if (actor := self._actors.pop(number, None)) is not None:
+            with contextlib.suppress(Exception):
+                self._ray.kill(actor)
+        self._due.pop(number, None)
+        self._beginning[number] = self._pool.submit(self._begin_anew, number, cause)
+
+    def _begin_anew(self, number: int, cause: Exception) -> Any:
+        time.sleep(_PAUSE_SECONDS * min(self._failures[number] - 1, 10))
+        deadline = time.monotonic() + _NODE_SECONDS
+        while not (nodes := self._alive()):
+            if time.monotonic() > deadline:
+                raise ServiceError("machine_lost", "no node is left", "Start nodes, and resume the job.") from cause
+            time.sleep(_PAUSE_SECONDS)
+        used = Counter(node for k, node in self._nodes.items() if k != number)
+        before = self._nodes.get(number, "")
+        # Its own node has its shard, unless it is the node that fails.
+        again = self._failures[number] <= _MOST_FAILURES // 2
+        node = min(nodes, key=lambda node: (used[node], (node != before) == again, node))
+        return self._begin(number, node)
+
+
+# What is so on every node, and at every time.
+_FOR_GOOD = ("cache_too_small", "memory_too_small", "features_range", "unknown_label", "node_version")
+
+
+def _told(number: int, cause: Exception) -> ServiceError:
+    if isinstance(cause, ServiceError):
+        return ServiceError(cause.code, f"machine {number}: {cause.message}", cause.hint)
+    if isinstance(cause, StorageError):
+        return ServiceError(cause.code, f"machine {number}: {cause.message}", cause.hint)
+    return ServiceError("machine_lost", f"machine {number} was lost again and again", "The nodes' logs say more.")
+
+
+def _check_versions(theirs: set[str]) -> None:
+    own = version("streamsvm")
+    if theirs != {own}:
+        others = ", ".join(sorted(theirs - {own}))
+        raise ServiceError(
+            "node_version", f"nodes have StreamSVM {others}, this is {own}", "Install the same version everywhere."
+        )

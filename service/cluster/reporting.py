@@ -1,0 +1,126 @@
+"""What a job on several machines says of itself: its control page, a line of history a round, its results."""
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from storage.state import State
+from trainer.link import HandedBack
+from trainer.progress import relative_gap
+from trainer.stop import CONVERGED
+
+if TYPE_CHECKING:
+    from service.cluster.coordinator import Coordinator
+    from service.cluster.ray_machines import RayMachines
+
+_COUNTED = (
+    "updates", "rows_streamed", "rows_screened", "read_bytes", "resident_rows", "resident_bytes", "evicted_rows",
+    "reader_wait_seconds", "trainer_wait_seconds",
+)  # fmt: skip
+
+
+class Reporter:
+    """`attend` while the machines work, `report` after each round."""
+
+    def __init__(self, state: State, told: dict[str, Any], machines: "RayMachines") -> None:
+        self._control, self._lanes = state.control, state.lanes
+        self._told, self._machines = told, machines
+
+    def attend(self, come: dict[int, Any]) -> None:
+        """Say that all is well. Raises HandedBack, having kept what there is, if the worker has to end."""
+        self._control["trainer_heartbeat"] = self._control["reader_heartbeat"] = time.monotonic()
+        if self._control["hand_back"]:
+            self._machines.keep(come, at_once=True)
+            raise HandedBack
+
+    def report(self, now: "Coordinator") -> None:
+        """A round has ended."""
+        worst = int(np.argmax(np.nan_to_num(now.M_plus - now.M_minus, nan=-np.inf)))
+        page = {
+            "finished_passes": now.round,
+            "pass": now.round,
+            "M_plus": now.M_plus[worst],
+            "M_minus": now.M_minus[worst],
+            "dual_objective": now.D[worst],
+            "primal_bound": now.P[worst],
+            "free_rows": int(sum(part.counts.get("free_rows", 0) for part in now.parts)),
+            "elapsed_seconds": now.elapsed_seconds + self._told["seconds_before"],
+            **{name: sum(part.counts.get(name, 0) for part in now.parts) for name in _COUNTED},
+        }
+        for name, value in page.items():
+            self._control[name] = type(self._control[name])(value)
+        for name in ("M_plus", "M_minus", "dual_objective", "primal_bound"):
+            found = {"M_plus": now.M_plus, "M_minus": now.M_minus, "dual_objective": now.D, "primal_bound": now.P}
+            self._lanes[name][: len(now.D)] = found[name]
+        print(json.dumps(self._line(now, page, worst)), flush=True)
+
+    def results(self, now: "Coordinator") -> list[dict[str, Any]]:
+        """Of each lane."""
+        return [self._result(now, lane, by) for lane, by in enumerate(now.converged.tolist())]
+
+    def _line(self, now: "Coordinator", page: dict[str, Any], worst: int) -> dict[str, Any]:
+        lanes = [self._figures(now, lane) for lane in range(len(now.D))]
+        shown = {name: page[name] for name in ("updates", "free_rows", "elapsed_seconds", *_COUNTED)}
+        return {
+            **shown,
+            "pass": self._told["passes_before"] + now.round,
+            "lane": self._told["number"],
+            "rows_unvisited": 0,
+            **lanes[worst],
+            **(
+                {"lanes": [{"lane": self._told["number"] + k, **each} for k, each in enumerate(lanes)]}
+                if len(lanes) > 1
+                else {}
+            ),
+            "step": float(now.step.min()),
+            "machines": [self._machine(now, number) for number in range(len(now.parts))],
+        }
+
+    @staticmethod
+    def _figures(now: "Coordinator", lane: int) -> dict[str, float | None]:
+        figures = {
+            "m_plus": now.M_plus[lane],
+            "m_minus": now.M_minus[lane],
+            "gap": now.M_plus[lane] - now.M_minus[lane],
+            "dual_objective": now.D[lane],
+            "primal_bound": now.P[lane],
+            "relative_gap_bound": relative_gap(now.P[lane], now.D[lane]),
+        }
+        return {name: float(value) for name, value in figures.items()}
+
+    def _machine(self, now: "Coordinator", number: int) -> dict[str, Any]:
+        """`seconds`: of its last round; `waited_seconds`: for others, in all; `sent_bytes`: in all."""
+        part = now.parts[number]
+        return {
+            "machine": number,
+            "node": self._machines.node(number)[:12],
+            "state": "lost" if self._machines.is_lost(number) else "late" if part.round < now.round else "in",
+            "seconds": part.seconds,
+            "waited_seconds": part.waited,
+            "sent_bytes": part.sent_bytes,
+            "read_bytes": part.counts.get("read_bytes", 0),
+            "resident_bytes": part.counts.get("resident_bytes", 0),
+        }
+
+    @staticmethod
+    def _result(now: "Coordinator", lane: int, by: int) -> dict[str, Any]:
+        found = now.certificate
+        assert found is not None, "a job ends with a look"
+        primal, dual = float(found.primal_objective[lane]), float(found.dual_objective[lane])
+        M_plus, M_minus = float(found.M_plus[lane]), float(found.M_minus[lane])
+        return {
+            "converged": bool(by),
+            "stop_reason": CONVERGED[by - 1] if by else now.stop_reason,
+            "passes": now.round,
+            "certificate": {
+                "m_plus": M_plus,
+                "m_minus": M_minus,
+                "gap": M_plus - M_minus,
+                "primal_objective": primal,
+                "dual_objective": dual,
+                "relative_duality_gap": relative_gap(primal, dual),
+                "w_error": float(found.w_error[lane]),
+            },
+        }

@@ -1,0 +1,189 @@
+"""A reader and a trainer on a machine's shard, and their rounds.
+
+Their alpha and C are sigma times those of the problem (storage.rounds). What is told is divided by that.
+"""
+
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from service.cluster.combine import by_lane, dots
+from service.cluster.messages import Answer, Begin, Change, Found
+from service.jobs.problem import JobPlan, plan_job
+from service.jobs.spec import JobSpec
+from service.processes.run import PART, PROCESSES, Run, prepare_run
+from service.settings import Settings
+from storage.csr import Array
+from storage.manifest import read_manifest
+from storage.naps import nap
+from storage.rounds import Order, create_round
+from storage.state import RUN_FILE, State, open_state
+
+_SHARE_OF_GAP = 0.75
+_LOOK_SECONDS = 0.1  # between two looks at whether the processes live
+_NO_END = 1 << 62  # passes
+_SHOWN = (
+    "updates", "rows_streamed", "rows_screened", "read_bytes", "resident_rows", "resident_bytes", "evicted_rows",
+    "reader_wait_seconds", "trainer_wait_seconds", "finished_passes",
+)  # fmt: skip
+
+
+class Running:
+    """`found` and `take` in turn. Raises ServiceError if a process died, StorageError, OSError.
+
+    alpha  (rows,) of the problem to begin with, feasible; None: zeros
+    """
+
+    def __init__(self, settings: Settings, begin: Begin, alpha: Array | None) -> None:
+        self._sigma = float(begin.machines)
+        plan = _plan(begin, read_manifest(settings.datasets / begin.shard))
+        job_dir = settings.jobs / begin.job / begin.shard
+        job_dir.mkdir(parents=True, exist_ok=True)
+        place = settings.cache_dir if _has_room(settings.cache_dir, plan.run_bytes) else job_dir
+        self._directory = place / f"streamsvm-part-{begin.job}-{begin.shard}"
+        shutil.rmtree(self._directory, ignore_errors=True)
+        prepare_run(self._directory, plan, settings.datasets / begin.shard, None, _beginning(alpha, self._sigma, plan))
+        _make_part(self._directory, self._sigma)
+        axis = plan.axes[0]
+        self._state = open_state(self._directory, plan.n_rows, plan.width, *plan.axes)
+        self._round = create_round(self._directory, plan.width, axis)
+        self._lanes = len(plan.running)
+        self._w = np.zeros_like(self._state.w)  # that the round began with
+        # The machine's own part of w, and what has been told of it: changes are rounded, and the rest is told later.
+        self._own, self._told = np.zeros_like(self._w), np.zeros_like(self._w)
+        self._change = np.zeros_like(self._w)  # of the round
+        self._last = np.zeros_like(self._w)  # what was kept of the change of the last one
+        self._order: Order | None = None
+        self._run = Run(self._directory, job_dir, settings.stall_seconds, {**PROCESSES, "trainer": PART})
+        self._began = time.monotonic()
+        self._run.start()
+
+    def found(self) -> Found:
+        """Wait for the end of a round, or of a look."""
+        self._wait()
+        figures = self._round.lanes[: self._lanes]
+        is_joining, has_looked = self._order is None, self._order is Order.LOOK
+        own_w = self._state.w / self._sigma if is_joining else self._round.own_w / self._sigma if has_looked else None
+        self._change[:] = 0.0
+        if own_w is not None:
+            self._own[:] = self._told[:] = own_w
+        else:
+            self._changed(figures["moved_on"])
+        self._sent = Change.of(self._own + self._change - self._told)
+        shown = self._state.lanes[: self._lanes]
+        counts = {name: self._state.control[name] for name in _SHOWN}
+        return Found(
+            change=self._sent,
+            own_w=own_w,
+            **{name: figures[name] / self._sigma for name in ("dual", "linear", "square", "gap")},
+            M_plus=shown["final_M_plus" if has_looked else "M_plus"].copy(),
+            M_minus=shown["final_M_minus" if has_looked else "M_minus"].copy(),
+            losses=self._losses() if has_looked else None,
+            counts={**counts, "free_rows": float(figures["free_rows"].max())},
+            seconds=time.monotonic() - self._began,
+        )
+
+    def take(self, answer: Answer) -> None:
+        """What was agreed."""
+        has_looked = self._order is Order.LOOK
+        step = self._padded(answer.step) if self._w.ndim > 1 else answer.step[0]
+        if not has_looked:
+            self._round.earlier_w[:] = self._w
+            self._last[:] = step * self._change
+            self._own += self._last
+            self._sent.add_to(self._told, step)
+        if answer.w is not None:
+            self._w[:] = answer.w
+        elif answer.change is not None:
+            answer.change.add_to(self._w, step)
+        self._state.w[:] = self._w
+        own = self._round.lanes[: self._lanes]
+        own["step"], own["momentum"] = answer.step, answer.momentum
+        self._state.lanes["converged_by"][: self._lanes] = answer.converged
+        counts = self._round.counts[0]
+        counts["order"] = self._order = answer.order
+        self._began = time.monotonic()
+        counts["answered"] += 1
+        if answer.order is Order.END:
+            self._finish()
+
+    def alpha(self) -> Array:
+        """(rows,) of the problem, or with an axis of lanes: feasible, while a round is being agreed on."""
+        return self._state.alpha / self._sigma
+
+    def kill(self) -> None:
+        """End the processes; their files go."""
+        self._run.kill()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _changed(self, moved_on: Array) -> None:
+        """The change of the machine's own part of w, since the last step was agreed.
+
+        The trainer's w began at that of all plus so much of the last step; its own part, too.
+        """
+        share = self._padded(moved_on) if self._w.ndim > 1 else moved_on[0]
+        base = self._w + share * (self._w - self._round.earlier_w)
+        self._change[:] = (self._state.w - base) / self._sigma + share * self._last
+
+    def _padded(self, figures: Array) -> Array:
+        """Of lanes there are, of all that the axis has."""
+        padded = np.zeros(self._w.shape[1])
+        padded[: self._lanes] = figures
+        return padded
+
+    def _losses(self) -> Array:
+        """sum_i C loss_i of the problem, (lanes,)."""
+        P = self._state.lanes["final_primal_objective"][: self._lanes]
+        return (P - dots(self._w, self._w)[: self._lanes] / 2.0) / self._sigma
+
+    def _wait(self) -> None:
+        counts, began = self._round.counts[0], time.perf_counter()
+        look = 0.0
+        while counts["asked"] <= counts["answered"]:
+            if time.perf_counter() > look:
+                self._run.poll()
+                look = time.perf_counter() + _LOOK_SECONDS
+            nap(began)
+
+    def _finish(self) -> None:
+        while not self._run.poll():
+            time.sleep(_LOOK_SECONDS / 10)
+
+
+def _plan(begin: Begin, manifest: Any) -> JobPlan:
+    """The lanes that are run, on the shard, with sigma times C and no end of its own."""
+    spec = JobSpec.model_validate(begin.spec)
+    C = [begin.machines * each for each in spec.C] if isinstance(spec.C, list) else begin.machines * spec.C
+    own = {"C": C, "max_passes": _NO_END, "max_seconds": None, "tolerance": None, "relative_gap": None}
+    return replace(plan_job(spec.model_copy(update=own), manifest), number=begin.number, at_once=begin.at_once)
+
+
+def _beginning(alpha: Array | None, sigma: float, plan: JobPlan) -> Any:
+    def begin(state: State) -> None:
+        if alpha is not None and alpha.shape == state.alpha.shape:
+            np.multiply(alpha, sigma, out=state.alpha)
+            for lane, column in zip(plan.running, by_lane(state.alpha).T, strict=False):
+                if plan.spec.loss == "hinge":
+                    # What is at its bound has to be there to the bit.
+                    np.minimum(column, max(lane.C_positive, lane.C_negative), out=column)
+            state.control["w_unmade"] = 1
+
+    return begin
+
+
+def _make_part(directory: Path, sigma: float) -> None:
+    """Tell reader and trainer that their rows are a part of the problem's."""
+    told: dict[str, Mapping[str, Any]] = json.loads((directory / RUN_FILE).read_bytes())
+    reader = {**told["reader"], "is_part": True}
+    trainer = {**told["trainer"], "part": {"sigma": sigma, "share_of_gap": _SHARE_OF_GAP}}
+    (directory / RUN_FILE).write_text(json.dumps({**told, "reader": reader, "trainer": trainer}))
+
+
+def _has_room(directory: Path, n_bytes: int) -> bool:
+    return directory.is_dir() and shutil.disk_usage(directory).free > n_bytes

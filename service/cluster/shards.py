@@ -1,0 +1,64 @@
+"""A dataset's blocks dealt out to machines. A shard is a dataset whose other blocks have been removed."""
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from service.errors import ServiceError
+from storage.dataset import block_path
+from storage.manifest import MANIFEST, BlockInfo, Manifest
+
+_PIECE_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The manifest of what a machine has, and a name that tells it from those of all other datasets and shares."""
+
+    name: str
+    manifest: Manifest
+
+
+def deal(manifest: Manifest, machines: int) -> list[Shard]:
+    """As even as whole blocks can be: the largest first, each to who has least. Raises ServiceError machines_range."""
+    if machines > len(manifest.blocks):
+        raise ServiceError(
+            "machines_range",
+            f"the dataset has {len(manifest.blocks)} blocks, too few for {machines} machines",
+            "Ask for fewer machines.",
+        )
+    dealt: list[list[BlockInfo]] = [[] for _ in range(machines)]
+    for block in sorted(manifest.blocks, key=lambda block: (-block.nnz, block.number)):
+        min(dealt, key=lambda blocks: sum(each.nnz for each in blocks)).append(block)
+    return [_shard(manifest, sorted(blocks, key=_number), k, machines) for k, blocks in enumerate(dealt)]
+
+
+def _number(block: BlockInfo) -> int:
+    return block.number
+
+
+def _shard(manifest: Manifest, blocks: Sequence[BlockInfo], number: int, of: int) -> Shard:
+    own = replace(
+        manifest,
+        blocks=tuple(blocks),
+        n_rows=sum(block.rows for block in blocks),
+        nnz=sum(block.nnz for block in blocks),
+    )
+    # An appended dataset keeps its uid: the blocks tell it from what it was.
+    blocks_hash = zlib.crc32(repr([(block.number, block.checksum) for block in blocks]).encode())
+    return Shard(f"{manifest.uid}-{number}of{of}-{blocks_hash:08x}", own)
+
+
+def files_of(directory: Path, shard: Shard) -> list[str]:
+    """What a machine has to be sent of the dataset in this directory: paths below it, the manifest not among them."""
+    beside = [path.name for path in directory.iterdir() if path.is_file() and path.name != MANIFEST]
+    blocks = [str(block_path(directory, block.number).relative_to(directory)) for block in shard.manifest.blocks]
+    return sorted(beside) + blocks
+
+
+def pieces_of(path: Path) -> Iterator[bytes]:
+    """A file, piece by piece."""
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE_BYTES):
+            yield piece

@@ -1,0 +1,213 @@
+"""Rounds of real readers and trainers on parts of a dataset: the optimum of one machine, weak duality, loss."""
+
+from collections import defaultdict
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from reader.ingest.append import append_rows
+from reader.limits import Limits
+from reader.options import InputOptions
+from service.cluster.coordinator import Coordinator, Rules
+from service.cluster.messages import Begin
+from service.cluster.shards import deal
+from service.errors import ServiceError
+from service.jobs.problem import plan_job
+from service.jobs.spec import parse_spec
+from storage.dataset import Dataset
+from storage.manifest import read_manifest
+from tests.contracts.problems import libsvm_text, make_dataset, random_problem
+from tests.service.cluster.threads import ThreadMachines
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return random_problem(n_rows=600, n_features=200, seed=3)
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory, problem):
+    """Of eight blocks: rows that are added make new ones."""
+    X, y = problem
+    directory = make_dataset(tmp_path_factory.mktemp("data") / "dataset", X[:75], y[:75])
+    for start in range(75, 600, 75):
+        text = libsvm_text(X[start : start + 75], y[start : start + 75])
+        append_rows([text], directory, InputOptions(index_base=1), Limits(), threads=1)
+    return directory
+
+
+class Seen(list):
+    """D and P after each round."""
+
+    def __call__(self, now):
+        self.append((now.D.copy(), now.P.copy(), now.step.copy()))
+
+
+def coordinate(dataset, root, machines, rules=None, wrap=lambda machines: machines, **fields):
+    spec = parse_spec({"dataset": "any", "relative_gap": 1e-5, "tolerance": None, "machines": machines, **fields})
+    manifest = read_manifest(dataset)
+    plan = plan_job(spec, manifest)
+    shards = deal(manifest, machines)
+    begins = [Begin("job", each.name, spec.model_dump(), 0, plan.at_once, machines) for each in shards]
+    rules = rules or Rules(spec.tolerance, spec.relative_gap, spec.max_passes, None, spec.combine)
+    seen = Seen()
+    with ThreadMachines([root / f"node{k}" for k in range(machines)], dataset, shards, begins) as threads:
+        coordinator = Coordinator(
+            wrap(threads), rules, plan.width, len(plan.running), plan.axes[0], seen, lambda: False
+        )
+        coordinator.run()
+    return coordinator, seen, plan
+
+
+def objective(X, y, w, C, loss):
+    lost = np.maximum(0, 1 - y * (X @ w))
+    return w @ w / 2 + C * (lost.sum() if loss == "hinge" else lost @ lost)
+
+
+def input_w(dataset, w):
+    own = Dataset(dataset)
+    return own.in_input_order(w)[own.manifest.index_base :]
+
+
+@pytest.mark.parametrize("machines", [1, 2, 3])
+@pytest.mark.parametrize(("loss", "C"), [("hinge", 0.1), ("hinge", 1.0), ("squared_hinge", 1.0)])
+def test_the_optimum_of_one_machine_with_its_certificate(dataset, problem, tmp_path, machines, loss, C):
+    done, seen, _ = coordinate(dataset, tmp_path, machines, loss=loss, C=C, max_passes=1000)
+    found = done.certificate
+    P = objective(*problem, input_w(dataset, done.w), C, loss)
+    assert done.stop_reason == "relative_gap"
+    assert pytest.approx(found.primal_objective[0], rel=1e-6) == P  # values are float32
+    assert P - found.dual_objective[0] <= 1.1e-5 * P
+    assert found.w_error[0] < 1e-6
+    one, *_ = coordinate(dataset, tmp_path / "one", 1, loss=loss, C=C, max_passes=1000)
+    assert pytest.approx(one.certificate.primal_objective[0], rel=2e-5) == P
+    duals = [float(D[0]) for D, _, _ in seen]
+    assert all(after >= before - 1e-9 * abs(before) for before, after in pairwise(duals))
+    assert all(D <= P for D in duals)
+
+
+def test_lanes_are_each_at_their_optimum(dataset, problem, tmp_path):
+    values = [0.01, 0.1, 0.3, 1.0, 2.0, 3.0]
+    done, seen, plan = coordinate(dataset, tmp_path, 2, C=values, max_passes=2000)
+    assert plan.axes[0] == 8
+    for lane, C in enumerate(values):
+        P = objective(*problem, input_w(dataset, done.w[:, lane].copy()), C, "hinge")
+        assert P - done.certificate.dual_objective[lane] <= 1.1e-5 * P, C
+    assert all((D <= P + 1e-9).all() for D, P, _ in seen)
+
+
+def test_averaging_is_one_round_and_is_certified_for_what_it_is(dataset, tmp_path):
+    done, seen, _ = coordinate(dataset, tmp_path, 3, rules=Rules(None, None, 1, None, "average"), combine="average")
+    found = done.certificate
+    assert len(seen) == 1
+    assert done.stop_reason == "max_passes"
+    gap = 1 - found.dual_objective[0] / found.primal_objective[0]
+    assert 1e-4 < gap < 0.5
+
+
+def test_rounds_end_when_there_have_been_enough(dataset, tmp_path):
+    done, *_ = coordinate(dataset, tmp_path, 2, rules=Rules(1e-9, None, 3, None, "line_search"))
+    assert (done.stop_reason, done.round) == ("max_passes", 3)
+    assert done.certificate is not None
+
+
+class Late:
+    """The second machine's messages come so many looks later than they are there."""
+
+    def __init__(self, machines, looks):
+        self._machines, self._looks, self._held, self._waited = machines, looks, {}, defaultdict(int)
+
+    def __getattr__(self, name):
+        return getattr(self._machines, name)
+
+    def __len__(self):
+        return len(self._machines)
+
+    def wait(self, pending, seconds):
+        found = self._machines.wait(pending, min(seconds, 0.02))
+        self._held.update({k: found.pop(k) for k in list(found) if k == 1})
+        if 1 in self._held:
+            self._waited[1] += 1
+            if self._waited[1] >= self._looks:
+                self._waited[1] = 0
+                found[1] = self._held.pop(1)
+        return found
+
+
+def test_a_machine_that_is_late_is_not_waited_for_and_its_change_counts_later(dataset, tmp_path, monkeypatch):
+    monkeypatch.setattr("service.cluster.coordinator._LEAST_PATIENCE", 0.02)
+    monkeypatch.setattr("service.cluster.coordinator._PATIENCE", 0.0)
+    done, seen, _ = coordinate(dataset, tmp_path, 2, wrap=lambda machines: Late(machines, 5), max_passes=3000)
+    assert done.stop_reason == "relative_gap"
+    assert done.certificate.w_error[0] < 1e-6
+    duals = [float(D[0]) for D, _, _ in seen]
+    assert all(after >= before - 1e-9 * abs(before) for before, after in pairwise(duals))
+
+
+class Losing:
+    """The first machine dies in some rounds: what it says then is what it brings with it when it begins anew."""
+
+    def __init__(self, machines, begin, rounds):
+        self._machines, self._begin, self._rounds, self._round = machines, begin, set(rounds), 0
+
+    def __getattr__(self, name):
+        return getattr(self._machines, name)
+
+    def __len__(self):
+        return len(self._machines)
+
+    def answer(self, number, answer):
+        self._round += number == 0
+        if number == 0 and self._round in self._rounds:
+            self._machines.restart(0)
+        else:
+            self._machines.answer(number, answer)
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_machine_that_begins_anew_changes_the_time_and_not_the_certificate(dataset, tmp_path, keeps):
+    losing = []
+
+    def wrap(machines):
+        machines.keeps = keeps
+        losing.append(Losing(machines, None, [3, 7, 8, 15]))
+        return losing[0]
+
+    done, *_ = coordinate(dataset, tmp_path, 2, wrap=wrap, max_passes=3000)
+    assert done.stop_reason == "relative_gap"
+    assert done.certificate.w_error[0] < 1e-6
+    assert losing[0]._machines.restarts >= 3
+
+
+def test_shards_are_all_blocks_once_and_nearly_even(dataset):
+    manifest = read_manifest(dataset)
+    for machines in (1, 2, 3, 8):
+        shards = deal(manifest, machines)
+        assert sorted(block.number for each in shards for block in each.manifest.blocks) == sorted(
+            block.number for block in manifest.blocks
+        )
+        assert sum(each.manifest.n_rows for each in shards) == manifest.n_rows
+        nnz = [each.manifest.nnz for each in shards]
+        assert max(nnz) - min(nnz) <= max(block.nnz for block in manifest.blocks)
+        assert len({each.name for each in shards}) == machines
+
+
+def test_more_machines_than_blocks_are_refused(dataset):
+    with pytest.raises(ServiceError, match="blocks"):
+        deal(read_manifest(dataset), 65)
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"solver": "dcd"}, "dcd"),
+        ({"loss": "squared_hinge", "class_weight": {"1": 2.0}}, "class_weight"),
+        ({"folds": 3}, "folds"),
+        ({"pace": "fixed"}, "fixed"),
+        ({"machines": None, "combine": "average"}, "combine"),
+    ],
+)
+def test_what_several_machines_do_not_have_is_refused(fields, word):
+    with pytest.raises(ServiceError, match=word):
+        parse_spec({"dataset": "any", "machines": 2, **fields})

@@ -1,0 +1,66 @@
+"""A trainer whose rows are a part of the problem's: it works round by round, until the machine's agent says stop.
+
+python -m trainer.part RUN_DIRECTORY
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from storage.cache import CacheReader
+from storage.child import leave
+from storage.lanes import Group
+from storage.rounds import open_round
+from trainer.problem import Problem
+from trainer.process import Trainer
+from trainer.process import main as train
+from trainer.rounds import Round
+from trainer.settings import TrainerSettings
+
+
+class PartTrainer(Trainer):
+    """`step` is one pass and the round that ends with it. There is nothing to report, and no checkpoint of its own."""
+
+    def __init__(self, run: Path, cache: CacheReader) -> None:
+        super().__init__(run, cache)
+        settings = self._settings
+        problems = _problems(settings)
+        state = open_round(run, settings.width, settings.lanes)
+        self._round = Round(self._link, state, self._state.alpha, self._w, problems)
+        self._link.round = self._round
+        self._take_part()
+
+    def step(self) -> dict[str, Any]:
+        progress = next(self._passes)
+        self._link.show(progress)
+        self._state.control["finished_passes"] = progress.pass_
+        self._take_part()
+        return {}
+
+    def shutdown(self) -> None:
+        self._passes.close()
+        self._state.control["training_done"] = 1
+
+    def results(self) -> list[dict]:
+        return []
+
+    def _take_part(self) -> None:
+        if not self._round.end():
+            self.stop_reason = "stopped"
+
+
+def _problems(settings: TrainerSettings) -> list[Problem]:
+    group = settings.group
+    if not isinstance(group, Group):
+        return [settings.problem]
+    return [Problem(settings.loss, lane.C_positive, lane.C_negative) for lane in group.lanes]
+
+
+def main(directory: str) -> None:
+    """Body of the process."""
+    train(directory, PartTrainer)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
+    leave()

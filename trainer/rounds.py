@@ -1,0 +1,110 @@
+"""A round of a trainer whose rows are a part of the problem's: what it has changed, and what becomes of that.
+
+See storage.rounds. D along what all machines have changed is a parabola, and the box is convex: the best step, at most
+the whole, needs two numbers of each machine, and the changes of w (Lee, Roth, "Distributed box-constrained quadratic
+optimization for dual linear SVM", ICML 2015).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from storage.csr import Array, Figure
+from storage.rounds import Order, RoundState
+from trainer.kernels.visit import Box
+from trainer.link import Link
+from trainer.problem import Problem
+
+_PART_ROWS = 1 << 16
+
+
+class Start:
+    """Where the sweeps of a round begin: beyond where the last round ended, in the direction of its step.
+
+    alpha   (n_rows,) at the beginning of the last round, to be written over; w of that time
+    share   of the last step to go further, of each lane
+    has_moved  whether sweeps have gone there
+    """
+
+    def __init__(self, alpha: Array, w: Array) -> None:
+        self.alpha, self.w = alpha, w
+        self.share: Figure = 0.0
+        self.has_moved = False
+
+
+class Round:
+    """`end` each round. alpha (n_rows,) and w (width,) are the trainer's, of several lanes with an axis of them.
+
+    problems   of each lane, D the same for both signs
+    first_gap  set by who sweeps: what its first sweep met, of each lane
+    """
+
+    def __init__(self, link: Link, state: RoundState, alpha: Array, w: Array, problems: Sequence[Problem]) -> None:
+        self._link, self._state = link, state
+        self._alpha, self._w = alpha, w
+        # A lane that only fills the axis has neither rows nor a problem.
+        boxes = [problem.box for problem in problems] + [Box(0.0, 0.0, 0.0, 0.0)] * (len(state.lanes) - len(problems))
+        self._D = np.array([box.D_positive for box in boxes])
+        self._U = np.array([min(box.U_positive, box.U_negative) for box in boxes])
+        self._before = alpha.copy()
+        self.start = Start(alpha.copy(), state.earlier_w)
+        self.first_gap: Figure = np.nan
+
+    def end(self) -> bool:
+        """Tell what has changed and take over what comes of it; whether another round follows."""
+        self._tell()
+        order = self._ask()
+        self._take_over()
+        while order is Order.LOOK:
+            self._link.certify(self._w)
+            order = self._ask()
+            self._take_w()
+        return order is Order.GO_ON
+
+    def _ask(self) -> Order:
+        self._link.publish(self._w)
+        counts = self._state.counts[0]
+        counts["asked"] += 1
+        self._link.wait_until(lambda: counts["answered"] >= counts["asked"])
+        return Order(int(counts["order"]))
+
+    def _tell(self) -> None:
+        lanes = self._state.lanes
+        before, now = self._by_lane(self._before), self._by_lane(self._alpha)
+        sums = np.zeros((5, len(lanes)))
+        for start in range(0, len(before), _PART_ROWS):
+            old, new = before[start : start + _PART_ROWS], now[start : start + _PART_ROWS]
+            change = new - old
+            free = ((new > 0.0) & (new < self._U)).sum(axis=0)
+            sums += old.sum(axis=0), (old * old).sum(axis=0), change.sum(axis=0), (old * change).sum(axis=0), free
+            lanes["square"] = (change * change).sum(axis=0) + (lanes["square"] if start else 0.0)
+        total, squares, changed, mixed, free_rows = sums
+        lanes["dual"] = total - self._D * squares / 2.0
+        lanes["linear"] = changed - self._D * mixed
+        lanes["square"] *= self._D
+        lanes["free_rows"] = free_rows
+        lanes["gap"] = self.first_gap
+        lanes["moved_on"] = self.start.share if self.start.has_moved else 0.0
+        self.first_gap = np.nan
+
+    def _take_over(self) -> None:
+        """alpha <- before + step (alpha - before); of the w that comes of it the agent has taken care."""
+        lanes = self._state.lanes
+        step = lanes["step"] if self._alpha.ndim > 1 else float(lanes["step"][0])
+        for start in range(0, len(self._alpha), _PART_ROWS):
+            part = slice(start, start + _PART_ROWS)
+            now, before = self._alpha[part], self._before[part]
+            # What is at its bound in both stays there to the bit.
+            now[:] = np.where(now == before, now, np.where(step == 1.0, now, before + step * (now - before)))
+        self.start.alpha[:], self._before[:] = self._before, self._alpha
+        self.start.has_moved = False
+        self._take_w()
+
+    def _take_w(self) -> None:
+        momentum = self._state.lanes["momentum"]
+        self.start.share = momentum.copy() if self._alpha.ndim > 1 else float(momentum[0])
+        self._w[:] = self._link.room
+
+    @staticmethod
+    def _by_lane(values: Array) -> Array:
+        return values if values.ndim > 1 else values[:, np.newaxis]
