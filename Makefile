@@ -9,7 +9,7 @@ BENCH := $(VENV)/.installed-bench
 KERNELS := $(VENV)/.kernels
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup demo serve test test-slow containers faults silent audit fuzz-api fuzz-reader bench papers openapi browser libsvm check clean
+.PHONY: setup demo serve test test-slow containers faults cluster-faults silent audit fuzz-api fuzz-reader bench papers openapi browser libsvm check clean
 
 # To run streamsvm, and no more.
 setup: $(RUN)
@@ -55,6 +55,10 @@ containers: $(TEST)
 # As root nothing is skipped; strace and mkfs.ext4 have to be there.
 faults: $(TEST)
 	FAULTS=$(or $(FAULTS),1000) $(if $(SEED),SEED=$(SEED)) $(BIN)/python -m pytest -q -s tests/faults
+
+# Nodes, processes and the coordinator of jobs on a Ray cluster killed and paused, a hundred times each: some hours; FAULTS=3 as often.
+cluster-faults: $(TEST)
+	CLUSTER_FAULTS=$(or $(FAULTS),100) $(BIN)/python -m pytest -q -m slow tests/end_to_end/test_machines.py
 
 # Two thousand sockets that say nothing, for ten minutes; healthy requests are to be answered within 100 ms.
 silent: $(TEST)

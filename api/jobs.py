@@ -9,6 +9,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from api.body import JsonObject, OptionalJsonObject
 from api.context import Context
+from service.cluster.prepare import check_machines
 from service.jobs.continuing import CHANGEABLE, continued_spec
 from service.jobs.estimate import estimate
 from service.jobs.following import plan_following
@@ -46,6 +47,7 @@ def submit_job(context: Context, fields: JsonObject, response: Response) -> dict
     else:
         plan = plan_job(spec, context.datasets.manifest(spec.dataset)[1])
         check_warm_start(context.store, context.settings, plan, record["id"])
+        check_machines(plan, context.settings)
         spec = plan.spec
     job_id = context.store.add_job(record["id"], spec.model_dump(), context.settings.max_queued_jobs)
     response.headers["Location"] = f"/v1/jobs/{job_id}"

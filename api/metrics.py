@@ -49,6 +49,9 @@ _COUNTERS = {
     "updates": "Coordinate updates",
 }
 
+_MACHINE_GAUGES = {"in_round": "1 if the machine had part in the last round", "seconds": "That its last round took"}
+_MACHINE_COUNTERS = {"sent_bytes": "Sent to the coordinator", "waited_seconds": "That it has waited for others"}
+
 
 class Metrics:
     """What the service says about itself; a registry of its own for each app."""
@@ -102,6 +105,7 @@ class _Records(Collector):
         for kind, figures in ((GaugeMetricFamily, _GAUGES), (CounterMetricFamily, _COUNTERS)):
             for name, text in figures.items():
                 yield _family(kind, name, text, {job_id: shown[name] for job_id, shown in progress.items()})
+        yield from _machines({job_id: shown["machines"] for job_id, shown in progress.items() if "machines" in shown})
         silence = {job_id: self._silence(job_id) for job_id in progress}
         yield _family(GaugeMetricFamily, "silence_seconds", "Since reader or trainer last did something", silence)
 
@@ -112,6 +116,18 @@ class _Records(Collector):
             last = max(control["reader_heartbeat"], control["trainer_heartbeat"])
             return time.monotonic() - last if last else None
         return None
+
+
+def _machines(jobs: dict[str, list[dict[str, Any]]]) -> Iterator[Metric]:
+    """Of the machines of jobs that have several."""
+    for kind, figures in ((GaugeMetricFamily, _MACHINE_GAUGES), (CounterMetricFamily, _MACHINE_COUNTERS)):
+        for name, text in figures.items():
+            family = kind(f"streamsvm_job_machine_{name}", text, labels=("job", "machine", "node"))
+            for job_id, machines in jobs.items():
+                for machine in machines:
+                    own = (job_id, str(machine["machine"]), machine["node"])
+                    family.add_metric(own, machine["state"] == "in" if name == "in_round" else machine[name])
+            yield family
 
 
 def _family(kind: Any, name: str, text: str, values: dict[str, float | None]) -> Metric:

@@ -17,6 +17,9 @@ class ServiceError(Exception):
         self.hint = hint
         self.at = at or {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.code, self.message, self.hint, self.at)
+
     def problem(self) -> dict[str, Any]:
         """As JSON can say it."""
         return {"code": self.code, "detail": self.message, "hint": self.hint, "at": self.at}

@@ -1,6 +1,7 @@
 """What can go wrong with stored bytes. Every error carries a stable code and a hint for the person who meets it."""
 
 import errno
+from typing import Any
 
 
 class StorageError(Exception):
@@ -16,6 +17,16 @@ class StorageError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # To another process: kinds are made of other arguments than they keep.
+        return _made_again, (type(self), self.message, self.hint)
+
+
+def _made_again(kind: type[StorageError], message: str, hint: str) -> StorageError:
+    error = kind.__new__(kind, message)
+    StorageError.__init__(error, message, hint)
+    return error
 
 
 class CorruptData(StorageError):

@@ -45,7 +45,7 @@ class Reader:
         self._objective = self._make_objective(settings)
         self._held_out = HeldOut(run, settings.n_rows, settings.lanes_with_folds) if settings.lanes_with_folds else None
         self._run, self._has_kernel = run, settings.has_kernel
-        self._round = open_round(run, settings.width, settings.lanes) if settings.is_part else None
+        self._own_w = open_round(run, settings.width, settings.lanes).own_w if settings.is_part else None
         self._plan = settings.cache
         self._cache = CacheWriter(run / CACHE_FILE, self._plan)
         by_block = settings.blocks is not None
@@ -85,8 +85,7 @@ class Reader:
             self._residents.admit(rows.row_id, added)
             self._cache.commit(self._step(Arrivals(1, 0)), added, [])
 
-    def cache_reader(self) -> CacheReader:
-        """For a trainer in this very process, as tests have it."""
+    def cache_reader(self) -> CacheReader:  # for a trainer in this very process
         return self._cache.reader()
 
     def step(self) -> bool:
@@ -105,8 +104,7 @@ class Reader:
                 return False
             self._arrivals = self._source.next_step()
             return True
-        # One step ahead and no more: the scores that decide what leaves are those of the step before the
-        # trainer's, which makes the choice independent of the clock.
+        # One step ahead and no more: what leaves is decided by scores of the step before the trainer's, not the clock.
         if is_behind:
             return False
         if self._commit(self._arrivals):
@@ -121,9 +119,8 @@ class Reader:
     def _make_objective(self, settings: ReaderSettings) -> Objective:
         if settings.group:
             return make_axis_objective(settings.loss, settings.group, self._state.weight)
-        return make_objective(
-            settings.loss, settings.C_positive, settings.C_negative, settings.epsilon, self._state.weight
-        )
+        own = settings.C_positive, settings.C_negative, settings.epsilon
+        return make_objective(settings.loss, *own, self._state.weight)
 
     def _make_residents(self, settings: ReaderSettings, by_block: bool) -> Residents:
         if by_block:
@@ -200,16 +197,15 @@ class Reader:
         state, passes = self._state, self._passes
         certificate = CertificatePass(
             self._objective, state.w[: passes.width], state.alpha[: passes.n_rows], self._held_out,
-            published_machine(self._run) if self._has_kernel else None,
-        )  # fmt: skip
+            published_machine(self._run) if self._has_kernel else None)  # fmt: skip
         with closing(passes.stream(0, lambda rows: None, is_alone=True)) as stream:
             for streamed in stream:
                 for rows in passes.visited.all_parts(streamed.rows):
                     certificate.add(rows)
                 state.control["reader_heartbeat"] = time.monotonic()
         found = certificate.result()
-        if self._round is not None:
-            self._round.own_w[: passes.width] = certificate.w_of_alpha
+        if self._own_w is not None:
+            self._own_w[: passes.width] = certificate.w_of_alpha
         for name, value in vars(found).items():
             state.lanes[f"final_{name}"] = value
         if state.control["w_unverified"]:

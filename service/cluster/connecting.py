@@ -9,6 +9,11 @@ from service.errors import ServiceError
 
 _INSTALL = 'Install it beside the service, and on every node: pip install "streamsvm[ray]".'
 ROOT_VARIABLE = "STREAMSVM_NODE_DIR"  # of a node's environment: where its blocks are
+# No attempt after this one would fare better.
+FOR_GOOD = (
+    "ray_missing", "ray_address", "ray_version", "ray_unreachable", "ray_token", "machines_range", "node_version",
+    "machine_lost",
+)  # fmt: skip
 DEFAULT_ROOT = Path("/var/tmp/streamsvm")
 
 

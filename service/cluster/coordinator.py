@@ -7,14 +7,13 @@ others, and its change is part of a later one: the line search is exact whenever
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from service.cluster.combine import Momentum, best_step, by_lane, dots
 from service.cluster.messages import Answer, Change, Found
+from service.cluster.parts import Certificate, Machines, Part, Rules
 from storage.csr import Array
 from storage.rounds import Order
 from trainer.progress import relative_gap
@@ -24,60 +23,6 @@ _LOOK_EVERY = 4  # rounds, where machines cannot tell how near they are
 _PATIENCE = 4.0  # times what a round usually takes, until others go on without a machine
 _LEAST_PATIENCE = 5.0  # seconds
 _POLL_SECONDS = 0.2
-
-
-class Machines(Protocol):
-    """The machines of a job by number. One that is lost is begun anew by itself, and joins again."""
-
-    def __len__(self) -> int: ...
-
-    def answer(self, number: int, answer: Answer) -> None:
-        """Have a machine go on."""
-
-    def wait(self, pending: Collection[int], seconds: float) -> dict[int, Found]:
-        """What has come of these machines, as soon as there is something, or nothing after so much time."""
-
-    def is_lost(self, number: int) -> bool:
-        """Whether there is no telling when the machine comes."""
-
-    def keep(self, come: Collection[int]) -> None:
-        """Have these, which have come, keep their dual variables, beside another machine's too, if it is time."""
-
-
-@dataclass(frozen=True)
-class Rules:
-    """When a job ends; None: not by this."""
-
-    tolerance: float | None
-    relative_gap: float | None
-    max_rounds: int
-    max_seconds: float | None
-    combine: str
-
-
-@dataclass
-class _Part:
-    """What is known of a machine: its part of w, and its part of D but for w, where the last step ended."""
-
-    w: Array
-    dual: Array
-    counts: Mapping[str, float] = field(default_factory=dict)
-    round: int = -1  # whose w it has
-    seconds: float = 0.0
-    waited: float = 0.0  # for others, in all
-    sent_bytes: int = 0
-    came: float = 0.0
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """Of each lane, (lanes,): exact, over all rows, at the w that the model has."""
-
-    primal_objective: Array
-    dual_objective: Array
-    M_plus: Array
-    M_minus: Array
-    w_error: Array
 
 
 class Coordinator:
@@ -105,7 +50,7 @@ class Coordinator:
         shape = (width, axis) if axis > 1 else (width,)
         self.w = np.zeros(shape)
         self._sum_of_parts = np.zeros(shape)  # w, but for what rounding has left over
-        self.parts = [_Part(np.zeros(shape), np.zeros(lanes)) for _ in range(len(machines))]
+        self.parts = [Part(np.zeros(shape), np.zeros(lanes)) for _ in range(len(machines))]
         self.round = 0
         self.D = np.zeros(lanes)
         self.gap = np.full(lanes, np.nan)  # estimated

@@ -1,7 +1,9 @@
 """The agent of a machine: keeps its shards, runs a reader and a trainer on one of them, and speaks for them."""
 
+import contextlib
 import io
 import shutil
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,8 @@ from storage.manifest import Manifest
 from storage.rounds import Order
 from storage.verify import faults
 
+_KEPT_SECONDS = 7 * 86400
+
 
 class Machine:
     """`receive` and `complete` a shard, `begin` a run, `go_on` round by round, `end` it.
@@ -27,6 +31,8 @@ class Machine:
         self._settings = Settings.from_environment(root)
         self._settings.create_directories()
         self._running: Running | None = None
+        for directory in (self._settings.datasets, self._settings.jobs):
+            _tidy(directory)
 
     # Shards
 
@@ -49,6 +55,10 @@ class Machine:
         for fault in faults(directory):
             shutil.rmtree(directory)
             raise fault
+
+    def use(self, shard: str) -> None:
+        """Note that a shard is still of use."""
+        (self._settings.datasets / shard).touch()
 
     def drop(self, shard: str) -> None:
         """Forget a shard, or the part of it that has come."""
@@ -91,6 +101,7 @@ class Machine:
     def begin(self, begin: Begin) -> Found:
         """Start a reader and a trainer; what the machine brings with it. Raises ServiceError, StorageError, OSError."""
         self.end()
+        self.use(begin.shard)
         kept = begin.alpha if begin.alpha is not None else self.kept(begin.job, begin.shard)
         self._running = Running(self._settings, begin, kept)
         return self._running.found()
@@ -109,3 +120,11 @@ class Machine:
         if self._running is not None:
             self._running.kill()
             self._running = None
+
+
+def _tidy(directory: Path) -> None:
+    """What nobody has used for a week goes: of datasets that were deleted elsewhere, and of jobs that never ended."""
+    for path in directory.iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - path.stat().st_mtime > _KEPT_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)

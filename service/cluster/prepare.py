@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from service.cluster.connecting import check_ray
+from service.cluster.shards import deal
 from service.jobs.problem import JobPlan
 from service.processes.run import Run
 from service.settings import Settings
@@ -13,9 +14,16 @@ from storage.state import RUN_FILE, create_state
 PROCESS = "service.cluster.process"
 
 
+def check_machines(plan: JobPlan, settings: Settings) -> None:
+    """Raises ServiceError: ray_missing, ray_address, machines_range."""
+    if plan.spec.machines is not None:
+        check_ray(settings.ray_address)
+        deal(plan.manifest, 1 if plan.spec.machines == "all" else plan.spec.machines)
+
+
 def prepare_cluster_run(directory: Path, plan: JobPlan, dataset: Path, job: str, settings: Settings) -> None:
     """State files, of which alpha stays empty, and run.json. Raises ServiceError: ray_missing, ray_address."""
-    check_ray(settings.ray_address)
+    check_machines(plan, settings)
     directory.mkdir(parents=True)
     # Dual variables stay on the machines: of a sparse file nothing is there.
     create_state(directory, plan.n_rows, plan.width, True, *plan.axes)

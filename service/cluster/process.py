@@ -4,14 +4,16 @@ python -m service.cluster.process RUN_DIRECTORY
 """
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from service.cluster.connecting import connect
-from service.cluster.coordinator import Coordinator, Rules
+from service.cluster.coordinator import Coordinator
 from service.cluster.messages import Begin
+from service.cluster.parts import Rules
 from service.cluster.ray_machines import RayMachines
 from service.cluster.reporting import Reporter
 from service.cluster.shards import deal
@@ -29,16 +31,19 @@ def main(directory: str) -> int:
     """Body of the process."""
     die_with_parent()
     run = Path(directory)
+    # What Ray prints is for the log.
+    reports = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
     told = json.loads((run / RUN_FILE).read_bytes())["cluster"]
     try:
-        return _coordinate(run, told)
+        return _coordinate(run, told, reports)
     except ServiceError as error:
         leave_word(run, error.code, error.message, error.hint)
         print(error.message, file=sys.stderr)
         return FAILED
 
 
-def _coordinate(run: Path, told: dict[str, Any]) -> int:
+def _coordinate(run: Path, told: dict[str, Any], reports: TextIO) -> int:
     state = open_state(run, told["n_rows"], told["width"], *told["axes"])
     control = state.control
     control["trainer_heartbeat"] = control["reader_heartbeat"] = time.monotonic()
@@ -51,7 +56,7 @@ def _coordinate(run: Path, told: dict[str, Any]) -> int:
     begins = [Begin(told["job"], shard.name, told["spec"], told["number"], told["at_once"], count) for shard in shards]
     rules = Rules(**told["rules"])
     with RayMachines(ray, dataset, shards, begins, told["checkpoint_seconds"]) as machines:
-        reporter = Reporter(state, told, machines)
+        reporter = Reporter(state, told, machines, reports)
         control["committed_step"] = 1
         coordinator = Coordinator(
             machines, rules, told["width"], told["lanes"], told["axes"][0], reporter.report,
@@ -64,7 +69,7 @@ def _coordinate(run: Path, told: dict[str, Any]) -> int:
         state.w[:] = coordinator.w
         machines.forget()
         control["training_done"] = 1
-        print(json.dumps({"result": reporter.results(coordinator)}), flush=True)
+        reports.write(json.dumps({"result": reporter.results(coordinator)}) + "\n")
     return 0
 
 

@@ -20,8 +20,8 @@ from service.cluster.connecting import DEFAULT_ROOT, ROOT_VARIABLE
 from service.cluster.machine import Machine
 from service.cluster.messages import Answer, Begin, Found
 from service.cluster.shards import Shard, files_of, pieces_of
+from service.cluster.verdict import check_versions, is_for_good, told
 from service.errors import ServiceError
-from storage.errors import StorageError
 
 _MOST_FAILURES = 10  # of a machine in a row, none of which came to the end of a round
 _NODE_SECONDS = 120.0  # how long a lost machine waits for a node
@@ -63,6 +63,7 @@ class RayMachines:
         self._due: dict[int, Any] = {}  # what machines are at
         self._beginning: dict[int, Future[Any]] = {}  # those that are being begun
         self._failures: Counter[int] = Counter()
+        self._fresh: dict[str, Any] = {}  # by node: actors that have begun nothing
         self._pool = ThreadPoolExecutor(len(shards))
         for number, node in enumerate(self._placed()):
             self._beginning[number] = self._pool.submit(self._begin, number, node)
@@ -75,7 +76,7 @@ class RayMachines:
 
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
-        for actor in self._actors.values():
+        for actor in (*self._actors.values(), *self._fresh.values()):
             with contextlib.suppress(Exception):
                 self._ray.get(actor.end.remote(), timeout=_PAUSE_SECONDS)
             with contextlib.suppress(Exception):
@@ -151,11 +152,10 @@ class RayMachines:
                 f"the cluster has {len(nodes)} nodes with a core, the job asks for {len(self._shards)} machines",
                 "Ask for fewer, or add nodes.",
             )
-        probes = {node: self._actor(node) for node in nodes}
-        told = {node: self._ray.get(probe.about.remote(), timeout=_CALL_SECONDS) for node, probe in probes.items()}
-        for probe in probes.values():
-            self._ray.kill(probe)
-        _check_versions({theirs for theirs, _ in told.values()})
+        self._fresh = {node: self._actor(node) for node in nodes}
+        asked = {node: actor.about.remote() for node, actor in self._fresh.items()}
+        told = {node: self._ray.get(about, timeout=_CALL_SECONDS) for node, about in asked.items()}
+        check_versions({theirs for theirs, _ in told.values()})
         placed: list[str | None] = [None] * len(self._shards)
         for number, shard in enumerate(self._shards):
             placed[number] = next((k for k in nodes if shard.name in told[k][1] and k not in placed), None)
@@ -171,7 +171,7 @@ class RayMachines:
     def _begin(self, number: int, node: str) -> Any:
         """Begin a machine on a node; the reference of what it comes to first."""
         shard, begin = self._shards[number], self._begins[number]
-        actor = self._actor(node)
+        actor = self._fresh.pop(node, None) or self._actor(node)
         _, there = self._ray.get(actor.about.remote(), timeout=_CALL_SECONDS)
         if shard.name not in there:
             self._send(actor, shard)
@@ -209,8 +209,8 @@ class RayMachines:
             "machine %d is lost: %s", number, str(cause).splitlines()[0] if str(cause) else type(cause).__name__
         )
         self._failures[number] += 1
-        if self._failures[number] > _MOST_FAILURES or (isinstance(cause, ServiceError) and cause.code in _FOR_GOOD):
-            raise _told(number, cause)
+        if self._failures[number] > _MOST_FAILURES or is_for_good(cause):
+            raise told(number, cause)
         if (actor := self._actors.pop(number, None)) is not None:
             with contextlib.suppress(Exception):
                 self._ray.kill(actor)
@@ -230,24 +230,3 @@ class RayMachines:
         again = self._failures[number] <= _MOST_FAILURES // 2
         node = min(nodes, key=lambda node: (used[node], (node != before) == again, node))
         return self._begin(number, node)
-
-
-# What is so on every node, and at every time.
-_FOR_GOOD = ("cache_too_small", "memory_too_small", "features_range", "unknown_label", "node_version")
-
-
-def _told(number: int, cause: Exception) -> ServiceError:
-    if isinstance(cause, ServiceError):
-        return ServiceError(cause.code, f"machine {number}: {cause.message}", cause.hint)
-    if isinstance(cause, StorageError):
-        return ServiceError(cause.code, f"machine {number}: {cause.message}", cause.hint)
-    return ServiceError("machine_lost", f"machine {number} was lost again and again", "The nodes' logs say more.")
-
-
-def _check_versions(theirs: set[str]) -> None:
-    own = version("streamsvm")
-    if theirs != {own}:
-        others = ", ".join(sorted(theirs - {own}))
-        raise ServiceError(
-            "node_version", f"nodes have StreamSVM {others}, this is {own}", "Install the same version everywhere."
-        )

@@ -2,7 +2,7 @@
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
@@ -24,7 +24,8 @@ _COUNTED = (
 class Reporter:
     """`attend` while the machines work, `report` after each round."""
 
-    def __init__(self, state: State, told: dict[str, Any], machines: "RayMachines") -> None:
+    def __init__(self, state: State, told: dict[str, Any], machines: "RayMachines", reports: TextIO) -> None:
+        self._reports = reports
         self._control, self._lanes = state.control, state.lanes
         self._told, self._machines = told, machines
 
@@ -54,7 +55,7 @@ class Reporter:
         for name in ("M_plus", "M_minus", "dual_objective", "primal_bound"):
             found = {"M_plus": now.M_plus, "M_minus": now.M_minus, "dual_objective": now.D, "primal_bound": now.P}
             self._lanes[name][: len(now.D)] = found[name]
-        print(json.dumps(self._line(now, page, worst)), flush=True)
+        self._reports.write(json.dumps(self._line(now, page, worst)) + "\n")
 
     def results(self, now: "Coordinator") -> list[dict[str, Any]]:
         """Of each lane."""
@@ -86,9 +87,10 @@ class Reporter:
             "gap": now.M_plus[lane] - now.M_minus[lane],
             "dual_objective": now.D[lane],
             "primal_bound": now.P[lane],
-            "relative_gap_bound": relative_gap(now.P[lane], now.D[lane]),
+            "relative_gap_bound": relative_gap(now.P[lane], now.D[lane]) if np.isfinite(now.P[lane]) else np.nan,
         }
-        return {name: float(value) for name, value in figures.items()}
+        # Before the first look there is no P.
+        return {name: float(value) if np.isfinite(value) else None for name, value in figures.items()}
 
     def _machine(self, now: "Coordinator", number: int) -> dict[str, Any]:
         """`seconds`: of its last round; `waited_seconds`: for others, in all; `sent_bytes`: in all."""

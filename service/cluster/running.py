@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from service.cluster.combine import by_lane, dots
+from service.cluster.leftovers import Leftovers
 from service.cluster.messages import Answer, Begin, Change, Found
 from service.jobs.problem import JobPlan, plan_job
 from service.jobs.spec import JobSpec
@@ -48,6 +49,7 @@ class Running:
         place = settings.cache_dir if _has_room(settings.cache_dir, plan.run_bytes) else job_dir
         self._directory = place / f"streamsvm-part-{begin.job}-{begin.shard}"
         shutil.rmtree(self._directory, ignore_errors=True)
+        self._leftovers = Leftovers(self._directory)
         prepare_run(self._directory, plan, settings.datasets / begin.shard, None, _beginning(alpha, self._sigma, plan))
         _make_part(self._directory, self._sigma)
         axis = plan.axes[0]
@@ -120,7 +122,7 @@ class Running:
     def kill(self) -> None:
         """End the processes; their files go."""
         self._run.kill()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._leftovers.remove()
 
     def _changed(self, moved_on: Array) -> None:
         """The change of the machine's own part of w, since the last step was agreed.

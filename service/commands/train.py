@@ -5,7 +5,7 @@ import errno
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from service.commands.data import upload
 from service.commands.display import Display, display
 from service.commands.feature_option import add_feature_option
 from service.commands.liblinear_options import add_liblinear_options
+from service.commands.option_values import NONE, gamma, machines, or_none, values, weight
 from service.commands.remote import CONVERGED, NOT_CONVERGED, exit_code, watch
 from service.errors import ServiceError
 from service.jobs.features import named_maps
@@ -52,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     file.complete = output.complete = shtab.FILE  # type: ignore[attr-defined]
     parser.add_argument("--url", help="train on this service: FILE is uploaded, or names one of its datasets")
     parser.add_argument(
-        "-C", "-c", dest="C", type=_values, help="weight of the losses, or several: 0.1,1,10 (default: 1)"
+        "-C", "-c", dest="C", type=values, help="weight of the losses, or several: 0.1,1,10 (default: 1)"
     )
     parser.add_argument("--cache", dest="cache_bytes", type=parse_size, help="bound on the cache (default: 256MiB)")
     parser.add_argument("--memory", dest="memory_bytes", type=parse_size, help="bound on all that training holds")
@@ -69,25 +70,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--probability", choices=("sigmoid",), help="make probabilities of decision values")
     parser.add_argument("--loss", choices=tuple(OBJECTIVES), help="what an error costs (default: hinge)")
     parser.add_argument("--kernel", choices=("linear", "rbf"), help="rbf: Gaussian, on a budget (default: linear)")
-    parser.add_argument("-g", "--gamma", type=_gamma, help="of the kernel (default: scale, as in scikit-learn)")
+    parser.add_argument("-g", "--gamma", type=gamma, help="of the kernel (default: scale, as in scikit-learn)")
     parser.add_argument("-p", "--epsilon", type=float, help="residuals up to it cost nothing (default: 0.1)")
     add_feature_option(parser)
     parser.add_argument("--bias", type=float, help="value of a constant feature (default: none)")
-    parser.add_argument("-e", "--tolerance", type=_or_none, help="stop at M+ - M- of this, or none (default: 1e-3)")
-    parser.add_argument("--relative-gap", type=_or_none, help="stop at this certified relative gap (default: none)")
+    parser.add_argument("-e", "--tolerance", type=or_none, help="stop at M+ - M- of this, or none (default: 1e-3)")
+    parser.add_argument("--relative-gap", type=or_none, help="stop at this certified relative gap (default: none)")
     parser.add_argument("--max-passes", type=int, help=f"most passes over the data (default: {defaults['max_passes']})")
     parser.add_argument("--max-seconds", type=float, help="end after so many (default: none)")
     parser.add_argument("--seed", type=int, help="of everything random (default: 0)")
     parser.add_argument("--pace", choices=("adaptive", "fixed"), help=_PACE)
     parser.add_argument("--threads", type=int, help="how many work at once (default: a thread a core)")
-    parser.add_argument("--machines", type=_machines, help="of a Ray cluster to train on, or all (default: this one)")
+    parser.add_argument("--machines", type=machines, help="of a Ray cluster to train on, or all (default: this one)")
     parser.add_argument("--ray", metavar="ADDRESS", help="of the cluster: HOST:PORT, or auto")
     parser.add_argument("--combine", choices=("line_search", "average"), help="what becomes of a round on machines")
     parser.add_argument("--checkpoint-seconds", type=float, help="with --url: what a crash may cost (default: 60)")
     parser.add_argument("--warm-start", metavar="JOB", help="with --url: begin with what this job found")
     parser.add_argument(
         "--class-weight",
-        type=_weight,
+        type=weight,
         action="append",
         metavar="LABEL=WEIGHT",
         help="factor of C for the rows of a label; may be given for several",
@@ -211,49 +212,23 @@ def _fields(options: argparse.Namespace) -> dict[str, Any]:
         for name in JobSpec.model_fields
         if name != "class_weight" and getattr(options, name, None) is not None
     }
-    given = {name: None if value == _NONE else value for name, value in given.items()}
+    given = {name: None if value == NONE else value for name, value in given.items()}
     if options.class_weight:
-        given["class_weight"] = dict(options.class_weight)
+        given["class_weight"] = dict(options.classweight)
     return {"dataset": str(options.file), **given}
 
 
-_NONE = "none"
 _PACE = "fixed: the same model to the byte at every run, more slowly (default: adaptive)"
 _SELECT_BY = f"which C wins, by {', '.join(OF_CLASSES)} (default: accuracy) or {', '.join(OF_NUMBERS)} (default: mse)"
 
 
-def _gamma(text: str) -> float | str:
-    return text if text == "scale" else float(text)
-
-
-def _machines(text: str) -> int | str:
-    return text if text == "all" else int(text)
-
-
-def _or_none(text: str, kind: Callable[[str], Any] = float) -> Any:
-    return _NONE if text == _NONE else kind(text)
-
-
 def _add_option(parser: argparse.ArgumentParser, option: Option) -> None:
     """What only some solvers have."""
-    dashed, default = f"--{option.name.replace('_', '-')}", json.dumps(option.default).replace("null", _NONE)
-    said = option.meaning.replace("`", "").replace("null", _NONE).replace("%", "%%")
+    dashed, default = f"--{option.name.replace('_', '-')}", json.dumps(option.default).replace("null", NONE)
+    said = option.meaning.replace("`", "").replace("null", NONE).replace("%", "%%")
     said = f"of {', '.join(users(option.name))}: {said} (default: {default})"
     if option.kind is bool:
         parser.add_argument(dashed, action=argparse.BooleanOptionalAction, help=said)
         return
-    kind = partial(_or_none, kind=option.kind) if option.is_nullable else option.kind
+    kind = partial(or_none, kind=option.kind) if option.is_nullable else option.kind
     parser.add_argument(dashed, type=kind, choices=option.choices or None, help=said)
-
-
-def _values(text: str) -> float | list[float]:
-    try:
-        values = [float(part) for part in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text} is no number, nor a list such as 0.1,1,10") from None
-    return values[0] if len(values) == 1 else values
-
-
-def _weight(text: str) -> tuple[str, float]:
-    label, weight = text.split("=")
-    return label, float(weight)

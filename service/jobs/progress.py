@@ -61,6 +61,7 @@ def progress(
         "elapsed_seconds": elapsed,
         # Of the lanes to come nothing is known.
         "eta_seconds": eta_seconds(history, spec) if lane["of"] == 1 else None,
+        **({"machines": history[-1]["machines"]} if history and "machines" in history[-1] else {}),
     }
 
 

@@ -11,9 +11,9 @@ from service.jobs.features import MOST_MAPS, named_maps
 from service.jobs.fold_metrics import OF_CLASSES, OF_NUMBERS
 from service.jobs.migrate import GONE
 from service.jobs.option_fields import field_of
+from service.jobs.together import check_folds, check_machines, check_multiclass, is_set
 from storage.objective import OBJECTIVES, REGRESSION
 from storage.options import options_of
-from trainer.problem import LOSSES
 from trainer.solvers import OPTIONS, SOLVERS, users
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -149,14 +149,14 @@ def _check_together(spec: JobSpec) -> None:
     if spec.loss not in solver.losses:
         known = ", ".join(solver.losses)
         raise ServiceError("solver_loss", f'solver "{spec.solver}" has no loss "{spec.loss}"', f"It has {known}.")
-    if spec.loss not in REGRESSION and _is_set(spec, "epsilon"):
+    if spec.loss not in REGRESSION and is_set(spec, "epsilon"):
         losses = " and ".join(REGRESSION)
         raise ServiceError("solver_loss", f'loss "{spec.loss}" has no epsilon', f"Losses with one are {losses}.")
-    _check_multiclass(spec)
-    _check_folds(spec)
-    _check_machines(spec)
+    check_multiclass(spec, JOINT_SOLVERS)
+    check_folds(spec)
+    check_machines(spec)
     for name in sorted(OPTIONS.keys() - options_of(solver.options)):
-        if _is_set(spec, name):
+        if is_set(spec, name):
             known = ", ".join(users(name))
             raise ServiceError("solver_option", f'solver "{spec.solver}" has no {name}', f"It is an option of {known}.")
 
@@ -172,11 +172,11 @@ def _with_kernel(spec: JobSpec) -> JobSpec:
         raise ServiceError(
             "kernel_solver", f'solver "{spec.solver}" has no kernel "{spec.kernel}"', f"Solvers with rbf are {known}."
         )
-    if spec.kernel != "rbf" and _is_set(spec, "gamma"):
+    if spec.kernel != "rbf" and is_set(spec, "gamma"):
         raise ServiceError("kernel_solver", f'kernel "{spec.kernel}" has no gamma', 'It is of kernel "rbf".')
     if spec.kernel == "rbf":
         for name, why in _NOT_OF_KERNELS.items():
-            if _is_set(spec, name):
+            if is_set(spec, name):
                 raise ServiceError("kernel_solver", f'kernel "rbf" has no {name}: {why}', f"Leave {name} out.")
     return spec
 
@@ -189,68 +189,11 @@ _NOT_OF_KERNELS = {
 }
 
 
-def _check_multiclass(spec: JobSpec) -> None:
-    if spec.is_joint and (spec.solver not in JOINT_SOLVERS or spec.loss != "hinge"):
-        known = " or ".join(JOINT_SOLVERS)
-        raise ServiceError(
-            "multiclass_range",
-            f'solver "{spec.solver}" with loss "{spec.loss}" has no multiclass "{spec.multiclass}"',
-            f"It is of solver {known} with hinge loss.",
-        )
-
-
-def _check_machines(spec: JobSpec) -> None:
-    """What can be trained in rounds."""
-    if spec.machines is None:
-        if _is_set(spec, "combine"):
-            raise ServiceError("machines_range", "one machine has nothing to combine", "Leave combine out.")
-        return
-    reasons = {
-        f'solver "{spec.solver}"': spec.solver != "streamsvm",
-        f"{spec.loss} loss": spec.loss not in LOSSES,
-        "multiclass crammer_singer": spec.is_joint,
-        "folds": bool(spec.folds or spec.probability),
-        "warm_start": spec.warm_start is not None,
-        "class_weight with squared_hinge": spec.class_weight is not None and spec.loss != "hinge",
-        "pace fixed": spec.pace == "fixed",
-    }
-    for name, is_asked in reasons.items():
-        if is_asked:
-            raise ServiceError(
-                "machines_range", f"several machines have no {name}", "Train on one: leave machines out, or change it."
-            )
-
-
-def _check_folds(spec: JobSpec) -> None:
-    """What goes with what in a cross-validation."""
-    if spec.folds is None and spec.probability is None:
-        return
-    known = OF_NUMBERS if spec.loss in REGRESSION else OF_CLASSES
-    if spec.select_by not in known:
-        raise ServiceError(
-            "select_by_range", f"{spec.loss} loss has no {spec.select_by}", f"Choose one of {', '.join(known)}."
-        )
-    if spec.probability and spec.loss in REGRESSION:
-        raise ServiceError("probability_range", f"{spec.loss} loss predicts numbers", "Leave probability out.")
-    if spec.probability and spec.loss == "logistic":
-        raise ServiceError("probability_range", "logistic loss has probabilities by itself", "Leave probability out.")
-    if spec.probability and not spec.refit:
-        raise ServiceError("probability_range", "without refit there is no model to have probabilities", "Leave refit.")
-    if spec.warm_start is not None:
-        raise ServiceError("warm_start", "there is no warm start with folds", "Leave warm_start out.")
-    if spec.select_by == "log_loss" and not (spec.probability or spec.loss == "logistic"):
-        raise ServiceError("select_by_range", "log_loss needs probabilities", 'Ask for probability "sigmoid".')
-
-
 _RANGE_HINTS = {
     "C": "Give a number above 0 and up to 1e12, or a list of at least one of them.",
     "budget": "Give 2 to 100,000 support vectors: two are merged when there is one too many.",
     "gamma": 'Give a number above 0, or "scale".',
 }
-
-
-def _is_set(spec: JobSpec, name: str) -> bool:
-    return bool(getattr(spec, name) != JobSpec.model_fields[name].default)
 
 
 def _explain(fault: Any) -> ServiceError:

@@ -91,7 +91,7 @@ def _live_progress(settings: Settings, record: dict[str, Any], run: Path, contro
 def _blocks(run: Path, dataset: Path) -> int | None:
     """Blocks of a pass, as its reader was told or as the dataset has them; None while that is being read in."""
     with contextlib.suppress(FileNotFoundError, StorageError):
-        told = json.loads((run / RUN_FILE).read_bytes())["reader"]["blocks"]
+        told = json.loads((run / RUN_FILE).read_bytes()).get("reader", {"blocks": None})["blocks"]
         return told or len(_manifest(dataset, (dataset / MANIFEST).stat().st_mtime_ns).blocks)
     return None
 

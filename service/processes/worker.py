@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from service.cluster.connecting import FOR_GOOD
 from service.errors import ServiceError
 from service.jobs.continuing import inherit
 from service.jobs.cross_validation import cross_validation
@@ -38,9 +39,8 @@ from storage.errors import CheckpointUnsound, DatasetCorrupt, OutOfSpace, Storag
 from storage.kept_rows import release_when_short
 from storage.model_file import Model
 
-_POLL_SECONDS = 0.1
-_SIGN_SECONDS = 1.0
-_NO_CRASHES = (DatasetCorrupt.code, OutOfSpace.code)
+_POLL_SECONDS, _SIGN_SECONDS = 0.1, 1.0
+_NO_CRASHES = (DatasetCorrupt.code, OutOfSpace.code, *FOR_GOOD)
 REFUSED = 5  # exit code: another worker has the data directory
 _log = logging.getLogger("streamsvm.worker")
 
@@ -118,8 +118,8 @@ class Worker:
         except (ServiceError, StorageError, OSError) as error:
             self._setbacks.fail_or_pause(record, describe(error))
             return
-        after = self._active.run.control["finished_passes"]
-        JobLog(_log, record["id"]).info("attempt %s started after pass %d", record["attempt"], after)
+        told = record["attempt"], self._active.run.control["finished_passes"]
+        JobLog(_log, record["id"]).info("attempt %s started after pass %d", *told)
 
     def _attend(self, active: Attempt) -> None:
         requested = self._store.job(active.record["id"])["requested"]

@@ -43,4 +43,4 @@ def header(*names: str, words: int = 1) -> list[str]:
 
 def prose(text: str) -> list[str]:
     """Lines of a paragraph, and an empty one after it."""
-    return [*wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False), ""]
+    return [*wrap(" ".join(text.split()), _WIDTH, break_long_words=False, break_on_hyphens=False), ""]

@@ -101,7 +101,25 @@ function drawSoon() {
     isDue = false;
     charts.draw(passes);
     showLanes(document.getElementById("lanes"), passes, about.hasEnded);
+    showMachines(document.getElementById("machines"), passes.at(-1));
   });
+}
+
+// Who worked and who waited in the last round of a job on several machines.
+function showMachines(table, round) {
+  if (!table || !round?.machines) return;
+  document.getElementById("step").textContent = precise(round.step);
+  table.tBodies[0].replaceChildren(...round.machines.map((machine) => {
+    const row = document.createElement("tr");
+    const cells = [machine.machine + 1, machine.node, machine.state, machine.seconds.toFixed(2), machine.waited_seconds.toFixed(1),
+      size(machine.sent_bytes), size(machine.read_bytes), size(machine.resident_bytes)];
+    cells.forEach((text, at) => {
+      const cell = row.insertCell();
+      cell.textContent = text;
+      if (at !== 1 && at !== 2) cell.className = "number";
+    });
+    return row;
+  }));
 }
 
 // Where the curves end: what all rows say of the final weights.

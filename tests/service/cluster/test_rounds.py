@@ -9,8 +9,9 @@ import pytest
 from reader.ingest.append import append_rows
 from reader.limits import Limits
 from reader.options import InputOptions
-from service.cluster.coordinator import Coordinator, Rules
+from service.cluster.coordinator import Coordinator
 from service.cluster.messages import Begin
+from service.cluster.parts import Rules
 from service.cluster.shards import deal
 from service.errors import ServiceError
 from service.jobs.problem import plan_job

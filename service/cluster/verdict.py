@@ -1,0 +1,31 @@
+"""What is to be made of a machine that is lost."""
+
+from importlib.metadata import version
+
+from service.errors import ServiceError
+from storage.errors import StorageError
+
+# What is so on every node, and at every time.
+_FOR_GOOD = ("cache_too_small", "memory_too_small", "features_range", "unknown_label", "node_version")
+
+
+def is_for_good(cause: Exception) -> bool:
+    """Whether there is no use in beginning the machine anew."""
+    return isinstance(cause, ServiceError) and cause.code in _FOR_GOOD
+
+
+def told(number: int, cause: Exception) -> ServiceError:
+    """What a job failed of."""
+    if isinstance(cause, ServiceError | StorageError):
+        return ServiceError(cause.code, f"machine {number}: {cause.message}", cause.hint)
+    return ServiceError("machine_lost", f"machine {number} was lost again and again", "The nodes' logs say more.")
+
+
+def check_versions(theirs: set[str]) -> None:
+    """Raises ServiceError node_version."""
+    own = version("streamsvm")
+    if theirs != {own}:
+        others = ", ".join(sorted(theirs - {own}))
+        raise ServiceError(
+            "node_version", f"nodes have StreamSVM {others}, this is {own}", "Install the same version everywhere."
+        )

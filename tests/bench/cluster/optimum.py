@@ -1,0 +1,102 @@
+"""Jobs on two to four nodes of a real Ray cluster on this machine: the optimum, its certificate, rounds and bytes.
+
+The nodes share two cores and a disk: seconds say what rounds cost, not what more machines bring.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+from service.jobs.problem import plan_job
+from service.jobs.spec import parse_spec
+from service.local import Training
+from service.settings import Settings
+from storage.manifest import read_manifest
+from tests.bench.jobs import ingested
+from tests.bench.report import header, prose, row
+from tests.ray_nodes import Nodes
+from tests.reference.data import available, load_binary
+from tests.reference.optima import OPTIMA
+
+RELATIVE_GAP = 1e-4
+MOST_ROUNDS, MOST_SECONDS = 1000, 240.0
+_FILES = {"imdb.train": "imdb.train", "mnist8": "mnist.train"}
+_ONE = {"imdb.train": (0.01, 1.0, 100.0), "mnist8": (0.01, 1.0)}
+_MANY = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5]
+PARTS = tuple(_FILES)
+
+
+def run(name: str) -> Iterator[str]:
+    """Lines of Markdown."""
+    yield from prose(
+        f"""Rounds to a certified relative gap of {RELATIVE_GAP:g} (at most {MOST_SECONDS:.0f} s), cache 256 MiB
+        a machine; `1` is a job without Ray on the same data. *off*: the primal objective of the certificate
+        above the optimum, where that is known (`tests/reference/optima.py`), else above that of one
+        machine. *weak duality*: D never falls from round to round, and is never above the least P. *sent*:
+        by a machine in a round. *seconds*: of the job, with dealing out blocks to new nodes."""
+    )
+    if not available(_FILES[name]):
+        yield "Not measured: the data is not available."
+        return
+    figures = "rounds", "relative gap", "off", "w error", "weak duality", "sent", "seconds"
+    yield from header("machines", "loss", "C", *figures, words=2)
+    with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as work:
+        dataset = ingested(Path(work) / name, *load_binary(name))
+        yield from _rows(Path(work), dataset, name)
+
+
+def _rows(work: Path, dataset: Path, name: str) -> Iterator[str]:
+    tasks = [("hinge", C) for C in _ONE[name]] + [("squared_hinge", 1.0), ("hinge", _MANY)]
+    best = {}
+    for machines in (None, 2, 3, 4):
+        nodes = Nodes(work / f"nodes{machines}", machines) if machines else None
+        try:
+            for loss, C in tasks:
+                if isinstance(C, list) and machines not in (None, 2):
+                    continue
+                yield _row(work, dataset, nodes, machines, loss, C, name, best)
+        finally:
+            if nodes:
+                nodes.close()
+
+
+def _row(work, dataset, nodes, machines, loss, C, name, best) -> str:
+    settings = Settings(work / "data", ray_address=nodes.address if nodes else None)
+    fields = {"loss": loss, "C": C, "relative_gap": RELATIVE_GAP, "tolerance": None, "max_seconds": MOST_SECONDS}
+    spec = parse_spec({"dataset": "bench", "machines": machines, "max_passes": MOST_ROUNDS, **fields})
+    history: list[dict] = []
+
+    def report(_progress: dict, lines: list[dict]) -> None:
+        history[:] = lines
+
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory(dir=work) as own:
+        plan = plan_job(spec, read_manifest(dataset))
+        models = Training(Path(own), dataset, settings, report).all_lanes(plan).models
+    seconds = time.perf_counter() - began
+    results = [model.about["result"] for _, model in models]
+    worst = max(results, key=lambda each: each["certificate"]["relative_duality_gap"])
+    certificate = worst["certificate"]
+    key = loss, str(C)
+    known = OPTIMA.get((name, C)) if loss == "hinge" and not isinstance(C, list) else None
+    best.setdefault(key, certificate["primal_objective"])
+    off = certificate["primal_objective"] / (known or best[key]) - 1
+    lines = [line for line in history if "machines" in line]
+    sent = max((each["sent_bytes"] for each in lines[-1]["machines"]), default=0) / len(lines) if lines else 0
+    return row(
+        machines or 1, loss, "ten values" if isinstance(C, list) else f"{C:g}", results[0]["passes"],
+        f"{certificate['relative_duality_gap']:.1e}", f"{off:.1e}", f"{certificate['w_error']:.0e}",
+        _weak_duality(lines) if lines else "-", f"{sent / 1e6:.2g} MB" if lines else "-", f"{seconds:.1f}",
+    )  # fmt: skip
+
+
+def _weak_duality(lines: list[dict]) -> str:
+    duals = [line["dual_objective"] for line in lines if "lanes" not in line]
+    least = min((line["primal_bound"] for line in lines if line.get("primal_bound")), default=float("inf"))
+    rises = all(after >= before - 1e-9 * abs(before) for before, after in pairwise(duals))
+    held = rises and all(least >= D for D in duals)
+    return "held" if held else "**violated**"

@@ -1,0 +1,178 @@
+"""Rounds for many machines, simulated on real rows, and the seconds that a model makes of them.
+
+The simulation is the algorithm itself (Ma et al. 2015, with the line search and momentum of `service.cluster.combine`)
+on rows in memory, machine after machine: its rounds are exact, its seconds are the model's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil, log2
+
+import numpy as np
+from numba import njit
+from scipy import sparse
+
+from service.cluster.combine import Momentum, best_step
+from storage.csr import Array
+from tests.bench.report import cell, header, prose
+from tests.bench.report import row as line
+from tests.reference.data import available, load_binary
+from tests.reference.optima import OPTIMA
+
+MACHINES = (1, 2, 4, 8, 16, 32, 64)
+ROWS = 25_000
+MOST_ROUNDS = 400
+SWEEPS = 3  # of a round: what a share of three quarters of the gap took on two machines
+TARGETS = (1e-3, 1e-4)
+DISK, NETWORK, LATENCY = 500e6, 1.25e9, 5e-3  # bytes a second, bytes a second, seconds
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """P - D over P after each round, and the bytes that a machine sends in one."""
+
+    gaps: list[float]
+    sent_bytes: float
+
+    def rounds(self, target: float) -> int | None:
+        """To a relative gap of `target`."""
+        return next((number for number, gap in enumerate(self.gaps, 1) if gap <= target), None)
+
+
+@njit(cache=True, nogil=True)
+def _sweep(
+    indptr: Array, indices: Array, values: Array, y: Array, Q: Array, C: float, rows: Array, b: Array, w: Array
+) -> None:
+    for place in range(len(rows) - 1, 0, -1):
+        other = np.random.randint(0, place + 1)
+        rows[place], rows[other] = rows[other], rows[place]
+    for i in rows:
+        if Q[i] == 0.0:
+            continue
+        dot = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            dot += w[indices[p]] * values[p]
+        new = min(max(b[i] - (y[i] * dot - 1.0) / Q[i], 0.0), C)
+        step = (new - b[i]) * y[i]
+        b[i] = new
+        if step != 0.0:
+            for p in range(indptr[i], indptr[i + 1]):
+                w[indices[p]] += step * values[p]
+
+
+def simulate(X: sparse.csr_matrix, y: Array, C: float, machines: int, most_rounds: int = MOST_ROUNDS) -> Simulated:
+    """Hinge loss, all of the rows."""
+    n, d = X.shape
+    sigma = float(machines)
+    Q = np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    owner = np.random.default_rng(0).permutation(n) % machines
+    rows = [np.flatnonzero(owner == k) for k in range(machines)]
+    features = [np.unique(X[own].indices) for own in rows]
+    alpha, w = np.zeros(n), np.zeros(d)
+    earlier_alpha, earlier_w = alpha.copy(), w.copy()
+    momentum, share, gaps = Momentum(1), 0.0, []
+    while len(gaps) < most_rounds:
+        base_alpha, base_w = alpha + share * (alpha - earlier_alpha), w + share * (w - earlier_w)
+        end_alpha, end_w, own_w = base_alpha.copy(), base_w.copy(), base_w.copy()
+        for own, used in zip(rows, features, strict=True):
+            scaled = sigma * base_alpha
+            for _ in range(SWEEPS):
+                _sweep(X.indptr, X.indices, X.data, y, Q, sigma * C, own, scaled, own_w)
+            end_alpha[own] = scaled[own] / sigma
+            end_w[used] += (own_w[used] - base_w[used]) / sigma
+            own_w[used] = base_w[used]
+        step = best_step(w, end_w - w, np.array([(end_alpha - alpha).sum()]), np.zeros(1))
+        earlier_alpha, earlier_w = alpha, w
+        alpha, w = alpha + step[0] * (end_alpha - alpha), w + step[0] * (end_w - w)
+        P = w @ w / 2 + C * np.maximum(0.0, 1.0 - y * (X @ w)).sum()
+        D = alpha.sum() - w @ w / 2
+        share = float(momentum.after(step, np.array([P - D]))[0])
+        gaps.append((P - D) / P)
+        if gaps[-1] <= TARGETS[-1]:
+            break
+    # An index and a number of what a machine's rows have, or all numbers.
+    sent = np.mean([min(12.0 * len(used), 4.0 * d) for used in features])
+    return Simulated(gaps, float(sent))
+
+
+def value_seconds(X: sparse.csr_matrix, y: Array) -> float:
+    """Of a value in a sweep, both ways, measured."""
+    Q = np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    rows, alpha, w = np.arange(X.shape[0]), np.zeros(X.shape[0]), np.zeros(X.shape[1])
+    _sweep(X.indptr, X.indices, X.data, y, Q, 1.0, rows, alpha, w)
+    began = time.perf_counter()
+    for _ in range(5):
+        _sweep(X.indptr, X.indices, X.data, y, Q, 1.0, rows, alpha, w)
+    return (time.perf_counter() - began) / (5 * X.nnz)
+
+
+def model_seconds(rounds: int, machines: int, nnz: float, sent_bytes: float, n_features: int, ns: float) -> float:
+    """A first pass from the disk, then rounds: sweeps, changes to the coordinator and their sum back, and waiting."""
+    pass_ = 8.0 * nnz / machines / DISK
+    work = SWEEPS * nnz / machines * ns
+    network = (machines * sent_bytes + ceil(log2(machines)) * 4.0 * n_features) / NETWORK + 2 * LATENCY
+    return pass_ + rounds * (work + (network if machines > 1 else 0.0))
+
+
+def run() -> Iterator[str]:
+    """Lines of Markdown."""
+    if not available("imdb.train"):
+        yield "Not measured: the data is not available."
+        return
+    X, y = load_binary("imdb.train")
+    X, y = X.tocsr().astype(np.float64), np.asarray(y, np.float64)
+    ns = value_seconds(X, y)
+    yield from prose(
+        f"""imdb.train, {X.shape[0]:,} rows, hinge loss, C = 1, sigma = K, {SWEEPS} sweeps a round. Rounds come of the
+        algorithm itself; seconds of a model: a pass at {DISK / 1e6:.0f} MB/s, {ns * 1e9:.1f} ns a value and sweep
+        (measured in this run), {NETWORK / 1e9:.2f} GB/s into the coordinator and {LATENCY * 1e3:.0f} ms each way.
+        *x 1000*: the seconds of a thousand times as many rows, if rounds stay the same. No stragglers, no compiling.
+        Rounds above {MOST_ROUNDS} are not waited for."""
+    )
+    seconds = "seconds to 1e-3", "to 1e-4", "x 1000, to 1e-3"
+    yield from header("machines", "rounds to 1e-3", "to 1e-4", "sent a round", *seconds, words=0)
+    for machines in MACHINES:
+        found = simulate(X, y, 1.0, machines)
+        rounds = [found.rounds(target) for target in TARGETS]
+        seconds = [
+            known and model_seconds(known, machines, X.nnz, found.sent_bytes, X.shape[1], ns) for known in rounds
+        ]
+        many = rounds[0] and model_seconds(rounds[0], machines, 1000.0 * X.nnz, 4.0 * X.shape[1], X.shape[1], ns)
+        yield line(
+            machines, *(known or "-" for known in rounds), f"{found.sent_bytes / 1e6:.2g} MB",
+            *(cell(known) for known in seconds), cell(many),
+        )  # fmt: skip
+    yield ""
+    yield from averaged(X, y)
+
+
+def averaged(X: sparse.csr_matrix, y: Array) -> Iterator[str]:
+    """The mean of what machines find alone."""
+    yield from prose(
+        """The mean of what each machine finds alone, with C times K (`combine: "average"`): its primal objective
+        above the optimum, after 100 sweeps each."""
+    )
+    yield from header("data", "C", *(f"K = {machines}" for machines in (2, 4, 8, 16)))
+    data = {"imdb.train": (X, y)}
+    if available("a9a"):
+        A, labels = load_binary("a9a")
+        data["a9a"] = A.tocsr().astype(np.float64), np.asarray(labels, np.float64)
+    for name, (rows, labels) in data.items():
+        for C in (0.01, 1.0):
+            yield line(name, f"{C:g}", *(f"{_off(rows, labels, C, k, OPTIMA[name, C]):.1e}" for k in (2, 4, 8, 16)))
+
+
+def _off(X: sparse.csr_matrix, y: Array, C: float, machines: int, optimum: float) -> float:
+    Q = np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    owner = np.random.default_rng(0).permutation(X.shape[0]) % machines
+    mean = np.zeros(X.shape[1])
+    for k in range(machines):
+        rows, alpha, w = np.flatnonzero(owner == k), np.zeros(X.shape[0]), np.zeros(X.shape[1])
+        for _ in range(100):
+            _sweep(X.indptr, X.indices, X.data, y, Q, machines * C, rows, alpha, w)
+        mean += w / machines
+    P = mean @ mean / 2 + C * np.maximum(0.0, 1.0 - y * (X @ mean)).sum()
+    return P / optimum - 1

@@ -1,0 +1,186 @@
+"""Jobs on the nodes of a real Ray cluster, through the service; nodes and processes are killed and paused."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import httpx
+import numpy as np
+import psutil
+import pytest
+
+from tests.end_to_end.service import PLAIN, Service, wait_for
+from tests.ray_nodes import Nodes
+
+# How often each fault is made.
+again = pytest.mark.parametrize("_number", range(int(os.environ.get("CLUSTER_FAULTS", "1"))))
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install streamsvm[ray]")
+
+_ENDLESS = {"dataset": "data", "machines": 2, "tolerance": None, "max_passes": 1_000_000, "checkpoint_seconds": 1}
+
+_OPTIMUM = 1768.57754  # LIBLINEAR's, -s 3 -c 1 -e 1e-7
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory):
+    cluster = Nodes(tmp_path_factory.mktemp("nodes"), 2)
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory, nodes, problem, text):
+    """With the problem as `data`, of eight blocks: rows that are added make new ones."""
+    service = Service(tmp_path_factory.mktemp("service"), ray_address=nodes.address)
+    lines = text.splitlines(keepends=True)
+    try:
+        service.start().upload("data", b"".join(lines[:375]))
+        for start in range(375, 3000, 375):
+            part = b"".join(lines[start : start + 375])
+            assert httpx.post(f"{service.url}/v1/datasets/data/blocks", content=part, **PLAIN).status_code == 201
+        yield service
+    finally:
+        service.kill()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(service):
+    yield
+    wait_for(lambda: not _processes("trainer.part"), 60)
+    wait_for(lambda: not list(Path("/dev/shm").glob("streamsvm-part-*")), 30)
+
+
+def _processes(word):
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        if word in " ".join(process.info["cmdline"] or ()):
+            found.append(process)
+    return found
+
+
+def _objective(problem, w, C):
+    X, y = problem
+    return w @ w / 2 + C * np.maximum(0, 1 - y * (X @ w)).sum()
+
+
+def test_a_job_on_two_machines_has_the_optimum_and_the_certificate(service, problem, tmp_path):
+    wanted = {"dataset": "data", "relative_gap": 1e-5, "tolerance": None}
+    job = service.wait_until_ended(service.submit(machines="all", max_passes=2000, **wanted))
+    one = service.wait_until_ended(service.submit(**wanted))
+    certificate = job["result"]["certificate"]
+    assert certificate["relative_duality_gap"] <= 1e-5
+    assert certificate["w_error"] < 1e-6
+    assert certificate["primal_objective"] == pytest.approx(one["result"]["certificate"]["primal_objective"], rel=2e-5)
+    path = tmp_path / "model.npz"
+    path.write_bytes(service.model(job))
+    with np.load(path) as model:
+        assert _objective(problem, model["w"], 1.0) == pytest.approx(certificate["primal_objective"], rel=1e-6)
+    history = service.get(f"/v1/jobs/{job['id']}/history")["passes"]
+    machines = history[-1]["machines"]
+    assert len({each["node"] for each in machines}) == 2
+    assert all(each["sent_bytes"] > 0 for each in machines)
+    assert all(line["dual_objective"] <= certificate["primal_objective"] for line in history)
+
+
+def test_lanes_on_two_machines(service):
+    values = [0.1, 0.3, 1.0]
+    fields = {"dataset": "data", "relative_gap": 1e-3, "tolerance": None, "max_passes": 1000}
+    job = service.wait_until_ended(service.submit(machines=2, C=values, **fields))
+    assert [lane["C"] for lane in job["result"]["lanes"]] == values
+    assert all(lane["relative_duality_gap"] <= 1e-3 for lane in job["result"]["lanes"])
+    assert len(job["result"]["models"]) == 3
+
+
+def _begun(service, **fields):
+    job_id = service.submit(**{**_ENDLESS, **fields})
+    service.wait_for_pass(job_id, 5)
+    return job_id
+
+
+def _goes_on(service, job_id):
+    """More rounds, and an end with a certificate."""
+    now = service.job(job_id)["progress"]["pass"]
+    service.wait_for_pass(job_id, now + 3, service.job(job_id)["attempt"])
+    _stop(service, job_id)
+
+
+def _stop(service, job_id):
+    httpx.post(f"{service.url}/v1/jobs/{job_id}/stop", **PLAIN)
+    job = service.wait_until_ended(job_id)
+    assert job["state"] == "stopped", job["failure"]
+    certificate = job["result"]["certificate"]
+    assert certificate["w_error"] < 1e-6
+    assert certificate["dual_objective"] < _OPTIMUM * (1 + 1e-6)
+    assert _OPTIMUM * (1 - 1e-6) < certificate["primal_objective"] < 2 * _OPTIMUM
+
+
+@pytest.mark.slow
+@again
+@pytest.mark.parametrize("process", ["trainer.part", "reader.stream.process", "ray::Agent"])
+def test_a_process_of_a_machine_is_killed(service, process, _number):
+    job_id = _begun(service)
+    _processes(process)[0].kill()
+    _goes_on(service, job_id)
+
+
+@pytest.mark.slow
+@again
+def test_a_node_is_killed_and_another_one_comes(service, nodes, _number):
+    job_id = _begun(service)
+    nodes.kill_one()
+    time.sleep(1)
+    nodes.nodes.append(nodes.add())
+    _goes_on(service, job_id)
+
+
+@pytest.mark.slow
+@again
+def test_a_machine_is_paused_and_let_go(service, _number):
+    job_id = _begun(service)
+    paused = _processes("trainer.part")[0]
+    paused.send_signal(signal.SIGSTOP)
+    try:
+        now = service.job(job_id)["progress"]["pass"]
+        service.wait_for_pass(job_id, now + 2)  # without it
+    finally:
+        paused.send_signal(signal.SIGCONT)
+    _goes_on(service, job_id)
+
+
+@pytest.mark.slow
+@again
+def test_the_coordinator_is_killed(service, _number):
+    job_id = _begun(service)
+    time.sleep(1.5)
+    _processes("service.cluster.process")[0].kill()
+    service.wait_for_pass(job_id, 1, attempt=2)
+    _goes_on(service, job_id)
+
+
+def test_a_job_is_cancelled(service):
+    job_id = _begun(service)
+    httpx.post(f"{service.url}/v1/jobs/{job_id}/cancel", **PLAIN)
+    assert service.wait_until_ended(job_id)["state"] == "cancelled"
+
+
+def test_more_machines_than_nodes_are_refused_with_their_number(service):
+    job = service.wait_until_ended(service.submit(dataset="data", machines=5))
+    assert job["failure"]["code"] == "machines_range"
+    assert "2 nodes" in job["failure"]["message"]
+
+
+def test_a_cluster_that_is_not_there(new_service, text):
+    service = new_service(ray_address="127.0.0.1:1")
+    service.start().upload("data", text)
+    job = service.wait_until_ended(service.submit(dataset="data", machines=1))
+    assert job["failure"]["code"] == "ray_unreachable"
+    assert "127.0.0.1:1" in job["failure"]["message"]
+
+
+def test_without_an_address_it_is_refused_at_once(new_service, text):
+    service = new_service()
+    service.start().upload("data", text)
+    answer = httpx.post(f"{service.url}/v1/jobs", json={"dataset": "data", "machines": 2}, **PLAIN)
+    assert answer.status_code == 422
+    assert answer.json()["code"] == "ray_address"

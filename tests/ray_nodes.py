@@ -1,0 +1,38 @@
+"""A real Ray cluster on this machine, whose nodes have directories of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+_MEMORY = 200 << 20  # of Ray's object store
+
+
+class Nodes:
+    """So many nodes that train, and a head that does not; `close` ends them."""
+
+    def __init__(self, directory: Path, count: int) -> None:
+        from ray.cluster_utils import Cluster  # noqa: PLC0415 - an extra
+
+        self._directory, self._count = directory, 0
+        self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": _MEMORY})
+        self.nodes = [self.add() for _ in range(count)]
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT."""
+        return self.cluster.address
+
+    def add(self) -> Any:
+        """One more."""
+        self._count += 1
+        environment = {"STREAMSVM_NODE_DIR": str(self._directory / f"node{self._count}")}
+        return self.cluster.add_node(num_cpus=1, object_store_memory=_MEMORY, env_vars=environment)
+
+    def kill_one(self) -> None:
+        """Without grace."""
+        self.cluster.remove_node(self.nodes.pop(), allow_graceful=False)
+
+    def close(self) -> None:
+        """End all of it."""
+        self.cluster.shutdown()

@@ -1,0 +1,97 @@
+"""Why there is no cluster: each reason has its code and a hint."""
+
+import pickle
+import subprocess
+import sys
+import time
+
+import pytest
+
+from service.cluster import connecting
+from service.cluster.connecting import check_ray, connect
+from service.cluster.verdict import check_versions, is_for_good, told
+from service.errors import ServiceError
+from storage.errors import DatasetCorrupt, OutOfSpace
+
+
+def test_without_ray_it_says_how_to_install_it(monkeypatch):
+    monkeypatch.setattr(connecting.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(ServiceError) as caught:
+        check_ray("auto")
+    assert caught.value.code == "ray_missing"
+    assert 'pip install "streamsvm[ray]"' in caught.value.hint
+
+
+def test_without_an_address_it_says_what_to_set():
+    pytest.importorskip("ray")
+    with pytest.raises(ServiceError) as caught:
+        check_ray(None)
+    assert caught.value.code == "ray_address"
+    assert "STREAMSVM_RAY_ADDRESS" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "words"),
+    [
+        ("Version mismatch: The cluster was started with:\n    Ray: 2.40.0", "ray_version", "same versions"),
+        ("Unauthenticated: the token is missing", "ray_token", "RAY_AUTH_TOKEN"),
+        ("Failed to connect to GCS at 10.0.0.1:6379", "ray_unreachable", "ray start --head"),
+        ("", "ray_unreachable", "ray start --head"),
+    ],
+)
+def test_what_ray_says_is_told_in_our_words(monkeypatch, said, code, words):
+    ray = pytest.importorskip("ray")
+
+    def refuse(**_):
+        raise RuntimeError(said)
+
+    monkeypatch.setattr(ray, "init", refuse)
+    with pytest.raises(ServiceError) as caught:
+        connect("10.0.0.1:6379")
+    assert caught.value.code == code
+    assert words in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ServiceError("process_died", "the trainer ended", "look", {"line": 3}),
+        DatasetCorrupt("the file is missing", 7),
+        OutOfSpace("the disk is full"),
+    ],
+)
+def test_errors_come_from_other_machines_as_they_are(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert (again.code, again.message, again.hint) == (error.code, error.message, error.hint)
+
+
+def test_another_version_on_a_node_is_refused_by_name():
+    with pytest.raises(ServiceError, match=r"0\.0\.1") as caught:
+        check_versions({"0.0.1"})
+    assert is_for_good(caught.value)
+
+
+def test_what_a_machine_failed_of_is_what_the_job_failed_of():
+    assert told(3, OutOfSpace("the disk is full")).code == "out_of_space"
+    assert "machine 3" in told(3, RuntimeError("died")).message
+    assert not is_for_good(RuntimeError("died"))
+
+
+def test_what_a_killed_process_leaves_is_removed(tmp_path):
+    directory = tmp_path / "run"
+    directory.mkdir()
+    (directory / "cache").write_bytes(b"rows")
+    program = (
+        "import sys, time; from pathlib import Path; from service.cluster.leftovers import Leftovers;"
+        f"kept = Leftovers(Path({str(directory)!r})); print('ready', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert directory.exists()
+        process.kill()
+    deadline = time.monotonic() + 20
+    while directory.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not directory.exists()
