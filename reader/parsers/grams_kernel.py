@@ -57,7 +57,7 @@ class Table(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def scale_of(mask: int, grams: Grams) -> int:
+def scale_of(mask: int, grams: Grams) -> Any:
     """Slots a feature, times 2**32: features stand nearly in their order, which is that of their slots."""
     return (np.int64(mask + 1) << 32) // grams.n_features
 
@@ -113,9 +113,7 @@ def collect(table: Table, mask: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def add_words(
-    text: Array, p: int, end: int, grams: Grams, chars: Characters, table: Table, mask: int
-) -> bool:
+def add_words(text: Array, p: Any, end: int, grams: Grams, chars: Characters, table: Table, mask: int) -> bool:
     """Count n-grams of words; whether there were slots enough."""
     low, starts, noted = table.low, table.starts, table.noted
     k = 0
@@ -123,7 +121,8 @@ def add_words(
     plain = chars.plain[1 if grams.lowercase else 0]
     used, words = 0, 0
     last = 0  # words modulo grams.most
-    begin = q = length = 0  # of the word: its place, its end, and its characters
+    q: Any = 0
+    begin = length = 0  # of the word: its place, and its characters; q is its end
     while True:
         # Unsigned places: numba looks at the sign of others.
         at, to = np.uint64(p), np.uint64(q)
@@ -166,9 +165,7 @@ def add_words(
 
 
 @njit(cache=True, nogil=True)
-def add_chars(
-    text: Array, p: int, end: int, grams: Grams, chars: Characters, table: Table, mask: int
-) -> bool:
+def add_chars(text: Array, p: int, end: int, grams: Grams, chars: Characters, table: Table, mask: int) -> bool:
     """Count n-grams of characters; whether there were slots enough."""
     low, starts, noted = table.low, table.starts, table.noted
     k = 0
@@ -200,9 +197,7 @@ def add_chars(
 
 
 @njit(cache=True, nogil=True)
-def add_chars_of_words(
-    text: Array, p: int, end: int, grams: Grams, chars: Characters, table: Table, mask: int
-) -> bool:
+def add_chars_of_words(text: Array, p: int, end: int, grams: Grams, chars: Characters, table: Table, mask: int) -> bool:
     """Count n-grams of the characters of each word; whether there were slots enough."""
     low, starts, noted = table.low, table.starts, table.noted
     k = 0
