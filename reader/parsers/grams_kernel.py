@@ -119,7 +119,8 @@ def add_words(text: Array, p: Any, end: int, grams: Grams, chars: Characters, ta
     k = 0
     kind, lower = chars.kind, chars.lower
     plain = chars.plain[1 if grams.lowercase else 0]
-    used, words = 0, 0
+    used: Any = np.int64(0)  # no literal, or numba compiles for it what counts once more
+    words = 0
     last = 0  # words modulo grams.most
     q: Any = 0
     begin = length = 0  # of the word: its place, and its characters; q is its end
@@ -170,7 +171,8 @@ def add_chars(text: Array, p: int, end: int, grams: Grams, chars: Characters, ta
     low, starts, noted = table.low, table.starts, table.noted
     k = 0
     kind, lower = chars.kind, chars.lower
-    used = q = count = 0
+    used: Any = np.int64(0)
+    q = count = 0
     while p < end:
         code, p = code_at(text, p)
         if grams.lowercase:
@@ -202,7 +204,8 @@ def add_chars_of_words(text: Array, p: int, end: int, grams: Grams, chars: Chara
     low, starts, noted = table.low, table.starts, table.noted
     k = 0
     kind, lower = chars.kind, chars.lower
-    used = q = begin = count = 0  # count: characters of the word so far, the space before it, too
+    used: Any = np.int64(0)
+    q = begin = count = 0  # count: characters of the word so far, the space before it, too
     while True:
         code: Any = SPACE
         following, is_blank = p, True
