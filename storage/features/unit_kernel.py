@@ -10,7 +10,7 @@ from storage.prefetch_kernel import prefetch
 
 _AHEAD = 16
 
-# make_unit_rows(indptr (n + 1,), values (nnz,), out (nnz,) float32): each row divided by its norm; of length 0 it stays.
+# make_unit_rows(indptr (n + 1,), values (nnz,), out (nnz,) float32): each row divided by its norm, if it has one.
 #
 # weigh(indices, values (nnz,), weights (width,) float64, out (nnz,) float32): out[j] = values[j] weights[indices[j]].
 
