@@ -73,6 +73,7 @@ def train_file(
                     raise
         # What cannot be followed, or turned out so: for rows of unknown length the cache was divided too finely. If the
         # dataset is lost, `wait` says why.
+        load_kernels()  # the model will need one, and this process has nothing else to do now
         ingesting.wait()
         return training.all_lanes(plan_job(spec, read_manifest(work / "dataset")))
 

@@ -1,17 +1,18 @@
 """The certificate pass: once over all blocks at the final w, for the exact objectives."""
 
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 
 from reader.certificate.certificate_kernel import dots_and_sums
 from reader.certificate.folds import HeldOut
 from storage.class_losses import ClassObjective
-from storage.csr import Array, Figure
+from storage.csr import Array, Figure, add_rows, row_dots
 from storage.errors import RowsMissing
 from storage.kernel_machine import KernelMachine, squared_norm
 from storage.lane_kernel import add_in_lanes, dots_of_lanes
-from storage.lanes import zeros
+from storage.lanes import aligned, zeros
 from storage.objective import Objective
 from storage.segment import Segment
 from storage.support_vectors import Machine
@@ -35,12 +36,13 @@ class Certificate:
 
 
 class CertificatePass:
-    """`add` every row once, in any order, then take the `result`.
+    """`add` every row once, in any order, then take the `result`. Sums depend on the order, by their rounding.
 
     w (width,) and alpha (n_rows,) stay as they are; of several lanes, or classes, both have an axis of them. alpha is
     projected on its bounds before it is used.
     held_out: is told of the rows that have no part in training, if there are any.
     machine: stands in place of w; then nothing but P is known.
+    is_shared: several threads add rows at once.
     """
 
     def __init__(
@@ -50,10 +52,12 @@ class CertificatePass:
         alpha: Array,
         held_out: HeldOut | None = None,
         machine: Machine | None = None,
+        is_shared: bool = False,
     ) -> None:
+        self._lock = Lock()
         self._held_out = held_out
         self._objective = objective
-        self._weights = _Expansion(machine) if machine else _weights_of(objective, w)
+        self._weights = _Expansion(machine) if machine else _weights_of(objective, w, is_shared)
         self._alpha = alpha
         self._rows = 0
         self._losses: Figure = 0.0
@@ -65,19 +69,21 @@ class CertificatePass:
         """Take these rows in."""
         y = self._objective.targets(rows)
         own = self._objective.projected(y, self._alpha[rows.row_id])
-        dots = self._weights.add(self._objective.coefficients(y, own), rows)
-        if self._held_out is not None:
-            is_out, target = (
-                (y == 0, np.copysign(1.0, y)) if rows.target is None else (rows.y != rows.target, rows.target)
-            )
-            self._held_out.add(rows.row_id, is_out, target, dots, rows.weight)
+        dots = self._weights.add(self._objective.coefficients(y, own), rows, self._lock)
         m = self._objective.m(y, dots)
         PG = self._objective.projected_gradient(y, m, own)
-        self._rows += len(rows)
-        self._losses = self._losses + self._objective.losses(y, m)
-        self._dual = self._dual + self._objective.dual(y, own)
-        self._M_plus = np.maximum(self._M_plus, PG.max(axis=0, initial=-np.inf))
-        self._M_minus = np.minimum(self._M_minus, PG.min(axis=0, initial=np.inf))
+        losses, dual = self._objective.losses(y, m), self._objective.dual(y, own)
+        with self._lock:
+            if self._held_out is not None:
+                is_out, target = (
+                    (y == 0, np.copysign(1.0, y)) if rows.target is None else (rows.y != rows.target, rows.target)
+                )
+                self._held_out.add(rows.row_id, is_out, target, dots, rows.weight)
+            self._rows += len(rows)
+            self._losses = self._losses + losses
+            self._dual = self._dual + dual
+            self._M_plus = np.maximum(self._M_plus, PG.max(axis=0, initial=-np.inf))
+            self._M_minus = np.minimum(self._M_minus, PG.min(axis=0, initial=np.inf))
 
     def result(self) -> Certificate:
         """The certificate of all rows. Raises RowsMissing if others than all have been added."""
@@ -99,14 +105,14 @@ class CertificatePass:
         return self._weights.v
 
 
-def _weights_of(objective: Objective, w: Array) -> "_Pairs | _Lanes":
+def _weights_of(objective: Objective, w: Array, is_shared: bool) -> "_Pairs | _Apart | _Lanes":
     if w.ndim == 1:
-        return _Pairs(w)
+        return _Apart(w) if is_shared else _Pairs(w)
     return _Classes(w) if isinstance(objective, ClassObjective) else _Lanes(w)
 
 
 class _Pairs:
-    """w (width,) and v, the w that alpha makes, side by side."""
+    """w (width,) and v, the w that alpha makes, side by side, for one thread."""
 
     def __init__(self, w: Array) -> None:
         self._pairs = np.zeros((len(w), 2))
@@ -116,7 +122,7 @@ class _Pairs:
     def v(self) -> Array:
         return self._pairs[:, 1]
 
-    def add(self, coefficients: Array, rows: Segment) -> Array:
+    def add(self, coefficients: Array, rows: Segment, _lock: Lock) -> Array:
         """<w, x_i> of the rows (n,); these coefficients (n,) times them are added to v."""
         dots = np.empty(len(rows))
         dots_and_sums(coefficients, rows.indptr, rows.indices, rows.values, self._pairs.reshape(-1), dots)
@@ -131,6 +137,28 @@ class _Pairs:
         return total
 
 
+class _Apart:
+    """The same for several threads: their products are made side by side, one adds to v at a time."""
+
+    def __init__(self, w: Array) -> None:
+        self._w, self._v = aligned(w), zeros(len(w))
+
+    @property
+    def v(self) -> Array:
+        return self._v
+
+    def add(self, coefficients: Array, rows: Segment, lock: Lock) -> Array:
+        dots, place = np.empty(len(rows)), (rows.indptr, rows.indices, rows.values)
+        row_dots(*place, self._w, dots)
+        with lock:
+            add_rows(coefficients, *place, self._v)
+        return dots
+
+    def squared_norms(self) -> Array:
+        """(3,)."""
+        return _squared_norms(self._w[:, np.newaxis], self._v[:, np.newaxis])[:, 0]
+
+
 class _Expansion:
     """A kernel machine, f(x) in place of <w, x>; there is no v."""
 
@@ -138,7 +166,7 @@ class _Expansion:
         self._machine = KernelMachine(machine.vectors, machine.beta)
         self._squared_norm = squared_norm(machine.vectors, machine.beta)
 
-    def add(self, _coefficients: Array, rows: Segment) -> Array:
+    def add(self, _coefficients: Array, rows: Segment, _lock: Lock) -> Array:
         """f(x_i) of the rows (n,)."""
         return self._machine.decision_values(rows)
 
@@ -157,21 +185,27 @@ class _Lanes:
     def v(self) -> Array:
         return self._v
 
-    def add(self, coefficients: Array, rows: Segment) -> Array:
+    def add(self, coefficients: Array, rows: Segment, lock: Lock) -> Array:
         dots = np.empty(coefficients.shape)
         place = rows.indptr, rows.indices, rows.values
         dots_of_lanes(*place, self._w.reshape(-1), dots)
-        add_in_lanes(coefficients, *place, self._v.reshape(-1))
+        with lock:
+            add_in_lanes(coefficients, *place, self._v.reshape(-1))
         return dots
 
     def squared_norms(self) -> Array:
         """(3, lanes)."""
-        total = np.zeros((3, self._w.shape[1]))
-        for start in range(0, len(self._w), _PIECE):
-            w, v = self._w[start : start + _PIECE], self._v[start : start + _PIECE]
-            for number, part in enumerate((w, v, w - v)):
-                total[number] += np.einsum("fl,fl->l", part, part)
-        return total
+        return _squared_norms(self._w, self._v)
+
+
+def _squared_norms(w: Array, v: Array) -> Array:
+    """Of w, v and w - v, all (width, lanes): (3, lanes)."""
+    total = np.zeros((3, w.shape[1]))
+    for start in range(0, len(w), _PIECE):
+        own, other = w[start : start + _PIECE], v[start : start + _PIECE]
+        for number, part in enumerate((own, other, own - other)):
+            total[number] += np.einsum("fl,fl->l", part, part)
+    return total
 
 
 class _Classes(_Lanes):

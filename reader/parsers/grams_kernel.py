@@ -6,15 +6,18 @@ import numpy as np
 from numba import njit
 
 from reader.parsers.characters import BLANK, WORD, Characters
-from reader.parsers.murmur_kernel import murmur
+from reader.parsers.murmur_kernel import murmur_within
 from reader.parsers.utf8_kernel import code_at, put
+from storage.bits_kernel import lowest_bit
 from storage.csr import Array
 
 # Analyzers.
 WORDS, CHARS, CHARS_OF_WORDS = 0, 1, 2
 
 KEY, COUNT, FIRST_BEGIN, FIRST_END = range(4)
+_ONE, _FOUR, _SIX, _63 = (np.uint64(number) for number in (1, 4, 6, 63))
 SPACE = 32
+NOTED_AT_ONCE = 256  # n-grams: what cuts them and what counts them are two loops, which numba makes fast
 
 
 class Grams(NamedTuple):
@@ -31,80 +34,107 @@ class Grams(NamedTuple):
 class Table(NamedTuple):
     """Features of a document while it is read.
 
-    slots    (s, 4) int32, s a power of two, KEY -1 everywhere between documents: feature, sum, first n-gram in `low`
+    slots    (4 s,) int32, s a power of two of 64 or more, KEY -1 everywhere between documents: feature, sum, and its
+             first n-gram in `low`
+    taken    (s / 64,) uint64: a bit for each slot in use
     touched  (s // 2 + 1,) int64: feature << 32 | slot, of the slots in use
     low      (3 * longest document + 16,) uint8: the document as its n-grams are cut out of it
+    noted    (NOTED_AT_ONCE, 2) int64: begin and end in `low` of n-grams that are still to be counted
     starts   (most,) int64: where the last words, or characters, begin in `low`, by their number modulo `most`
     """
 
     slots: Array
+    taken: Array
     touched: Array
     low: Array
+    noted: Array
     starts: Array
 
 
 # add_words, add_chars and add_chars_of_words read the document text[p:end], valid UTF-8, and count each of its n-grams
-# in slots 0 to mask, mask + 1 being a power of two; what n-grams are says text_kernel. They return how many slots are
-# in use then, and whether these were enough: no more than half of them are used.
+# in slots 0 to mask, mask + 1 being a power of two; what n-grams are says text_kernel. They return whether these were
+# enough: no more than half of them are used. `used` counts them.
 
 
 @njit(cache=True, nogil=True)
-def add(begin: int, end: int, grams: Grams, low: Array, slots: Array, mask: int, used: int) -> int:
-    """Count the n-gram low[begin:end]; how many slots are in use then, -1 if there is none for it."""
-    h = murmur(low, begin, end, 0)
-    feature = -h if h < 0 else h
-    n = grams.n_features
-    feature = feature & (n - 1) if n & (n - 1) == 0 else feature % n
-    # Features stand nearly in their order, which is that of their slots.
-    slot = np.int64(feature * ((mask + 1) / n))
-    while slots[slot, KEY] != feature:
-        if slots[slot, KEY] < 0:
-            if 2 * used > mask:
-                return -1
-            slots[slot, KEY], slots[slot, COUNT] = feature, 0
-            slots[slot, FIRST_BEGIN], slots[slot, FIRST_END] = begin, end
-            used += 1
-            break
-        slot = (slot + 1) & mask
-    slots[slot, COUNT] += -1 if h < 0 and grams.alternate_sign else 1
-    return used
+def scale_of(mask: int, grams: Grams) -> Any:
+    """Slots a feature, times 2**32: features stand nearly in their order, which is that of their slots."""
+    return (np.int64(mask + 1) << 32) // grams.n_features
 
 
 @njit(cache=True, nogil=True)
-def collect(slots: Array, mask: int, touched: Array) -> None:
-    """The features in the table, ascending, in touched[0], touched[1] ..."""
+def count_noted(n_noted: int, used: int, grams: Grams, table: Table, mask: int) -> int:
+    """Count the first n-grams that are noted; how many slots are in use then, -1 if they are not enough."""
+    slots, taken, low, noted = table.slots, table.taken, table.low, table.noted
+    scale, n = scale_of(mask, grams), grams.n_features
+    is_power, alternates = n & (n - 1) == 0, np.int64(grams.alternate_sign)
+    enough, k = True, 0
+    while enough and k < n_noted:
+        h = murmur_within(low, noted[k, 0], noted[k, 1])
+        feature = -h if h < 0 else h
+        feature = feature & (n - 1) if is_power else feature % n
+        slot = np.uint64(feature * scale >> 32)
+        found = slots[_FOUR * slot]
+        while found != feature and found >= 0:
+            slot = (slot + _ONE) & np.uint64(mask)
+            found = slots[_FOUR * slot]
+        place = np.int64(_FOUR * slot)
+        if found < 0:
+            enough = 2 * used <= mask
+            if enough:
+                slots[place + KEY], slots[place + COUNT] = feature, 0
+                slots[place + FIRST_BEGIN], slots[place + FIRST_END] = noted[k, 0], noted[k, 1]
+                taken[slot >> _SIX] |= _ONE << (slot & _63)
+                used += 1
+        if enough:
+            slots[place + COUNT] += 1 - 2 * (np.int64(h < 0) & alternates)
+        k += 1
+    return used if enough else -1
+
+
+@njit(cache=True, nogil=True)
+def collect(table: Table, mask: int) -> int:
+    """The features in the table, ascending, in touched[0], touched[1] ...; how many. No slot is taken then."""
+    slots, taken, touched = table.slots, table.taken, table.touched
     used = 0
-    for slot in range(mask + 1):
-        feature = np.int64(slots[slot, KEY])
-        if feature >= 0:
+    for word in range(mask + 1 >> 6):
+        bits, taken[word] = taken[word], np.uint64(0)
+        while bits:
+            slot = (word << 6) + lowest_bit(bits)
+            bits &= bits - _ONE
             place = used
-            key = feature << 32 | slot
+            key = np.int64(slots[4 * slot + KEY]) << 32 | slot
             while place > 0 and touched[place - 1] > key:
                 touched[place] = touched[place - 1]
                 place -= 1
             touched[place] = key
             used += 1
+    return used
 
 
 @njit(cache=True, nogil=True)
-def add_words(
-    text: Array, p: int, end: int, grams: Grams, chars: Characters, table: Table, mask: int
-) -> tuple[int, bool]:
-    """Count n-grams of words; how many slots are in use then, and whether there were enough."""
-    slots, low, starts = table.slots, table.low, table.starts
-    kind, lower = chars
-    used, words = 0, 0
+def add_words(text: Array, p: Any, end: int, grams: Grams, chars: Characters, table: Table, mask: int) -> bool:
+    """Count n-grams of words; whether there were slots enough."""
+    low, starts, noted = table.low, table.starts, table.noted
+    k = 0
+    kind, lower = chars.kind, chars.lower
+    plain = chars.plain[1 if grams.lowercase else 0]
+    used: Any = np.int64(0)  # no literal, or numba compiles for it what counts once more
+    words = 0
     last = 0  # words modulo grams.most
-    begin = q = length = 0  # of the word: its place, its end, and its characters
+    q: Any = 0
+    begin = length = 0  # of the word: its place, and its characters; q is its end
     while True:
-        while p < end and text[p] < 0x80:
-            code = np.int64(text[p])
-            if kind[code] != WORD:
+        # Unsigned places: numba looks at the sign of others.
+        at, to = np.uint64(p), np.uint64(q)
+        while at < np.uint64(end):
+            simple = plain[text[at]]
+            if simple == 0:
                 break
-            low[q] = lower[code] if grams.lowercase else code
-            q += 1
-            length += 1
-            p += 1
+            low[to] = simple
+            at, to = at + _ONE, to + _ONE
+        length += np.int64(to) - q
+        p, q = np.int64(at), np.int64(to)
         following = p + 1
         if p < end and text[p] >= 0x80:
             code, following = code_at(text, p)
@@ -120,27 +150,29 @@ def add_words(
             words += 1
             for n in range(grams.least, min(grams.most, words) + 1):
                 first = last - n + 1
-                now = add(starts[first + grams.most if first < 0 else first], q, grams, low, slots, mask, used)
-                if now < 0:
-                    return used, False
-                used = now
+                noted[k, 0], noted[k, 1] = starts[first + grams.most if first < 0 else first], q
+                k += 1
+                if k == NOTED_AT_ONCE:
+                    k, used = 0, count_noted(k, used, grams, table, mask)
+                    if used < 0:
+                        return False
             last = last + 1 if last + 1 < grams.most else 0
             low[q] = SPACE
             begin = q + 1
         q, length = begin, 0
         if p >= end:
-            return used, True
+            return count_noted(k, used, grams, table, mask) >= 0
         p = following
 
 
 @njit(cache=True, nogil=True)
-def add_chars(
-    text: Array, p: int, end: int, grams: Grams, chars: Characters, table: Table, mask: int
-) -> tuple[int, bool]:
-    """Count n-grams of characters; how many slots are in use then, and whether there were enough."""
-    slots, low, starts = table.slots, table.low, table.starts
-    kind, lower = chars
-    used = q = count = 0
+def add_chars(text: Array, p: int, end: int, grams: Grams, chars: Characters, table: Table, mask: int) -> bool:
+    """Count n-grams of characters; whether there were slots enough."""
+    low, starts, noted = table.low, table.starts, table.noted
+    k = 0
+    kind, lower = chars.kind, chars.lower
+    used: Any = np.int64(0)
+    q = count = 0
     while p < end:
         code, p = code_at(text, p)
         if grams.lowercase:
@@ -157,21 +189,23 @@ def add_chars(
         count += 1
         q = put(low, q, code)
         for n in range(grams.least, min(grams.most, count) + 1):
-            now = add(starts[(count - n) % grams.most], q, grams, low, slots, mask, used)
-            if now < 0:
-                return used, False
-            used = now
-    return used, True
+            noted[k, 0], noted[k, 1] = starts[(count - n) % grams.most], q
+            k += 1
+            if k == NOTED_AT_ONCE:
+                k, used = 0, count_noted(k, used, grams, table, mask)
+                if used < 0:
+                    return False
+    return count_noted(k, used, grams, table, mask) >= 0
 
 
 @njit(cache=True, nogil=True)
-def add_chars_of_words(
-    text: Array, p: int, end: int, grams: Grams, chars: Characters, table: Table, mask: int
-) -> tuple[int, bool]:
-    """Count n-grams of the characters of each word; how many slots are in use then, and whether there were enough."""
-    slots, low, starts = table.slots, table.low, table.starts
-    kind, lower = chars
-    used = q = begin = count = 0  # count: characters of the word so far, the space before it, too
+def add_chars_of_words(text: Array, p: int, end: int, grams: Grams, chars: Characters, table: Table, mask: int) -> bool:
+    """Count n-grams of the characters of each word; whether there were slots enough."""
+    low, starts, noted = table.low, table.starts, table.noted
+    k = 0
+    kind, lower = chars.kind, chars.lower
+    used: Any = np.int64(0)
+    q = begin = count = 0  # count: characters of the word so far, the space before it, too
     while True:
         code: Any = SPACE
         following, is_blank = p, True
@@ -182,7 +216,7 @@ def add_chars_of_words(
             is_blank = kind[code] == BLANK
         if is_blank and count == 0:
             if p >= end:
-                return used, True
+                return count_noted(k, used, grams, table, mask) >= 0
             p = following
             continue
         if count == 0:
@@ -193,15 +227,19 @@ def add_chars_of_words(
         q = put(low, q, SPACE if is_blank else code)
         longest = count - 1 if is_blank else count
         for n in range(grams.least, min(grams.most, longest) + 1):
-            now = add(starts[(count - n) % grams.most], q, grams, low, slots, mask, used)
-            if now < 0:
-                return used, False
-            used = now
+            noted[k, 0], noted[k, 1] = starts[(count - n) % grams.most], q
+            k += 1
+            if k == NOTED_AT_ONCE:
+                k, used = 0, count_noted(k, used, grams, table, mask)
+                if used < 0:
+                    return False
         if is_blank:
             if grams.most >= count:
-                now = add(begin, q, grams, low, slots, mask, used)
-                if now < 0:
-                    return used, False
-                used = now
+                noted[k, 0], noted[k, 1] = begin, q
+                k += 1
+                if k == NOTED_AT_ONCE:
+                    k, used = 0, count_noted(k, used, grams, table, mask)
+                    if used < 0:
+                        return False
             count = 0
         p = following

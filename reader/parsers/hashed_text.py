@@ -113,7 +113,8 @@ class HashedText:
         self, found: Documents, faults: dict[int, PlacedFault], fault_at: Callable[[int, str, str], InputError]
     ) -> Iterator[Rows]:
         """The rows of documents but those with a fault, which are told of; `fault_at(place, code, message)` is one."""
-        faults = {**self._faults(found, faults), **faults}
+        is_ascii = _is_ascii(found)
+        faults = {**self._faults(found, faults, is_ascii), **faults}
         for row in sorted(faults):
             self.rejected.add(partial(fault_at, *faults[row]))
         if faults:
@@ -124,7 +125,7 @@ class HashedText:
         label = label_values(self._names, found.labels) if has_labels else np.full(len(found.spans), np.nan)
         weight = weight_values(found.weights) if found.weights else None
         group = groups_of(found.groups) if found.groups else None
-        for first, part in self._hashed(found):
+        for first, part in self._hashed(found, is_ascii):
             begin, end = first + part.first, first + part.first + len(part.indptr) - 1
             self.rows += end - begin
             self.nnz += len(part.indices)
@@ -141,10 +142,10 @@ class HashedText:
         if self.rows == 0:
             raise InputError("no_rows", "the input has no row" + " that can be read" * bool(self.rejected.rows))
 
-    def _faults(self, found: Documents, known: dict[int, PlacedFault]) -> dict[int, PlacedFault]:
+    def _faults(self, found: Documents, known: dict[int, PlacedFault], is_ascii: bool) -> dict[int, PlacedFault]:
         """Of rows; of those that are known to have one, they mean nothing."""
         faults: dict[int, PlacedFault] = {}
-        if self._options.on_bad_text == "error":
+        if self._options.on_bad_text == "error" and not is_ascii:
             for row, byte in _undecodable(found):
                 faults[row] = byte, "not_text", "the document is not UTF-8"
         if found.labels:
@@ -159,24 +160,24 @@ class HashedText:
                 faults[row] = int(found.places[row, column]), *fault
         return faults
 
-    def _hashed(self, found: Documents) -> Iterator[tuple[int, Hashed]]:
+    def _hashed(self, found: Documents, is_ascii: bool) -> Iterator[tuple[int, Hashed]]:
         """Rows in the order of the documents, with the number of the first document of their piece."""
-        text, spans = self._readable(found)
+        text, spans = (found.text, found.spans) if is_ascii else self._readable(found)
         begin, end = np.ascontiguousarray(spans[:, 0]), np.ascontiguousarray(spans[:, 1])
         data, borders = np.frombuffer(text, np.uint8), _borders(begin, end)
         begun: deque[tuple[int, Future[list[Hashed]]]] = deque()
         for first, last in pairwise(borders):
             if len(begun) > self._threads:
                 yield from _parts(*begun.popleft())
-            begun.append((first, self._pool.submit(self._hash, data, begin[first:last], end[first:last])))
+            begun.append((first, self._pool.submit(self._hash, data, begin[first:last], end[first:last], is_ascii)))
         while begun:
             yield from _parts(*begun.popleft())
 
-    def _hash(self, text: Array, begin: Array, end: Array) -> list[Hashed]:
+    def _hash(self, text: Array, begin: Array, end: Array, is_ascii: bool) -> list[Hashed]:
         """In a thread. Pieces are begun in their order: each hasher sees its documents in that of the text."""
         hasher = self._hashers.get()
         try:
-            return list(hasher.documents(text, begin, end))
+            return list(hasher.documents(text, begin, end, is_ascii))
         finally:
             self._hashers.put(hasher)
 
@@ -204,6 +205,12 @@ class HashedText:
 @cache
 def _hard() -> tuple[bytes, ...]:
     return tuple(character.encode() for character in hard_characters())
+
+
+def _is_ascii(found: Documents) -> bool:
+    """Whether all bytes of the text with the documents are; then they are UTF-8, and no character is hard."""
+    begin, end = int(found.spans[:, 0].min(initial=0)), int(found.spans[:, 1].max(initial=0))
+    return bytes(memoryview(found.text)[begin:end]).isascii()
 
 
 def _undecodable(found: Documents) -> list[tuple[int, int]]:

@@ -8,13 +8,43 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from storage.bits_kernel import four_bytes
 from storage.csr import Array
 
 _MASK = np.uint64(0xFFFFFFFF)
 _C1, _C2 = np.uint64(0xCC9E2D51), np.uint64(0x1B873593)
 _M1, _M2 = np.uint64(0x85EBCA6B), np.uint64(0xC2B2AE35)
 _FIVE, _ADDED = np.uint64(5), np.uint64(0xE6546B64)
-_8, _13, _15, _16, _17, _19, _24 = (np.uint64(bits) for bits in (8, 13, 15, 16, 17, 19, 24))
+_8, _13, _15, _16, _17, _19 = (np.uint64(bits) for bits in (8, 13, 15, 16, 17, 19))
+
+
+_LAST = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint64)  # of four bytes, those that are left
+
+
+@njit(cache=True, nogil=True)
+def _mixed_in(h: Any, k: Any) -> Any:
+    """h with four bytes more, or what is left of them: of none, k is 0, and h stays."""
+    k = (k * _C1) & _MASK
+    k = ((k << _15) | (k >> _17)) & _MASK
+    return h ^ ((k * _C2) & _MASK)
+
+
+@njit(cache=True, nogil=True)
+def _next(h: Any) -> Any:
+    h = ((h << _13) | (h >> _19)) & _MASK
+    return (h * _FIVE + _ADDED) & _MASK
+
+
+@njit(cache=True, nogil=True)
+def _signed(h: Any, length: Any) -> Any:
+    h ^= length
+    h ^= h >> _16
+    h = (h * _M1) & _MASK
+    h ^= h >> _13
+    h = (h * _M2) & _MASK
+    h ^= h >> _16
+    signed = np.int64(h)
+    return signed - 4294967296 if signed >= 2147483648 else signed
 
 
 @njit(cache=True, nogil=True)
@@ -23,28 +53,23 @@ def murmur(data: Array, begin: int, end: int, seed: int) -> Any:
     h = np.uint64(seed)
     p = begin
     while p + 4 <= end:
-        k = np.uint64(data[p]) | np.uint64(data[p + 1]) << _8
-        k |= np.uint64(data[p + 2]) << _16 | np.uint64(data[p + 3]) << _24
-        k = (k * _C1) & _MASK
-        k = ((k << _15) | (k >> _17)) & _MASK
-        h ^= (k * _C2) & _MASK
-        h = ((h << _13) | (h >> _19)) & _MASK
-        h = (h * _FIVE + _ADDED) & _MASK
+        h = _next(_mixed_in(h, four_bytes(data, p)))
         p += 4
-    if p < end:
-        k = np.uint64(data[p])
-        if p + 1 < end:
-            k |= np.uint64(data[p + 1]) << _8
-        if p + 2 < end:
-            k |= np.uint64(data[p + 2]) << _16
-        k = (k * _C1) & _MASK
-        k = ((k << _15) | (k >> _17)) & _MASK
-        h ^= (k * _C2) & _MASK
-    h ^= np.uint64(end - begin)
-    h ^= h >> _16
-    h = (h * _M1) & _MASK
-    h ^= h >> _13
-    h = (h * _M2) & _MASK
-    h ^= h >> _16
-    signed = np.int64(h)
-    return signed - 4294967296 if signed >= 2147483648 else signed
+    k, shift = np.uint64(0), np.uint64(0)
+    while p < end:
+        k |= np.uint64(data[p]) << shift
+        shift += _8
+        p += 1
+    return _signed(_mixed_in(h, k), np.uint64(end - begin))
+
+
+@njit(cache=True, nogil=True)
+def murmur_within(data: Array, begin: int, end: int) -> Any:
+    """The same with seed 0, where data has three bytes more behind `end`: what is left is read without a branch."""
+    h = np.uint64(0)
+    p = begin
+    while p + 4 <= end:
+        h = _next(_mixed_in(h, four_bytes(data, p)))
+        p += 4
+    k = four_bytes(data, p) & _LAST[end - p]
+    return _signed(_mixed_in(h, k), np.uint64(end - begin))

@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterable, Iterator
 import numpy as np
 
 from reader.parsers.hashed_text import Documents, HashedText, PlacedFault
+from reader.parsers.labels_kernel import first_of, short_keys
 from reader.parsers.sniff import HEAD_BYTES, refuse_foreign
 from reader.parsers.text_window import WINDOW_BYTES, TextWindow
 from storage.csr import Array, Rows
@@ -64,8 +65,8 @@ class TextParser(HashedText):
 
     def _labels(self, window: TextWindow, spans: Array) -> tuple[Documents, dict[int, PlacedFault]]:
         """The documents of lines, and which have no label; what can be wrong with the others is found elsewhere."""
-        tabs = np.flatnonzero(window.text[window.begin : int(spans[-1, 1])] == _TAB) + window.begin
-        first = np.append(tabs, spans[-1, 1] + 1)[np.searchsorted(tabs, spans[:, 0])]
+        first = np.empty(len(spans), np.int64)
+        first_of(_TAB, window.text, spans, first)
         has_tab = first < spans[:, 1]
         blank = [
             row for row in np.flatnonzero(~has_tab).tolist() if not bytes(window.buffer[slice(*spans[row])]).strip()
@@ -74,12 +75,21 @@ class TextParser(HashedText):
         rows = np.delete(np.arange(len(spans)), blank)
         begins, tab, ends, has_tab = spans[rows, 0], first[rows], spans[rows, 1], has_tab[rows]
         tab = np.where(has_tab, tab, begins)
-        pairs = zip(begins.tolist(), tab.tolist(), strict=True)
-        labels = [bytes(window.buffer[begin:end]).strip(b" ") for begin, end in pairs]
+        labels = _texts(window, np.column_stack([begins, tab]))
         told = "no label and tab before the document"
         faults = {row: (int(begins[row]), "label_missing", told) for row, label in enumerate(labels) if not label}
         texts = np.column_stack([np.where(has_tab, tab + 1, begins), ends])
         return Documents(window.buffer, texts, _places(begins), labels), faults
+
+
+def _texts(window: TextWindow, spans: Array) -> list[bytes]:
+    """What stands there, without spaces around it: most labels are short, and the same again and again."""
+    keys = np.empty(len(spans), np.uint64)
+    if not short_keys(window.text, spans, keys):
+        return [bytes(window.buffer[begin:end]).strip(b" ") for begin, end in spans.tolist()]
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    known = [bytes(window.buffer[begin:end]).strip(b" ") for begin, end in spans[first].tolist()]
+    return [known[each] for each in place.tolist()]
 
 
 def _unlabelled(window: TextWindow, spans: Array) -> Documents:

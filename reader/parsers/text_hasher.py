@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from reader.parsers import text_kernel as kernel
-from reader.parsers.characters import characters
-from reader.parsers.grams_kernel import KEY, Grams, Table
+from reader.parsers.characters import ASCII, characters
+from reader.parsers.grams_kernel import KEY, NOTED_AT_ONCE, Grams, Table
 from storage.csr import INDEX, INDPTR, VALUE, Array
 
 _FEWEST_SLOTS, _FEWEST_PAIRS, _FEWEST_ROWS = 1 << 12, 1 << 18, 1 << 14
@@ -44,30 +44,34 @@ class TextHasher:
         self._table = self._new_table(_FEWEST_SLOTS, 0)
         self._found = _found(_FEWEST_PAIRS, seen)
 
-    def documents(self, text: Array, begin: Array, end: Array) -> Iterator[Hashed]:
-        """Rows of the documents text[begin[k]:end[k]], valid UTF-8 without hard characters (see `characters`)."""
+    def documents(self, text: Array, begin: Array, end: Array, is_ascii: bool = False) -> Iterator[Hashed]:
+        """Rows of the documents text[begin[k]:end[k]], valid UTF-8 without hard characters (see `characters`).
+
+        Whoever knows that all are ASCII spares the tables of other characters.
+        """
+        chars = characters(ASCII) if is_ascii else characters()
         longest = int((end - begin).max(initial=0))
         if len(self._table.low) < 3 * longest + 16:
-            self._table = self._new_table(len(self._table.slots), longest)
+            self._table = self._new_table(len(self._table.slots) // 4, longest)
         state = np.zeros(kernel.STATE_SIZE, np.int64)
         while state[kernel.DOCUMENT] < len(begin):
             first = int(state[kernel.DOCUMENT])
             state[kernel.ROWS :] = 0
-            outcome = kernel.hash_documents(
-                text, begin, end, self._grams, characters(), self._table, self._found, state
-            )
+            outcome = kernel.hash_documents(text, begin, end, self._grams, chars, self._table, self._found, state)
             if state[kernel.DOCUMENT] > first:
                 yield self._give(first, state)
             elif outcome == kernel.FULL:
                 self._found = _found(2 * len(self._found.indices), self._found.seen)
             if outcome == kernel.SMALL_TABLE:
-                self._table = self._new_table(2 * len(self._table.slots), longest)
+                self._table = self._new_table(len(self._table.slots) // 2, longest)
 
     def _new_table(self, slots: int, longest: int) -> Table:
-        table = np.empty((slots, 4), np.int32)
-        table[:, KEY] = -1
+        table = np.empty(4 * slots, np.int32)
+        table[KEY::4] = -1
         low = np.empty(3 * longest + 16, np.uint8)
-        return Table(table, np.empty(slots // 2 + 1, np.int64), low, np.zeros(self._grams.most, np.int64))
+        taken, touched = np.zeros(slots // 64, np.uint64), np.empty(slots // 2 + 1, np.int64)
+        noted, starts = np.empty((NOTED_AT_ONCE, 2), np.int64), np.zeros(self._grams.most, np.int64)
+        return Table(table, taken, touched, low, noted, starts)
 
     def _give(self, first: int, state: Array) -> Hashed:
         rows, pairs, notes, size = state[kernel.ROWS :].tolist()

@@ -19,7 +19,7 @@ from reader.parsers.grams_kernel import (
     add_words,
     collect,
 )
-from reader.parsers.murmur_kernel import murmur
+from reader.parsers.murmur_kernel import murmur_within
 from storage.csr import Array
 
 # What hash_documents returns.
@@ -88,20 +88,19 @@ def add_document(
 ) -> tuple[int, bool]:
     """Count all n-grams in so many slots; how many are in use then, in the order of `touched`, and whether it did."""
     if grams.analyzer == WORDS:
-        used, enough = add_words(text, begin, end, grams, chars, table, slots - 1)
+        enough = add_words(text, begin, end, grams, chars, table, slots - 1)
     elif grams.analyzer == CHARS:
-        used, enough = add_chars(text, begin, end, grams, chars, table, slots - 1)
+        enough = add_chars(text, begin, end, grams, chars, table, slots - 1)
     else:
-        used, enough = add_chars_of_words(text, begin, end, grams, chars, table, slots - 1)
-    collect(table.slots, slots - 1, table.touched)
-    return used, enough
+        enough = add_chars_of_words(text, begin, end, grams, chars, table, slots - 1)
+    return collect(table, slots - 1), enough
 
 
 @njit(cache=True, nogil=True)
 def clear(table: Table, used: int) -> None:
     """Make the table ready for the next document."""
     for place in table.touched[:used]:
-        table.slots[place & 0xFFFFFFFF, KEY] = -1
+        table.slots[4 * (place & 0xFFFFFFFF) + KEY] = -1
 
 
 @njit(cache=True, nogil=True)
@@ -115,18 +114,18 @@ def has_room(table: Table, used: int, found: Found, state: Array) -> bool:
     for place in table.touched[:used]:
         feature = place >> 32
         if len(found.seen) and not found.seen[feature >> 3] >> (feature & 7) & 1:
-            slot = place & 0xFFFFFFFF
+            slot = 4 * (place & 0xFFFFFFFF)
             notes += 1
-            size += min(NOTED_BYTES, table.slots[slot, FIRST_END] - table.slots[slot, FIRST_BEGIN])
+            size += min(NOTED_BYTES, table.slots[slot + FIRST_END] - table.slots[slot + FIRST_BEGIN])
     return notes <= len(found.noted) and size <= len(found.note_text)
 
 
 @njit(cache=True, nogil=True)
 def note(feature: int, slot: int, table: Table, found: Found, state: Array) -> None:
     """Keep the first n-gram that fell on a feature."""
-    begin, end = table.slots[slot, FIRST_BEGIN], table.slots[slot, FIRST_END]
+    begin, end = table.slots[slot + FIRST_BEGIN], table.slots[slot + FIRST_END]
     k, q = state[NOTES], state[NOTE_BYTES]
-    found.noted[k] = ~feature if murmur(table.low, begin, end, 0) < 0 else feature
+    found.noted[k] = ~feature if murmur_within(table.low, begin, end) < 0 else feature
     for p in range(begin, min(end, begin + NOTED_BYTES)):
         found.note_text[q] = table.low[p]
         q += 1
@@ -140,11 +139,11 @@ def give_row(table: Table, used: int, found: Found, state: Array) -> None:
     """A row of the features in the table, whose keys are sorted."""
     pairs = state[PAIRS]
     for place in table.touched[:used]:
-        feature, slot = place >> 32, place & 0xFFFFFFFF
+        feature, slot = place >> 32, 4 * (place & 0xFFFFFFFF)
         if len(found.seen) and not found.seen[feature >> 3] >> (feature & 7) & 1:
             note(feature, slot, table, found, state)
-        if table.slots[slot, COUNT] != 0:
-            found.indices[pairs], found.values[pairs] = feature, table.slots[slot, COUNT]
+        if table.slots[slot + COUNT] != 0:
+            found.indices[pairs], found.values[pairs] = feature, table.slots[slot + COUNT]
             pairs += 1
     state[PAIRS] = pairs
     found.row_end[state[ROWS]] = pairs
@@ -159,7 +158,7 @@ def hash_documents(
         first, last = begin[state[DOCUMENT]], end[state[DOCUMENT]]
         slots, used, enough = slots_for(last - first, grams), 0, False
         while not enough:
-            if slots > len(table.slots):
+            if 4 * slots > len(table.slots):
                 return SMALL_TABLE
             used, enough = add_document(text, first, last, grams, chars, table, slots)
             if not enough:

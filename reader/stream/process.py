@@ -14,6 +14,7 @@ from reader.certificate.final_pass import CertificatePass
 from reader.certificate.folds import HeldOut
 from reader.stream.arrivals import Arrivals, ArrivalSource
 from reader.stream.block_residents import BlockResidents
+from reader.stream.certifying import certified
 from reader.stream.making_w import make_w
 from reader.stream.passes import Passes
 from reader.stream.residents import Eviction, Residents
@@ -46,6 +47,7 @@ class Reader:
         self._held_out = HeldOut(run, settings.n_rows, settings.lanes_with_folds) if settings.lanes_with_folds else None
         self._run, self._has_kernel = run, settings.has_kernel
         self._own_w = open_round(run, settings.width, settings.lanes).own_w if settings.is_part else None
+        self._shares_certifying = settings.shares_certifying
         self._plan = settings.cache
         self._cache = CacheWriter(run / CACHE_FILE, self._plan)
         by_block = settings.blocks is not None
@@ -75,7 +77,7 @@ class Reader:
                 resident.add(streamed.rows)
                 if check:
                     check.add(streamed.rows)
-                self._state.control["reader_heartbeat"] = time.monotonic()
+                self._beat()
         if check:
             check.finish()
         builder = SegmentBuilder(self._plan.segment_bytes)
@@ -94,7 +96,7 @@ class Reader:
         Returns False when there was nothing to do but wait.
         """
         control = self._state.control
-        control["reader_heartbeat"] = time.monotonic()
+        self._beat()
         if control["certificates_wanted"] > control["certificates_made"]:
             self._certify()
             return True
@@ -197,13 +199,8 @@ class Reader:
         state, passes = self._state, self._passes
         certificate = CertificatePass(
             self._objective, state.w[: passes.width], state.alpha[: passes.n_rows], self._held_out,
-            published_machine(self._run) if self._has_kernel else None)  # fmt: skip
-        with closing(passes.stream(0, lambda rows: None, is_alone=True)) as stream:
-            for streamed in stream:
-                for rows in passes.visited.all_parts(streamed.rows):
-                    certificate.add(rows)
-                state.control["reader_heartbeat"] = time.monotonic()
-        found = certificate.result()
+            published_machine(self._run) if self._has_kernel else None, self._shares_certifying)  # fmt: skip
+        found = certified(passes, certificate, self._shares_certifying, self._beat)
         if self._own_w is not None:
             self._own_w[: passes.width] = certificate.w_of_alpha
         for name, value in vars(found).items():
@@ -214,9 +211,12 @@ class Reader:
             state.control["w_unverified"] = 0
         state.control["certificates_made"] += 1
 
+    def _beat(self) -> None:
+        self._state.control["reader_heartbeat"] = time.monotonic()
+
     def _wait(self) -> None:
         """Nothing of an arriving dataset is there to be read."""
-        self._state.control["reader_heartbeat"] = time.monotonic()
+        self._beat()
         time.sleep(_WAIT_SECONDS)
 
     @property

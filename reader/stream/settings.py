@@ -88,6 +88,11 @@ class ReaderSettings:
         return cls(**{**settings, **paths, **own})
 
     @property
+    def shares_certifying(self) -> bool:
+        """Whether threads certify side by side, where features are made; sums are rounded in the order they come in."""
+        return self.threads > 1 and not self.exact and not self.has_kernel and len(self.maps.late) > 0
+
+    @property
     def lanes_with_folds(self) -> tuple[int, ...]:
         """The places of those that leave rows out; the classes of one problem leave out the same."""
         if not isinstance(self.group, Group):

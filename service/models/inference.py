@@ -2,21 +2,27 @@
 
 Either X (n, n_features), column j being the feature numbered j + index_base in training, or rows in compressed sparse
 form: indptr (n + 1,), indices and values (nnz,), features numbered as in training. A model of documents takes these as
-well: documents (n,), BYTES in UTF-8. A decision value is a margin, no probability; of several classes each has one.
-Probabilities there are of models that have any.
+well: documents (n,), BYTES in UTF-8; one of a table its columns by their names, each (n,), BYTES where they are
+categories. A model of strings takes nothing else: strings (n,), BYTES.
+
+A decision value is a margin, no probability; of several classes each has one. Probabilities there are of models that
+have any.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from reader.errors import InputError
+from reader.parsers.strings import is_of_strings
 from service.errors import ServiceError
 from service.models.predictor import Predictor
+from service.models.raw_rows import is_of_columns, rows_of_columns, rows_of_strings
 from service.models.tensors import datatype_of
-from storage.csr import Array
+from storage.csr import Array, Rows
 
-DENSE, SPARSE, DOCUMENTS = ("X",), ("indptr", "indices", "values"), ("documents",)
+DENSE, SPARSE, DOCUMENTS, STRINGS = ("X",), ("indptr", "indices", "values"), ("documents",), ("strings",)
 
 
 def outputs_of(predictor: Predictor) -> tuple[str, ...]:
@@ -28,16 +34,21 @@ def outputs_of(predictor: Predictor) -> tuple[str, ...]:
 
 def describe(name: str, predictor: Predictor) -> dict[str, Any]:
     """The model's metadata."""
-    inputs: tuple[tuple[str, str, list[int]], ...] = (
+    inputs: list[tuple[str, str, list[int]]] = [
         ("X", "FP64", [-1, predictor.n_features]),
         ("indptr", "INT64", [-1]),
         ("indices", "INT64", [-1]),
         ("values", "FP64", [-1]),
-    )
+    ]
+    input_ = predictor.input
+    none: dict[str, Array] = {"X": np.empty((0, predictor.n_features))}
     if predictor.reads_documents:
-        inputs = (("documents", "BYTES", [-1]), *inputs)
-    none = infer(predictor, {"X": np.empty((0, predictor.n_features))})
-    outputs = ((output, datatype_of(array), [-1, *array.shape[1:]]) for output, array in none.items())
+        inputs = [("documents", "BYTES", [-1]), *inputs]
+    elif is_of_strings(input_):
+        inputs, none = [("strings", "BYTES", [-1])], {"strings": np.empty(0, object)}
+    elif input_ is not None and is_of_columns(input_):
+        inputs = [*_columns_of(input_), *inputs]
+    outputs = ((output, datatype_of(array), [-1, *array.shape[1:]]) for output, array in infer(predictor, none).items())
     return {
         "name": name,
         "versions": ["1"],
@@ -53,22 +64,62 @@ def infer(predictor: Predictor, tensors: dict[str, Array]) -> dict[str, Array]:
 
     Raises ServiceError bad_tensor.
     """
-    if tensors.keys() != set(DOCUMENTS) and any(array.dtype.kind == "O" for array in tensors.values()):
-        raise _bad("an input is of BYTES, not of numbers")
-    if tensors.keys() == set(DENSE):
-        decision_values = _dense(predictor, tensors["X"])
-    elif tensors.keys() == set(SPARSE):
-        decision_values = _sparse(predictor, *(tensors[name] for name in SPARSE))
-    elif tensors.keys() == set(DOCUMENTS) and predictor.reads_documents:
-        decision_values = _documents(predictor, tensors["documents"])
-    else:
-        more = ", nor documents" if predictor.reads_documents else ""
-        raise _bad(f"the inputs are neither X nor indptr, indices and values{more}")
+    decision_values = _values(predictor, tensors)
     if predictor.is_regression:
         return {"value": decision_values}
     found = {"label": predictor.labels(decision_values), "decision_value": decision_values}
     shares = predictor.probabilities(decision_values)
     return found if shares is None else {**found, "probability": shares}
+
+
+def _values(predictor: Predictor, tensors: dict[str, Array]) -> Array:
+    names, input_ = tensors.keys(), predictor.input
+    if is_of_strings(input_):
+        if names != set(STRINGS):
+            raise _bad("the inputs are not strings")
+        return _raw(predictor, lambda: rows_of_strings(_texts(tensors, "strings"), input_))
+    if input_ is not None and is_of_columns(input_) and names and names <= set(input_["columns"]):
+        return _raw(predictor, lambda: _rows_of_table(predictor, tensors))
+    if predictor.reads_documents and names == set(DOCUMENTS):
+        return _documents(predictor, _texts(tensors, "documents"))
+    if any(array.dtype.kind == "O" for array in tensors.values()):
+        raise _bad("an input is of BYTES, not of numbers")
+    if names == set(DENSE):
+        return _dense(predictor, tensors["X"])
+    if names == set(SPARSE):
+        return _sparse(predictor, *(tensors[name] for name in SPARSE))
+    more = ", nor documents" if predictor.reads_documents else ", nor columns" if is_of_columns(input_) else ""
+    raise _bad(f"the inputs are neither X nor indptr, indices and values{more}")
+
+
+def _texts(tensors: dict[str, Array], name: str) -> list[str]:
+    array = tensors[name]
+    if array.ndim != 1 or array.dtype.kind != "O":
+        raise _bad(f"{name} is no vector of BYTES")
+    return array.tolist()
+
+
+def _columns_of(input_: dict[str, Any]) -> list[tuple[str, str, list[int]]]:
+    words = set(input_["categorical"])
+    return [(name, "BYTES" if name in words else "FP64", [-1]) for name in input_["columns"]]
+
+
+def _rows_of_table(predictor: Predictor, tensors: dict[str, Array]) -> Rows:
+    """A column that is not there is missing in all rows; an empty text is a missing category."""
+    shapes = {array.shape for array in tensors.values()}
+    if len(shapes) > 1 or len(next(iter(shapes))) != 1:
+        raise _bad("columns are no vectors, or not equally long")
+    columns = {name: array.tolist() for name, array in tensors.items()}
+    assert predictor.input is not None
+    rows, _ = rows_of_columns(columns, next(iter(shapes))[0], predictor.input, predictor.index_base)
+    return rows
+
+
+def _raw(predictor: Predictor, make: Callable[[], Rows]) -> Array:
+    try:
+        return predictor.predict(make()).decision_values
+    except InputError as error:
+        raise ServiceError.of(error.problem()) from None
 
 
 def _dense(predictor: Predictor, X: Array) -> Array:
@@ -77,11 +128,9 @@ def _dense(predictor: Predictor, X: Array) -> Array:
     return predictor.decision_values(X)
 
 
-def _documents(predictor: Predictor, documents: Array) -> Array:
-    if documents.ndim != 1 or documents.dtype.kind != "O":
-        raise _bad("documents is no vector of BYTES")
+def _documents(predictor: Predictor, documents: list[str]) -> Array:
     try:
-        return predictor.document_values(documents.tolist())
+        return predictor.document_values(documents)
     except InputError as error:
         raise ServiceError.of(error.problem()) from None
 

@@ -34,6 +34,9 @@ def rows_of_strings(strings: Sequence[Any], input: dict[str, Any] | None) -> Row
         if not string.isalnum():
             raise InputError("not_a_base" if string else "empty_sequence", "this is no string of bases", line=number)
         lines.append(string)
+    if not lines:
+        none = np.empty(0, INDEX), np.empty(0, VALUE)
+        return Rows(np.zeros(0, LABEL), np.zeros(1, INDPTR), *none)
     parser = FastaParser(InputOptions("fasta", like=input), Limits(), labelled=False)
     parts = list(parser.parse_chunks([line.encode() + b"\n" for line in lines]))
     ends = np.cumsum([0, *(np.diff(part.indptr).sum() for part in parts)])

@@ -1,4 +1,4 @@
-"""The kernels of an ordinary job, compiled once, by two processes side by side: none is compiled by both.
+"""The kernels of ordinary jobs, compiled once, by two processes side by side: none is compiled by both.
 
 python -m service.processes.kernels             compiles them, with a bar
 python -m service.processes.kernels reading     one half: what reads data in; `training` is the other half
@@ -27,6 +27,7 @@ _TREE = Path(__file__).resolve().parents[2]
 # The last kernel of each half, and the slowest.
 _WITNESSES = {
     "reader/ingest/renumber_kernel.py": "count",
+    "reader/parsers/text_kernel.py": "hash_documents",
     "storage/csr.py": "row_dots",
     "trainer/kernels/visit.py": "visit_rows",
 }
@@ -112,6 +113,9 @@ def _reading() -> Iterator[None]:
     from reader.ingest.renumber_kernel import renumber  # noqa: PLC0415
     from reader.ingest.run import ingest  # noqa: PLC0415
     from reader.limits import Limits  # noqa: PLC0415
+    from reader.options import InputOptions  # noqa: PLC0415
+    from reader.parsers import open_parser  # noqa: PLC0415
+    from reader.parsers.label_names import LabelNames  # noqa: PLC0415
     from reader.parsers.libsvm import LibsvmParser  # noqa: PLC0415
     from storage.csr import INDEX  # noqa: PLC0415
     from storage.dataset import Dataset  # noqa: PLC0415
@@ -127,6 +131,37 @@ def _reading() -> Iterator[None]:
         yield
     renumber(np.empty(0, INDEX), np.empty(0, INDEX))
     yield
+    for format_, line in (("text", "%+d\ta word or two\n"), ("fasta", ">label=%+d\nACGTN\n")):
+        lines = "".join(line % label for label in (-1, 1)).encode()
+        parser = open_parser(InputOptions(format_), Limits(), LabelNames("auto"), 1, Path())
+        yield from (None for _ in parser.parse_chunks([lines]))
+
+
+def _maps() -> Iterator[None]:
+    """Makes features of no rows with each map."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    from storage.csr import INDEX, VALUE  # noqa: PLC0415
+    from storage.features import FEATURE_MAPS  # noqa: PLC0415
+    from storage.features.maps import FeatureMaps  # noqa: PLC0415
+    from storage.features.rows import Shape  # noqa: PLC0415
+    from storage.features.statistics import FeatureStatistics  # noqa: PLC0415
+    from storage.features.visits import Visited, with_features  # noqa: PLC0415
+    from storage.segment import NORM, OFFSET, ROW_ID, TARGET, Segment  # noqa: PLC0415
+
+    types = {"row_id": ROW_ID, "y": TARGET, "Qii": NORM, "indptr": OFFSET, "indices": INDEX, "values": VALUE}
+    columns = [np.zeros(int(name == "indptr"), dtype) for name, dtype in types.items()]
+    known, order = FeatureStatistics.none().of_width(4), np.empty(0, np.int32)
+    for name, kind in FEATURE_MAPS.items():
+        maps = FeatureMaps.planned(Shape(4, 0, 4 * kind.of_strings), [(name, kind())]).fitted(known)
+        with_features(Segment(*columns), maps)
+        yield
+    # Rows of the cache cannot be written to, those that are read in can.
+    for is_writable in (True, False):
+        for column in columns:
+            column.flags.writeable = is_writable
+        Visited(maps).mapped(Segment(*columns), order, 0)
+    yield
 
 
 def _training() -> Iterator[None]:
@@ -135,7 +170,7 @@ def _training() -> Iterator[None]:
 
     from reader.certificate.certificate_kernel import dots_and_sums  # noqa: PLC0415
     from reader.stream.arrivals_kernel import account, classify  # noqa: PLC0415
-    from storage.csr import INDEX, INDPTR, VALUE, row_dots  # noqa: PLC0415
+    from storage.csr import INDEX, INDPTR, VALUE, add_rows, row_dots  # noqa: PLC0415
     from storage.plan import PAGE  # noqa: PLC0415
     from storage.segment import NORM, OFFSET, ROW_ID, TARGET, SegmentBuilder  # noqa: PLC0415
     from trainer.kernels.coordinate import GAP  # noqa: PLC0415
@@ -170,10 +205,14 @@ def _training() -> Iterator[None]:
     for dtype in (INDPTR, OFFSET):  # of rows read in, and of those of a problem
         row_dots(np.zeros(1, dtype), none(INDEX), none(VALUE), w, none(np.float64))
         yield
+    # Where features are made, threads add to a sum that they share.
+    add_rows(none(np.float64), np.zeros(1, OFFSET), none(INDEX), none(VALUE), w)
+    yield
+    yield from _maps()
 
 
 HALVES = {"reading": _reading, "training": _training}
-STEPS = {"reading": 4, "training": 9}
+STEPS = {"reading": 7, "training": 18}
 
 
 def main() -> None:

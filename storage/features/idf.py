@@ -9,6 +9,7 @@ from storage.csr import VALUE, Array
 from storage.features.rows import Apply, FeatureMap, Features, Shape, needed
 from storage.features.statistics import FeatureStatistics
 from storage.features.unit import unit_rows
+from storage.features.unit_kernel import weigh
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Idf(FeatureMap):
         weights = arrays["weights"]
 
         def apply(rows: Features) -> Features:
-            return unit_rows(rows._replace(values=(rows.values * weights[rows.indices]).astype(VALUE)))
+            values = np.empty(len(rows.values), VALUE)
+            weigh(rows.indices, rows.values, weights, values)
+            return unit_rows(rows._replace(values=values))
 
         return apply

@@ -4,6 +4,9 @@ import numpy as np
 from numba import njit
 
 from storage.csr import Array
+from storage.prefetch_kernel import prefetch
+
+_AHEAD = 16
 
 # count_features(indices, values (nnz,), rows int64, sums, squares float64, largest float32 (width,)): each value is
 # counted for its feature, in place. A feature is once in a row at most, so that values are rows.
@@ -12,6 +15,12 @@ from storage.csr import Array
 @njit(cache=True, nogil=True)
 def count_features(indices: Array, values: Array, rows: Array, sums: Array, squares: Array, largest: Array) -> None:
     for j in range(indices.shape[0]):
+        if j + _AHEAD < indices.shape[0]:
+            ahead = indices[j + _AHEAD]
+            prefetch(rows, ahead)
+            prefetch(sums, ahead)
+            prefetch(squares, ahead)
+            prefetch(largest, ahead)
         f, value = indices[j], np.float64(values[j])
         rows[f] += 1
         sums[f] += value

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from storage.csr import VALUE, Array, squared_norms
+from storage.csr import VALUE, Array
 from storage.features.rows import Apply, FeatureMap, Features, Shape
+from storage.features.unit_kernel import make_unit_rows
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,6 @@ class Unit(FeatureMap):
 
 def unit_rows(rows: Features) -> Features:
     """The rows divided by their norms."""
-    norms = np.empty(rows.n_rows)
-    squared_norms(rows.indptr, rows.values, norms)
-    lengths = np.repeat(np.sqrt(norms), np.diff(rows.indptr))
-    return rows._replace(values=(rows.values / np.where(lengths > 0.0, lengths, 1.0)).astype(VALUE))
+    values = np.empty(len(rows.values), VALUE)
+    make_unit_rows(rows.indptr, rows.values, values)
+    return rows._replace(values=values)

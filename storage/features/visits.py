@@ -31,7 +31,7 @@ class Visited:
         while begin < len(order):
             before = ends[begin - 1] if begin else 0
             end = max(begin + 1, int(np.searchsorted(ends, before + _VALUES, "right")))
-            part = self._mapped(rows, order[begin:end], int(lengths[begin:end].sum()))
+            part = self.mapped(rows, order[begin:end], int(lengths[begin:end].sum()))
             yield part, np.arange(end - begin, dtype=np.int32)
             begin = end
 
@@ -43,7 +43,8 @@ class Visited:
         for part, _ in self.parts(rows, np.arange(len(rows), dtype=np.int32)):
             yield part
 
-    def _mapped(self, rows: Segment, picked: Array, nnz: int) -> Segment:
+    def mapped(self, rows: Segment, picked: Array, nnz: int) -> Segment:
+        """The rows at the positions `picked` (k,) int32, which have so many values, as they are trained on."""
         given = Features(
             np.empty(len(picked) + 1, INDPTR), np.empty(nnz, rows.indices.dtype), np.empty(nnz, rows.values.dtype)
         )

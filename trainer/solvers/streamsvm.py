@@ -98,8 +98,9 @@ class _Training:
         kept = cursor.checkpoints.kept
         parts = _parts(problem, settings, cursor.link, alpha, w, kept)
         self._variables, self._tally, self._visitor, make_momentum = parts
-        # While rows stream half of the cores decode.
-        both, self._streaming = (_threads(count, stack) for count in (settings.threads, settings.threads // 2))
+        # While rows stream half of the cores decode; where visits make features, there is little else to do.
+        streaming = settings.threads if len(problem.visited.maps) else settings.threads // 2
+        both, self._streaming = (_threads(count, stack) for count in (settings.threads, streaming))
         self._residents = ResidentRows(cursor, both.lent)
         shelf = Shelf(Path(settings.kept_rows["dataset"]), settings.kept_rows) if settings.kept_rows else None
         self._disk = make_disk(settings.spill_directory, both.lent, shelf)

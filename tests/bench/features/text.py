@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from service.processes.kernels import compile_kernels
 from tests.bench.commands import launch
 from tests.bench.features import ours
 from tests.bench.jobs import scratch
@@ -60,8 +61,8 @@ def run() -> Iterator[str]:
         )
         small = Path(directory) / "small.txt"
         small.write_text("1\ta fine film\n-1\ta dull film\n" * 200)
-        for _ in range(2):
-            _ours(small)  # compiles what documents need
+        compile_kernels(lambda *_: None)  # as for whoever trains at a terminal, or serves
+        _ours(small)  # what else documents need
         yield from header("documents", "", "seconds", "core seconds", "peak, MiB", words=2)
         files = {}
         if available("imdb.train"):

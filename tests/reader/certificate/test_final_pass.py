@@ -1,12 +1,14 @@
 """The certificate of a final w and alpha: P, D, and that D is a lower bound whatever alpha it is given."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 from reader.certificate.final_pass import CertificatePass
 from storage.errors import RowsMissing
 from storage.objective import OBJECTIVES, REGRESSION, make_objective
-from storage.segment import Segment
+from storage.segment import Segment, SegmentBuilder, view
 from tests.contracts.kernels import columns
 
 C, EPSILON, WIDTH = {1: 2.0, -1: 0.5}, 0.7, 60
@@ -45,6 +47,21 @@ def test_alpha_out_of_its_bounds_counts_as_the_nearest_inside(problem):
     found = certificate(objective, rows, w, alpha)
     assert found == certificate(objective, rows, w, inside)
     assert found.dual_objective <= found.primal_objective
+
+
+def test_threads_that_share_a_pass_find_the_same(problem):
+    loss, objective, rows, w = problem
+    lowest, highest = bounds(loss, rows)
+    alpha = np.clip(np.random.default_rng(0).normal(0.5, 1.0, len(rows)), lowest, highest)
+    certifying = CertificatePass(objective, w, alpha, is_shared=True)
+    builder, parts = SegmentBuilder(1 << 20), []
+    for begin in range(7):
+        builder.add(rows, np.arange(begin, len(rows), 7))
+        parts.append(view(builder.take()))
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(certifying.add, parts))
+    alone, shared = (vars(each) for each in (certificate(objective, rows, w, alpha), certifying.result()))
+    assert shared == pytest.approx(alone, rel=1e-12)
 
 
 def test_alpha_itself_stays(problem):

@@ -98,6 +98,24 @@ def test_many_documents_on_several_threads(monkeypatch, n_features):
     assert found[0].words == found[1].words and np.array_equal(found[0].features, found[1].features)
 
 
+@pytest.mark.parametrize("last", ["", "\u00c9t\u00e9 O\u00f9"], ids=["ASCII", "not ASCII"])
+@pytest.mark.parametrize(("analyzer", "most"), [("word", 1), ("word", 3), ("char", 4), ("char_wb", 5)])
+def test_long_documents(analyzer, most, last):
+    """Of more n-grams than are counted at once, and of more features than the table has room for at first."""
+    rng = np.random.default_rng(0)
+    texts = [" ".join(f"W{k:x}_{k % 7}," for k in rng.integers(0, 9000, n)) + last for n in (1, 85, 256, 257, 9000)]
+    rows = read(text_parser(analyzer=analyzer, ngram_range=f"1,{most}"), "".join(f"1\t{t}\n" for t in texts).encode())
+    check(rows, expected(texts, analyzer=analyzer, ngram_range=(1, most)))
+
+
+def test_short_labels_and_long_ones_are_told_apart():
+    labels = ["a", "aa", "a" * 7, "a" * 8, "b" * 200, "a\u00e9"]
+    for some in (labels[:3], labels):
+        names = LabelNames("string")
+        data = "".join(f" {label} \tword\n" for label in some * 3).encode()
+        assert [names.known[int(label)] for label in read(text_parser(names=names), data).label] == some * 3
+
+
 def test_the_first_word_on_a_feature_is_kept():
     parser = text_parser(n_features=2, alternate_sign="no")
     read(parser, b"1\tword another third fourth fifth sixth\n1\tseventh\n")

@@ -6,8 +6,12 @@ import pytest
 from service.errors import ServiceError
 from service.models.inference import describe, infer
 from service.models.predictor import Predictor
+from storage.features.maps import FeatureMaps
+from storage.features.rows import Shape
+from storage.features.weighted_degree import WeightedDegree
 from storage.model_file import Model
 from tests.contracts.problems import libsvm_text, random_problem
+from tests.raw_models import STRINGS, table_model
 
 
 def model_of(n_features: int, base: int) -> Predictor:
@@ -107,3 +111,72 @@ def test_dense_rows_have_the_models_features(tensors):
     with pytest.raises(ServiceError) as caught:
         infer(model_of(3, 1), {name: np.array(values) for name, values in tensors.items()})
     assert caught.value.code == "bad_tensor"
+
+
+def texts(*given: str) -> np.ndarray:
+    return np.array(given, object)
+
+
+TABLE = {"size": np.array([2, 4]), "proto": texts("udp", ""), "flag": texts("S0", "S0")}
+
+
+@pytest.mark.parametrize(
+    ("left_out", "values"),
+    [((), [111.0, 12.0]), (("size",), [110.0, 10.0]), (("flag", "proto"), [1.0, 2.0])],
+)
+def test_columns_of_a_table(left_out, values):
+    predictor = Predictor(table_model())
+    found = infer(predictor, {name: column for name, column in TABLE.items() if name not in left_out})
+    assert found["decision_value"].tolist() == values
+    assert infer(predictor, {"X": np.array([[2.0, 0.0, 0.0, 1.0]])})["decision_value"].tolist() == [101.0]
+    described = {each["name"]: each["datatype"] for each in describe("m", predictor)["inputs"]}
+    assert described.items() >= {"proto": "BYTES", "size": "FP64", "flag": "BYTES", "X": "FP64"}.items()
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"size": np.array([2])}, "bad_tensor"),
+        ({"size": np.array([[2, 4]])}, "bad_tensor"),
+        ({"size": texts("2", "4")}, "wrong_type"),
+        ({"colour": texts("red", "blue")}, "bad_tensor"),
+        ({"size": None}, "missing_value"),
+    ],
+)
+def test_columns_that_are_none_of_the_models(changes, code):
+    tensors = {name: column for name, column in {**TABLE, **changes}.items() if column is not None}
+    with pytest.raises(ServiceError) as caught:
+        infer(Predictor(table_model(missing="error")), tensors)
+    assert caught.value.code == code
+
+
+def model_of_strings() -> Predictor:
+    maps = FeatureMaps.planned(Shape(2, 0, 4), [("weighted_degree", WeightedDegree(1))])
+    w = np.tile([1.0, 0.0, 0.0, 0.0], 4)  # counts the A in 4 bases, each worth 1 / 2
+    return Predictor(Model(w, (1.0, -1.0), 0, 1.0, 0.0, {"loss": "hinge", "input": STRINGS}, maps=maps))
+
+
+def test_strings_of_bases():
+    predictor = model_of_strings()
+    found = infer(predictor, {"strings": texts("ACAT", "GGGG", "aaaa")})
+    np.testing.assert_allclose(found["decision_value"], [1.0, 0.0, 2.0], rtol=1e-6)
+    assert [each["name"] for each in describe("m", predictor)["inputs"]] == ["strings"]
+    assert infer(predictor, {"strings": texts()})["label"].shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "code"),
+    [
+        ({"strings": texts("ACATA")}, "string_length"),
+        ({"strings": texts("AC>T")}, "not_a_base"),
+        ({"strings": np.array([1.0])}, "bad_tensor"),
+        ({"documents": texts("ACAT")}, "bad_tensor"),
+        # Numbers are no words of bases: what would be made of them lies beyond the row.
+        ({"X": np.ones((1, 2))}, "bad_tensor"),
+        ({"indptr": np.array([0, 0]), "indices": np.empty(0, int), "values": np.empty(0)}, "bad_tensor"),
+    ],
+)
+def test_tensors_that_are_no_strings(tensors, code):
+    with pytest.raises(ServiceError) as caught:
+        infer(model_of_strings(), tensors)
+    assert caught.value.code == code

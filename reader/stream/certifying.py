@@ -1,0 +1,27 @@
+"""The pass of a certificate: all rows once, while the trainer waits."""
+
+from collections.abc import Callable
+from contextlib import closing
+
+from reader.certificate.final_pass import Certificate, CertificatePass
+from reader.stream.passes import Passes
+from storage.segment import Segment
+
+
+def certified(passes: Passes, certificate: CertificatePass, is_shared: bool, beat: Callable[[], None]) -> Certificate:
+    """What the certificate comes to.
+
+    is_shared  features are made, and rows added, by the threads that decode; else by this one, in the order of the pass
+    beat       called now and then: this goes on
+    """
+
+    def add(rows: Segment) -> None:
+        for part in passes.visited.all_parts(rows):
+            certificate.add(part)
+
+    with closing(passes.stream(0, add if is_shared else lambda rows: None, is_alone=True)) as stream:
+        for streamed in stream:
+            if not is_shared:
+                add(streamed.rows)
+            beat()
+    return certificate.result()
