@@ -18,6 +18,7 @@ HINTS = {
     "bad_quote": "quote whole fields, on one line, and write a quote inside them twice",
     "bad_weight": "begin rows with label:weight, a weight that is finite and not below 0",
     "categorical_missing": "set categorical to names or numbers of columns between commas, or to all",
+    "columns_differ": "give all files the same columns in the same order, or read them in one by one",
     "column_count": "every line must have as many columns as the first",
     "column_missing": "give every column of the rows that the model, or the dataset, was made of",
     "column_type": "columns must hold numbers: encode or remove the others, or name them in categorical",
@@ -55,6 +56,15 @@ HINTS = {
     "qid_unsupported": "ranking data is not supported: remove the qid column",
     "row_overflow": "values are kept as float32: scale the feature down",
     "same_column": "name different columns for labels, weights and groups",
+    "source_changed": "read it in again when nothing writes to it any more",
+    "source_credentials": "credentials come from the environment, as of AWS_ACCESS_KEY_ID; write scheme://bucket/key",
+    "source_denied": "set credentials that may read it where the program runs that reads, such as AWS_ACCESS_KEY_ID",
+    "source_empty": "check the pattern: * stands for any characters within a folder, ** for folders, too",
+    "source_invalid": "write scheme://bucket/key, without the steps . and .., or file:///folder/file",
+    "source_is_folder": "name a file, or the files of a folder by a pattern: folder/*",
+    "source_not_found": "check the bucket and the key, and where the store is (AWS_ENDPOINT_URL)",
+    "source_scheme": "there are s3://, gs://, az:// and file://; what HTTP gives: curl -L URL | streamsvm train -",
+    "source_unavailable": "check the network and where the store is (AWS_ENDPOINT_URL), and try again",
     "string_column_missing": "set string_column to a name, or a number: 1 is the first column, -1 the last",
     "string_length": "cut all strings to the same length around the place that they are about",
     "too_many_categories": "leave out columns that say who a row is, such as ids, or set categories=hashed",
@@ -74,6 +84,7 @@ class InputError(Exception):
 
     line, column  where, counted from 1, or None
     byte          offset in the decoded text, or None
+    file          it is in, of a source; line is None if the file was not read from its beginning
     hint          what to do; by default the one of the code
     """
 
@@ -86,6 +97,7 @@ class InputError(Exception):
         line: int | None = None,
         column: int | None = None,
         byte: int | None = None,
+        file: str | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -94,14 +106,24 @@ class InputError(Exception):
         self.line = line
         self.column = column
         self.byte = byte
+        self.file = file
+
+    @property
+    def where(self) -> str:
+        """The place for people, with a colon behind it; empty if none is known."""
+        if self.line is not None:
+            place = f"line {self.line}"
+        else:
+            place = f"byte {self.byte}" if self.file is not None and self.byte is not None else ""
+        said = ", ".join(filter(None, (self.file, place)))
+        return f"{said}: " if said else ""
 
     def __str__(self) -> str:
-        where = "" if self.line is None else f"line {self.line}: "
-        return f"{where}{self.message} [{self.code}]"
+        return f"{self.where}{self.message} [{self.code}]"
 
     def problem(self) -> dict[str, Any]:
-        """The error as a JSON object: code, detail, hint and at, which has the known ones of line, column and byte."""
-        places = {"line": self.line, "column": self.column, "byte": self.byte}
+        """The error as a JSON object: code, detail, hint and at, with the known ones of line, column, byte, file."""
+        places = {"line": self.line, "column": self.column, "byte": self.byte, "file": self.file}
         at = {name: place for name, place in places.items() if place is not None}
         return {"code": self.code, "detail": self.message, "hint": self.hint, "at": at}
 

@@ -67,6 +67,8 @@ def test_libraries_live_where_they_belong(module):
         assert not found & {"sklearn", "tqdm", "pandas", "polars"}
     if layer != "storage":
         assert not found & {"lmdb", "zstandard"}
+    if module.parent != Path("reader/sources"):
+        assert not found & {"fsspec", "s3fs", "gcsfs", "adlfs", "botocore", "aiobotocore"}
     is_kernel = (
         module == Path("storage/csr.py")
         or module.name.endswith("_kernel.py")
@@ -86,6 +88,7 @@ def test_there_is_something_to_look_at():
     assert "sklearn" in packages(Path("api/streamsvm/base.py"))
     assert "lmdb" in packages(Path("storage/cache.py"))
     assert "numba" in packages(Path("storage/csr.py"))
+    assert "fsspec" in packages(Path("reader/sources/remote.py"))
 
 
 def listed_packages() -> list[str]:

@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from reader.errors import InputError
+from reader.ingest.parts import Parts
 from reader.ingest.reading import MOST_LABELS, Reading
 from reader.ingest.renumber import Renumbering
 from reader.ingest.shuffle import BUCKETS, Shuffler
@@ -55,7 +56,7 @@ class LastBlock(StorageError):
 
 
 def append_rows(
-    chunks: Iterable[bytes], directory: Path, options: InputOptions, limits: Limits, threads: int
+    chunks: Iterable[bytes] | Parts, directory: Path, options: InputOptions, limits: Limits, threads: int
 ) -> Manifest:
     """Add the rows of an input to the dataset in `directory`; its new manifest. InputError for a bad input."""
     before = read_manifest(directory)
@@ -168,7 +169,7 @@ def _joined(before: Manifest, reading: Reading, blocks: tuple[BlockInfo, ...], u
     labels = Counter(before.labels) + Counter(reading.labels)
     are_classes = before.labels and reading.labels and len(labels) <= MOST_LABELS
     least, total, largest = before.Qii_spread
-    rejected = (*before.rejected, *(fault.problem() for fault in parser.rejected.first))
+    rejected = (*before.rejected, *reading.rejected)
     return replace(
         before,
         uid=uid,
@@ -183,7 +184,7 @@ def _joined(before: Manifest, reading: Reading, blocks: tuple[BlockInfo, ...], u
             max(before.label_range[1], reading.label_range[1]),
         ),
         longest_row=max(before.longest_row, reading.lengths.most),
-        input_bytes=before.input_bytes + reading.bytes,
+        input_bytes=before.input_bytes + reading.input.taken,
         counters={name: count + parser.counters[name] for name, count in before.counters.items()},
         blocks=before.blocks + blocks,
         Qii_spread=(min(least, reading.Qii[0]), total + reading.Qii[1], max(largest, reading.Qii[2])),

@@ -1,21 +1,25 @@
 """One input from its bytes to rows: decompressed, recognised, parsed, normalised, and counted on the way."""
 
 import dataclasses
-import itertools
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from reader.errors import InputError
-from reader.ingest.decompress import decompressed
+from reader.ingest.inputs import Input, Stream
+from reader.ingest.parts import Parts
 from reader.ingest.row_lengths import RowLengths
 from reader.limits import Limits
 from reader.options import OTHER_NAMES, InputOptions
 from reader.parsers import READERS, Parser, open_parser
 from reader.parsers.hashed_text import HashedText
 from reader.parsers.label_names import LabelNames
-from reader.parsers.sniff import PEEK_BYTES, has_documents, recognise
+from reader.parsers.libsvm import LibsvmParser
+from reader.parsers.several import SeveralParser
+from reader.parsers.sniff import has_documents, recognise
 from reader.parsers.strings import is_of_strings
 from storage.csr import VALUE, Array, Rows, squared_norms
 from storage.feature_words import FeatureWords
@@ -23,12 +27,13 @@ from storage.features.statistics import FeatureStatistics
 from storage.weight_counts import WeightCounts
 
 MOST_LABELS = 10_000
+_OF_FILES = {"npz", "parquet"}  # that cannot be joined: a parser each
 
 
 class Reading:
     """`rows` once, then what they were.
 
-    bytes        of the input so far
+    input        tells how many bytes of it have been read, and in which file a fault is
     names        of the labels, if they are strings
     labels       label value -> rows; none if there are so many that they are no classes
     label_range  the smallest and the largest
@@ -41,7 +46,7 @@ class Reading:
 
     def __init__(
         self,
-        chunks: Iterable[bytes],
+        chunks: Iterable[bytes] | Parts,
         options: InputOptions,
         limits: Limits,
         threads: int,
@@ -50,14 +55,13 @@ class Reading:
         known_words: FeatureWords | None = None,
     ) -> None:
         self._known_words = known_words
-        self._chunks = chunks
         self._limits = _with_features(limits, options)
+        self.input: Input = chunks if isinstance(chunks, Parts) else Stream(chunks, self._limits)
         self._threads = threads
         self._scratch = scratch
         self.names = names or LabelNames(options.label_type)
-        self._parser: Parser | None = None
+        self._parser: Parser | SeveralParser | None = None
         self.options = dataclasses.replace(options, format=OTHER_NAMES.get(options.format, options.format))
-        self.bytes = 0
         self.lengths = RowLengths()
         self.labels: dict[float, int] = {}
         self.label_range = (np.inf, -np.inf)
@@ -68,7 +72,7 @@ class Reading:
         self.statistics: FeatureStatistics | None = FeatureStatistics.none()
 
     @property
-    def parser(self) -> Parser:
+    def parser(self) -> Parser | SeveralParser:
         """Counts what was read."""
         assert self._parser is not None, "rows() comes first"
         return self._parser
@@ -93,27 +97,45 @@ class Reading:
     @property
     def words(self) -> FeatureWords | None:
         """The first n-gram on each feature, of documents; those that were known before, too."""
-        found = self.parser.words if isinstance(self.parser, HashedText) else None
+        found = self._parser.words if isinstance(self._parser, HashedText | SeveralParser) else None
         return None if found is None else found.kept()
 
     def rows(self) -> Iterator[Rows]:
         """The rows, in batches. InputError for a bad input."""
-        decoded = decompressed(self._counted(), self._limits)
-        if self.options.format == "auto":
-            head, decoded = _peek(decoded)
-            self.options = dataclasses.replace(self.options, format=_recognise(head, self.options))
-        self._parser = open_parser(self.options, self._limits, self.names, self._threads, self._scratch)
-        if isinstance(self._parser, HashedText) and self._known_words is not None:
-            self._parser.know(self._known_words)
-        for batch in self._parser.parse_chunks(decoded):
-            rows, norms = _normalized(batch, self.options.normalize)
-            self._count(rows, norms)
-            yield rows
+        try:
+            for batch in self._parsed():
+                rows, norms = _normalized(batch, self.options.normalize)
+                self._count(rows, norms)
+                yield rows
+        except InputError as error:
+            raise self.input.told(error) from error.__cause__
 
-    def _counted(self) -> Iterator[bytes]:
-        for chunk in self._chunks:
-            self.bytes += len(chunk)
-            yield chunk
+    @property
+    def rejected(self) -> tuple[dict[str, Any], ...]:
+        """The first few rows left out, as problems."""
+        return tuple(self.input.told(fault).problem() for fault in self.parser.rejected.first)
+
+    def _parsed(self) -> Iterator[Rows]:
+        if self.options.format == "auto":
+            found = _recognise(self.input.head(), self.options)
+            self.options = dataclasses.replace(self.options, format=found)
+        self.options = self.input.settle(self.options, self._scratch)
+        if self.names.type == "auto":
+            self.names.type = self.options.label_type
+        open_one = partial(
+            open_parser, limits=self._limits, names=self.names, threads=self._threads, scratch=self._scratch
+        )
+        if self.input.is_several and self.options.format in _OF_FILES:
+            several = self._parser = SeveralParser(open_one, self.options)
+            batches = several.parse_files(self.input.files())
+        else:
+            self._parser = open_one(self.options)
+            batches = self._parser.parse_chunks(self.input.text())
+        if self.input.is_weighted and isinstance(self._parser, LibsvmParser):
+            self._parser.expect_weights()
+        if isinstance(self._parser, HashedText | SeveralParser) and self._known_words is not None:
+            self._parser.know(self._known_words)
+        yield from batches
 
     def _count(self, rows: Rows, norms: Array) -> None:
         if self._are_classes:
@@ -167,14 +189,6 @@ def _recognise(head: bytes, options: InputOptions) -> str:
         return "csv" if found == "libsvm" else found
     told = options.given & READERS["csv"].options - READERS["text"].options
     return "text" if found == "csv" and not told and has_documents(head) else found
-
-
-def _peek(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """The first PEEK_BYTES, and all chunks still."""
-    first: list[bytes] = []
-    while sum(map(len, first)) < PEEK_BYTES and (chunk := next(chunks, None)) is not None:
-        first.append(chunk)
-    return b"".join(first)[:PEEK_BYTES], itertools.chain(first, chunks)
 
 
 def _normalized(rows: Rows, normalize: str) -> tuple[Rows, Array]:

@@ -1,9 +1,10 @@
 """Input of any size -> a published dataset, in one pass and bounded memory.
 
     python -m reader.ingest DIRECTORY [OPTIONS] < INPUT
+    python -m reader.ingest DIRECTORY [OPTIONS] --source URL [--source URL ...] [--share K:N] [--stripe-bytes B]
 
-Reads standard input and makes the dataset DIRECTORY. Prints one JSON object: the manifest's summary, or `{"problem":
-...}` with exit code 1 for an input that cannot be read. Nothing is left of an input that fails.
+Reads standard input, or the files of a source, and makes the dataset DIRECTORY. Prints one JSON object: the manifest's
+summary, or `{"problem": ...}` with exit code 1 for an input that cannot be read, of which nothing is left.
 """
 
 import argparse
@@ -18,11 +19,14 @@ from typing import IO
 
 from reader.errors import InputError
 from reader.ingest.append import append_rows
+from reader.ingest.parts import Parts
 from reader.ingest.reading import Reading, check_weights
 from reader.ingest.renumber import Renumbering
 from reader.ingest.shuffle import BUCKETS, Shuffler
 from reader.limits import Limits
 from reader.options import InputOptions, add_input_options, input_options
+from reader.sources.files import list_files
+from reader.sources.stripes import STRIPE_BYTES, Share
 from storage.child import die_with_parent
 from storage.cores import usable_cores
 from storage.dataset import publish_dataset, staged_path
@@ -39,7 +43,7 @@ _PROGRESS_SECONDS = 0.5
 
 
 def ingest(
-    chunks: Iterable[bytes],
+    chunks: Iterable[bytes] | Parts,
     final: Path,
     options: InputOptions | None = None,
     limits: Limits | None = None,
@@ -103,7 +107,7 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int) -> Manifest:
         labels=reading.labels,
         label_range=reading.label_range,
         longest_row=reading.lengths.most,
-        input_bytes=reading.bytes,
+        input_bytes=reading.input.taken,
         counters=parser.counters,
         blocks=blocks,
         renumbered=0 if places is None else len(places),
@@ -112,7 +116,7 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int) -> Manifest:
         shuffle=reading.options.shuffle,
         Qii_spread=reading.Qii,
         rejected_rows=parser.rejected.rows,
-        rejected=tuple(fault.problem() for fault in parser.rejected.first),
+        rejected=reading.rejected,
         weights=reading.weights,
         label_names=reading.names.known,
         has_groups=reading.has_groups,
@@ -142,7 +146,10 @@ class _Progress:
         self._due = time.monotonic() + _PROGRESS_SECONDS
         parser = reading.parser
         beside = self._path.with_suffix(".new")
-        beside.write_text(json.dumps({"read_bytes": reading.bytes, "rows": parser.rows, "non_zeros": parser.nnz}))
+        known = {"read_bytes": reading.input.taken, "rows": parser.rows, "non_zeros": parser.nnz}
+        if reading.input.total is not None:
+            known["total_bytes"] = reading.input.total
+        beside.write_text(json.dumps(known))
         beside.rename(self._path)
 
     def remove(self) -> None:
@@ -150,7 +157,7 @@ class _Progress:
 
 
 def read_progress(staged: Path) -> dict[str, int] | None:
-    """read_bytes, rows and non_zeros of a dataset that is being staged there, None if there is nothing to say yet."""
+    """read_bytes, rows, non_zeros, total_bytes if known, of a dataset that is staged there; None: not known yet."""
     try:
         return json.loads((staged / _PROGRESS).read_bytes())
     except FileNotFoundError:
@@ -163,6 +170,15 @@ def read_chunks(file: IO[bytes]) -> Iterator[bytes]:
         yield chunk
 
 
+def _share(text: str) -> tuple[int, int]:
+    number, of = map(int, text.split(":"))
+    return number, of
+
+
+def _input(urls: list[str] | None, limits: Limits, share: Share) -> Iterable[bytes] | Parts:
+    return Parts(list_files(urls), limits, share) if urls else read_chunks(sys.stdin.buffer)
+
+
 def main(*arguments: str) -> int:
     """Body of the command."""
     die_with_parent()
@@ -171,11 +187,18 @@ def main(*arguments: str) -> int:
     parser.add_argument("--max-features", type=int, default=Limits.max_features)
     parser.add_argument("--max-bytes", type=int, default=Limits.max_bytes)
     parser.add_argument("--append", action="store_true", help="add the rows to the dataset that is there")
+    parser.add_argument("--source", action="append", metavar="URL", help="of files to be read, or a pattern of them")
+    parser.add_argument("--share", type=_share, default=(0, 1), metavar="K:N", help="of N machines the one of number K")
+    parser.add_argument("--stripe-bytes", type=int, default=STRIPE_BYTES, help="dealt to machines (default: 64 MiB)")
     add_input_options(parser)
     given = parser.parse_args(arguments)
+    try:
+        share = Share(given.share[0], given.share[1], given.stripe_bytes)
+    except ValueError as error:
+        parser.error(str(error))
     limits = Limits(max_features=given.max_features, max_bytes=given.max_bytes)
     try:
-        chunks, options = read_chunks(sys.stdin.buffer), input_options(given)
+        chunks, options = _input(given.source, limits, share), input_options(given)
         if given.append:
             manifest = append_rows(chunks, given.directory, options, limits, threads=usable_cores())
         else:

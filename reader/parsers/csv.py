@@ -63,6 +63,11 @@ class CsvParser(TableParser):
         self._n_columns = 0
         self._reader: FieldReader | None = None
 
+    @property
+    def has_names(self) -> bool:
+        """Whether the first line names the columns, as far as it has been read."""
+        return self._names is not None
+
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """The rows in batches of up to about 4 MiB of text. InputError at the first fault, unless rows are skipped."""
         window = self._window

@@ -65,7 +65,7 @@ class LibsvmParser:
         self._window = TextWindow(self.limits.max_line_bytes, max(window_bytes, 2 * HEAD_BYTES))
         self._index_base = index_base
         self._part_bytes = part_bytes
-        self._started, self._weights_settled = False, not weighted
+        self._started, self._weights_settled, self._is_weighted = False, not weighted, False
         lowest = 1 if index_base == 1 else 0
         features = min(self.limits.max_features, kernel.INDEX_LIMIT)
         self._readers = [LineReader(self._window, lowest, features, skip) for _ in range(threads)]
@@ -100,6 +100,17 @@ class LibsvmParser:
     def min_index(self) -> int | None:
         index = min(int(reader.state[kernel.MIN_INDEX]) for reader in self._readers)
         return index if self.max_index is not None else None
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether rows have weights, as far as it has been read."""
+        return self._is_weighted
+
+    def expect_weights(self) -> None:
+        """Rows have weights, whatever the first one says."""
+        self._weights_settled = self._is_weighted = True
+        for reader in self._readers:
+            reader.expect_weights()
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """The rows in batches of up to about 4 MiB of text, each in arrays of its own.
@@ -152,8 +163,7 @@ class LibsvmParser:
         if found is not None:
             self._weights_settled = True
             if WEIGHTED.fullmatch(found["row"]):
-                for reader in self._readers:
-                    reader.expect_weights()
+                self.expect_weights()
 
     def _borders(self, begin: int, end: int) -> list[int]:
         """Offsets between the parts into which the lines are divided, with both ends."""

@@ -36,6 +36,11 @@ class ParquetParser(TableParser):
         self._scratch = scratch
         self._names: list[str] = []
 
+    @property
+    def column_names(self) -> list[str]:
+        """Of all columns, as far as it has been read."""
+        return self._names
+
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """The rows. InputError at the first fault, unless rows are skipped."""
         with spooled(chunks, self._scratch) as file, open_table(file) as table:

@@ -42,6 +42,7 @@ class TextTableParser(HashedText):
         super().__init__(options, limits, names, threads, labelled=labelled)
         self._columns: list[int | None] = []  # of documents, labels, weights, groups
         self._n_columns = self._delimiter = 0
+        self.has_names = False  # whether the first record names the columns, as far as it has been read
         self._heads = np.empty((_RECORDS, 3), np.int64)
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
@@ -127,6 +128,7 @@ class TextTableParser(HashedText):
         second = _texts(window, spans[0]) if count > 1 else []
         self._n_columns, self._delimiter = len(fields), delimiter
         names = fields if self._has_header(fields, second) else None
+        self.has_names = names is not None
         if names is not None and len(set(names)) < len(names):
             raise window.error(begin, "duplicate_column", "a column name stands twice")
         self._columns = list(self._find(names))

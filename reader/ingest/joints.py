@@ -1,0 +1,89 @@
+"""Where files meet in one text: byte order marks and lines of names go, and missing line feeds come."""
+
+import itertools
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from reader.errors import InputError
+from reader.limits import Limits
+from reader.options import InputOptions
+from reader.parsers import open_parser
+from reader.parsers.csv import CsvParser
+from reader.parsers.label_names import LabelNames
+from reader.parsers.libsvm import LibsvmParser
+from reader.parsers.text_table import TextTableParser
+from reader.parsers.text_window import BYTE_ORDER_MARK
+
+
+class First(NamedTuple):
+    """What the first rows of all say.
+
+    header       the line of names with its end; empty: there is none
+    label_type   as InputOptions has it
+    is_weighted  rows of LIBSVM text have weights
+    """
+
+    header: bytes
+    label_type: str
+    is_weighted: bool
+
+
+def look_at(head: bytes, options: InputOptions, limits: Limits, scratch: Path) -> First:
+    """At the first bytes of a text; what is wrong with them is found when they are read."""
+    whole = head[: head.rfind(b"\n") + 1] or head
+    names = LabelNames(options.label_type)
+    parser = None
+    try:
+        parser = open_parser(options, limits, names, 1, scratch)
+        with closing(iter(parser.parse_chunks([whole]))) as rows:  # type: ignore[type-var]
+            next(rows, None)
+    except InputError:
+        pass
+    has_names = isinstance(parser, CsvParser | TextTableParser) and parser.has_names
+    header = first_line(iter([whole]), len(whole))[0] if has_names else b""
+    return First(header, names.type, isinstance(parser, LibsvmParser) and parser.is_weighted)
+
+
+class Begun(NamedTuple):
+    """A text without what was taken off its beginning: so many bytes, and lines."""
+
+    rest: Iterator[bytes]
+    bytes: int = 0
+    lines: int = 0
+
+
+def without_mark(text: Iterator[bytes]) -> Begun:
+    """A text without a byte order mark."""
+    head = b""
+    while len(head) < len(BYTE_ORDER_MARK) and (piece := next(text, None)) is not None:
+        head += piece
+    mark = len(BYTE_ORDER_MARK) if head.startswith(BYTE_ORDER_MARK) else 0
+    return Begun(itertools.chain([head[mark:]], text), mark)
+
+
+def without_header(text: Iterator[bytes], header: bytes, limits: Limits) -> Begun:
+    """A text without its line of names, which has to be this one. InputError columns_differ."""
+    line, begun = first_line(text, limits.max_line_bytes)
+    if line and line.strip() != header.strip():
+        raise InputError("columns_differ", "the columns are not those of the first file", line=begun.lines)
+    return begun
+
+
+def first_line(text: Iterator[bytes], most_bytes: int) -> tuple[bytes, Begun]:
+    """The first line that is not blank, without a byte order mark, and what comes behind. Empty: there is none."""
+    head, begin, lines = b"", 0, 0
+    while True:
+        end = head.find(b"\n", begin)
+        if end < 0:
+            piece = next(text, None)
+            if piece is not None and len(head) - begin <= most_bytes:
+                head += piece
+                continue
+            end = len(head) - 1
+        line = head[begin : end + 1].removeprefix(BYTE_ORDER_MARK)
+        lines += 1
+        begin = end + 1
+        if line.strip() or begin == len(head):
+            return line, Begun(itertools.chain([head[begin:]], text), begin, lines)

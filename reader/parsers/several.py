@@ -1,0 +1,102 @@
+"""Files that each need a parser of their own, as rows of one input: Parquet and npz."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from reader.errors import InputError
+from reader.options import InputOptions
+from reader.parsers.hashed_text import HashedText
+from reader.parsers.rejected import MOST_SHOWN, Rejected
+from storage.csr import Rows
+
+
+class SeveralParser:
+    """`parse_files` once. What it counts is as in `Parser`, over all files so far.
+
+    open_one  makes the parser of a file
+    """
+
+    def __init__(self, open_one: Callable[[InputOptions], Any], options: InputOptions) -> None:
+        self._open_one = open_one
+        self._options = options
+        self._last = open_one(options)
+        self._columns: list[str] | None = None
+        self._counters: Counter[str] = Counter()
+        self._max_indices: list[int] = []
+        self.rows = self.nnz = 0
+        self.rejected = Rejected(options.on_bad_row == "skip")
+
+    @property
+    def index_base(self) -> int:
+        return self._last.index_base
+
+    @property
+    def max_index(self) -> int | None:
+        return max(self._max_indices, default=None)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        return dict(self._counters) or self._last.counters
+
+    @property
+    def input(self) -> dict[str, Any] | None:
+        return self._last.input
+
+    @property
+    def words(self) -> Any:
+        """As HashedText has them."""
+        return self._last.words if isinstance(self._last, HashedText) else None
+
+    def know(self, words: Any) -> None:
+        """As HashedText does."""
+        if isinstance(self._last, HashedText):
+            self._last.know(words)
+
+    def parse_files(self, files: Iterable[tuple[str, Iterator[bytes]]]) -> Iterator[Rows]:
+        """The rows of files, each with its name. InputError for the first fault, which has the file's name."""
+        for number, (name, chunks) in enumerate(files):
+            if number:
+                self._open_next()
+            try:
+                for rows in self._last.parse_chunks(chunks):
+                    self._check_columns()
+                    self.rows += len(rows)
+                    self.nnz += rows.nnz
+                    yield rows
+            except InputError as error:
+                error.file = error.file or name
+                # Programs that write many files leave some of them empty.
+                if error.code != "no_rows":
+                    raise
+            self._close(name)
+        if self.rows == 0:
+            raise InputError("no_rows", "the files have no row" + " that can be read" * bool(self.rejected.rows))
+
+    def _open_next(self) -> None:
+        before, options = self._last, self._options
+        if before.input is not None and not isinstance(before, HashedText):
+            options = replace(options, n_features=None, like=before.input)
+        words = self.words
+        self._last = self._open_one(options)
+        if words is not None:
+            self._last.know(words.kept())
+
+    def _check_columns(self) -> None:
+        """Features are told by the places of their columns, unless the rows say what their columns are."""
+        names = getattr(self._last, "column_names", None)
+        if names and self._last.input is None:
+            self._columns = self._columns or names
+            if names != self._columns:
+                raise InputError("columns_differ", "the columns are not those of the first file")
+
+    def _close(self, name: str) -> None:
+        parser = self._last
+        self._counters += Counter(parser.counters)
+        if parser.max_index is not None:
+            self._max_indices.append(parser.max_index)
+        self.rejected.rows += parser.rejected.rows
+        for fault in parser.rejected.first[: MOST_SHOWN - len(self.rejected.first)]:
+            fault.file = name
+            self.rejected.first.append(fault)

@@ -1,0 +1,69 @@
+"""Object stores through fsspec: the one place that imports it.
+
+Who it is, and where the store is, the libraries take from the environment alone (AWS_*, GOOGLE_APPLICATION_CREDENTIALS,
+AZURE_STORAGE_*). Nothing of it is passed here, so nothing of it can be shown.
+"""
+
+import logging
+from typing import Any
+
+from reader.sources.locations import is_pattern
+
+_VERSIONS = ("ETag", "etag", "generation", "mtime", "LastModified", "last_modified", "updated", "created")
+# Lists are not kept: a file is looked at to see whether it has changed.
+_OPTIONS: dict[str, dict[str, Any]] = {
+    # `fetch` tries again itself, from where a connection broke.
+    "s3": {
+        "config_kwargs": {
+            "connect_timeout": 10,
+            "read_timeout": 30,
+            "retries": {"max_attempts": 1, "mode": "standard"},
+            "max_pool_connections": 16,
+        }
+    },
+}
+
+
+class RemoteStore:
+    """A `Store` over a file system of fsspec."""
+
+    def __init__(self, system: Any) -> None:
+        self._system = system
+
+    @classmethod
+    def of_scheme(cls, scheme: str) -> "RemoteStore":
+        """The store at the address, and with the credentials, of the environment."""
+        import fsspec  # noqa: PLC0415
+
+        for name in ("botocore", "aiobotocore", "s3fs", "gcsfs", "adlfs", "azure", "google"):
+            # What they log at lower levels are heads of requests.
+            logging.getLogger(name).setLevel(logging.ERROR)
+        return cls(fsspec.filesystem(scheme, use_listings_cache=False, **_OPTIONS.get(scheme, {})))
+
+    def find(self, path: str) -> list[tuple[str, int, str]]:
+        """Folders are left out."""
+        if not is_pattern(path):
+            return [self.look(path)]
+        found = self._system.glob(path, detail=True)
+        return [_told(name, info) for name, info in found.items() if _is_file(name, info)]
+
+    def look(self, path: str) -> tuple[str, int, str]:
+        """Raises IsADirectoryError for a folder, and what the library raises."""
+        info = self._system.info(path)
+        if not _is_file(path, info):
+            raise IsADirectoryError
+        return _told(path, info)
+
+    def read(self, path: str, start: int, stop: int) -> bytes:
+        """Bytes [start, stop), fewer where the file ends before."""
+        return self._system.cat_file(path, start=start, end=stop)
+
+
+def _told(path: str, info: dict[str, Any]) -> tuple[str, int, str]:
+    version = next((str(info[name]) for name in _VERSIONS if info.get(name)), "")
+    return path, int(info["size"]), version.strip('"')
+
+
+def _is_file(path: str, info: dict[str, Any]) -> bool:
+    steps = {".", ".."} & set(path.split("/"))
+    return info["type"] == "file" and not path.endswith("/") and not steps
