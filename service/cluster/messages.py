@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from storage.csr import Array
+from storage.features.maps import FeatureMaps
 from storage.rounds import Order
 
 _WORTH_NAMING = 0.5  # of all numbers: an index takes as much room as a number
@@ -98,6 +99,7 @@ class Begin:
     spec     the job, as `JobSpec.model_dump` has it
     number, at_once   of the first lane, and most lanes side by side
     machines how many there are: sigma
+    maps     feature maps, fitted to all rows
     alpha    (rows,), or with an axis of lanes, to begin with; None: what the machine has kept, or zeros
     """
 
@@ -107,4 +109,5 @@ class Begin:
     number: int
     at_once: int
     machines: int
+    maps: FeatureMaps
     alpha: Array | None = None

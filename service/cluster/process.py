@@ -18,7 +18,10 @@ from service.cluster.ray_machines import RayMachines
 from service.cluster.reporting import Reporter
 from service.cluster.shards import deal
 from service.errors import ServiceError
+from service.jobs.features import fitted_maps
+from service.jobs.spec import JobSpec
 from storage.child import die_with_parent, leave
+from storage.dataset import Dataset
 from storage.failure import leave_word
 from storage.manifest import read_manifest
 from storage.state import RUN_FILE, open_state
@@ -52,8 +55,12 @@ def _coordinate(run: Path, told: dict[str, Any], reports: TextIO) -> int:
     count = told["machines"]
     if count == "all":
         count = sum(node["Alive"] and node["Resources"].get("CPU", 0) >= 1 for node in ray.nodes())
+    if not count:
+        raise ServiceError("machines_range", "the cluster has no node with a core", "Add nodes.")
     shards = deal(read_manifest(dataset), count)
-    begins = [Begin(told["job"], shard.name, told["spec"], told["number"], told["at_once"], count) for shard in shards]
+    maps = fitted_maps(JobSpec.model_validate(told["spec"]), Dataset(dataset))
+    own = told["spec"], told["number"], told["at_once"], count, maps
+    begins = [Begin(told["job"], shard.name, *own) for shard in shards]
     rules = Rules(**told["rules"])
     with RayMachines(ray, dataset, shards, begins, told["checkpoint_seconds"]) as machines:
         reporter = Reporter(state, told, machines, reports)

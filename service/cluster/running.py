@@ -50,7 +50,8 @@ class Running:
         self._directory = place / f"streamsvm-part-{begin.job}-{begin.shard}"
         shutil.rmtree(self._directory, ignore_errors=True)
         self._leftovers = Leftovers(self._directory)
-        prepare_run(self._directory, plan, settings.datasets / begin.shard, None, _beginning(alpha, self._sigma, plan))
+        begins = _beginning(alpha, self._sigma, plan)
+        prepare_run(self._directory, plan, settings.datasets / begin.shard, None, begins, begin.maps)
         _make_part(self._directory, self._sigma)
         axis = plan.axes[0]
         self._state = open_state(self._directory, plan.n_rows, plan.width, *plan.axes)

@@ -16,7 +16,7 @@ from service.processes.fork_server import Forked, fork
 from storage.checkpoint import Checkpoint, newest_checkpoint
 from storage.dataset import Dataset
 from storage.failure import told
-from storage.features.maps import write_maps
+from storage.features.maps import FeatureMaps, write_maps
 from storage.state import KEPT_ARRAYS, RUN_FILE, Control, State, create_state, open_control
 from trainer.link import SHOWN_OF_LANE, HandedBack
 
@@ -34,9 +34,11 @@ def prepare_run(
     dataset: Path,
     checkpoints: Path | None = None,
     warm_up: Callable[[State], None] | None = None,
+    fitted: FeatureMaps | None = None,
 ) -> Checkpoint | None:
     """Lay out a run directory: state files, which `warm_up` may fill if the run starts anew, and run.json.
 
+    `fitted`: feature maps to be used; None: they are fitted to the dataset.
     Checkpoints are made in the directory `checkpoints`. If there is a sound one already, the run goes on from it: that
     is what comes back. Raises ServiceError `dataset_changed`.
     """
@@ -49,7 +51,9 @@ def prepare_run(
     elif warm_up:
         warm_up(state)
     run_file = plan.run_file(dataset)
-    maps = write_maps(directory, fitted_maps(plan.spec, Dataset(dataset))) if isinstance(plan, JobPlan) else None
+    maps = None
+    if isinstance(plan, JobPlan):
+        maps = write_maps(directory, fitted or fitted_maps(plan.spec, Dataset(dataset)))
     for part in ("reader", "trainer"):
         run_file[part]["maps"] = maps
         run_file[part]["resume"] = str(checkpoint.path) if checkpoint else None

@@ -1,5 +1,6 @@
 """Rounds of real readers and trainers on parts of a dataset: the optimum of one machine, weak duality, loss."""
 
+import pickle
 from collections import defaultdict
 from itertools import pairwise
 
@@ -14,6 +15,7 @@ from service.cluster.messages import Begin
 from service.cluster.parts import Rules
 from service.cluster.shards import deal
 from service.errors import ServiceError
+from service.jobs.features import fitted_maps
 from service.jobs.problem import plan_job
 from service.jobs.spec import parse_spec
 from storage.dataset import Dataset
@@ -50,7 +52,9 @@ def coordinate(dataset, root, machines, rules=None, wrap=lambda machines: machin
     manifest = read_manifest(dataset)
     plan = plan_job(spec, manifest)
     shards = deal(manifest, machines)
-    begins = [Begin("job", each.name, spec.model_dump(), 0, plan.at_once, machines) for each in shards]
+    maps = fitted_maps(spec, Dataset(dataset))
+    begins = [Begin("job", each.name, spec.model_dump(), 0, plan.at_once, machines, maps) for each in shards]
+    begins = pickle.loads(pickle.dumps(begins))  # as they come to machines
     rules = rules or Rules(spec.tolerance, spec.relative_gap, spec.max_passes, None, spec.combine)
     seen = Seen()
     with ThreadMachines([root / f"node{k}" for k in range(machines)], dataset, shards, begins) as threads:
@@ -96,6 +100,14 @@ def test_lanes_are_each_at_their_optimum(dataset, problem, tmp_path):
         P = objective(*problem, input_w(dataset, done.w[:, lane].copy()), C, "hinge")
         assert P - done.certificate.dual_objective[lane] <= 1.1e-5 * P, C
     assert all((D <= P + 1e-9).all() for D, P, _ in seen)
+
+
+@pytest.mark.parametrize("features", [["idf"], ["scale", "unit"], [{"fourier": {"dimension": 64, "gamma": 1.0}}]])
+def test_feature_maps_are_fitted_to_all_rows(dataset, tmp_path, features):
+    done, *_ = coordinate(dataset, tmp_path / "two", 2, features=features, max_passes=1000)
+    one, *_ = coordinate(dataset, tmp_path / "one", 1, features=features, max_passes=1000)
+    found = [float(each.certificate.primal_objective[0]) for each in (done, one)]
+    assert found[0] == pytest.approx(found[1], rel=2e-5)
 
 
 def test_averaging_is_one_round_and_is_certified_for_what_it_is(dataset, tmp_path):
