@@ -1,6 +1,7 @@
 """A connection to a Ray cluster, or why there is none. Ray is not installed with the rest: streamsvm[ray]."""
 
 import importlib.util
+import socket
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ FOR_GOOD = (
     "ray_missing", "ray_address", "ray_version", "ray_unreachable", "ray_token", "machines_range", "node_version",
     "machine_lost",
 )  # fmt: skip
+_KNOCK_SECONDS = 10.0
 DEFAULT_ROOT = Path("/var/tmp/streamsvm")
 
 
@@ -32,6 +34,7 @@ def check_ray(address: str | None) -> None:
 def connect(address: str) -> Any:
     """The module ray, connected. Raises ServiceError: ray_missing, ray_version, ray_unreachable, ray_token."""
     check_ray(address)
+    _knock(address)
     import ray  # noqa: PLC0415 - an extra, and slow to import
 
     try:
@@ -39,6 +42,16 @@ def connect(address: str) -> Any:
     except Exception as error:
         raise _refused(address, error) from error
     return ray
+
+
+def _knock(address: str) -> None:
+    """Raises ServiceError ray_unreachable if nobody listens there: Ray itself tries for minutes."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit():
+        try:
+            socket.create_connection((host, int(port)), _KNOCK_SECONDS).close()
+        except OSError as error:
+            raise _refused(address, error) from error
 
 
 def _refused(address: str, error: Exception) -> ServiceError:

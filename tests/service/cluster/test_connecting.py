@@ -1,6 +1,7 @@
 """Why there is no cluster: each reason has its code and a hint."""
 
 import pickle
+import socket
 import subprocess
 import sys
 import time
@@ -46,10 +47,19 @@ def test_what_ray_says_is_told_in_our_words(monkeypatch, said, code, words):
         raise RuntimeError(said)
 
     monkeypatch.setattr(ray, "init", refuse)
-    with pytest.raises(ServiceError) as caught:
-        connect("10.0.0.1:6379")
+    with socket.create_server(("127.0.0.1", 0)) as listening, pytest.raises(ServiceError) as caught:
+        connect(f"127.0.0.1:{listening.getsockname()[1]}")
     assert caught.value.code == code
     assert words in caught.value.hint
+
+
+def test_where_nobody_listens_it_says_so_at_once():
+    pytest.importorskip("ray")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+    with pytest.raises(ServiceError, match=address) as caught:
+        connect(address)
+    assert caught.value.code == "ray_unreachable"
 
 
 @pytest.mark.parametrize(
