@@ -23,7 +23,7 @@ from tests.reference.data import available, load_binary
 from tests.reference.optima import OPTIMA
 
 RELATIVE_GAP = 1e-4
-MOST_ROUNDS, MOST_SECONDS = 1000, 240.0
+MOST_ROUNDS, MOST_SECONDS = 1000, 120.0
 _FILES = {"imdb.train": "imdb.train", "mnist8": "mnist.train"}
 _ONE = {"imdb.train": (0.01, 1.0, 100.0), "mnist8": (0.01, 1.0)}
 _MANY = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5]
