@@ -78,7 +78,7 @@ def _row(work, dataset, nodes, machines, loss, C, name, best) -> str:
         plan = plan_job(spec, read_manifest(dataset))
         models = Training(Path(own), dataset, settings, report).all_lanes(plan).models
     seconds = time.perf_counter() - began
-    results = [model.about["result"] for _, model in models]
+    results = [model.about for _, model in models]
     worst = max(results, key=lambda each: each["certificate"]["relative_duality_gap"])
     certificate = worst["certificate"]
     key = loss, str(C)
