@@ -1,18 +1,18 @@
 """The certificate pass: once over all blocks at the final w, for the exact objectives."""
 
 from dataclasses import dataclass
-from threading import Lock
+from threading import Lock, local
 
 import numpy as np
 
 from reader.certificate.certificate_kernel import dots_and_sums
 from reader.certificate.folds import HeldOut
 from storage.class_losses import ClassObjective
-from storage.csr import Array, Figure, add_rows, row_dots
+from storage.csr import Array, Figure
 from storage.errors import RowsMissing
 from storage.kernel_machine import KernelMachine, squared_norm
 from storage.lane_kernel import add_in_lanes, dots_of_lanes
-from storage.lanes import aligned, zeros
+from storage.lanes import zeros
 from storage.objective import Objective
 from storage.segment import Segment
 from storage.support_vectors import Machine
@@ -105,9 +105,9 @@ class CertificatePass:
         return self._weights.v
 
 
-def _weights_of(objective: Objective, w: Array, is_shared: bool) -> "_Pairs | _Apart | _Lanes":
+def _weights_of(objective: Objective, w: Array, is_shared: bool) -> "_Pairs | _PairsOfThreads | _Lanes":
     if w.ndim == 1:
-        return _Apart(w) if is_shared else _Pairs(w)
+        return _PairsOfThreads(w) if is_shared else _Pairs(w)
     return _Classes(w) if isinstance(objective, ClassObjective) else _Lanes(w)
 
 
@@ -128,6 +128,10 @@ class _Pairs:
         dots_and_sums(coefficients, rows.indptr, rows.indices, rows.values, self._pairs.reshape(-1), dots)
         return dots
 
+    def add_sum(self, other: "_Pairs") -> None:
+        """Another part of v."""
+        self._pairs[:, 1] += other._pairs[:, 1]
+
     def squared_norms(self) -> Array:
         """Of w, v and w - v; in pieces, without copies of the whole."""
         total = np.zeros(3)
@@ -137,26 +141,31 @@ class _Pairs:
         return total
 
 
-class _Apart:
-    """The same for several threads: their products are made side by side, one adds to v at a time."""
+class _PairsOfThreads:
+    """The same for several threads, each of which has a copy of w and a v of its own."""
 
     def __init__(self, w: Array) -> None:
-        self._w, self._v = aligned(w), zeros(len(w))
+        self._w = w
+        self._own = local()
+        self._every: list[_Pairs] = []
 
     @property
     def v(self) -> Array:
         return self._v
 
     def add(self, coefficients: Array, rows: Segment, lock: Lock) -> Array:
-        dots, place = np.empty(len(rows)), (rows.indptr, rows.indices, rows.values)
-        row_dots(*place, self._w, dots)
-        with lock:
-            add_rows(coefficients, *place, self._v)
-        return dots
+        if not hasattr(self._own, "pairs"):
+            self._own.pairs = _Pairs(self._w)
+            with lock:
+                self._every.append(self._own.pairs)
+        return self._own.pairs.add(coefficients, rows, lock)
 
     def squared_norms(self) -> Array:
         """(3,)."""
-        return _squared_norms(self._w[:, np.newaxis], self._v[:, np.newaxis])[:, 0]
+        whole, *others = self._every or [_Pairs(self._w)]
+        while others:
+            whole.add_sum(others.pop())
+        return whole.squared_norms()
 
 
 class _Expansion:
@@ -195,17 +204,12 @@ class _Lanes:
 
     def squared_norms(self) -> Array:
         """(3, lanes)."""
-        return _squared_norms(self._w, self._v)
-
-
-def _squared_norms(w: Array, v: Array) -> Array:
-    """Of w, v and w - v, all (width, lanes): (3, lanes)."""
-    total = np.zeros((3, w.shape[1]))
-    for start in range(0, len(w), _PIECE):
-        own, other = w[start : start + _PIECE], v[start : start + _PIECE]
-        for number, part in enumerate((own, other, own - other)):
-            total[number] += np.einsum("fl,fl->l", part, part)
-    return total
+        total = np.zeros((3, self._w.shape[1]))
+        for start in range(0, len(self._w), _PIECE):
+            w, v = self._w[start : start + _PIECE], self._v[start : start + _PIECE]
+            for number, part in enumerate((w, v, w - v)):
+                total[number] += np.einsum("fl,fl->l", part, part)
+        return total
 
 
 class _Classes(_Lanes):

@@ -11,6 +11,8 @@ from storage.lanes import Group
 from storage.plan import CachePlan
 from storage.state import RUN_FILE
 
+_PAIR_BYTES, _MOST_PAIRS = 16, 32 << 20
+
 
 @dataclass(frozen=True)
 class ReaderSettings:
@@ -89,8 +91,12 @@ class ReaderSettings:
 
     @property
     def shares_certifying(self) -> bool:
-        """Whether threads certify side by side, where features are made; sums are rounded in the order they come in."""
-        return self.threads > 1 and not self.exact and not self.has_kernel and len(self.maps.late) > 0
+        """Whether threads certify side by side, where features are made. Sums are rounded in the order they come in.
+
+        Without lanes each thread has a w of its own, and a sum of alpha: not where these are large.
+        """
+        has_room = self.lanes > 1 or _PAIR_BYTES * self.width * self.threads <= _MOST_PAIRS
+        return has_room and self.threads > 1 and not self.exact and not self.has_kernel and len(self.maps.late) > 0
 
     @property
     def lanes_with_folds(self) -> tuple[int, ...]:

@@ -170,7 +170,7 @@ def _training() -> Iterator[None]:
 
     from reader.certificate.certificate_kernel import dots_and_sums  # noqa: PLC0415
     from reader.stream.arrivals_kernel import account, classify  # noqa: PLC0415
-    from storage.csr import INDEX, INDPTR, VALUE, add_rows, row_dots  # noqa: PLC0415
+    from storage.csr import INDEX, INDPTR, VALUE, row_dots  # noqa: PLC0415
     from storage.plan import PAGE  # noqa: PLC0415
     from storage.segment import NORM, OFFSET, ROW_ID, TARGET, SegmentBuilder  # noqa: PLC0415
     from trainer.kernels.coordinate import GAP  # noqa: PLC0415
@@ -205,14 +205,11 @@ def _training() -> Iterator[None]:
     for dtype in (INDPTR, OFFSET):  # of rows read in, and of those of a problem
         row_dots(np.zeros(1, dtype), none(INDEX), none(VALUE), w, none(np.float64))
         yield
-    # Where features are made, threads add to a sum that they share.
-    add_rows(none(np.float64), np.zeros(1, OFFSET), none(INDEX), none(VALUE), w)
-    yield
     yield from _maps()
 
 
 HALVES = {"reading": _reading, "training": _training}
-STEPS = {"reading": 7, "training": 18}
+STEPS = {"reading": 7, "training": 17}
 
 
 def main() -> None:
