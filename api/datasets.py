@@ -35,7 +35,8 @@ async def put_dataset(
 ) -> dict[str, Any]:
     """Read the body in as it arrives: data in any format, plain or compressed with gzip, bzip2, xz or zstd.
 
-    With `import`, a file below the import directory is read in instead, in the background.
+    With `import`, a file below the import directory is read in instead, in the background; or those of a URL such as
+    s3://bucket/part-*, if the service allows it.
     """
     if import_ is not None:
         response.status_code = 202

@@ -27,6 +27,7 @@ STATUS = {
     "token_invalid": 401,
     "scope_missing": 403,
     "cross_site": 403,
+    "import_forbidden": 403,
     "unknown_dataset": 404,
     "unknown_block": 404,
     "unknown_file": 404,
@@ -75,7 +76,7 @@ PROBLEM_SCHEMA = {
     "properties": {
         **dict.fromkeys(("type", "title", "detail", "code", "hint", "request_id", "error"), _TEXT),
         "status": {"type": "integer"},
-        "at": {"type": "object", "properties": {"line": _PLACE, "column": _PLACE, "byte": _PLACE}},
+        "at": {"type": "object", "properties": {"line": _PLACE, "column": _PLACE, "byte": _PLACE, "file": _TEXT}},
     },
     "required": ["type", "title", "status", "detail", "code", "hint", "at", "request_id", "error"],
 }

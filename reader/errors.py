@@ -56,6 +56,7 @@ HINTS = {
     "qid_unsupported": "ranking data is not supported: remove the qid column",
     "row_overflow": "values are kept as float32: scale the feature down",
     "same_column": "name different columns for labels, weights and groups",
+    "several_files": "name one file: their predictions could not be told apart",
     "source_changed": "read it in again when nothing writes to it any more",
     "source_credentials": "credentials come from the environment, as of AWS_ACCESS_KEY_ID; write scheme://bucket/key",
     "source_denied": "set credentials that may read it where the program runs that reads, such as AWS_ACCESS_KEY_ID",

@@ -51,9 +51,9 @@ class Trained(NamedTuple):
 
 
 def train_file(
-    file: Path, spec: JobSpec, settings: Settings, options: InputOptions, report: Report, check: Check
+    file: Path | str, spec: JobSpec, settings: Settings, options: InputOptions, report: Report, check: Check
 ) -> Trained:
-    """Train on a file, if possible while it is being read in.
+    """Train on a file, if possible while it is being read in; or on those of a URL or a pattern, which is a text.
 
     `report` receives progress and history about ten times a second; `check` the plan as soon as there is one, and
     raises ServiceError if its models would be of no use. Raises InputError for a bad file, ServiceError for
@@ -209,9 +209,11 @@ class Training:
 
 
 @contextmanager
-def _open(file: Path) -> Iterator[Any]:
-    """The file, or standard input for `-`."""
-    if str(file) == "-":
+def _open(file: Path | str) -> Iterator[Any]:
+    """The file, or standard input for `-`; a URL or a pattern as they are."""
+    if isinstance(file, str):
+        yield [file]
+    elif str(file) == "-":
         yield sys.stdin.buffer
     else:
         with file.open("rb") as source:

@@ -15,6 +15,7 @@ class Settings:
     cache_dir          where caches of running jobs are made; if they do not fit there, below data_dir
     import_dir         files below it can be imported by name; None: none can
     ray_address        of the Ray cluster for jobs on several machines: HOST:PORT, or auto; None: there is none
+    import_sources     prefixes of object stores, such as s3://bucket/; what is below can be imported; none: nothing can
     host               address to listen on; one beyond loopback needs a token
     allowed_hosts      names under which the service is called, besides loopback ones and `host`
     max_upload_bytes   of a dataset's body as sent, and of its text once decompressed
@@ -37,6 +38,7 @@ class Settings:
     cache_dir: Path = Path("/dev/shm")
     import_dir: Path | None = None
     ray_address: str | None = None
+    import_sources: tuple[str, ...] = ()
     host: str = "127.0.0.1"
     allowed_hosts: tuple[str, ...] = ()
     max_upload_bytes: int = 1 << 40

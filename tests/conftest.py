@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import s3 as stores
+
 # In the background of a shell an interrupt is ignored, by us and by every process a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -36,3 +38,17 @@ def no_file_left_open(request, tmp_path_factory):
     if _open_files(base) - before:
         gc.collect()
     assert not _open_files(base) - before
+
+
+@pytest.fixture(scope="session")
+def _s3_server():
+    with stores.running() as server:
+        yield server
+
+
+@pytest.fixture
+def s3(_s3_server, monkeypatch):
+    """An object store, empty; this process, and those it starts, find it."""
+    _s3_server.reset()
+    stores.use(monkeypatch, _s3_server.environment())
+    return _s3_server

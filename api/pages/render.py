@@ -61,6 +61,12 @@ def _size(size: Any) -> str:
     return _UNKNOWN if _is_unknown(size) else format_size(size)
 
 
+def _place(at: dict[str, Any]) -> str:
+    """The file and line of a fault, as far as they are known."""
+    known = [*([at["file"]] if "file" in at else []), *([f"line {at['line']}"] if "line" in at else [])]
+    return f"{', '.join(known)}: " if known else ""
+
+
 def _time(at: Any) -> str:
     """To the minute; the whole of it is in the title."""
     return _UNKNOWN if _is_unknown(at) else f"{at[:10]} {at[11:16]}"
@@ -73,4 +79,6 @@ _ENVIRONMENT = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_ENVIRONMENT.filters.update(count=_count, short=_short, size=_size, time=_time, label=shown_label, field=_field)
+_ENVIRONMENT.filters.update(
+    count=_count, short=_short, size=_size, time=_time, place=_place, label=shown_label, field=_field
+)

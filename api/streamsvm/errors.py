@@ -33,8 +33,7 @@ def told_plainly() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        where = "" if error.line is None else f"line {error.line}: "
-        raise InvalidInput(f"{where}{error.message}", error.code, error.hint) from error
+        raise InvalidInput(f"{error.where}{error.message}", error.code, error.hint) from error
     except ServiceError as error:
         kind = TrainingFailed if error.code in _NOT_THE_INPUT else InvalidInput
         tail = error.at.get("log_tail", "")

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from reader.options import InputOptions
 from reader.parsers.matrix import label_by_name
+from reader.sources.locations import is_pattern, is_url
 from streamsvm.batches import batches, size_of
 from streamsvm.labels import Labels
 
@@ -20,15 +21,16 @@ _ROWS_OF_TABLE = 1 << 13
 
 @dataclass(frozen=True)
 class Files:
-    """Files that the engine reads itself; their rows come one file after the other."""
+    """Files that the engine reads itself, by paths, URLs or patterns; their rows come one file after the other."""
 
-    paths: tuple[Path, ...]
+    paths: tuple[Path | str, ...]
     options: InputOptions
 
     @property
-    def size(self) -> int:
-        """Bytes."""
-        return sum(path.stat().st_size for path in self.paths)
+    def size(self) -> int | None:
+        """Bytes; None: some are elsewhere."""
+        here = [path for path in self.paths if isinstance(path, Path)]
+        return None if len(here) < len(self.paths) else sum(path.stat().st_size for path in here)
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,15 @@ def is_files(X: Any) -> bool:
 
 def files(X: Any, y: Any, sample_weight: Any, given: dict[str, Any] | None) -> Files:
     """y and sample_weight are names or numbers of columns, or None; given: input options."""
-    paths = tuple(map(Path, X if isinstance(X, list | tuple) else [X]))
+    paths = tuple(_path(each) for each in (X if isinstance(X, list | tuple) else [X]))
     columns = {"label_column": y, "weight_column": sample_weight}
     named = {option: str(column) for option, column in columns.items() if column is not None}
     return Files(paths, InputOptions(**{**named, **(given or {})}))
+
+
+def _path(given: Any) -> Path | str:
+    is_elsewhere = isinstance(given, str) and (is_url(given) or (is_pattern(given) and not Path(given).exists()))
+    return given if is_elsewhere else Path(given)
 
 
 def matrix(X: Any, y: Any, weight: Any, given: dict[str, Any] | None) -> Stream:

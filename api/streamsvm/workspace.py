@@ -4,9 +4,9 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -26,7 +26,7 @@ from storage.dataset import Dataset
 from storage.manifest import Manifest, read_manifest
 from storage.state import State
 from streamsvm.interrupts import interrupting
-from streamsvm.sources import Source, Stream
+from streamsvm.sources import Files, Source, Stream
 
 # What is smaller is read in, and trained on, in this process.
 SMALL_BYTES = 4 << 20
@@ -79,7 +79,14 @@ class Workspace:
         if isinstance(source, Stream):
             self._add_stream(source)
             return
-        for path in source.paths:
+        for elsewhere, paths in groupby(source.paths, lambda path: isinstance(path, str)):
+            if elsewhere:
+                self._read_apart(list(map(str, paths)), source.options)
+            else:
+                self._add_files(map(Path, paths), source)
+
+    def _add_files(self, paths: Iterable[Path], source: Files) -> None:
+        for path in paths:
             with path.open("rb") as file:
                 if _is_small(source.size):
                     self._read_here(read_chunks(file), source.options)
@@ -134,7 +141,9 @@ class Workspace:
         else:
             ingest(chunks, self._dataset, options, limits, threads=1)
 
-    def _read_apart(self, file: IO[bytes], options: InputOptions, write: Callable[[], None] | None = None) -> None:
+    def _read_apart(
+        self, file: IO[bytes] | list[str], options: InputOptions, write: Callable[[], None] | None = None
+    ) -> None:
         """In a process of its own; `write` brings what it reads."""
         appends = self._dataset.exists()
         with Ingesting(file, self._dataset, self._settings, options, forks=True, appends=appends) as ingesting:

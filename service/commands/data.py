@@ -2,12 +2,13 @@
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
 import shtab
 
 from reader.options import InputOptions, add_input_options, input_options
+from reader.sources.locations import is_url
+from service.commands.inputs import Given, file_or_url
 from service.commands.local import add_local_arguments
 from service.commands.remote import add_action, print_json, print_list
 from service.remote.client import Client
@@ -21,9 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     adding = add_action(actions, "add", add)
     adding.add_argument("name", help="of up to 64 of a-z, 0-9, _ and -")
     source = adding.add_mutually_exclusive_group(required=True)
-    file = source.add_argument("file", nargs="?", type=Path, help="plain or compressed; - for standard input")
+    what = "plain or compressed; - for standard input; or a URL, which the service reads"
+    file = source.add_argument("file", nargs="?", type=file_or_url, help=what)
     file.complete = shtab.FILE  # type: ignore[attr-defined]
-    source.add_argument("--import", dest="import_", metavar="FILE", help="instead: one below its import directory")
+    source.add_argument("--import", dest="import_", metavar="FILE", help="instead: one that the service has, or a URL")
     add_input_options(adding)
     add_action(actions, "ls", ls)
     add_action(actions, "rm", rm).add_argument("name")
@@ -38,8 +40,10 @@ def run(options: argparse.Namespace) -> int:
     return options.action(options)
 
 
-def upload(client: Client, name: str, file: Path, options: InputOptions) -> RemoteDataset:
-    """Read a file, - for standard input, into the service."""
+def upload(client: Client, name: str, file: Given, options: InputOptions) -> RemoteDataset:
+    """Read a file, - for standard input, into the service; what a URL names it reads itself, in the background."""
+    if isinstance(file, str) and is_url(file):
+        return client.import_dataset(name, file, **_given(options))
     return client.add_dataset(name, sys.stdin.buffer if str(file) == "-" else file, **_given(options))
 
 

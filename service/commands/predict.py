@@ -13,6 +13,9 @@ import numpy as np
 from reader.errors import InputError
 from reader.ingest.run import read_chunks
 from reader.options import InputOptions
+from reader.sources.fetch import read_range
+from reader.sources.files import list_files
+from service.commands.inputs import Given, file_or_url
 from service.models.exports import MODEL_FORMATS, ModelFormatError
 from service.models.labels import shown_label
 from service.models.names import stored_format
@@ -26,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm predict`."""
     parser.add_argument("model", type=Path, help="LIBLINEAR or LIBSVM text, .npz, .json or .onnx")
     parser.add_argument(
-        "file", type=Path, help="LIBSVM text, CSV, TSV, FASTA or documents, plain or compressed; - for standard input"
+        "file", type=file_or_url, help="LIBSVM text, CSV, TSV, FASTA or documents; a URL of one; - for standard input"
     )
     parser.add_argument("-o", "--output", type=Path, help="write the predictions there instead of printing them")
     parser.add_argument("--decision-values", action="store_true", help="write the decision value behind each label")
@@ -47,15 +50,17 @@ def run(options: argparse.Namespace) -> int:
     if options.probabilities and not predictor.has_probabilities:
         raise ModelFormatError("the model has no probabilities", "predict without --probabilities")
     errors, unknown = _Errors(), 0
-    source = sys.stdin.buffer if str(options.file) == "-" else options.file.open("rb")
-    with source, options.output.open("w") if options.output else nullcontext(sys.stdout) as output:
+    with (
+        _opened(options.file) as chunks,
+        options.output.open("w") if options.output else nullcontext(sys.stdout) as output,
+    ):
         said_of_input = InputOptions(
-            options.format or _format(options.file, predictor.text_format),
+            options.format or _format(Path(options.file), predictor.text_format),
             label_column=options.label_column,
             text_column=options.text_column,
         )
         with _naming_the_label(said_of_input):
-            for prediction in predictor.predict_text(read_chunks(source), options=said_of_input):
+            for prediction in predictor.predict_text(chunks, options=said_of_input):
                 output.writelines(_lines(predictor, prediction, options))
                 errors.add(prediction)
                 unknown += prediction.unknown_features
@@ -66,6 +71,19 @@ def run(options: argparse.Namespace) -> int:
     if said := errors.said(predictor):
         print(said, file=sys.stderr)
     return 0
+
+
+@contextmanager
+def _opened(file: Given) -> Iterator[Iterator[bytes]]:
+    """What it holds."""
+    if isinstance(file, str):
+        found = list_files([file])
+        if len(found) > 1:
+            raise InputError("several_files", f"{file} stands for {len(found)} files")
+        yield read_range(found[0])
+    else:
+        with sys.stdin.buffer if str(file) == "-" else file.open("rb") as source:
+            yield read_chunks(source)
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 import argparse
 import errno
 import json
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,6 +17,7 @@ from service.cluster.connecting import check_ray
 from service.commands.data import upload
 from service.commands.display import Display, display
 from service.commands.feature_option import add_feature_option
+from service.commands.inputs import dataset_name, file_or_url, plain_name
 from service.commands.liblinear_options import add_liblinear_options
 from service.commands.option_values import NONE, gamma, machines, or_none, values, weight
 from service.commands.remote import CONVERGED, NOT_CONVERGED, exit_code, watch
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm train`: every field of a job, in dashes."""
     parser.usage = "%(prog)s [options] file"  # whoever mistypes one of sixty does not need them all
     defaults = {name: field.default for name, field in JobSpec.model_fields.items()}
-    file = parser.add_argument("file", type=Path, help="LIBSVM text, CSV, Parquet or npz; - for standard input")
+    file = parser.add_argument("file", type=file_or_url, help="LIBSVM text, CSV ..., or a URL; - for standard input")
     output = parser.add_argument(
         "-o", "--output", type=Path, help="LIBLINEAR text, or .npz, .json or .onnx (default: FILE.model)"
     )
@@ -102,7 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Train, write the model, say what came out."""
-    output = options.output or Path("stdin.model" if options.file == Path("-") else f"{options.file.name}.model")
+    output = options.output or Path("stdin.model" if options.file == Path("-") else f"{plain_name(options.file)}.model")
     if not output.absolute().parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such directory", str(output.parent))
     if format_of(output) == "onnx" and options.url is None:
@@ -121,7 +121,7 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
     if options.warm_start is not None:
         raise ServiceError("unknown_job", "there are no jobs here to start from", "Name their service: --url.")
     if sys.stderr.isatty() and not options.json and not are_compiled():
-        if str(options.file) != "-":
+        if isinstance(options.file, Path) and str(options.file) != "-":
             options.file.open("rb").close()  # one that is missing is better said before
         compile_kernels(show_bar(sys.stderr))
     show.say(f"reading {options.file}")
@@ -173,10 +173,12 @@ def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Pa
     """Train on a service. Interrupted, the job goes on."""
     client = Client(options.url)
     name = str(options.file)
-    if options.file.exists() or name == "-":
+    if not isinstance(options.file, Path) or options.file.exists() or name == "-":
         name = dataset_name(options.file)
-        show.say(f"uploading {options.file} as {name}")
-        upload(client, name, options.file, input_options(options))
+        show.say(f"{'uploading' if isinstance(options.file, Path) else 'importing'} {options.file} as {name}")
+        added = upload(client, name, options.file, input_options(options))
+        if not isinstance(options.file, Path):
+            added.wait()
     submitted = client.submit(**{**fields, "dataset": name})
     show.say(f"training as {submitted.id}")
     try:
@@ -198,12 +200,6 @@ def output_files(output: Path, values: Sequence[float]) -> list[Path]:
     if len(values) == 1:
         return [output]
     return [output.with_name(f"{output.stem}.C={C:g}{output.suffix}") for C in values]
-
-
-def dataset_name(file: Path) -> str:
-    """A dataset's name made of a file's, without endings."""
-    name = re.sub(r"[^a-z0-9_-]+", "-", file.name.split(".")[0].lower()).strip("-_")
-    return name[:64] or "data"
 
 
 def _fields(options: argparse.Namespace) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Files of the import directory, read in one after the other in the background.
+"""Files of the import directory, or of object stores, read in one after the other in the background.
 
 What is to be read in stands in the store: after a restart of the process, an import that was under way begins anew.
 """
@@ -9,11 +9,14 @@ import shutil
 import stat
 import threading
 import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
 from reader.errors import InputError
 from reader.options import InputOptions
+from reader.sources.locations import check_installed, is_below, is_url, located
 from service.datasets.ingesting import Ingesting, ingest_failed
 from service.errors import ServiceError
 from service.records.store import Store
@@ -51,6 +54,23 @@ def open_import(directory: Path | None, name: str) -> IO[bytes]:
         file.close()
         raise _invalid()
     return file
+
+
+def check_source(prefixes: Sequence[str], url: str) -> None:
+    """Whether a URL, or all that a pattern stands for, may be imported: it lies below one of these prefixes.
+
+    Raises ServiceError: import_forbidden, not_installed, and what `reader.sources.locations` refuses. Nothing is asked
+    of the store, which is where the environment of the service says.
+    """
+    try:
+        location = located(url)
+        if not any(is_below(url, prefix) for prefix in prefixes):
+            allowed = f"It allows {', '.join(prefixes)}." if prefixes else "It is not set."
+            hint = f"Whoever runs the service sets STREAMSVM_IMPORT_SOURCES, such as s3://bucket/. {allowed}"
+            raise ServiceError("import_forbidden", "the service does not import from there", hint)
+        check_installed(location)
+    except InputError as error:
+        raise ServiceError.of(error.problem()) from None
 
 
 def _invalid() -> ServiceError:
@@ -91,7 +111,7 @@ class Importer:
         is_kept = False
         try:
             with (
-                open_import(self._settings.import_dir, source["import"]) as file,
+                self._opened(source["import"]) as file,
                 Ingesting(file, directory, self._settings, InputOptions(**source["options"])) as ingesting,
             ):
                 # Deleted meanwhile: leaving the context ends it.
@@ -106,3 +126,9 @@ class Importer:
             if not is_kept:
                 for left in (directory, staged_path(directory)):
                     shutil.rmtree(left, ignore_errors=True)
+
+    def _opened(self, name: str) -> AbstractContextManager[IO[bytes] | list[str]]:
+        if is_url(name):
+            check_source(self._settings.import_sources, name)
+            return nullcontext([name])
+        return open_import(self._settings.import_dir, name)

@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import IO
 
@@ -20,9 +22,9 @@ def ingest_command(directory: Path, settings: Settings, options: InputOptions) -
     return [sys.executable, "-m", *_ingest(directory, settings, options)]
 
 
-def _ingest(directory: Path, settings: Settings, options: InputOptions) -> list[str]:
+def _ingest(directory: Path, settings: Settings, options: InputOptions, urls: Sequence[str] = ()) -> list[str]:
     limits = "--max-features", str(settings.max_features), "--max-bytes", str(settings.max_upload_bytes)
-    return ["reader.ingest.run", str(directory), *options.arguments(), *limits]
+    return ["reader.ingest.run", str(directory), *options.arguments(), *limits, *(f"--source={url}" for url in urls)]
 
 
 def failure(code: int, output: bytes) -> InputError | ServiceError:
@@ -37,33 +39,40 @@ def ingest_failed() -> ServiceError:
     return ServiceError("ingest_failed", "reading in the data failed", "The service's log says more.")
 
 
+def _opened(source: IO[bytes] | Sequence[str]) -> AbstractContextManager[IO[bytes]]:
+    """Its standard input, which stays open if it was."""
+    return Path(os.devnull).open("rb") if isinstance(source, Sequence) else nullcontext(source)
+
+
 class Ingesting:
     """Reads a file in; leaving the context ends it. Errors are an InputError for a bad input, or a ServiceError.
 
+    source   an open file, or URLs and patterns of files, see reader.sources
     forks    by the fork server of this thread
     appends  the rows to the dataset that is there
     """
 
     def __init__(
         self,
-        source: IO[bytes],
+        source: IO[bytes] | Sequence[str],
         directory: Path,
         settings: Settings,
         options: InputOptions,
         forks: bool = False,
         appends: bool = False,
     ) -> None:
-        command = [*_ingest(directory, settings, options), *(["--append"] if appends else [])]
+        urls = source if isinstance(source, Sequence) else ()
+        command = [*_ingest(directory, settings, options, urls), *(["--append"] if appends else [])]
         reading, writing = os.pipe()
         self._output = os.fdopen(reading, "rb")
-        with os.fdopen(writing, "wb") as output:
+        with os.fdopen(writing, "wb") as output, _opened(source) as file:
             if forks:
-                files = source.fileno(), output.fileno(), sys.stderr.fileno()
+                files = file.fileno(), output.fileno(), sys.stderr.fileno()
                 self._child: Forked | subprocess.Popen = fork(command, files)
             else:
                 self._child = subprocess.Popen(
                     [sys.executable, "-m", *command],
-                    stdin=source,
+                    stdin=file,
                     stdout=output,
                     env=child_environment(),
                     # A Ctrl-C is for this process, which then ends its child itself.

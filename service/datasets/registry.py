@@ -10,7 +10,8 @@ from typing import Any
 from reader.ingest.append import remove_block
 from reader.ingest.run import read_progress
 from reader.options import InputOptions
-from service.datasets.importing import Importer, open_import
+from reader.sources.locations import is_url
+from service.datasets.importing import Importer, check_source, open_import
 from service.datasets.sample import sample
 from service.datasets.uploads import MoreRows, NewDataset, Upload, undo_change
 from service.datasets.views import dataset_view
@@ -77,11 +78,18 @@ class Datasets:
             self._store.set_dataset_ready(record["id"])
 
     def begin_import(self, name: str, file: str, options: InputOptions) -> dict[str, Any]:
-        """Reserve the name and have a file of the import directory read in, in its turn; the dataset's view."""
+        """Reserve the name and have a file of the import directory read in, in its turn; the dataset's view.
+
+        Or files of an object store: `file` is a URL or a pattern. How large they are is found out in their turn.
+        """
         check_name(name)
-        with open_import(self._settings.import_dir, file) as found:
-            size = os.fstat(found.fileno()).st_size
-        self._store.add_dataset(name, {"import": file, "bytes": size, "options": asdict(options)})
+        source: dict[str, Any] = {"import": file, "options": asdict(options)}
+        if is_url(file):
+            check_source(self._settings.import_sources, file)
+        else:
+            with open_import(self._settings.import_dir, file) as found:
+                source["bytes"] = os.fstat(found.fileno()).st_size
+        self._store.add_dataset(name, source)
         self._importer.wake()
         return self.view(name)
 

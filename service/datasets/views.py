@@ -18,7 +18,7 @@ def dataset_view(
     shown = {
         **{key: record[key] for key in ("name", "state", "created_at", "failure")},
         "import": source.get("import"),
-        "progress": progress and {**progress, "total_bytes": source.get("bytes")},
+        "progress": progress and {"total_bytes": source.get("bytes"), **progress},
     }
     if manifest is None:
         return shown
