@@ -151,7 +151,7 @@ class _PairsOfThreads:
 
     @property
     def v(self) -> Array:
-        return self._v
+        return self._whole().v
 
     def add(self, coefficients: Array, rows: Segment, lock: Lock) -> Array:
         if not hasattr(self._own, "pairs"):
@@ -162,10 +162,15 @@ class _PairsOfThreads:
 
     def squared_norms(self) -> Array:
         """(3,)."""
+        return self._whole().squared_norms()
+
+    def _whole(self) -> _Pairs:
+        """All rows are there: what the threads have, in one."""
         whole, *others = self._every or [_Pairs(self._w)]
         while others:
             whole.add_sum(others.pop())
-        return whole.squared_norms()
+        self._every = [whole]
+        return whole
 
 
 class _Expansion:
