@@ -171,6 +171,7 @@ class Coordinator:
         w, v = by_lane(self.w)[:, : self._lanes], by_lane(v)[:, : self._lanes]
         w_error = np.sqrt(dots(w - v, w - v)) / np.maximum(np.sqrt(dots(w, w)), 1e-300)
         self.certificate = Certificate(P, dual - dots(v, v) / 2.0, M_plus, M_minus, w_error)
+        self.D = self.certificate.dual_objective  # what was known of it had been rounded
         gaps = M_plus - M_minus, P - self.certificate.dual_objective
         for number, (true, met) in enumerate(zip(gaps, (self.M_plus - self.M_minus, self.gap), strict=True)):
             self._hope[number] = np.maximum(1.0, np.divide(true, met, out=np.ones_like(true), where=met > 0.0))
