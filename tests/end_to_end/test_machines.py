@@ -83,6 +83,7 @@ def test_a_job_on_two_machines_has_the_optimum_and_the_certificate(service, prob
     assert all(line["dual_objective"] <= certificate["primal_objective"] for line in history)
 
 
+@pytest.mark.slow
 def test_lanes_on_two_machines(service):
     values = [0.1, 0.3, 1.0]
     fields = {"dataset": "data", "relative_gap": 1e-3, "tolerance": None, "max_passes": 1000}
@@ -158,6 +159,7 @@ def test_the_coordinator_is_killed(service, _number):
     _goes_on(service, job_id)
 
 
+@pytest.mark.slow
 def test_a_job_is_cancelled(service):
     job_id = _begun(service)
     httpx.post(f"{service.url}/v1/jobs/{job_id}/cancel", **PLAIN)

@@ -75,8 +75,9 @@ def input_w(dataset, w):
     return own.in_input_order(w)[own.manifest.index_base :]
 
 
-@pytest.mark.parametrize("machines", [1, 2, 3])
-@pytest.mark.parametrize(("loss", "C"), [("hinge", 0.1), ("hinge", 1.0), ("squared_hinge", 1.0)])
+@pytest.mark.parametrize(
+    ("machines", "loss", "C"), [(1, "hinge", 1.0), (2, "hinge", 0.1), (3, "hinge", 1.0), (3, "squared_hinge", 1.0)]
+)
 def test_the_optimum_of_one_machine_with_its_certificate(dataset, problem, tmp_path, machines, loss, C):
     done, seen, _ = coordinate(dataset, tmp_path, machines, loss=loss, C=C, max_passes=1000)
     found = done.certificate
@@ -85,8 +86,6 @@ def test_the_optimum_of_one_machine_with_its_certificate(dataset, problem, tmp_p
     assert pytest.approx(found.primal_objective[0], rel=1e-6) == P  # values are float32
     assert P - found.dual_objective[0] <= 1.1e-5 * P
     assert found.w_error[0] < 1e-6
-    one, *_ = coordinate(dataset, tmp_path / "one", 1, loss=loss, C=C, max_passes=1000)
-    assert pytest.approx(one.certificate.primal_objective[0], rel=2e-5) == P
     duals = [float(D[0]) for D, _, _ in seen]
     assert all(after >= before - 1e-9 * abs(before) for before, after in pairwise(duals))
     assert all(D <= P for D in duals)
@@ -102,7 +101,7 @@ def test_lanes_are_each_at_their_optimum(dataset, problem, tmp_path):
     assert all((D <= P + 1e-9).all() for D, P, _ in seen)
 
 
-@pytest.mark.parametrize("features", [["idf"], ["scale", "unit"], [{"fourier": {"dimension": 64, "gamma": 1.0}}]])
+@pytest.mark.parametrize("features", [["idf"], ["scale", {"fourier": {"dimension": 64, "gamma": 1.0}}]])
 def test_feature_maps_are_fitted_to_all_rows(dataset, tmp_path, features):
     done, *_ = coordinate(dataset, tmp_path / "two", 2, features=features, max_passes=1000)
     one, *_ = coordinate(dataset, tmp_path / "one", 1, features=features, max_passes=1000)
