@@ -71,11 +71,11 @@ def notes_of(score, gain):
 def test_what_is_near(tolerance, relative_gap, factor, near):
     met = Met()
     met.add(visits([-1.0], 0.25, -0.25, gap=1.0))
-    assert Wanted(tolerance, relative_gap).is_near(met, 9.0, factor) == near
+    assert Wanted(tolerance, relative_gap).is_near(met, np.inf, 9.0, factor) == near
 
 
 def test_nothing_met_is_nothing_known():
-    assert not Wanted(1e-3, None).is_near(Met(), 9.0, 1.0)
+    assert not Wanted(1e-3, None).is_near(Met(), np.inf, 9.0, 1.0)
 
 
 def parts(rows: Segment, size: int):
@@ -143,3 +143,10 @@ def test_a_window_that_cannot_be_had_leaves_no_visit_under_way():
         with pytest.raises(OSError, match="gone"):
             sweep(windows(), backwards, visitor, Threads(4, pool))
         assert len(ended) == 3
+
+
+def test_a_share_of_the_first_gap_is_near_whatever_the_factor():
+    met = Met()
+    met.add(visits([-1.0], 0.25, -0.25, gap=1.0))
+    assert Wanted(None, None, share_of_gap=0.5).is_near(met, 2.0, 9.0, 10.0)
+    assert not Wanted(None, None, share_of_gap=0.5).is_near(met, 1.9, 9.0, 0.1)
