@@ -210,7 +210,7 @@ def _fields(options: argparse.Namespace) -> dict[str, Any]:
     }
     given = {name: None if value == NONE else value for name, value in given.items()}
     if options.class_weight:
-        given["class_weight"] = dict(options.classweight)
+        given["class_weight"] = dict(options.class_weight)
     return {"dataset": str(options.file), **given}
 
 
