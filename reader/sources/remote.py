@@ -12,7 +12,6 @@ from reader.sources.locations import is_pattern
 _VERSIONS = ("ETag", "etag", "generation", "mtime", "LastModified", "last_modified", "updated", "created")
 # Lists are not kept: a file is looked at to see whether it has changed.
 _OPTIONS: dict[str, dict[str, Any]] = {
-    # `fetch` tries again itself, from where a connection broke.
     "s3": {
         "config_kwargs": {
             "connect_timeout": 10,
@@ -38,7 +37,10 @@ class RemoteStore:
         for name in ("botocore", "aiobotocore", "s3fs", "gcsfs", "adlfs", "azure", "google"):
             # What they log at lower levels are heads of requests.
             logging.getLogger(name).setLevel(logging.ERROR)
-        return cls(fsspec.filesystem(scheme, use_listings_cache=False, **_OPTIONS.get(scheme, {})))
+        system = fsspec.filesystem(scheme, use_listings_cache=False, **_OPTIONS.get(scheme, {}))
+        # `pieces` tries again itself, from where a connection broke.
+        system.retries = 1
+        return cls(system)
 
     def find(self, path: str) -> list[tuple[str, int, str]]:
         """Folders are left out."""
