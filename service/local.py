@@ -27,6 +27,7 @@ from service.jobs.warm_start import begin_lane
 from service.models.heaviest import input_about, with_heaviest
 from service.models.registry import lane_outcome
 from service.processes.run import Run, prepare_run
+from service.processes.run_directories import has_room
 from service.settings import Settings
 from storage.csr import load_kernels
 from storage.errors import DatasetLost, RowTooLong
@@ -140,7 +141,7 @@ class Training:
         """Run some; what is known then, and what the one came to, if there is no other."""
         # The cache belongs into memory, the blocks do not.
         cache_dir = self._settings.cache_dir
-        in_memory = cache_dir.is_dir() and shutil.disk_usage(cache_dir).free > plan.run_bytes
+        in_memory = has_room(cache_dir, plan.run_bytes)
         with temporary_directory(cache_dir if in_memory else self._work, "streamsvm-run-") as scratch:
             self._prepare(plan, scratch / "run")
             run = self._run = self._new_run(scratch / "run", plan.spec.machines)

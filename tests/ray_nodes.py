@@ -14,7 +14,7 @@ class Nodes:
     def __init__(self, directory: Path, count: int) -> None:
         from ray.cluster_utils import Cluster  # noqa: PLC0415 - an extra
 
-        self._directory, self._count = directory, 0
+        self.directory, self._count = directory, 0
         self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": _MEMORY})
         self.nodes = [self.add() for _ in range(count)]
 
@@ -26,7 +26,7 @@ class Nodes:
     def add(self) -> Any:
         """One more."""
         self._count += 1
-        environment = {"STREAMSVM_NODE_DIR": str(self._directory / f"node{self._count}")}
+        environment = {"STREAMSVM_NODE_DIR": str(self.directory / f"node{self._count}")}
         return self.cluster.add_node(num_cpus=1, object_store_memory=_MEMORY, env_vars=environment)
 
     def kill_one(self) -> None:

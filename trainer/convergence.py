@@ -74,12 +74,7 @@ class Convergence:
         return [self._result(lane, by, otherwise) for lane, by in enumerate(self._by.tolist())]
 
     def _result(self, lane: int, by: int, otherwise: str | None) -> dict[str, Any]:
-        return {
-            "converged": bool(by),
-            "stop_reason": CONVERGED[by - 1] if by else otherwise,
-            "passes": self._state.control["finished_passes"],
-            "certificate": self._certificate(lane),
-        }
+        return lane_result(by, otherwise, self._state.control["finished_passes"], self._certificate(lane))
 
     def _reasons(self, progress: Progress) -> list[str | None]:
         wanted = self._settings.tolerance, self._settings.relative_gap
@@ -111,12 +106,27 @@ class Convergence:
         if not self._is_dual:
             # alpha is not what it trained: its own lower bound stands, and there are no gradients.
             dual, M_plus, M_minus, w_error = self._state.control["dual_objective"], nan, nan, nan
-        return {
-            "m_plus": M_plus,
-            "m_minus": M_minus,
-            "gap": M_plus - M_minus,
-            "primal_objective": primal,
-            "dual_objective": dual,
-            "relative_duality_gap": relative_gap(primal, dual),
-            "w_error": w_error,
-        }
+        return certificate_of(primal, dual, M_plus, M_minus, w_error)
+
+
+def certificate_of(primal: float, dual: float, M_plus: float, M_minus: float, w_error: float) -> dict[str, float]:
+    """What all rows say of a lane at one w, as a result has it."""
+    return {
+        "m_plus": M_plus,
+        "m_minus": M_minus,
+        "gap": M_plus - M_minus,
+        "primal_objective": primal,
+        "dual_objective": dual,
+        "relative_duality_gap": relative_gap(primal, dual),
+        "w_error": w_error,
+    }
+
+
+def lane_result(by: int, otherwise: str | None, passes: float, certificate: dict[str, float]) -> dict[str, Any]:
+    """What came of a lane. by: the place in CONVERGED of why it has converged, from 1; 0: it has not."""
+    return {
+        "converged": bool(by),
+        "stop_reason": CONVERGED[by - 1] if by else otherwise,
+        "passes": passes,
+        "certificate": certificate,
+    }

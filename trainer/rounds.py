@@ -71,17 +71,17 @@ class Round:
     def _tell(self) -> None:
         lanes = self._state.lanes
         before, now = self._by_lane(self._before), self._by_lane(self._alpha)
-        sums = np.zeros((5, len(lanes)))
+        sums = np.zeros((6, len(lanes)))
         for start in range(0, len(before), _PART_ROWS):
             old, new = before[start : start + _PART_ROWS], now[start : start + _PART_ROWS]
             change = new - old
             free = ((new > 0.0) & (new < self._U)).sum(axis=0)
-            sums += old.sum(axis=0), (old * old).sum(axis=0), change.sum(axis=0), (old * change).sum(axis=0), free
-            lanes["square"] = (change * change).sum(axis=0) + (lanes["square"] if start else 0.0)
-        total, squares, changed, mixed, free_rows = sums
+            of_alpha = old.sum(axis=0), (old * old).sum(axis=0)
+            sums += *of_alpha, change.sum(axis=0), (old * change).sum(axis=0), (change * change).sum(axis=0), free
+        total, squares, changed, mixed, changed_squares, free_rows = sums
         lanes["dual"] = total - self._D * squares / 2.0
         lanes["linear"] = changed - self._D * mixed
-        lanes["square"] *= self._D
+        lanes["square"] = self._D * changed_squares
         lanes["free_rows"] = free_rows
         lanes["gap"] = self.first_gap
         lanes["moved_on"] = self.start.share if self.start.has_moved else 0.0

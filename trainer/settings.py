@@ -12,17 +12,6 @@ from trainer.problem import Problem
 
 
 @dataclass(frozen=True)
-class Part:
-    """The rows are a part of the problem's, see trainer.rounds: C is `sigma` times that of the problem.
-
-    share_of_gap  of the gap that the first sweep of a round met: when it is down to that, the round ends
-    """
-
-    sigma: float
-    share_of_gap: float
-
-
-@dataclass(frozen=True)
 class TrainerSettings:
     """
     n_rows, width     lengths of alpha and w, or bounds on them while the dataset is being read in
@@ -34,7 +23,8 @@ class TrainerSettings:
     cache_rows        rows the cache holds when full, on average: Omega in the paper
     epsilon           half the width of the tube in which a residual costs nothing, in regression
     gamma             of a Gaussian kernel, of solvers that have one
-    part              of one of several machines; None: there is one
+    share_of_gap      of what the first sweep of a pass met: when the gap is down to that, the pass ends. Where the rows
+                      are a part of the problem's (trainer.rounds), else None
     maps              what rows become before they are trained on
     solver            a key of `trainer.solvers.SOLVERS`
     options           of the solver's own class
@@ -61,7 +51,7 @@ class TrainerSettings:
     group: Group | Classes | None
     passes_before: int
     follows: bool
-    part: Part | None
+    share_of_gap: float | None
     maps: FeatureMaps
     solver: str
     options: Any

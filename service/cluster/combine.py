@@ -20,6 +20,15 @@ def by_lane(w: Array) -> Array:
     return w if w.ndim > 1 else w[:, np.newaxis]
 
 
+def along_axis(figures: Array, w: Array) -> Array | float:
+    """Figures (lanes,) of lanes there are, of all that the axis of w has; of one lane the number."""
+    if w.ndim == 1:
+        return float(figures[0])
+    every = np.zeros(w.shape[1])
+    every[: len(figures)] = figures
+    return every
+
+
 def dots(a: Array, b: Array) -> Array:
     """<a, b> of each lane, (lanes,)."""
     return np.asarray(np.einsum("fl,fl->l", by_lane(a), by_lane(b)))
@@ -47,10 +56,6 @@ class Momentum:
         for known, new in zip(self._gaps, gap.tolist(), strict=True):
             known.append(new)
         return np.array([_share(gaps, rounds) for gaps, rounds in zip(self._gaps, self._rounds.tolist(), strict=True)])
-
-    def forget(self) -> None:
-        """The next round begins where this one ended."""
-        self._rounds[:] = 0
 
 
 def _share(gaps: Sequence[float], rounds: int) -> float:

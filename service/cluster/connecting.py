@@ -44,6 +44,11 @@ def connect(address: str) -> Any:
     return ray
 
 
+def nodes_of(ray: Any) -> list[str]:
+    """The nodes that are there and have a core, by the id that Ray gives them."""
+    return [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
+
+
 def _knock(address: str) -> None:
     """Raises ServiceError ray_unreachable if nobody listens there: Ray itself tries for minutes."""
     host, _, port = address.rpartition(":")
@@ -56,7 +61,7 @@ def _knock(address: str) -> None:
 
 def _refused(address: str, error: Exception) -> ServiceError:
     text = str(error)
-    if "version mismatch" in text.lower() or "Version mismatch" in text:
+    if "version mismatch" in text.lower():
         return ServiceError(
             "ray_version",
             f"the cluster runs another version than Ray {version('ray')} or another Python: {_first_line(text)}",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from service.cluster.combine import Momentum, best_step, by_lane, dots
+from service.cluster.combine import Momentum, along_axis, best_step, by_lane, dots
 from service.cluster.messages import Answer, Change, Found
 from service.cluster.parts import Certificate, Machines, Part, Rules
 from storage.csr import Array
@@ -76,9 +76,8 @@ class Coordinator:
         everyone, come = set(range(len(self.parts))), self._gather(set(range(len(self.parts))), needs_all=True)
         self._join(come)
         self._answer(come, Order.GO_ON, None, np.zeros(self._lanes), is_whole=True)
-        is_looking = False
         while self.stop_reason is None:
-            come = self._gather(everyone, needs_all=is_looking or self._wants_look())
+            come = self._gather(everyone, needs_all=self._wants_look())
             self.round += 1
             is_joined = self._join(come)
             change = self._agree(come)
@@ -94,7 +93,7 @@ class Coordinator:
     def _look(self, everyone: set[int], share: Array) -> None:
         """Have all rows looked at, at the w of now; then go on, or end."""
         come = self._gather(everyone, needs_all=True)
-        is_whole = not self._join(come, replaces=False)
+        is_whole = all(found.losses is not None for found in come.values())
         if is_whole:
             self._certify(come)
         self._join(come)
@@ -121,16 +120,15 @@ class Coordinator:
         self._usual_seconds = float(np.median([found.seconds for found in come.values()]))
         return come
 
-    def _join(self, come: Mapping[int, Found], replaces: bool = True) -> bool:
+    def _join(self, come: Mapping[int, Found]) -> bool:
         """Take in what machines say their part of w is; whether one of them has begun anew."""
         told = {k: found.own_w for k, found in come.items() if found.own_w is not None}
-        if replaces:
-            for k, own_w in told.items():
-                self.parts[k].w[:], self.parts[k].dual = own_w, come[k].dual
-            if told:
-                # All of it anew: what rounding has left over is gone, too.
-                self._sum_of_parts[:] = sum(part.w for part in self.parts)
-                self.w[:] = self._sum_of_parts
+        for k, own_w in told.items():
+            self.parts[k].w[:], self.parts[k].dual = own_w, come[k].dual
+        if told:
+            # All of it anew: what rounding has left over is gone, too.
+            self._sum_of_parts[:] = sum(part.w for part in self.parts)
+            self.w[:] = self._sum_of_parts
         return any(come[k].losses is None for k in told)
 
     def _agree(self, come: Mapping[int, Found]) -> Change:
@@ -146,7 +144,7 @@ class Coordinator:
         self.step = best_step(by_lane(self.w)[:, : self._lanes], by_lane(total)[:, : self._lanes], linear, square)
         if self._rules.combine == "average":
             self.step = np.ones(self._lanes)
-        by = self._padded(self.step)
+        by = along_axis(self.step, self.w)
         self.w += total * by
         for k, found in moved.items():
             found.change.add_to(self.parts[k].w, by)
@@ -235,14 +233,6 @@ class Coordinator:
     def _half_norm(self) -> Array:
         w = by_lane(self.w)[:, : self._lanes]
         return dots(w, w) / 2.0
-
-    def _padded(self, figures: Array) -> Array | float:
-        """Of lanes there are, of all that w has."""
-        if self.w.ndim == 1:
-            return float(figures[0])
-        padded = np.zeros(self.w.shape[1])
-        padded[: self._lanes] = figures
-        return padded
 
     def _sum(self, come: Mapping[int, Found], name: str) -> Array:
         return np.sum([getattr(found, name) for found in come.values()], axis=0) if come else np.zeros(self._lanes)

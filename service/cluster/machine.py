@@ -50,15 +50,10 @@ class Machine:
     def complete(self, shard: str, manifest: Manifest) -> None:
         """All files are there: check every byte, and keep the shard. Raises StorageError if one is not as it was."""
         directory = self._settings.datasets / shard
-        staged = staged_path(directory)
-        publish_dataset(staged, directory, manifest)
+        publish_dataset(staged_path(directory), directory, manifest)
         for fault in faults(directory):
-            shutil.rmtree(directory)
+            self.drop(shard)
             raise fault
-
-    def use(self, shard: str) -> None:
-        """Note that a shard is still of use."""
-        (self._settings.datasets / shard).touch()
 
     def drop(self, shard: str) -> None:
         """Forget a shard, or the part of it that has come."""
@@ -70,22 +65,25 @@ class Machine:
 
     def keep(self, job: str, shard: str, alpha: Array) -> None:
         """Keep the dual variables of a machine of this shard, durably. Raises OSError."""
-        directory = self._settings.jobs / job
-        directory.mkdir(parents=True, exist_ok=True)
+        path = self._kept_path(job, shard)
+        path.parent.mkdir(parents=True, exist_ok=True)
         content = io.BytesIO()
         np.save(content, alpha)
-        write_file(directory / f"{shard}.npy", [content.getvalue()])
+        write_file(path, [content.getvalue()])
 
     def has_kept(self, job: str, shard: str) -> bool:
         """Whether there is something."""
-        return self.kept(job, shard) is not None
+        return self._kept_path(job, shard).exists()
 
     def kept(self, job: str, shard: str) -> Array | None:
         """What was kept last; None if there is nothing that is whole."""
         try:
-            return np.load(self._settings.jobs / job / f"{shard}.npy")
+            return np.load(self._kept_path(job, shard))
         except (FileNotFoundError, ValueError, EOFError):
             return None
+
+    def _kept_path(self, job: str, shard: str) -> Path:
+        return self._settings.jobs / job / f"{shard}.npy"
 
     def alpha(self) -> Array:
         """The dual variables of now, feasible, of the whole problem's size."""
@@ -101,7 +99,7 @@ class Machine:
     def begin(self, begin: Begin) -> Found:
         """Start a reader and a trainer; what the machine brings with it. Raises ServiceError, StorageError, OSError."""
         self.end()
-        self.use(begin.shard)
+        (self._settings.datasets / begin.shard).touch()  # it is still of use
         kept = begin.alpha if begin.alpha is not None else self.kept(begin.job, begin.shard)
         self._running = Running(self._settings, begin, kept)
         return self._running.found()

@@ -9,6 +9,11 @@ from storage.csr import Array
 from storage.features.maps import FeatureMaps
 from storage.rounds import Order
 
+# Of a run's control page: all machines' together are those of the job.
+COUNTED = (
+    "updates", "rows_streamed", "rows_screened", "read_bytes", "resident_rows", "resident_bytes", "evicted_rows",
+    "reader_wait_seconds", "trainer_wait_seconds",
+)  # fmt: skip
 _WORTH_NAMING = 0.5  # of all numbers: an index takes as much room as a number
 
 
@@ -57,7 +62,7 @@ class Found:
     gap            its rows' terms of P - D as the round's first sweep met them; nan: there was none
     M_plus, M_minus  largest and smallest projected gradient met
     losses         sum_i C loss_i at the w of now, after a look
-    counts         of the run's control page: updates, rows_streamed ...
+    counts         COUNTED, and free_rows
     seconds        that the round took
     """
 
@@ -111,3 +116,8 @@ class Begin:
     machines: int
     maps: FeatureMaps
     alpha: Array | None = None
+
+    @property
+    def is_alone(self) -> bool:
+        """It trains to the end for itself: what machines find is averaged, not brought together round by round."""
+        return bool(self.spec["combine"] == "average")

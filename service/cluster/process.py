@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any, TextIO
 
-from service.cluster.connecting import connect
+from service.cluster.connecting import connect, nodes_of
 from service.cluster.coordinator import Coordinator
 from service.cluster.messages import Begin
 from service.cluster.parts import Rules
@@ -54,7 +54,7 @@ def _coordinate(run: Path, told: dict[str, Any], reports: TextIO) -> int:
     dataset = Path(told["dataset"])
     count = told["machines"]
     if count == "all":
-        count = sum(node["Alive"] and node["Resources"].get("CPU", 0) >= 1 for node in ray.nodes())
+        count = len(nodes_of(ray))
     if not count:
         raise ServiceError("machines_range", "the cluster has no node with a core", "Add nodes.")
     shards = deal(read_manifest(dataset), count)

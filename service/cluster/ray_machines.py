@@ -16,12 +16,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from service.cluster.connecting import DEFAULT_ROOT, ROOT_VARIABLE
+from service.cluster.connecting import DEFAULT_ROOT, ROOT_VARIABLE, nodes_of
 from service.cluster.machine import Machine
 from service.cluster.messages import Answer, Begin, Found
 from service.cluster.shards import Shard, files_of, pieces_of
 from service.cluster.verdict import check_versions, is_for_good, told
 from service.errors import ServiceError
+from storage.errors import DatasetCorrupt
 
 _MOST_FAILURES = 10  # of a machine in a row, none of which came to the end of a round
 _NODE_SECONDS = 120.0  # how long a lost machine waits for a node
@@ -140,12 +141,9 @@ class RayMachines:
 
     # Placing and beginning
 
-    def _alive(self) -> list[str]:
-        return [node["NodeID"] for node in self._ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
-
     def _placed(self) -> list[str]:
         """A node for each machine, one that has its shard where there is one."""
-        nodes = self._alive()
+        nodes = nodes_of(self._ray)
         if len(nodes) < len(self._shards):
             raise ServiceError(
                 "machines_range",
@@ -168,10 +166,12 @@ class RayMachines:
         remote = self._ray.remote(num_cpus=0, max_restarts=0)(Agent)
         return remote.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote()
 
-    def _begin(self, number: int, node: str) -> Any:
-        """Begin a machine on a node; the reference of what it comes to first."""
+    def _begin(self, number: int, node: str, is_damaged: bool = False) -> Any:
+        """Begin a machine on a node, whose copy of the shard may be damaged; the reference of what it comes to first."""
         shard, begin = self._shards[number], self._begins[number]
         actor = self._fresh.pop(node, None) or self._actor(node)
+        if is_damaged:
+            self._ray.get(actor.drop.remote(shard.name))
         _, there = self._ray.get(actor.about.remote(), timeout=_CALL_SECONDS)
         if shard.name not in there:
             self._send(actor, shard)
@@ -220,13 +220,15 @@ class RayMachines:
     def _begin_anew(self, number: int, cause: Exception) -> Any:
         time.sleep(_PAUSE_SECONDS * min(self._failures[number] - 1, 10))
         deadline = time.monotonic() + _NODE_SECONDS
-        while not (nodes := self._alive()):
+        while not (nodes := nodes_of(self._ray)):
             if time.monotonic() > deadline:
-                raise ServiceError("machine_lost", "no node is left", "Start nodes, and resume the job.") from cause
+                raise ServiceError(
+                    "machine_lost", "no node is left", "Start nodes, and submit the job again."
+                ) from cause
             time.sleep(_PAUSE_SECONDS)
         used = Counter(node for k, node in self._nodes.items() if k != number)
         before = self._nodes.get(number, "")
         # Its own node has its shard, unless it is the node that fails.
         again = self._failures[number] <= _MOST_FAILURES // 2
         node = min(nodes, key=lambda node: (used[node], (node != before) == again, node))
-        return self._begin(number, node)
+        return self._begin(number, node, getattr(cause, "code", None) == DatasetCorrupt.code)

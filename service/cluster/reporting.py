@@ -6,19 +6,15 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
+from service.cluster.messages import COUNTED
 from storage.state import State
+from trainer.convergence import certificate_of, lane_result
 from trainer.link import HandedBack
 from trainer.progress import relative_gap
-from trainer.stop import CONVERGED
 
 if TYPE_CHECKING:
     from service.cluster.coordinator import Coordinator
     from service.cluster.ray_machines import RayMachines
-
-_COUNTED = (
-    "updates", "rows_streamed", "rows_screened", "read_bytes", "resident_rows", "resident_bytes", "evicted_rows",
-    "reader_wait_seconds", "trainer_wait_seconds",
-)  # fmt: skip
 
 
 class Reporter:
@@ -48,13 +44,13 @@ class Reporter:
             "primal_bound": now.P[worst],
             "free_rows": int(sum(part.counts.get("free_rows", 0) for part in now.parts)),
             "elapsed_seconds": now.elapsed_seconds + self._told["seconds_before"],
-            **{name: sum(part.counts.get(name, 0) for part in now.parts) for name in _COUNTED},
+            **{name: sum(part.counts.get(name, 0) for part in now.parts) for name in COUNTED},
         }
         for name, value in page.items():
             self._control[name] = type(self._control[name])(value)
-        for name in ("M_plus", "M_minus", "dual_objective", "primal_bound"):
-            found = {"M_plus": now.M_plus, "M_minus": now.M_minus, "dual_objective": now.D, "primal_bound": now.P}
-            self._lanes[name][: len(now.D)] = found[name]
+        of_lanes = {"M_plus": now.M_plus, "M_minus": now.M_minus, "dual_objective": now.D, "primal_bound": now.P}
+        for name, figures in of_lanes.items():
+            self._lanes[name][: len(now.D)] = figures
         self._reports.write(json.dumps(self._line(now, page, worst)) + "\n")
 
     def results(self, now: "Coordinator") -> list[dict[str, Any]]:
@@ -63,9 +59,8 @@ class Reporter:
 
     def _line(self, now: "Coordinator", page: dict[str, Any], worst: int) -> dict[str, Any]:
         lanes = [self._figures(now, lane) for lane in range(len(now.D))]
-        shown = {name: page[name] for name in ("updates", "free_rows", "elapsed_seconds", *_COUNTED)}
         return {
-            **shown,
+            **{name: page[name] for name in ("free_rows", "elapsed_seconds", *COUNTED)},
             "pass": self._told["passes_before"] + now.round,
             "lane": self._told["number"],
             "rows_unvisited": 0,
@@ -110,19 +105,5 @@ class Reporter:
     def _result(now: "Coordinator", lane: int, by: int) -> dict[str, Any]:
         found = now.certificate
         assert found is not None, "a job ends with a look"
-        primal, dual = float(found.primal_objective[lane]), float(found.dual_objective[lane])
-        M_plus, M_minus = float(found.M_plus[lane]), float(found.M_minus[lane])
-        return {
-            "converged": bool(by),
-            "stop_reason": CONVERGED[by - 1] if by else now.stop_reason,
-            "passes": now.round,
-            "certificate": {
-                "m_plus": M_plus,
-                "m_minus": M_minus,
-                "gap": M_plus - M_minus,
-                "primal_objective": primal,
-                "dual_objective": dual,
-                "relative_duality_gap": relative_gap(primal, dual),
-                "w_error": float(found.w_error[lane]),
-            },
-        }
+        of_lane = (float(figures[lane]) for figures in vars(found).values())
+        return lane_result(by, now.stop_reason, now.round, certificate_of(*of_lane))

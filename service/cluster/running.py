@@ -4,7 +4,7 @@ Their alpha and C are sigma times those of the problem (storage.rounds). What is
 """
 
 import json
-import shutil
+import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from service.cluster.combine import by_lane, dots
+from service.cluster.combine import along_axis, by_lane, dots
 from service.cluster.leftovers import Leftovers
-from service.cluster.messages import Answer, Begin, Change, Found
+from service.cluster.messages import COUNTED, Answer, Begin, Change, Found
 from service.jobs.problem import JobPlan, plan_job
 from service.jobs.spec import JobSpec
 from service.processes.run import PART, PROCESSES, Run, prepare_run
+from service.processes.run_directories import has_room
 from service.settings import Settings
 from storage.csr import Array
 from storage.manifest import read_manifest
@@ -29,10 +30,6 @@ from storage.state import RUN_FILE, State, open_state
 _SHARE_OF_GAP = 0.75
 _LOOK_SECONDS = 0.1  # between two looks at whether the processes live
 _NO_END = 1 << 62  # passes
-_SHOWN = (
-    "updates", "rows_streamed", "rows_screened", "read_bytes", "resident_rows", "resident_bytes", "evicted_rows",
-    "reader_wait_seconds", "trainer_wait_seconds", "finished_passes",
-)  # fmt: skip
 
 
 class Running:
@@ -46,13 +43,13 @@ class Running:
         plan = _plan(begin, read_manifest(settings.datasets / begin.shard))
         job_dir = settings.jobs / begin.job / begin.shard
         job_dir.mkdir(parents=True, exist_ok=True)
-        place = settings.cache_dir if _has_room(settings.cache_dir, plan.run_bytes) else job_dir
-        self._directory = place / f"streamsvm-part-{begin.job}-{begin.shard}"
-        shutil.rmtree(self._directory, ignore_errors=True)
+        place = settings.cache_dir if has_room(settings.cache_dir, plan.run_bytes) else job_dir
+        # What waits for the end of a run before this one, and removes its directory, is not to meet this one's.
+        self._directory = place / f"streamsvm-part-{begin.job}-{begin.shard}-{secrets.token_hex(4)}"
         self._leftovers = Leftovers(self._directory)
         begins = _beginning(alpha, self._sigma, plan)
         prepare_run(self._directory, plan, settings.datasets / begin.shard, None, begins, begin.maps)
-        _make_part(self._directory, self._sigma)
+        _make_part(self._directory, 0.0 if begin.is_alone else _SHARE_OF_GAP)
         axis = plan.axes[0]
         self._state = open_state(self._directory, plan.n_rows, plan.width, *plan.axes)
         self._round = create_round(self._directory, plan.width, axis)
@@ -80,7 +77,7 @@ class Running:
             self._changed(figures["moved_on"])
         self._sent = Change.of(self._own + self._change - self._told)
         shown = self._state.lanes[: self._lanes]
-        counts = {name: self._state.control[name] for name in _SHOWN}
+        counts = {name: self._state.control[name] for name in COUNTED}
         return Found(
             change=self._sent,
             own_w=own_w,
@@ -95,7 +92,7 @@ class Running:
     def take(self, answer: Answer) -> None:
         """What was agreed."""
         has_looked = self._order is Order.LOOK
-        step = self._padded(answer.step) if self._w.ndim > 1 else answer.step[0]
+        step = along_axis(answer.step, self._w)
         if not has_looked:
             self._round.earlier_w[:] = self._w
             self._last[:] = step * self._change
@@ -130,15 +127,9 @@ class Running:
 
         The trainer's w began at that of all plus so much of the last step; its own part, too.
         """
-        share = self._padded(moved_on) if self._w.ndim > 1 else moved_on[0]
+        share = along_axis(moved_on, self._w)
         base = self._w + share * (self._w - self._round.earlier_w)
         self._change[:] = (self._state.w - base) / self._sigma + share * self._last
-
-    def _padded(self, figures: Array) -> Array:
-        """Of lanes there are, of all that the axis has."""
-        padded = np.zeros(self._w.shape[1])
-        padded[: self._lanes] = figures
-        return padded
 
     def _losses(self) -> Array:
         """sum_i C loss_i of the problem, (lanes,)."""
@@ -160,10 +151,12 @@ class Running:
 
 
 def _plan(begin: Begin, manifest: Any) -> JobPlan:
-    """The lanes that are run, on the shard, with sigma times C and no end of its own."""
+    """The lanes that are run, on the shard, with sigma times C. What is wanted ends a machine that is alone."""
     spec = JobSpec.model_validate(begin.spec)
     C = [begin.machines * each for each in spec.C] if isinstance(spec.C, list) else begin.machines * spec.C
-    own = {"C": C, "max_passes": _NO_END, "max_seconds": None, "tolerance": None, "relative_gap": None}
+    own = {"C": C, "max_passes": _NO_END, "max_seconds": None}
+    if not begin.is_alone:
+        own |= {"tolerance": None, "relative_gap": None}
     return replace(plan_job(spec.model_copy(update=own), manifest), number=begin.number, at_once=begin.at_once)
 
 
@@ -180,13 +173,9 @@ def _beginning(alpha: Array | None, sigma: float, plan: JobPlan) -> Any:
     return begin
 
 
-def _make_part(directory: Path, sigma: float) -> None:
+def _make_part(directory: Path, share_of_gap: float) -> None:
     """Tell reader and trainer that their rows are a part of the problem's."""
     told: dict[str, Mapping[str, Any]] = json.loads((directory / RUN_FILE).read_bytes())
     reader = {**told["reader"], "is_part": True}
-    trainer = {**told["trainer"], "part": {"sigma": sigma, "share_of_gap": _SHARE_OF_GAP}}
+    trainer = {**told["trainer"], "share_of_gap": share_of_gap}
     (directory / RUN_FILE).write_text(json.dumps({**told, "reader": reader, "trainer": trainer}))
-
-
-def _has_room(directory: Path, n_bytes: int) -> bool:
-    return directory.is_dir() and shutil.disk_usage(directory).free > n_bytes

@@ -2,11 +2,12 @@
 
 from importlib.metadata import version
 
+from service.cluster.connecting import FOR_GOOD
 from service.errors import ServiceError
 from storage.errors import StorageError
 
 # What is so on every node, and at every time.
-_FOR_GOOD = ("cache_too_small", "memory_too_small", "features_range", "unknown_label", "node_version")
+_FOR_GOOD = (*FOR_GOOD, "cache_too_small", "memory_too_small", "features_range", "unknown_label")
 
 
 def is_for_good(cause: Exception) -> bool:

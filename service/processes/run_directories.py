@@ -22,7 +22,7 @@ class RunDirectories:
     def place(self, record: dict[str, Any], lane: int, run_bytes: int) -> Path:
         """For the next attempt at a lane, which takes so many bytes. No two attempts have the same."""
         base = self._settings.cache_dir
-        if not base.is_dir() or shutil.disk_usage(base).free < run_bytes + _SPARE_BYTES:
+        if not has_room(base, run_bytes):
             base = self._settings.jobs
         return base / f"{self._prefix}{record['id']}-{len(record['transitions'])}-{lane}"
 
@@ -51,3 +51,8 @@ class RunDirectories:
 
     def _link(self, job_id: str) -> Path:
         return self._settings.jobs / job_id / _SHOWN
+
+
+def has_room(directory: Path, run_bytes: int) -> bool:
+    """Whether the files of a run of so many bytes may be made there."""
+    return directory.is_dir() and shutil.disk_usage(directory).free >= run_bytes + _SPARE_BYTES

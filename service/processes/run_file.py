@@ -66,7 +66,7 @@ def run_file(
             **trainer,
             **rest,
             "lane": lane["number"],
-            "part": None,
+            "share_of_gap": None,
             "options": options,
             "threads": threads_of(spec, cores),
         },

@@ -160,6 +160,17 @@ def test_the_coordinator_is_killed(service, _number):
 
 
 @pytest.mark.slow
+def test_a_block_is_damaged_on_a_node(service, nodes):
+    _stop(service, _begun(service))
+    block = next(nodes.directory.glob("node*/datasets/*/blocks/*.blk"))
+    content = bytearray(block.read_bytes())
+    content[len(content) // 2] ^= 255
+    block.write_bytes(content)
+    _stop(service, _begun(service))
+    assert block.read_bytes() != content  # it has been sent again
+
+
+@pytest.mark.slow
 def test_a_job_is_cancelled(service):
     job_id = _begun(service)
     httpx.post(f"{service.url}/v1/jobs/{job_id}/cancel", **PLAIN)

@@ -20,7 +20,7 @@ from trainer.link import Link
 from trainer.problem import LOSSES, Problem
 from trainer.rows.blocks import Blocks
 from trainer.rows.cache import Cursor
-from trainer.settings import Part, TrainerSettings
+from trainer.settings import TrainerSettings
 from trainer.solvers import avsf, bm, budgeted, cutting_planes, dcd, pegasos, streamsvm, streamsvm_paper
 from trainer.solvers.options import NoOptions
 
@@ -115,8 +115,7 @@ def read_settings(run: Path) -> TrainerSettings:
     told = json.loads((run / RUN_FILE).read_bytes())["trainer"]
     cache, options = CachePlan(**told["cache"]), SOLVERS[told["solver"]].options(**told["options"])
     maps = read_maps(run, told["maps"], told["width"])
-    part = told["part"] and Part(**told["part"])
-    own = {"cache": cache, "options": options, "maps": maps, "group": axis_of(told["group"]), "part": part}
+    own = {"cache": cache, "options": options, "maps": maps, "group": axis_of(told["group"])}
     return TrainerSettings(**{**told, **own})
 
 

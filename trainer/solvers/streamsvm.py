@@ -105,8 +105,7 @@ class _Training:
         shelf = Shelf(Path(settings.kept_rows["dataset"]), settings.kept_rows) if settings.kept_rows else None
         self._disk = make_disk(settings.spill_directory, both.lent, shelf)
         stack.callback(self._disk.shutdown)
-        share_of_gap = settings.part.share_of_gap if settings.part else None
-        wanted = Wanted(settings.tolerance, settings.relative_gap, share_of_gap)
+        wanted = Wanted(settings.tolerance, settings.relative_gap, settings.share_of_gap)
         self._sweeps = Sweeps(
             self._visitor, cursor, self._tally, self._variables, wanted, both, kept, shares, make_momentum,
             cursor.link.round,

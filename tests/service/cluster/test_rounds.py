@@ -118,6 +118,13 @@ def test_averaging_is_one_round_and_is_certified_for_what_it_is(dataset, tmp_pat
     assert 1e-4 < gap < 0.5
 
 
+def test_what_is_averaged_has_been_trained_to_the_end(dataset, tmp_path):
+    rules, wanted = Rules(None, None, 1, None, "average"), {"combine": "average", "C": 10.0, "relative_gap": 1e-6}
+    done, *_ = coordinate(dataset, tmp_path, 1, rules=rules, **wanted)
+    found = done.certificate
+    assert 1 - found.dual_objective[0] / found.primal_objective[0] < 1e-5
+
+
 def test_rounds_end_when_there_have_been_enough(dataset, tmp_path):
     done, *_ = coordinate(dataset, tmp_path, 2, rules=Rules(1e-9, None, 3, None, "line_search"))
     assert (done.stop_reason, done.round) == ("max_passes", 3)
