@@ -162,12 +162,16 @@ def test_the_coordinator_is_killed(service, _number):
 @pytest.mark.slow
 def test_a_block_is_damaged_on_a_node(service, nodes):
     _stop(service, _begun(service))
-    block = next(nodes.directory.glob("node*/datasets/*/blocks/*.blk"))
-    content = bytearray(block.read_bytes())
-    content[len(content) // 2] ^= 255
-    block.write_bytes(content)
+    # A node that was killed has left its copy, too.
+    damaged = {}
+    for block in nodes.directory.glob("node*/datasets/*/blocks/*.blk"):
+        content = bytearray(block.read_bytes())
+        content[len(content) // 2] ^= 255
+        block.write_bytes(content)
+        damaged[block] = bytes(content)
     _stop(service, _begun(service))
-    assert block.read_bytes() != content  # it has been sent again
+    again = {block.parents[3] for block, content in damaged.items() if block.read_bytes() != content}
+    assert len(again) == 2  # nodes
 
 
 @pytest.mark.slow
