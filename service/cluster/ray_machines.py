@@ -167,7 +167,7 @@ class RayMachines:
         return remote.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote()
 
     def _begin(self, number: int, node: str, is_damaged: bool = False) -> Any:
-        """Begin a machine on a node, whose copy of the shard may be damaged; the reference of what it comes to first."""
+        """Begin a machine on a node, whose copy of the shard may be damaged; a reference of what it comes to first."""
         shard, begin = self._shards[number], self._begins[number]
         actor = self._fresh.pop(node, None) or self._actor(node)
         if is_damaged:
