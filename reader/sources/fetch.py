@@ -39,22 +39,6 @@ def read_range(
         yield from fetched
 
 
-def read_lines(
-    file: SourceFile,
-    start: int,
-    stop: int,
-    header: bytes = b"",
-    *,
-    threads: int = THREADS,
-    piece_bytes: int = PIECE_BYTES,
-) -> Iterator[bytes]:
-    """The lines that begin in [start, stop), in pieces; `header` comes first if the range does not start at 0."""
-    if header and start:
-        yield header
-    for _, pieces in read_stripes([Stripe(file, start, stop)], threads=threads, piece_bytes=piece_bytes):
-        yield from pieces
-
-
 def read_stripes(
     stripes: Iterable[Stripe], *, threads: int = THREADS, piece_bytes: int = PIECE_BYTES
 ) -> Iterator[tuple[Stripe, Iterable[bytes]]]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from reader.errors import InputError
 from reader.sources import lines
 from reader.sources.faults import PAUSES
-from reader.sources.fetch import read_lines, read_range, read_stripes
+from reader.sources.fetch import read_range, read_stripes
 from reader.sources.files import list_files
 from reader.sources.lines import LinesOfRange
 from reader.sources.pieces import read_bytes
@@ -33,6 +33,11 @@ def test_pieces_come_in_their_order(file, piece_bytes, threads):
     pieces = list(read_range(file, 5, size, threads=threads, piece_bytes=piece_bytes))
     assert b"".join(pieces) == TEXT[5:size]
     assert max(map(len, pieces)) <= piece_bytes
+
+
+def lines_of(file, start, stop, **options):
+    """The lines that begin in this range, in pieces."""
+    return [piece for _, pieces in read_stripes([Stripe(file, start, stop)], **options) for piece in pieces]
 
 
 def test_several_are_under_way_but_not_all(file, memory):
@@ -101,15 +106,10 @@ def test_stripes_of_several_files_are_read_one_after_the_other(file, memory):
     found = [b"".join(pieces) for _, pieces in read_stripes(stripes, piece_bytes=30)]
     assert found[2] == TEXT[:1000]
     end = TEXT.index(b"\n", 149) + 1
-    assert found[0] + b"".join(read_lines(file, 50, 100)) + found[1] == TEXT[:end]
+    assert found[0] + b"".join(lines_of(file, 50, 100)) + found[1] == TEXT[:end]
     # What is left of one is passed over.
     taken = [next(iter(pieces)) for _, pieces in read_stripes(stripes, piece_bytes=30)]
     assert taken[0] == taken[2] == TEXT[:30]
-
-
-def test_a_header_comes_before_a_range_that_does_not_begin_the_file(file):
-    assert b"".join(read_lines(file, 0, 30, b"a,b\n")).startswith(TEXT[:10])
-    assert b"".join(read_lines(file, 10, 30, b"a,b\n")).startswith(b"a,b\n")
 
 
 def test_a_line_without_end_is_not_searched_for_ever(memory, monkeypatch):
@@ -117,9 +117,9 @@ def test_a_line_without_end_is_not_searched_for_ever(memory, monkeypatch):
     memory.pipe("/bucket/long", b"1\n" + b"x" * 5000)
     (found,) = list_files(["s3://bucket/long"])
     with pytest.raises(InputError) as caught:
-        list(read_lines(found, 0, 10, piece_bytes=100))
+        list(lines_of(found, 0, 10, piece_bytes=100))
     assert caught.value.code == "line_too_long"
-    assert list(read_lines(found, 10, 20, piece_bytes=100)) == []
+    assert list(lines_of(found, 10, 20, piece_bytes=100)) == []
 
 
 line = st.text("ab ", max_size=12).map(str.encode)
