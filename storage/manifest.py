@@ -11,10 +11,10 @@ from storage.errors import UNREADABLE, CorruptData, DatasetCorrupt
 from storage.segment import packed_bytes
 from storage.weight_counts import WeightCounts
 
-# 6 has FURTHER, 7 `input`. A manifest is written as the oldest that can say it.
-VERSION, _FURTHER_VERSION, _PLAIN_VERSION = 7, 6, 5
+# 6 has FURTHER, 7 `input`, 8 `parts`. A manifest is written as the oldest that can say it.
+VERSION, _INPUT_VERSION, _FURTHER_VERSION, _PLAIN_VERSION = 8, 7, 6, 5
 MANIFEST = "manifest.json"
-FURTHER = ("weights", "label_names", "has_groups", "input")
+FURTHER = ("weights", "label_names", "has_groups", "input", "parts")
 
 
 def number_text(number: float) -> str:
@@ -46,6 +46,7 @@ class Manifest:
     has_groups    whether there are rows that belong together
     input         of an input whose rows hold no numbered features (documents, strings, tables with words): its `format`
                   and all that is needed to make features of further rows in the same way; JSON. A model carries it
+    parts         blocks of each of the machines that have them, in the order of `blocks`; none: they are all here
     """
 
     uid: str
@@ -72,6 +73,7 @@ class Manifest:
     label_names: tuple[str, ...] = ()
     has_groups: bool = False
     input: dict[str, Any] | None = None
+    parts: tuple[int, ...] = ()
 
     @property
     def decoded_bytes(self) -> int:
@@ -126,7 +128,7 @@ def read_manifest(directory: Path) -> Manifest:
         raise DatasetCorrupt("the disk cannot read the manifest") from error
     content["labels"] = {float(value): rows for value, rows in content["labels"]}
     content["blocks"] = tuple(BlockInfo(**block) for block in content["blocks"])
-    for name in ("Qii_spread", "rejected", "label_range", "label_names"):
+    for name in ("Qii_spread", "rejected", "label_range", "label_names", "parts"):
         content[name] = tuple(content.get(name, ()))
     content["weights"] = WeightCounts(**content["weights"]) if content.get("weights") else None
     return Manifest(**content)
@@ -141,6 +143,8 @@ def _packed(manifest: Manifest) -> bytes:
 
 
 def _version(used: dict[str, Any]) -> int:
-    if "input" in used:
+    if "parts" in used:
         return VERSION
+    if "input" in used:
+        return _INPUT_VERSION
     return _FURTHER_VERSION if used else _PLAIN_VERSION

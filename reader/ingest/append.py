@@ -19,14 +19,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from reader.errors import InputError
+from reader.ingest.manifests import joined, manifest_of
 from reader.ingest.parts import Parts
-from reader.ingest.reading import MOST_LABELS, Reading
+from reader.ingest.reading import Reading
 from reader.ingest.renumber import Renumbering
 from reader.ingest.shuffle import BUCKETS, Shuffler
 from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers.label_names import LabelNames
-from reader.parsers.rejected import MOST_SHOWN
 from reader.parsers.strings import is_of_strings
 from reader.parsers.text_options import as_input
 from storage.block import BlockInfo
@@ -70,7 +70,7 @@ def append_rows(
         blocks = _stage(reading, directory, staged, uid, threads)
         for block in blocks:
             publish(block_path(staged, block.number), block_path(directory, block.number))
-        after = _joined(before, reading, blocks, uid)
+        after = joined(before, manifest_of(reading, uid, blocks))
         if (words := reading.words) is not None:
             # Those of rows that are not there after all do no harm.
             write_words(directory, words)
@@ -164,39 +164,6 @@ def _stage(reading: Reading, directory: Path, staged: Path, uid: str, threads: i
         raise
 
 
-def _joined(before: Manifest, reading: Reading, blocks: tuple[BlockInfo, ...], uid: str) -> Manifest:
-    parser = reading.parser
-    labels = Counter(before.labels) + Counter(reading.labels)
-    are_classes = before.labels and reading.labels and len(labels) <= MOST_LABELS
-    least, total, largest = before.Qii_spread
-    rejected = (*before.rejected, *reading.rejected)
-    return replace(
-        before,
-        uid=uid,
-        n_features=max(before.n_features, reading.n_features),
-        n_rows=before.n_rows + parser.rows,
-        row_bound=before.row_bound + parser.rows,
-        block_bound=before.block_bound + len(blocks),
-        nnz=before.nnz + parser.nnz,
-        labels=dict(labels) if are_classes else {},
-        label_range=(
-            min(before.label_range[0], reading.label_range[0]),
-            max(before.label_range[1], reading.label_range[1]),
-        ),
-        longest_row=max(before.longest_row, reading.lengths.most),
-        input_bytes=before.input_bytes + reading.input.taken,
-        counters={name: count + parser.counters[name] for name, count in before.counters.items()},
-        blocks=before.blocks + blocks,
-        Qii_spread=(min(least, reading.Qii[0]), total + reading.Qii[1], max(largest, reading.Qii[2])),
-        rejected_rows=before.rejected_rows + parser.rejected.rows,
-        rejected=rejected[:MOST_SHOWN],
-        weights=_joined_weights(before, reading),
-        label_names=reading.names.known,
-        has_groups=before.has_groups or reading.has_groups,
-        input=before.input and parser.input,
-    )
-
-
 def _join_statistics(directory: Path, before: Manifest, reading: Reading) -> None:
     """Those of another number of rows than the manifest's are counted anew when they are needed."""
     known = read_statistics(directory)
@@ -219,11 +186,3 @@ def _without(dataset: Dataset, place: int) -> tuple[Counter[float], float, Weigh
 
 def _weights_of(rows: Rows) -> WeightCounts:
     return WeightCounts.of_ones(len(rows)) if rows.weight is None else WeightCounts.of(rows.weight)
-
-
-def _joined_weights(before: Manifest, reading: Reading) -> WeightCounts | None:
-    if before.weights is None and reading.weights is None:
-        return None
-    return (before.weights or WeightCounts.of_ones(before.n_rows)).with_(
-        reading.weights or WeightCounts.of_ones(reading.parser.rows)
-    )

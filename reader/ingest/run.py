@@ -11,20 +11,24 @@ import argparse
 import json
 import shutil
 import sys
-import time
 import uuid
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from reader.errors import InputError
 from reader.ingest.append import append_rows
+from reader.ingest.manifests import manifest_of
 from reader.ingest.parts import Parts
+from reader.ingest.progress import Progress
 from reader.ingest.reading import Reading, check_weights
 from reader.ingest.renumber import Renumbering
+from reader.ingest.settled import Settled
 from reader.ingest.shuffle import BUCKETS, Shuffler
 from reader.limits import Limits
 from reader.options import InputOptions, add_input_options, input_options
+from reader.parsers.label_names import LabelNames
 from reader.sources.files import list_files
 from reader.sources.stripes import STRIPE_BYTES, Share
 from storage.child import die_with_parent
@@ -38,8 +42,6 @@ from storage.manifest import Manifest
 from storage.profile import Profile, write_profile
 
 _READ_BYTES = 1 << 20
-_PROGRESS = "progress"
-_PROGRESS_SECONDS = 0.5
 
 
 def ingest(
@@ -49,10 +51,12 @@ def ingest(
     limits: Limits | None = None,
     seed: int = 0,
     threads: int | None = None,
+    settled: Settled | None = None,
 ) -> Manifest:
     """Read `chunks`, plain or compressed, and publish the dataset `final`.
 
     threads: how many parse, and how many encode; by default the number of cores. The dataset does not depend on it.
+    settled: what it has in common with other parts of a dataset, see `reader.ingest.settled`.
     Its pieces can be followed while it grows, see storage.arriving. Raises InputError for a bad input, FileExistsError
     if there is such a dataset, or its staged directory: of an ingest that is running or was killed.
     """
@@ -62,8 +66,9 @@ def ingest(
     staged = staged_path(final)
     staged.mkdir(parents=True)
     try:
-        reading = Reading(chunks, options or InputOptions(), limits or Limits(), threads, staged)
-        manifest = _stage(reading, staged, seed, threads)
+        settled = settled or Settled(uuid.uuid4().hex, (), None, Renumbering())
+        reading = _reading(chunks, options or InputOptions(), limits or Limits(), threads, staged, settled)
+        manifest = _stage(reading, staged, seed, threads, settled)
         publish_dataset(staged, final, manifest)
         return manifest
     except BaseException:
@@ -71,57 +76,41 @@ def ingest(
         raise
 
 
-def _stage(reading: Reading, staged: Path, seed: int, threads: int) -> Manifest:
-    uid = uuid.uuid4().hex
-    shuffler = Shuffler(staged, uid, seed, threads, buckets=BUCKETS if reading.options.shuffle == "yes" else 1)
+def _reading(
+    chunks: Iterable[bytes] | Parts, options: InputOptions, limits: Limits, threads: int, staged: Path, settled: Settled
+) -> Reading:
+    names = LabelNames(options.label_type, settled.names)
+    if settled.input is not None:
+        options = replace(options, like=settled.input)
+    return Reading(chunks, options, limits, threads, staged, names)
+
+
+def _stage(reading: Reading, staged: Path, seed: int, threads: int, settled: Settled) -> Manifest:
+    buckets = BUCKETS if reading.options.shuffle == "yes" else 1
+    shuffler = Shuffler(staged, settled.uid, seed, threads, 0, settled.first_block, settled.features, buckets)
     try:
-        progress = _Progress(staged)
+        progress = Progress(staged)
         for rows in reading.rows():
             if reading.holds_strings:
                 shuffler.features.leave()
             shuffler.add(rows)
-            progress.note(reading)
+            progress.note(reading.input.taken, reading.parser.rows, reading.parser.nnz, reading.input.total)
         check_weights(reading.weights, reading.parser.rows)
         progress.remove()
-        n_features = reading.n_features
+        width = reading.n_features + reading.parser.index_base
         blocks = shuffler.finish()
         places = shuffler.features.places
         checksum = 0 if places is None else write_places(staged, places)
         if reading.statistics is not None:
-            write_statistics(staged, reading.statistics.of_width(n_features + reading.parser.index_base))
+            write_statistics(staged, reading.statistics.of_width(width))
         write_profile(staged, _profile(reading, shuffler.features))
         if (words := reading.words) is not None:
             write_words(staged, words)
     except BaseException:
         shuffler.abandon()
         raise
-    parser = reading.parser
-    return Manifest(
-        uid=uid,
-        index_base=parser.index_base,
-        n_features=n_features,
-        n_rows=parser.rows,
-        row_bound=parser.rows,
-        block_bound=len(blocks),
-        nnz=parser.nnz,
-        labels=reading.labels,
-        label_range=reading.label_range,
-        longest_row=reading.lengths.most,
-        input_bytes=reading.input.taken,
-        counters=parser.counters,
-        blocks=blocks,
-        renumbered=0 if places is None else len(places),
-        places_checksum=checksum,
-        normalize=reading.options.normalize,
-        shuffle=reading.options.shuffle,
-        Qii_spread=reading.Qii,
-        rejected_rows=parser.rejected.rows,
-        rejected=reading.rejected,
-        weights=reading.weights,
-        label_names=reading.names.known,
-        has_groups=reading.has_groups,
-        input=parser.input,
-    )
+    renumbered = 0 if places is None else len(places)
+    return replace(manifest_of(reading, settled.uid, blocks), renumbered=renumbered, places_checksum=checksum)
 
 
 def _profile(reading: Reading, features: Renumbering) -> Profile:
@@ -130,38 +119,6 @@ def _profile(reading: Reading, features: Renumbering) -> Profile:
     return Profile(
         lengths.rows, lengths.counts, tuple(lengths.longest), features.frequent, features.counted_rows, scales
     )
-
-
-class _Progress:
-    """Says in a file beside the blocks how far reading in has come."""
-
-    def __init__(self, staged: Path) -> None:
-        self._path = staged / _PROGRESS
-        self._due = 0.0
-
-    def note(self, reading: Reading) -> None:
-        """At most every half second."""
-        if time.monotonic() < self._due:
-            return
-        self._due = time.monotonic() + _PROGRESS_SECONDS
-        parser = reading.parser
-        beside = self._path.with_suffix(".new")
-        known = {"read_bytes": reading.input.taken, "rows": parser.rows, "non_zeros": parser.nnz}
-        if reading.input.total is not None:
-            known["total_bytes"] = reading.input.total
-        beside.write_text(json.dumps(known))
-        beside.rename(self._path)
-
-    def remove(self) -> None:
-        self._path.unlink(missing_ok=True)
-
-
-def read_progress(staged: Path) -> dict[str, int] | None:
-    """read_bytes, rows, non_zeros, total_bytes if known, of a dataset that is staged there; None: not known yet."""
-    try:
-        return json.loads((staged / _PROGRESS).read_bytes())
-    except FileNotFoundError:
-        return None
 
 
 def read_chunks(file: IO[bytes]) -> Iterator[bytes]:

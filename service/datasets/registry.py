@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from reader.ingest.append import remove_block
-from reader.ingest.run import read_progress
+from reader.ingest.progress import read_progress
 from reader.options import InputOptions
 from reader.sources.locations import is_url
 from service.datasets.importing import Importer, check_source, open_import
