@@ -1,15 +1,17 @@
 """/v1/datasets"""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from pydantic import PositiveInt
 
 from api.body import stream
 from api.context import AppContext, Context
 from api.input_options import InputQuery
 from service.datasets.uploads import Upload
 from service.datasets.views import block_view
+from service.errors import ServiceError
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 
@@ -32,15 +34,19 @@ async def put_dataset(
     options: InputQuery,
     response: Response,
     import_: Annotated[str | None, Query(alias="import", min_length=1, max_length=4096)] = None,
+    machines: Annotated[Literal["all"] | PositiveInt | None, Query()] = None,
 ) -> dict[str, Any]:
     """Read the body in as it arrives: data in any format, plain or compressed with gzip, bzip2, xz or zstd.
 
     With `import`, a file below the import directory is read in instead, in the background; or those of a URL such as
-    s3://bucket/part-*, if the service allows it.
+    s3://bucket/part-*, if the service allows it. With `machines`, so many of a Ray cluster, or "all", read a part of
+    such files each, and keep it; jobs on the dataset train there.
     """
     if import_ is not None:
         response.status_code = 202
-        return await run_in_threadpool(context.datasets.begin_import, name, import_, options)
+        return await run_in_threadpool(context.datasets.begin_import, name, import_, options, machines)
+    if machines is not None:
+        raise ServiceError("machines_range", "machines read what they import", "Give import=s3://..., and no body.")
     await _receive(request, context, await context.datasets.begin_upload(name, options))
     return context.datasets.view(name)
 

@@ -38,6 +38,7 @@ STATUS = {
     "too_slow": 408,
     "dataset_exists": 409,
     "dataset_in_use": 409,
+    "dataset_spread": 409,
     "not_ready": 409,
     "not_possible": 409,
     "body_too_large": 413,

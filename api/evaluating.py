@@ -41,8 +41,8 @@ async def evaluate(context: AppContext, request: Request, model_id: str, dataset
 
 
 def _directories(context: AppContext, model_id: str, dataset: str) -> tuple[Path, Path]:
-    """Of a model and a dataset. Raises ServiceError unknown_model, unknown_dataset or not_ready."""
-    model, (record, _) = context.store.model(model_id), context.datasets.manifest(dataset)
+    """Of a model and a dataset. Raises ServiceError unknown_model, unknown_dataset, not_ready or dataset_spread."""
+    model, (record, _) = context.store.model(model_id), context.datasets.with_rows(dataset)
     return context.settings.models / model["id"], context.datasets.directory(record["id"])
 
 

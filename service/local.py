@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reader.options import InputOptions
+from reader.sources.locations import is_url
 from service.cluster.prepare import cluster_run, prepare_cluster_run
+from service.datasets.forgetting import forget
 from service.datasets.ingesting import Ingesting
 from service.errors import ServiceError
 from service.jobs.continuing import keep_history
@@ -63,7 +65,8 @@ def train_file(
     with (
         temporary_directory(None, "streamsvm-") as work,
         _open(file) as source,
-        Ingesting(source, work / "dataset", settings, options, forks=True) as ingesting,
+        _forgetting(work / "dataset", settings),
+        Ingesting(source, work / "dataset", settings, options, True, machines=_readers(file, spec)) as ingesting,
     ):
         training = Training(work, work / "dataset", settings, report, check, ingesting)
         if can_follow(spec):
@@ -207,6 +210,20 @@ class Training:
             history = read_history(self._work / HISTORY)
             self._report(progress(run.control, run.lane, plan.spec, plan.blocks, history), history)
         return plan
+
+
+def _readers(file: Path | str, spec: JobSpec) -> int | str | None:
+    """The machines of a job read URLs themselves; a pattern is of files that may be here alone."""
+    return spec.machines if isinstance(file, str) and is_url(file) else None
+
+
+@contextmanager
+def _forgetting(dataset: Path, settings: Settings) -> Iterator[None]:
+    """What machines have of it is gone in the end."""
+    try:
+        yield
+    finally:
+        forget(dataset, settings, waits=True)
 
 
 @contextmanager

@@ -10,15 +10,17 @@ from storage.feature_words import check_words
 
 
 def faults(directory: Path) -> Iterator[StorageError]:
-    """What is wrong with the dataset in `directory`: no more than one fault a block; nothing if it is sound."""
+    """What is wrong with the dataset in `directory`: no more than one fault a block; nothing if it is sound.
+
+    Blocks that are on other machines are not looked at.
+    """
     try:
         dataset = Dataset(directory)
     except StorageError as error:
         yield error
         return
-    checks: list[Callable[[], object]] = [
-        partial(_read, dataset, number) for number in range(len(dataset.manifest.blocks))
-    ]
+    here = 0 if dataset.manifest.parts else len(dataset.manifest.blocks)
+    checks: list[Callable[[], object]] = [partial(_read, dataset, number) for number in range(here)]
     if dataset.manifest.renumbered:
         checks.append(dataset.places)
     checks.append(partial(check_words, directory))
@@ -31,7 +33,10 @@ def faults(directory: Path) -> Iterator[StorageError]:
 
 def strays(directory: Path) -> list[Path]:
     """Files of blocks that are none of the dataset's."""
-    listed = {block_path(directory, block.number) for block in Dataset(directory).manifest.blocks}
+    manifest = Dataset(directory).manifest
+    if manifest.parts:
+        return []
+    listed = {block_path(directory, block.number) for block in manifest.blocks}
     return sorted(set((directory / "blocks").iterdir()) - listed)
 
 

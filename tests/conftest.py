@@ -2,6 +2,7 @@
 
 import gc
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,20 @@ def s3(_s3_server, monkeypatch):
     _s3_server.reset()
     stores.use(monkeypatch, _s3_server.environment())
     return _s3_server
+
+
+@pytest.fixture
+def small_disk():
+    """Gives a directory a disk of its own of so many bytes, until the test ends."""
+    mounted = []
+
+    def mount(directory, size):
+        directory.mkdir(parents=True, exist_ok=True)
+        command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(directory)]
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip("may not mount a file system")
+        mounted.append(directory)
+
+    yield mount
+    for directory in mounted:
+        subprocess.run(["umount", "-l", str(directory)], check=True)

@@ -9,12 +9,15 @@ _MEMORY = 200 << 20  # of Ray's object store
 
 
 class Nodes:
-    """So many nodes that train, and a head that does not; `close` ends them."""
+    """So many nodes that train, and a head that does not; `close` ends them.
 
-    def __init__(self, directory: Path, count: int) -> None:
+    environment  of their processes
+    """
+
+    def __init__(self, directory: Path, count: int, environment: dict[str, str] | None = None) -> None:
         from ray.cluster_utils import Cluster  # noqa: PLC0415 - an extra
 
-        self.directory, self._count = directory, 0
+        self.directory, self._count, self._environment = directory, 0, environment or {}
         self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": _MEMORY})
         self.nodes = [self.add() for _ in range(count)]
 
@@ -26,7 +29,7 @@ class Nodes:
     def add(self) -> Any:
         """One more."""
         self._count += 1
-        environment = {"STREAMSVM_NODE_DIR": str(self.directory / f"node{self._count}")}
+        environment = {**self._environment, "STREAMSVM_NODE_DIR": str(self.directory / f"node{self._count}")}
         return self.cluster.add_node(num_cpus=1, object_store_memory=_MEMORY, env_vars=environment)
 
     def kill_one(self) -> None:

@@ -136,24 +136,34 @@ def _input(urls: list[str] | None, limits: Limits, share: Share) -> Iterable[byt
     return Parts(list_files(urls), limits, share) if urls else read_chunks(sys.stdin.buffer)
 
 
+def add_reading_options(parser: argparse.ArgumentParser) -> None:
+    """What is read in, where to, and how."""
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--max-features", type=int, default=Limits.max_features)
+    parser.add_argument("--max-bytes", type=int, default=Limits.max_bytes)
+    parser.add_argument("--source", action="append", metavar="URL", help="of files to be read, or a pattern of them")
+    add_input_options(parser)
+
+
+def limits_of(given: argparse.Namespace) -> Limits:
+    """As they were given."""
+    return Limits(max_features=given.max_features, max_bytes=given.max_bytes)
+
+
 def main(*arguments: str) -> int:
     """Body of the command."""
     die_with_parent()
     parser = argparse.ArgumentParser(prog="python -m reader.ingest", description=__doc__)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--max-features", type=int, default=Limits.max_features)
-    parser.add_argument("--max-bytes", type=int, default=Limits.max_bytes)
+    add_reading_options(parser)
     parser.add_argument("--append", action="store_true", help="add the rows to the dataset that is there")
-    parser.add_argument("--source", action="append", metavar="URL", help="of files to be read, or a pattern of them")
     parser.add_argument("--share", type=_share, default=(0, 1), metavar="K:N", help="of N machines the one of number K")
     parser.add_argument("--stripe-bytes", type=int, default=STRIPE_BYTES, help="dealt to machines (default: 64 MiB)")
-    add_input_options(parser)
     given = parser.parse_args(arguments)
     try:
         share = Share(given.share[0], given.share[1], given.stripe_bytes)
     except ValueError as error:
         parser.error(str(error))
-    limits = Limits(max_features=given.max_features, max_bytes=given.max_bytes)
+    limits = limits_of(given)
     try:
         chunks, options = _input(given.source, limits, share), input_options(given)
         if given.append:

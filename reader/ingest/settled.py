@@ -62,10 +62,12 @@ def settle(files: Sequence[SourceFile], options: InputOptions, limits: Limits, t
                 break
     if not features.is_settled:
         features.settle()
-    input_ = reading.parser.input
-    # How documents are hashed, the options say.
-    like = None if input_ is None or input_["format"] == "text" else input_
-    return Settled(uuid.uuid4().hex, reading.names.known, like, features)
+    return Settled(uuid.uuid4().hex, reading.names.known, like_of(reading.parser.input), features)
+
+
+def like_of(input_: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What of a dataset's `input` its parts need; how documents are hashed, the options say."""
+    return None if input_ is None or input_["format"] == "text" else input_
 
 
 def agreed(settled: Settled, parts: Sequence[Manifest]) -> tuple[Settled, list[int]]:

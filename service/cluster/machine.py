@@ -1,24 +1,29 @@
-"""The agent of a machine: keeps its shards, runs a reader and a trainer on one of them, and speaks for them."""
+"""The agent of a machine: reads in and keeps its shards, runs a reader and a trainer on one, and speaks for them."""
 
 import contextlib
 import io
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from service.cluster.messages import Answer, Begin, Found
+from service.cluster.origin import Origin
+from service.cluster.part_reading import PartReading, ReadIn
 from service.cluster.running import Running
 from service.settings import Settings
 from storage.csr import Array
 from storage.dataset import publish_dataset, staged_path
 from storage.durable import write_file
-from storage.manifest import Manifest
+from storage.errors import DatasetCorrupt, StorageError
+from storage.manifest import Manifest, read_manifest, write_manifest
 from storage.rounds import Order
 from storage.verify import faults
 
 _KEPT_SECONDS = 7 * 86400
+_STAGED_SECONDS = 86400  # of what never came to its end
 
 
 class Machine:
@@ -31,6 +36,7 @@ class Machine:
         self._settings = Settings.from_environment(root)
         self._settings.create_directories()
         self._running: Running | None = None
+        self._reading: PartReading | None = None
         for directory in (self._settings.datasets, self._settings.jobs):
             _tidy(directory)
 
@@ -54,6 +60,24 @@ class Machine:
         for fault in faults(directory):
             self.drop(shard)
             raise fault
+
+    def settle(self, shard: str, manifest: Manifest) -> None:
+        """What was read in is a shard of this manifest. Raises DatasetCorrupt if it is another one's."""
+        directory = self._settings.datasets / shard
+        if read_manifest(directory).blocks != manifest.blocks:
+            self.drop(shard)
+            raise DatasetCorrupt("what was read in is not what it was before")
+        write_manifest(directory, manifest)
+
+    def read_in(self, shard: str, origin: Origin, number: int) -> None:
+        """Begin to read in a part of a source; what there is of it goes."""
+        self.drop(shard)
+        self._reading = PartReading(self._settings.datasets / shard, origin, number)
+
+    def reading(self) -> dict[str, Any] | ReadIn:
+        """See `PartReading.state`."""
+        assert self._reading is not None
+        return self._reading.state()
 
     def drop(self, shard: str) -> None:
         """Forget a shard, or the part of it that has come."""
@@ -121,8 +145,19 @@ class Machine:
 
 
 def _tidy(directory: Path) -> None:
-    """What nobody has used for a week goes: of datasets that were deleted elsewhere, and of jobs that never ended."""
+    """What nobody has used for a week goes: of datasets that were deleted elsewhere, and of jobs that never ended.
+
+    Not a part of a dataset that the service has no copy of: it stays until it is dropped.
+    """
     for path in directory.iterdir():
         with contextlib.suppress(FileNotFoundError):
-            if time.time() - path.stat().st_mtime > _KEPT_SECONDS:
+            most = _STAGED_SECONDS if path.name.startswith(".") else _KEPT_SECONDS
+            if time.time() - path.stat().st_mtime > most and not _is_part(path):
                 shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_part(path: Path) -> bool:
+    try:
+        return bool(read_manifest(path).parts)
+    except (StorageError, OSError):
+        return False

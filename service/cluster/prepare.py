@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from service.cluster.connecting import check_ray
-from service.cluster.shards import deal
+from service.cluster.shards import check_here, shards_of
 from service.jobs.problem import JobPlan
 from service.processes.run import Run
 from service.settings import Settings
@@ -15,10 +15,13 @@ PROCESS = "service.cluster.process"
 
 
 def check_machines(plan: JobPlan, settings: Settings) -> None:
-    """Raises ServiceError: ray_missing, ray_address, machines_range."""
-    if plan.spec.machines is not None:
-        check_ray(settings.ray_address)
-        deal(plan.manifest, 1 if plan.spec.machines == "all" else plan.spec.machines)
+    """Raises ServiceError: ray_missing, ray_address, machines_range, dataset_spread."""
+    asked, parts = plan.spec.machines, len(plan.manifest.parts)
+    if asked is None:
+        check_here(plan.manifest)
+        return
+    check_ray(settings.ray_address)
+    shards_of(plan.manifest, (parts or 1) if asked == "all" else asked)
 
 
 def prepare_cluster_run(directory: Path, plan: JobPlan, dataset: Path, job: str, settings: Settings) -> None:

@@ -16,7 +16,7 @@ from service.cluster.messages import Begin
 from service.cluster.parts import Rules
 from service.cluster.ray_machines import RayMachines
 from service.cluster.reporting import Reporter
-from service.cluster.shards import deal
+from service.cluster.shards import shards_of
 from service.errors import ServiceError
 from service.jobs.features import fitted_maps
 from service.jobs.spec import JobSpec
@@ -53,11 +53,12 @@ def _coordinate(run: Path, told: dict[str, Any], reports: TextIO) -> int:
     ray = connect(told["address"])
     dataset = Path(told["dataset"])
     count = told["machines"]
+    manifest = read_manifest(dataset)
     if count == "all":
-        count = len(nodes_of(ray))
+        count = len(manifest.parts) or len(nodes_of(ray))
     if not count:
         raise ServiceError("machines_range", "the cluster has no node with a core", "Add nodes.")
-    shards = deal(read_manifest(dataset), count)
+    shards = shards_of(manifest, count)
     maps = fitted_maps(JobSpec.model_validate(told["spec"]), Dataset(dataset))
     own = told["spec"], told["number"], told["at_once"], count, maps
     begins = [Begin(told["job"], shard.name, *own) for shard in shards]

@@ -6,46 +6,28 @@ that has the shard or is sent it, with the dual variables that were kept: on tha
 
 import contextlib
 import logging
-import os
 import time
 from collections import Counter
 from collections.abc import Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from service.cluster.connecting import DEFAULT_ROOT, ROOT_VARIABLE, nodes_of
-from service.cluster.machine import Machine
+from service.cluster.agents import CALL_SECONDS, agent_on, agents_of, placed
+from service.cluster.connecting import nodes_of
 from service.cluster.messages import Answer, Begin, Found
+from service.cluster.origin import read_origin
+from service.cluster.part_reading import ReadIn
 from service.cluster.shards import Shard, files_of, pieces_of
-from service.cluster.verdict import check_versions, is_for_good, told
+from service.cluster.verdict import is_for_good, told
 from service.errors import ServiceError
 from storage.errors import DatasetCorrupt
 
 _MOST_FAILURES = 10  # of a machine in a row, none of which came to the end of a round
 _NODE_SECONDS = 120.0  # how long a lost machine waits for a node
 _PAUSE_SECONDS = 1.0
-_CALL_SECONDS = 60.0  # of a call that has next to nothing to do
 _log = logging.getLogger("streamsvm.cluster")
-
-
-class Agent(Machine):
-    """A machine in an actor: below the root that its node's environment names."""
-
-    def __init__(self) -> None:
-        super().__init__(Path(os.environ.get(ROOT_VARIABLE, DEFAULT_ROOT)))
-
-    def about(self) -> tuple[str, list[str]]:
-        """Its version of StreamSVM and its shards."""
-        return version("streamsvm"), self.shards()
-
-    def keep_own(self, job: str, shard: str) -> Any:
-        """Keep the dual variables of now; they come back for another machine to keep, too."""
-        alpha = self.alpha()
-        self.keep(job, shard, alpha)
-        return alpha
 
 
 class RayMachines:
@@ -91,7 +73,7 @@ class RayMachines:
         """Nothing of the job needs to be kept any more."""
         for number, actor in self._actors.items():
             with contextlib.suppress(Exception):
-                self._ray.get(actor.forget.remote(self._begins[number].job), timeout=_CALL_SECONDS)
+                self._ray.get(actor.forget.remote(self._begins[number].job), timeout=CALL_SECONDS)
 
     def answer(self, number: int, answer: Answer) -> None:
         if number not in self._beginning:
@@ -137,51 +119,39 @@ class RayMachines:
                 kept.append(self._actors[neighbour].keep.remote(begin.job, begin.shard, alpha))
             kept.append(alpha)
         with contextlib.suppress(Exception):  # who is lost will be told so by its next answer
-            self._ray.wait(kept, num_returns=len(kept), timeout=_CALL_SECONDS, fetch_local=False)
+            self._ray.wait(kept, num_returns=len(kept), timeout=CALL_SECONDS, fetch_local=False)
 
     # Placing and beginning
 
     def _placed(self) -> list[str]:
-        """A node for each machine, one that has its shard where there is one."""
-        nodes = nodes_of(self._ray)
-        if len(nodes) < len(self._shards):
-            raise ServiceError(
-                "machines_range",
-                f"the cluster has {len(nodes)} nodes with a core, the job asks for {len(self._shards)} machines",
-                "Ask for fewer, or add nodes.",
-            )
-        self._fresh = {node: self._actor(node) for node in nodes}
-        asked = {node: actor.about.remote() for node, actor in self._fresh.items()}
-        told = {node: self._ray.get(about, timeout=_CALL_SECONDS) for node, about in asked.items()}
-        check_versions({theirs for theirs, _ in told.values()})
-        placed: list[str | None] = [None] * len(self._shards)
-        for number, shard in enumerate(self._shards):
-            placed[number] = next((k for k in nodes if shard.name in told[k][1] and k not in placed), None)
-        free = iter([node for node in nodes if node not in placed])
-        return [node or next(free) for node in placed]
-
-    def _actor(self, node: str) -> Any:
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415 - an extra
-
-        remote = self._ray.remote(num_cpus=0, max_restarts=0)(Agent)
-        return remote.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote()
+        self._fresh, shards = agents_of(self._ray, len(self._shards))
+        return placed([shard.name for shard in self._shards], shards)
 
     def _begin(self, number: int, node: str, is_damaged: bool = False) -> Any:
         """Begin a machine on a node, whose copy of the shard may be damaged; a reference of what it comes to first."""
         shard, begin = self._shards[number], self._begins[number]
-        actor = self._fresh.pop(node, None) or self._actor(node)
+        actor = self._fresh.pop(node, None) or agent_on(self._ray, node)
         if is_damaged:
             self._ray.get(actor.drop.remote(shard.name))
-        _, there = self._ray.get(actor.about.remote(), timeout=_CALL_SECONDS)
+        _, there = self._ray.get(actor.about.remote(), timeout=CALL_SECONDS)
         if shard.name not in there:
-            self._send(actor, shard)
+            self._supply(number, actor)
         alpha = None
-        if not self._ray.get(actor.has_kept.remote(begin.job, begin.shard), timeout=_CALL_SECONDS):
+        if not self._ray.get(actor.has_kept.remote(begin.job, begin.shard), timeout=CALL_SECONDS):
             alpha = self._kept_elsewhere(number)
         self._actors[number], self._nodes[number] = actor, node
         return actor.begin.remote(replace(begin, alpha=alpha))
 
-    def _send(self, actor: Any, shard: Shard) -> None:
+    def _supply(self, number: int, actor: Any) -> None:
+        """Send the shard, or have it read in again where it came from."""
+        shard = self._shards[number]
+        if shard.manifest.parts:
+            _log.warning("machine %d reads its part of the dataset in again", number)
+            actor.read_in.remote(shard.name, read_origin(self._dataset), number)
+            while not isinstance(self._ray.get(actor.reading.remote()), ReadIn):
+                time.sleep(_PAUSE_SECONDS)
+            self._ray.get(actor.settle.remote(shard.name, shard.manifest))
+            return
         for file in files_of(self._dataset, shard):
             for place, piece in enumerate(pieces_of(self._dataset / file)):
                 self._ray.get(actor.receive.remote(shard.name, file, piece, place == 0))
@@ -193,9 +163,7 @@ class RayMachines:
         for other in sorted(self._actors, key=lambda k: (k <= number, k)):
             if other != number and other not in self._beginning:
                 with contextlib.suppress(Exception):
-                    alpha = self._ray.get(
-                        self._actors[other].kept.remote(begin.job, begin.shard), timeout=_CALL_SECONDS
-                    )
+                    alpha = self._ray.get(self._actors[other].kept.remote(begin.job, begin.shard), timeout=CALL_SECONDS)
                     if alpha is not None:
                         return alpha
         return None

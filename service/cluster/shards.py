@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from service.cluster.origin import part_names
 from service.errors import ServiceError
 from storage.dataset import block_path
 from storage.manifest import MANIFEST, BlockInfo, Manifest
@@ -18,6 +19,37 @@ class Shard:
 
     name: str
     manifest: Manifest
+
+
+def shards_of(manifest: Manifest, machines: int) -> list[Shard]:
+    """Of a dataset for so many machines. Raises ServiceError machines_range."""
+    if not manifest.parts:
+        return deal(manifest, machines)
+    count = len(manifest.parts)
+    if machines != count:
+        raise ServiceError(
+            "machines_range",
+            f"the dataset is spread over {count} machines, and is trained on them",
+            f"Ask for {count} machines.",
+        )
+    return [Shard(name, part_of(manifest, k)) for k, name in enumerate(part_names(manifest.uid, count))]
+
+
+def check_here(manifest: Manifest) -> None:
+    """Raises ServiceError dataset_spread if the blocks of a dataset are on other machines."""
+    if manifest.parts:
+        count = len(manifest.parts)
+        raise ServiceError(
+            "dataset_spread",
+            f"the rows of the dataset are on {count} machines, not here",
+            f"Train on them: machines {count}. For all else import the data here, without machines.",
+        )
+
+
+def part_of(manifest: Manifest, number: int) -> Manifest:
+    """What a machine has of a dataset that is spread."""
+    first = sum(manifest.parts[:number])
+    return _with_blocks(manifest, manifest.blocks[first : first + manifest.parts[number]])
 
 
 def deal(manifest: Manifest, machines: int) -> list[Shard]:
@@ -39,15 +71,14 @@ def _number(block: BlockInfo) -> int:
 
 
 def _shard(manifest: Manifest, blocks: Sequence[BlockInfo], number: int, of: int) -> Shard:
-    own = replace(
-        manifest,
-        blocks=tuple(blocks),
-        n_rows=sum(block.rows for block in blocks),
-        nnz=sum(block.nnz for block in blocks),
-    )
     # An appended dataset keeps its uid: the blocks tell it from what it was.
     blocks_hash = zlib.crc32(repr([(block.number, block.checksum) for block in blocks]).encode())
-    return Shard(f"{manifest.uid}-{number}of{of}-{blocks_hash:08x}", own)
+    return Shard(f"{manifest.uid}-{number}of{of}-{blocks_hash:08x}", _with_blocks(manifest, blocks))
+
+
+def _with_blocks(manifest: Manifest, blocks: Sequence[BlockInfo]) -> Manifest:
+    rows, nnz = sum(block.rows for block in blocks), sum(block.nnz for block in blocks)
+    return replace(manifest, blocks=tuple(blocks), n_rows=rows, nnz=nnz)
 
 
 def files_of(directory: Path, shard: Shard) -> list[str]:

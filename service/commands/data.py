@@ -10,7 +10,9 @@ from reader.options import InputOptions, add_input_options, input_options
 from reader.sources.locations import is_url
 from service.commands.inputs import Given, file_or_url
 from service.commands.local import add_local_arguments
+from service.commands.option_values import machines
 from service.commands.remote import add_action, print_json, print_list
+from service.errors import ServiceError
 from service.remote.client import Client
 from service.remote.objects import RemoteDataset
 from service.settings import Settings
@@ -26,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     file = source.add_argument("file", nargs="?", type=file_or_url, help=what)
     file.complete = shtab.FILE  # type: ignore[attr-defined]
     source.add_argument("--import", dest="import_", metavar="FILE", help="instead: one that the service has, or a URL")
+    adding.add_argument("--machines", type=machines, help="that read a URL, each a part, and keep it: a number, or all")
     add_input_options(adding)
     add_action(actions, "ls", ls)
     add_action(actions, "rm", rm).add_argument("name")
@@ -40,20 +43,26 @@ def run(options: argparse.Namespace) -> int:
     return options.action(options)
 
 
-def upload(client: Client, name: str, file: Given, options: InputOptions) -> RemoteDataset:
+def upload(
+    client: Client, name: str, file: Given, options: InputOptions, on_machines: int | str | None = None
+) -> RemoteDataset:
     """Read a file, - for standard input, into the service; what a URL names it reads itself, in the background."""
     if isinstance(file, str) and is_url(file):
-        return client.import_dataset(name, file, **_given(options))
+        return client.import_dataset(name, file, on_machines, **_given(options))
     return client.add_dataset(name, sys.stdin.buffer if str(file) == "-" else file, **_given(options))
 
 
 def add(options: argparse.Namespace) -> int:
     """Upload a file, or have the service read one of its own in the background."""
     client, given = Client(options.url), input_options(options)
+    if options.machines is not None and not is_url(options.import_ or str(options.file)):
+        raise ServiceError(
+            "machines_range", "machines cannot read a file of this one", "Name a URL: s3://bucket/part-*."
+        )
     if options.import_ is None:
-        found = upload(client, options.name, options.file, given).view
+        found = upload(client, options.name, options.file, given, options.machines).view
     else:
-        found = client.import_dataset(options.name, options.import_, **_given(given)).view
+        found = client.import_dataset(options.name, options.import_, options.machines, **_given(given)).view
     if options.json:
         print_json(found)
     elif "rows" not in found:

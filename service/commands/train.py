@@ -176,7 +176,7 @@ def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Pa
     if not isinstance(options.file, Path) or options.file.exists() or name == "-":
         name = dataset_name(options.file)
         show.say(f"{'uploading' if isinstance(options.file, Path) else 'importing'} {options.file} as {name}")
-        added = upload(client, name, options.file, input_options(options))
+        added = upload(client, name, options.file, input_options(options), options.machines)
         if not isinstance(options.file, Path):
             added.wait()
     submitted = client.submit(**{**fields, "dataset": name})

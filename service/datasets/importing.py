@@ -112,7 +112,9 @@ class Importer:
         try:
             with (
                 self._opened(source["import"]) as file,
-                Ingesting(file, directory, self._settings, InputOptions(**source["options"])) as ingesting,
+                Ingesting(
+                    file, directory, self._settings, InputOptions(**source["options"]), machines=source.get("machines")
+                ) as ingesting,
             ):
                 # Deleted meanwhile: leaving the context ends it.
                 while self._store.dataset_state(dataset_id) and not ingesting.is_done():

@@ -11,20 +11,23 @@ from typing import IO
 
 from reader.errors import InputError
 from reader.options import InputOptions
+from service.cluster.connecting import check_ray
 from service.errors import ServiceError
 from service.processes.fork_server import Forked, fork
 from service.settings import Settings
 from storage.child import child_environment
 
+SPREAD = "service.cluster.spread"
+
 
 def ingest_command(directory: Path, settings: Settings, options: InputOptions) -> list[str]:
     """Reads standard input, makes the dataset `directory`, and prints what `failure` understands."""
-    return [sys.executable, "-m", *_ingest(directory, settings, options)]
+    return [sys.executable, "-m", "reader.ingest.run", *_arguments(directory, settings, options)]
 
 
-def _ingest(directory: Path, settings: Settings, options: InputOptions, urls: Sequence[str] = ()) -> list[str]:
+def _arguments(directory: Path, settings: Settings, options: InputOptions, urls: Sequence[str] = ()) -> list[str]:
     limits = "--max-features", str(settings.max_features), "--max-bytes", str(settings.max_upload_bytes)
-    return ["reader.ingest.run", str(directory), *options.arguments(), *limits, *(f"--source={url}" for url in urls)]
+    return [str(directory), *options.arguments(), *limits, *(f"--source={url}" for url in urls)]
 
 
 def failure(code: int, output: bytes) -> InputError | ServiceError:
@@ -50,6 +53,7 @@ class Ingesting:
     source   an open file, or URLs and patterns of files, see reader.sources
     forks    by the fork server of this thread
     appends  the rows to the dataset that is there
+    machines that read URLs, each a part, and keep it, see `service.cluster.spread`; None: this one alone
     """
 
     def __init__(
@@ -60,13 +64,20 @@ class Ingesting:
         options: InputOptions,
         forks: bool = False,
         appends: bool = False,
+        machines: int | str | None = None,
     ) -> None:
         urls = source if isinstance(source, Sequence) else ()
-        command = [*_ingest(directory, settings, options, urls), *(["--append"] if appends else [])]
+        command = ["reader.ingest.run", *_arguments(directory, settings, options, urls)]
+        if machines is not None:
+            check_ray(settings.ray_address)
+            command[0] = SPREAD
+            command += [f"--machines={machines}", f"--ray={settings.ray_address}"]
+        if appends:
+            command.append("--append")
         reading, writing = os.pipe()
         self._output = os.fdopen(reading, "rb")
         with os.fdopen(writing, "wb") as output, _opened(source) as file:
-            if forks:
+            if forks and machines is None:
                 files = file.fileno(), output.fileno(), sys.stderr.fileno()
                 self._child: Forked | subprocess.Popen = fork(command, files)
             else:

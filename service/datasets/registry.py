@@ -11,6 +11,9 @@ from reader.ingest.append import remove_block
 from reader.ingest.progress import read_progress
 from reader.options import InputOptions
 from reader.sources.locations import is_url
+from service.cluster.connecting import check_ray
+from service.cluster.shards import check_here
+from service.datasets.forgetting import forget
 from service.datasets.importing import Importer, check_source, open_import
 from service.datasets.sample import sample
 from service.datasets.uploads import MoreRows, NewDataset, Upload, undo_change
@@ -66,26 +69,38 @@ class Datasets:
 
     async def begin_appending(self, name: str, options: InputOptions) -> Upload:
         """Start reading in rows that are added to a dataset no job uses."""
+        self.with_rows(name)
         record = self._store.begin_change(name, self._settings.max_uploads)
         return await _started(MoreRows(self._settings, self._store, record["id"]), options)
 
     def remove_block(self, name: str, number: int) -> None:
         """Remove a block of a dataset no job uses. Raises UnknownBlock, LastBlock."""
+        self.with_rows(name)
         record = self._store.begin_change(name)
         try:
             remove_block(self.directory(record["id"]), number)
         finally:
             self._store.set_dataset_ready(record["id"])
 
-    def begin_import(self, name: str, file: str, options: InputOptions) -> dict[str, Any]:
+    def begin_import(
+        self, name: str, file: str, options: InputOptions, machines: int | str | None = None
+    ) -> dict[str, Any]:
         """Reserve the name and have a file of the import directory read in, in its turn; the dataset's view.
 
         Or files of an object store: `file` is a URL or a pattern. How large they are is found out in their turn.
+        machines: of a Ray cluster, that read a part of such files each, and keep it; "all" there are.
         """
         check_name(name)
         source: dict[str, Any] = {"import": file, "options": asdict(options)}
+        if machines is not None:
+            check_ray(self._settings.ray_address)
+            source["machines"] = machines
         if is_url(file):
             check_source(self._settings.import_sources, file)
+        elif machines is not None:
+            raise ServiceError(
+                "machines_range", "machines cannot read a file of this one", "Import a URL such as s3://bucket/part-*."
+            )
         else:
             with open_import(self._settings.import_dir, file) as found:
                 source["bytes"] = os.fstat(found.fileno()).st_size
@@ -103,7 +118,7 @@ class Datasets:
 
     def sample(self, name: str) -> list[dict[str, Any]]:
         """Some rows of a dataset that is ready, see `sample`."""
-        record, _ = self.manifest(name)
+        record, _ = self.with_rows(name)
         return sample(Dataset(self.directory(record["id"])))
 
     def views(self) -> list[dict[str, Any]]:
@@ -121,12 +136,18 @@ class Datasets:
             raise ServiceError("not_ready", f"dataset {name} is not ready: {record['state']}")
         return record, read_manifest(self.directory(record["id"]))
 
+    def with_rows(self, name: str) -> tuple[dict[str, Any], Manifest]:
+        """The same of one whose rows are on this machine. ServiceError dataset_spread."""
+        record, manifest = self.manifest(name)
+        check_here(manifest)
+        return record, manifest
+
     def delete(self, name: str) -> None:
         """Forget a dataset and remove its files."""
         record = self._store.dataset(name)
         # Of an import that is under way, the importer removes the files.
         self._store.delete_dataset(record["id"])
-        shutil.rmtree(self.directory(record["id"]), ignore_errors=True)
+        forget(self.directory(record["id"]), self._settings)
 
     def directory(self, dataset_id: str) -> Path:
         """Where its files are."""

@@ -35,6 +35,7 @@ def dataset_view(
         "index_base": manifest.index_base,
         "longest_row": manifest.longest_row,
         "blocks": len(manifest.blocks),
+        "machines": len(manifest.parts) or None,
         "input_bytes": manifest.input_bytes,
         "decoded_bytes": manifest.decoded_bytes,
         "stored_bytes": manifest.stored_bytes,

@@ -33,9 +33,13 @@ class Client(Connection):
         with Path(source).open("rb") if isinstance(source, str | Path) else nullcontext(source) as file:
             return RemoteDataset(self, name, self.upload(_reading_in(name, options), file))
 
-    def import_dataset(self, name: str, file: str, **options: Any) -> RemoteDataset:
-        """Have the service read one of its own files, in the background."""
-        return RemoteDataset(self, name, self.json("PUT", _reading_in(name, options, {"import": file})))
+    def import_dataset(self, name: str, file: str, machines: int | str | None = None, **options: Any) -> RemoteDataset:
+        """Have the service read one of its own files, or what a URL names, in the background.
+
+        machines: of its Ray cluster, or "all", that read a part of what a URL names each, and keep it.
+        """
+        more = {"import": file} if machines is None else {"import": file, "machines": str(machines)}
+        return RemoteDataset(self, name, self.json("PUT", _reading_in(name, options, more)))
 
     def jobs(self, state: str | None = None) -> Iterator[RemoteJob]:
         """All, or those in a state, the newest first."""

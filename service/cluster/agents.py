@@ -1,0 +1,64 @@
+"""The agents of machines as actors on the nodes of a Ray cluster."""
+
+import os
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from service.cluster.connecting import DEFAULT_ROOT, ROOT_VARIABLE, nodes_of
+from service.cluster.machine import Machine
+from service.cluster.verdict import check_versions
+from service.errors import ServiceError
+
+CALL_SECONDS = 60.0  # of a call that has next to nothing to do
+
+
+class Agent(Machine):
+    """A machine in an actor: below the root that its node's environment names."""
+
+    def __init__(self) -> None:
+        super().__init__(Path(os.environ.get(ROOT_VARIABLE, DEFAULT_ROOT)))
+
+    def about(self) -> tuple[str, list[str]]:
+        """Its version of StreamSVM and its shards."""
+        return version("streamsvm"), self.shards()
+
+    def keep_own(self, job: str, shard: str) -> Any:
+        """Keep the dual variables of now; they come back for another machine to keep, too."""
+        alpha = self.alpha()
+        self.keep(job, shard, alpha)
+        return alpha
+
+
+def agent_on(ray: Any, node: str) -> Any:
+    """A new one."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415 - an extra
+
+    remote = ray.remote(num_cpus=0, max_restarts=0)(Agent)
+    return remote.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote()
+
+
+def agents_of(ray: Any, least: int) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """An agent on every node that is there, and the shards that each node has. ServiceError: machines_range."""
+    nodes = nodes_of(ray)
+    if len(nodes) < least:
+        raise ServiceError(
+            "machines_range",
+            f"the cluster has {len(nodes)} nodes with a core, the job asks for {least} machines",
+            "Ask for fewer, or add nodes.",
+        )
+    agents = {node: agent_on(ray, node) for node in nodes}
+    asked = {node: agent.about.remote() for node, agent in agents.items()}
+    told = {node: ray.get(about, timeout=CALL_SECONDS) for node, about in asked.items()}
+    check_versions({theirs for theirs, _ in told.values()})
+    return agents, {node: shards for node, (_, shards) in told.items()}
+
+
+def placed(names: Sequence[str], shards: dict[str, list[str]]) -> list[str]:
+    """A node for each of these shards, one that has it where there is one; there are at least as many nodes."""
+    nodes: list[str | None] = [None] * len(names)
+    for number, name in enumerate(names):
+        nodes[number] = next((node for node, has in shards.items() if name in has and node not in nodes), None)
+    free = iter([node for node in shards if node not in nodes])
+    return [node or next(free) for node in nodes]

@@ -1,0 +1,83 @@
+"""Where the parts of a dataset come from that is spread over machines: enough to read one of them in again."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from reader.ingest.parts import Parts
+from reader.ingest.renumber import Renumbering
+from reader.ingest.settled import Settled, like_of
+from reader.limits import Limits
+from reader.options import InputOptions
+from reader.sources.files import SourceFile
+from reader.sources.stripes import STRIPE_BYTES, Share
+from storage.dataset import Dataset
+from storage.document import pack, unpack
+from storage.durable import write_file
+
+_NAME, _VERSION = "origin.json", 1
+_LEAST_STRIPE_BYTES = 1 << 20
+_STRIPES = 8  # at least that many for each machine, where files are large enough
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Files, how they are read, and among how many machines they are dealt out."""
+
+    files: tuple[SourceFile, ...]
+    options: InputOptions
+    limits: Limits
+    machines: int
+    stripe_bytes: int
+    settled: Settled
+
+    def part(self, number: int) -> Parts:
+        """What a machine reads."""
+        return Parts(self.files, self.limits, Share(number, self.machines, self.stripe_bytes))
+
+    @property
+    def names(self) -> list[str]:
+        """Of the parts, as shards."""
+        return part_names(self.settled.uid, self.machines)
+
+
+def part_names(uid: str, machines: int) -> list[str]:
+    """Of the parts of a dataset."""
+    return [f"{uid}-part{number}of{machines}" for number in range(machines)]
+
+
+def stripe_bytes_for(files: Sequence[SourceFile], machines: int) -> int:
+    """Stripes that are large, and enough of them for all machines."""
+    each = sum(file.size for file in files) // (_STRIPES * machines)
+    return min(max(each, _LEAST_STRIPE_BYTES), STRIPE_BYTES)
+
+
+def write_origin(directory: Path, origin: Origin) -> None:
+    """Keep it beside the manifest, durably; what is settled the dataset itself says."""
+    content = {
+        "files": [asdict(file) for file in origin.files],
+        "options": asdict(origin.options),
+        "limits": asdict(origin.limits),
+        "machines": origin.machines,
+        "stripe_bytes": origin.stripe_bytes,
+    }
+    write_file(directory / _NAME, [pack(content, _VERSION)])
+
+
+def read_origin(directory: Path) -> Origin:
+    """That of the dataset in this directory. Raises CorruptData, DatasetCorrupt, FileNotFoundError."""
+    content = unpack((directory / _NAME).read_bytes(), _VERSION, "origin", "Read the dataset in again.")
+    return Origin(
+        files=tuple(SourceFile(**file) for file in content["files"]),
+        options=InputOptions(**content["options"]),
+        limits=Limits(**content["limits"]),
+        machines=content["machines"],
+        stripe_bytes=content["stripe_bytes"],
+        settled=_settled(Dataset(directory)),
+    )
+
+
+def _settled(dataset: Dataset) -> Settled:
+    manifest = dataset.manifest
+    features = Renumbering.known(dataset.places() if manifest.renumbered else None)
+    return Settled(manifest.uid, manifest.label_names, like_of(manifest.input), features)

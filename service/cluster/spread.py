@@ -1,0 +1,143 @@
+"""Reads files of a source in on the machines of a Ray cluster, each a part of them, and makes the dataset DIRECTORY.
+
+    python -m service.cluster.spread DIRECTORY [OPTIONS] --source URL [--source URL ...] --machines N --ray ADDRESS
+    python -m service.cluster.spread DIRECTORY --drop --ray ADDRESS
+
+Blocks stay on the machines; DIRECTORY has what is known of them. Prints what `reader.ingest.run` prints. With --drop
+the machines forget their parts of a dataset that is there.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from functools import reduce
+from itertools import zip_longest
+from pathlib import Path
+
+import numpy as np
+
+from reader.errors import InputError
+from reader.ingest.progress import Progress
+from reader.ingest.run import add_reading_options, limits_of
+from reader.ingest.settled import settle
+from reader.options import input_options
+from reader.sources.files import list_files
+from service.cluster.agents import CALL_SECONDS, agents_of
+from service.cluster.connecting import connect, nodes_of
+from service.cluster.origin import Origin, part_names, stripe_bytes_for, write_origin
+from service.cluster.part_reading import ReadIn
+from service.cluster.reading_in import ReadingIn
+from service.errors import ServiceError, needing_space
+from storage.child import die_with_parent
+from storage.cores import usable_cores
+from storage.dataset import publish_dataset, staged_path
+from storage.feature_places import write_places
+from storage.feature_words import FeatureWords, write_words
+from storage.features.statistics import FeatureStatistics, far_scales, write_statistics
+from storage.manifest import Manifest, read_manifest
+from storage.profile import Profile, write_profile
+
+
+def spread(directory: Path, given: argparse.Namespace) -> Manifest:
+    """Raises InputError, ServiceError."""
+    options, limits = input_options(given), limits_of(given)
+    ray = connect(given.ray)
+    count = len(nodes_of(ray)) if given.machines == "all" else int(given.machines)
+    files = tuple(list_files(given.source))
+    staged = staged_path(directory)
+    staged.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        settled = settle(files, options, limits, usable_cores(), Path(scratch))
+    origin = Origin(files, options, limits, max(count, 1), stripe_bytes_for(files, max(count, 1)), settled)
+    progress, total = Progress(staged), sum(file.size for file in files)
+
+    def report(known: dict[int, dict[str, int]]) -> None:
+        done = {name: sum(each.get(name, 0) for each in known.values()) for name in ("read_bytes", "rows", "non_zeros")}
+        progress.note(**done, total_bytes=total)
+
+    with ReadingIn(ray, origin, report) as reading_in:
+        manifest, parts = reading_in.run()
+        origin = reading_in.origin
+    progress.remove()
+    _write(staged, origin, manifest, parts)
+    publish_dataset(staged, directory, manifest)
+    return manifest
+
+
+def drop(directory: Path, address: str) -> None:
+    """Have the machines forget a dataset. Raises ServiceError."""
+    manifest = read_manifest(directory)
+    ray = connect(address)
+    agents, shards = agents_of(ray, 1)
+    names = set(part_names(manifest.uid, len(manifest.parts)))
+    for node, agent in agents.items():
+        for name in names.intersection(shards[node]):
+            ray.get(agent.drop.remote(name), timeout=CALL_SECONDS)
+        ray.kill(agent)
+
+
+def _write(staged: Path, origin: Origin, manifest: Manifest, parts: Sequence[ReadIn]) -> None:
+    """What lies beside the blocks of a dataset, of all parts."""
+    features = origin.settled.features
+    if features.places is not None:
+        write_places(staged, features.places)
+    statistics = _summed([part.statistics for part in parts])
+    if statistics is not None:
+        write_statistics(staged, statistics.of_width(manifest.width))
+    if words := [part.words for part in parts if part.words is not None]:
+        write_words(staged, reduce(_with_words, words))
+    lengths = zip_longest(*(part.profile.lengths for part in parts if part.profile is not None), fillvalue=0)
+    scales = () if statistics is None else far_scales(statistics)
+    # Which rows are the longest nobody knows: parts count their own.
+    profile = Profile(manifest.n_rows, tuple(map(sum, lengths)), (), features.frequent, features.counted_rows, scales)
+    write_profile(staged, profile)
+    write_origin(staged, origin)
+
+
+def _summed(parts: Sequence[FeatureStatistics | None]) -> FeatureStatistics | None:
+    known = [part for part in parts if part is not None]
+    return reduce(FeatureStatistics.plus, known) if len(known) == len(parts) else None
+
+
+def _with_words(first: FeatureWords, second: FeatureWords) -> FeatureWords:
+    """Those of `first`, and of features that only `second` has."""
+    new = np.flatnonzero(~np.isin(second.features, first.features))
+    features = np.concatenate((first.features, second.features[new]))
+    order = np.argsort(features)
+    words = first.words + [second.words[k] for k in new.tolist()]
+    signs = np.concatenate((first.signs, second.signs[new]))
+    return FeatureWords(features[order], signs[order], [words[k] for k in order.tolist()])
+
+
+def main(*arguments: str) -> int:
+    """Body of the command."""
+    die_with_parent()
+    # What Ray prints is for the log.
+    output = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    parser = argparse.ArgumentParser(prog="python -m service.cluster.spread", description=__doc__)
+    parser.add_argument("--machines", default="all", metavar="N", help="how many, or all")
+    parser.add_argument("--ray", required=True, metavar="ADDRESS", help="of the cluster: HOST:PORT, or auto")
+    parser.add_argument("--drop", action="store_true")
+    add_reading_options(parser)
+    given = parser.parse_args(arguments)
+    try:
+        if given.drop:
+            drop(given.directory, given.ray)
+            return 0
+        with needing_space():
+            manifest = spread(given.directory, given)
+    except (InputError, ServiceError) as error:
+        output.write(json.dumps({"problem": error.problem()}) + "\n")
+        output.flush()
+        return 1
+    output.write(json.dumps({"rows": manifest.n_rows, "uid": manifest.uid}) + "\n")
+    output.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
