@@ -1,7 +1,7 @@
 """Input of any size -> a published dataset, in one pass and bounded memory.
 
     python -m reader.ingest DIRECTORY [OPTIONS] < INPUT
-    python -m reader.ingest DIRECTORY [OPTIONS] --source URL [--source URL ...] [--share K:N] [--stripe-bytes B]
+    python -m reader.ingest DIRECTORY [OPTIONS] --source URL [--source URL ...]
 
 Reads standard input, or the files of a source, and makes the dataset DIRECTORY. Prints one JSON object: the manifest's
 summary, or `{"problem": ...}` with exit code 1 for an input that cannot be read, of which nothing is left.
@@ -30,7 +30,6 @@ from reader.limits import Limits
 from reader.options import InputOptions, add_input_options, input_options
 from reader.parsers.label_names import LabelNames
 from reader.sources.files import list_files
-from reader.sources.stripes import STRIPE_BYTES, Share
 from storage.child import die_with_parent
 from storage.cores import usable_cores
 from storage.dataset import publish_dataset, staged_path
@@ -127,13 +126,8 @@ def read_chunks(file: IO[bytes]) -> Iterator[bytes]:
         yield chunk
 
 
-def _share(text: str) -> tuple[int, int]:
-    number, of = map(int, text.split(":"))
-    return number, of
-
-
-def _input(urls: list[str] | None, limits: Limits, share: Share) -> Iterable[bytes] | Parts:
-    return Parts(list_files(urls), limits, share) if urls else read_chunks(sys.stdin.buffer)
+def _input(urls: list[str] | None, limits: Limits) -> Iterable[bytes] | Parts:
+    return Parts(list_files(urls), limits) if urls else read_chunks(sys.stdin.buffer)
 
 
 def add_reading_options(parser: argparse.ArgumentParser) -> None:
@@ -156,16 +150,10 @@ def main(*arguments: str) -> int:
     parser = argparse.ArgumentParser(prog="python -m reader.ingest", description=__doc__)
     add_reading_options(parser)
     parser.add_argument("--append", action="store_true", help="add the rows to the dataset that is there")
-    parser.add_argument("--share", type=_share, default=(0, 1), metavar="K:N", help="of N machines the one of number K")
-    parser.add_argument("--stripe-bytes", type=int, default=STRIPE_BYTES, help="dealt to machines (default: 64 MiB)")
     given = parser.parse_args(arguments)
-    try:
-        share = Share(given.share[0], given.share[1], given.stripe_bytes)
-    except ValueError as error:
-        parser.error(str(error))
     limits = limits_of(given)
     try:
-        chunks, options = _input(given.source, limits, share), input_options(given)
+        chunks, options = _input(given.source, limits), input_options(given)
         if given.append:
             manifest = append_rows(chunks, given.directory, options, limits, threads=usable_cores())
         else:

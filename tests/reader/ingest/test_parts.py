@@ -237,9 +237,5 @@ def test_the_command(tmp_path):
     folder = fill(tmp_path / "in", SVM, SVM)
     code, said, _ = command(tmp_path / "data", "--source", f"{folder}/part-0", "--source", f"file://{folder}/part-1")
     assert (code, said["rows"]) == (0, 400)
-    shares = [("--share", f"{k}:2", "--stripe-bytes", "500") for k in range(2)]
-    rows = [command(tmp_path / f"data{k}", "--source", f"{folder}/*", *shares[k])[1]["rows"] for k in range(2)]
-    assert sum(rows) == 400 and min(rows) > 150
     code, said, _ = command(tmp_path / "other", "--source", f"{folder}/none*")
     assert (code, said["problem"]["code"]) == (1, "source_empty") and said["problem"]["hint"]
-    assert command(tmp_path / "other", "--source", f"{folder}/*", "--share", "2:2")[0] == 2
