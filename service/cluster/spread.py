@@ -31,7 +31,7 @@ from service.cluster.origin import Origin, part_names, stripe_bytes_for, write_o
 from service.cluster.part_reading import ReadIn
 from service.cluster.reading_in import ReadingIn
 from service.errors import ServiceError, needing_space
-from storage.child import die_with_parent
+from storage.child import die_with_parent, leave
 from storage.cores import usable_cores
 from storage.dataset import publish_dataset, staged_path
 from storage.feature_places import write_places
@@ -140,4 +140,7 @@ def main(*arguments: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    code = main(*sys.argv[1:])
+    if code:
+        sys.exit(code)
+    leave()  # Ray takes its time

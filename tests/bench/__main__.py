@@ -30,7 +30,7 @@ from tests.bench import (
     upload,
     warm_start,
 )
-from tests.bench.cluster import optimum, simulated
+from tests.bench.cluster import optimum, simulated, throttled
 from tests.bench.command import Benches, main
 from tests.bench.features import curves, splice, strings, tables, text
 from tests.bench.machines import compare, speed
@@ -52,7 +52,11 @@ BENCHES: Benches = {
         "memory": machines_memory.run,
         "speed": speed.run,
     },
-    "cluster": {**{name: partial(optimum.run, name) for name in optimum.PARTS}, "simulated": simulated.run},
+    "cluster": {
+        **{name: partial(optimum.run, name) for name in optimum.PARTS},
+        "simulated": simulated.run,
+        "throttled": throttled.run,
+    },
     "small-memory": small_memory.run,
     "two-loops": two_loops.run,
     "threads": threads.run,

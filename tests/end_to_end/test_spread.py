@@ -96,6 +96,7 @@ def test_a_dataset_is_spread_trained_on_and_forgotten(service, nodes, data):
     wait_for(lambda: len(parts(nodes)) == 2)
 
 
+@pytest.mark.slow
 def test_maps_that_need_statistics(service, data):
     assert data["machines"] == 2
     job = service.wait_until_ended(service.submit(dataset="data", machines=2, features=["scale"], **ACCURATE))
@@ -126,6 +127,7 @@ def test_what_is_wrong_is_told_with_its_place(service, nodes, store, text):
     assert answer.json()["code"] == "machines_range"
 
 
+@pytest.mark.slow
 def test_a_command_trains_on_machines_that_read_a_url(service, nodes, tmp_path):
     done = service.processes.run("train", URL, "--machines", "2", "--ray", nodes.address, "--relative-gap", "1e-5",
                                  "-e", "none", "--max-passes", "2000", "-o", tmp_path / "m.npz", text=True)  # fmt: skip
@@ -134,6 +136,7 @@ def test_a_command_trains_on_machines_that_read_a_url(service, nodes, tmp_path):
     assert not parts(nodes)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs the rights to mount a disk")
 def test_a_dataset_that_no_node_can_hold(store, small_disk, new_service, tmp_path):
     rng = np.random.default_rng(0)
