@@ -56,9 +56,9 @@ containers: $(TEST)
 faults: $(TEST)
 	FAULTS=$(or $(FAULTS),1000) $(if $(SEED),SEED=$(SEED)) $(BIN)/python -m pytest -q -s tests/faults
 
-# Nodes, processes and the coordinator of jobs on a Ray cluster killed and paused, a hundred times each: some hours; FAULTS=3 as often.
+# Nodes, processes and networks of a Ray cluster killed, paused and cut, a hundred times each: some hours; FAULTS=3 as often.
 cluster-faults: $(TEST)
-	CLUSTER_FAULTS=$(or $(FAULTS),100) $(BIN)/python -m pytest -q -m slow tests/end_to_end/test_machines.py
+	CLUSTER_FAULTS=$(or $(FAULTS),100) $(BIN)/python -m pytest -q -m slow tests/end_to_end/test_machines.py tests/end_to_end/test_machines_apart.py tests/end_to_end/test_spread.py
 
 # Two thousand sockets that say nothing, for ten minutes; healthy requests are to be answered within 100 ms.
 silent: $(TEST)

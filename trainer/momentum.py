@@ -74,16 +74,17 @@ class Momentum:
         self._start = None
 
 
-def beta(gaps: list[float], sweeps: int) -> float:
+def beta(gaps: list[float], sweeps: int, most: float = _LARGEST) -> float:
     """How much further to go, after so many sweeps, the last of which met these gaps. Nothing yet after two.
 
     On a quadratic function the best beta is r / (2 - r), where r is the rate that comes of it, what a sweep leaves of
     what was left: to take the rate observed leads there from both sides. At first, as Nesterov has it, k / (k + 3).
+    Never more than `most`.
     """
     k = sweeps - 2
     if k <= 0:
         return 0.0
-    return min(_LARGEST, k / (k + 3), (r := rate(gaps)) / (2.0 - r))
+    return min(most, k / (k + 3), (r := rate(gaps)) / (2.0 - r))
 
 
 def rate(gaps: list[float]) -> float:

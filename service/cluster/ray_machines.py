@@ -196,7 +196,7 @@ class RayMachines:
             time.sleep(_PAUSE_SECONDS)
         used = Counter(node for k, node in self._nodes.items() if k != number)
         before = self._nodes.get(number, "")
-        # Its own node has its shard, unless it is the node that fails.
-        again = self._failures[number] <= _MOST_FAILURES // 2
-        node = min(nodes, key=lambda node: (used[node], (node != before) == again, node))
+        # Its own node has its shard, unless it is the node that fails: then rather two machines on another one.
+        fails = self._failures[number] > _MOST_FAILURES // 2
+        node = min(nodes, key=lambda node: (fails and node == before, used[node], node != before, node))
         return self._begin(number, node, getattr(cause, "code", None) == DatasetCorrupt.code)

@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 from service.cluster.connecting import FOR_GOOD
 from service.errors import ServiceError
-from storage.errors import StorageError
+from storage.errors import NO_ROOM, ROOM_HINT, StorageError
 
 # What is so on every node, and at every time.
 _FOR_GOOD = (*FOR_GOOD, "cache_too_small", "memory_too_small", "features_range", "unknown_label")
@@ -19,6 +19,8 @@ def told(number: int, cause: Exception) -> ServiceError:
     """What a job failed of."""
     if isinstance(cause, ServiceError | StorageError):
         return ServiceError(cause.code, f"machine {number}: {cause.message}", cause.hint)
+    if isinstance(cause, OSError) and cause.errno in NO_ROOM:
+        return ServiceError("out_of_space", f"machine {number}: the disk is full", ROOM_HINT)
     return ServiceError("machine_lost", f"machine {number} was lost again and again", "The nodes' logs say more.")
 
 

@@ -1,5 +1,6 @@
 """Jobs on the nodes of a real Ray cluster, through the service; nodes and processes are killed and paused."""
 
+import contextlib
 import os
 import signal
 import time
@@ -7,19 +8,15 @@ from pathlib import Path
 
 import httpx
 import numpy as np
-import psutil
 import pytest
 
+from tests.end_to_end.machines import begun, goes_on, processes, stop, upload_in_blocks
 from tests.end_to_end.service import PLAIN, Service, wait_for
 from tests.ray_nodes import Nodes
 
 # How often each fault is made.
 again = pytest.mark.parametrize("_number", range(int(os.environ.get("CLUSTER_FAULTS", "1"))))
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install streamsvm[ray]")
-
-_ENDLESS = {"dataset": "data", "machines": 2, "tolerance": None, "max_passes": 1_000_000, "checkpoint_seconds": 1}
-
-_OPTIMUM = 1768.57754  # LIBLINEAR's, -s 3 -c 1 -e 1e-7
 
 
 @pytest.fixture(scope="module")
@@ -31,14 +28,10 @@ def nodes(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory, nodes, problem, text):
-    """With the problem as `data`, of eight blocks: rows that are added make new ones."""
+    """With the problem as `data`."""
     service = Service(tmp_path_factory.mktemp("service"), ray_address=nodes.address)
-    lines = text.splitlines(keepends=True)
     try:
-        service.start().upload("data", b"".join(lines[:375]))
-        for start in range(375, 3000, 375):
-            part = b"".join(lines[start : start + 375])
-            assert httpx.post(f"{service.url}/v1/datasets/data/blocks", content=part, **PLAIN).status_code == 201
+        upload_in_blocks(service.start(), text)
         yield service
     finally:
         service.kill()
@@ -47,16 +40,8 @@ def service(tmp_path_factory, nodes, problem, text):
 @pytest.fixture(autouse=True)
 def nothing_left(service):
     yield
-    wait_for(lambda: not _processes("trainer.part"), 60)
+    wait_for(lambda: not processes("trainer.part"), 60)
     wait_for(lambda: not list(Path("/dev/shm").glob("streamsvm-part-*")), 30)
-
-
-def _processes(word):
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        if word in " ".join(process.info["cmdline"] or ()):
-            found.append(process)
-    return found
 
 
 def _objective(problem, w, C):
@@ -93,75 +78,52 @@ def test_lanes_on_two_machines(service):
     assert len(job["result"]["models"]) == 3
 
 
-def _begun(service, **fields):
-    job_id = service.submit(**{**_ENDLESS, **fields})
-    service.wait_for_pass(job_id, 5)
-    return job_id
-
-
-def _goes_on(service, job_id):
-    """More rounds, and an end with a certificate."""
-    now = service.job(job_id)["progress"]["pass"]
-    service.wait_for_pass(job_id, now + 3, service.job(job_id)["attempt"])
-    _stop(service, job_id)
-
-
-def _stop(service, job_id):
-    httpx.post(f"{service.url}/v1/jobs/{job_id}/stop", **PLAIN)
-    job = service.wait_until_ended(job_id)
-    assert job["state"] == "stopped", job["failure"]
-    certificate = job["result"]["certificate"]
-    assert certificate["w_error"] < 1e-6
-    assert certificate["dual_objective"] < _OPTIMUM * (1 + 1e-6)
-    assert _OPTIMUM * (1 - 1e-6) < certificate["primal_objective"] < 2 * _OPTIMUM
-
-
 @pytest.mark.slow
 @again
 @pytest.mark.parametrize("process", ["trainer.part", "reader.stream.process", "ray::Agent"])
 def test_a_process_of_a_machine_is_killed(service, process, _number):
-    job_id = _begun(service)
-    _processes(process)[0].kill()
-    _goes_on(service, job_id)
+    job_id = begun(service)
+    processes(process)[0].kill()
+    goes_on(service, job_id)
 
 
 @pytest.mark.slow
 @again
 def test_a_node_is_killed_and_another_one_comes(service, nodes, _number):
-    job_id = _begun(service)
+    job_id = begun(service)
     nodes.kill_one()
     time.sleep(1)
     nodes.nodes.append(nodes.add())
-    _goes_on(service, job_id)
+    goes_on(service, job_id)
 
 
 @pytest.mark.slow
 @again
 def test_a_machine_is_paused_and_let_go(service, _number):
-    job_id = _begun(service)
-    paused = _processes("trainer.part")[0]
+    job_id = begun(service)
+    paused = processes("trainer.part")[0]
     paused.send_signal(signal.SIGSTOP)
     try:
         now = service.job(job_id)["progress"]["pass"]
         service.wait_for_pass(job_id, now + 2)  # without it
     finally:
         paused.send_signal(signal.SIGCONT)
-    _goes_on(service, job_id)
+    goes_on(service, job_id)
 
 
 @pytest.mark.slow
 @again
 def test_the_coordinator_is_killed(service, _number):
-    job_id = _begun(service)
+    job_id = begun(service)
     time.sleep(1.5)
-    _processes("service.cluster.process")[0].kill()
+    processes("service.cluster.process")[0].kill()
     service.wait_for_pass(job_id, 1, attempt=2)
-    _goes_on(service, job_id)
+    goes_on(service, job_id)
 
 
 @pytest.mark.slow
 def test_a_block_is_damaged_on_a_node(service, nodes):
-    _stop(service, _begun(service))
+    stop(service, begun(service))
     # A node that was killed has left its copy, too.
     damaged = {}
     for block in nodes.directory.glob("node*/datasets/*/blocks/*.blk"):
@@ -169,14 +131,39 @@ def test_a_block_is_damaged_on_a_node(service, nodes):
         content[len(content) // 2] ^= 255
         block.write_bytes(content)
         damaged[block] = bytes(content)
-    _stop(service, _begun(service))
+    stop(service, begun(service))
     again = {block.parents[3] for block, content in damaged.items() if block.read_bytes() != content}
     assert len(again) == 2  # nodes
 
 
 @pytest.mark.slow
+@again
+@pytest.mark.parametrize("is_full_before", [False, True])
+def test_the_disk_of_a_node_is_full(new_service, small_disk, text, tmp_path, is_full_before, _number):
+    """Nothing can be kept there any more; or not even the shard, which another node has to take then, too."""
+    small_disk(tmp_path / "nodes" / "node1", 16 << 20)
+    nodes = Nodes(tmp_path / "nodes", 2)
+    try:
+        service = new_service(ray_address=nodes.address)
+        upload_in_blocks(service.start(), text)
+        job_id = None if is_full_before else begun(service)
+        _fill(tmp_path / "nodes" / "node1")
+        job_id = job_id or begun(service)
+        time.sleep(3)  # something is kept each second
+        goes_on(service, job_id)
+    finally:
+        nodes.close()
+
+
+def _fill(directory):
+    with (directory / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+
+
+@pytest.mark.slow
 def test_a_job_is_cancelled(service):
-    job_id = _begun(service)
+    job_id = begun(service)
     httpx.post(f"{service.url}/v1/jobs/{job_id}/cancel", **PLAIN)
     assert service.wait_until_ended(job_id)["state"] == "cancelled"
 

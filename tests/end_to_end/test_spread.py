@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from tests import s3 as stores
+from tests.end_to_end.machines import OPTIMUM
 from tests.end_to_end.service import PLAIN, Service, wait_for
 from tests.ray_nodes import Nodes
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install streamsvm[ray]")
-OPTIMUM = 1768.57754  # LIBLINEAR's, -s 3 -c 1 -e 1e-7
 URL = "s3://bucket/part-*"
 ACCURATE = {"relative_gap": 1e-5, "tolerance": None, "max_passes": 2000}
 

@@ -1,0 +1,52 @@
+"""Jobs on several machines, as tests begin and end them."""
+
+import httpx
+import psutil
+
+from tests.end_to_end.service import PLAIN, Service
+
+OPTIMUM = 1768.57754  # of the problem: LIBLINEAR's, -s 3 -c 1 -e 1e-7
+_ENDLESS = {"dataset": "data", "machines": 2, "tolerance": None, "max_passes": 1_000_000, "checkpoint_seconds": 1}
+
+
+def upload_in_blocks(service: Service, text: bytes) -> None:
+    """The problem as `data`, of eight blocks: rows that are added make new ones."""
+    lines = text.splitlines(keepends=True)
+    service.upload("data", b"".join(lines[:375]))
+    for start in range(375, 3000, 375):
+        part = b"".join(lines[start : start + 375])
+        assert httpx.post(f"{service.url}/v1/datasets/data/blocks", content=part, **PLAIN).status_code == 201
+
+
+def processes(word: str) -> list[psutil.Process]:
+    """Those that have it in their command line."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        if word in " ".join(process.info["cmdline"] or ()):
+            found.append(process)
+    return found
+
+
+def begun(service: Service, **fields: object) -> str:
+    """A job that goes on for ever."""
+    job_id = service.submit(**{**_ENDLESS, **fields})
+    service.wait_for_pass(job_id, 5)
+    return job_id
+
+
+def goes_on(service: Service, job_id: str) -> None:
+    """More rounds, and an end with a certificate."""
+    now = service.job(job_id)["progress"]["pass"]
+    service.wait_for_pass(job_id, now + 3, service.job(job_id)["attempt"])
+    stop(service, job_id)
+
+
+def stop(service: Service, job_id: str) -> None:
+    """It ends, with a certificate."""
+    httpx.post(f"{service.url}/v1/jobs/{job_id}/stop", **PLAIN)
+    job = service.wait_until_ended(job_id)
+    assert job["state"] == "stopped", job["failure"]
+    certificate = job["result"]["certificate"]
+    assert certificate["w_error"] < 1e-6
+    assert certificate["dual_objective"] < OPTIMUM * (1 + 1e-6)
+    assert OPTIMUM * (1 - 1e-6) < certificate["primal_objective"] < 2 * OPTIMUM
