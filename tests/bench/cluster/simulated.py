@@ -6,19 +6,25 @@ on rows in memory, machine after machine: its rounds are exact, its seconds are 
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, log2
+from pathlib import Path
 
 import numpy as np
 from numba import njit
 from scipy import sparse
 
 from service.cluster.combine import Momentum, best_step
+from storage.cores import usable_cores
 from storage.csr import Array
+from tests.bench.cluster.optimum import trained
+from tests.bench.jobs import ingested
 from tests.bench.report import cell, header, prose
 from tests.bench.report import row as line
+from tests.ray_nodes import Nodes
 from tests.reference.data import available, load_binary
 from tests.reference.optima import OPTIMA
 
@@ -146,7 +152,34 @@ def run() -> Iterator[str]:
             *(cell(known) for known in seconds), cell(many),
         )  # fmt: skip
     yield ""
+    yield from _measured(X, y)
+    yield ""
     yield from averaged(X, y)
+
+
+def _measured(X: sparse.csr_matrix, y: Array) -> Iterator[str]:
+    """Real nodes of this machine, beside the model of as many cores and of its memory as the network."""
+    yield from prose(
+        f"""On this machine, to 1e-4, beside the model: nodes share {usable_cores()} cores, and what they send goes
+        through memory. *in rounds*: seconds from the end of the first round to that of the last; *job*: all of it."""
+    )
+    yield from header("machines", "rounds", "simulated", "in rounds, s", "model", "job, s", words=0)
+    ns = value_seconds(X, y)
+    with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
+        work = Path(directory)
+        dataset = ingested(work / "imdb", X, y)
+        for machines in (2, 4):
+            found = simulate(X, y, 1.0, machines)
+            rounds = found.rounds(TARGETS[-1])
+            share = max(1.0, machines / usable_cores())
+            model = rounds and rounds * (SWEEPS * X.nnz / machines * ns * share + 2 * LATENCY)
+            nodes = Nodes(work / f"nodes{machines}", machines)
+            try:
+                results, lines, seconds = trained(work, dataset, nodes, machines, "hinge", 1.0)
+            finally:
+                nodes.close()
+            in_rounds = lines[-1]["elapsed_seconds"] - lines[0]["elapsed_seconds"]
+            yield line(machines, results[0]["passes"], rounds or "-", *map(cell, (in_rounds, model, seconds)))
 
 
 def averaged(X: sparse.csr_matrix, y: Array) -> Iterator[str]:
