@@ -6,6 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from service.cluster.joining import join
 from service.errors import ServiceError
 
 _INSTALL = 'Install it beside the service, and on every node: pip install "streamsvm[ray]".'
@@ -38,6 +39,7 @@ def connect(address: str) -> Any:
     import ray  # noqa: PLC0415 - an extra, and slow to import
 
     try:
+        join(address)
         ray.init(address=address, log_to_driver=False, configure_logging=False, namespace="streamsvm")
     except Exception as error:
         raise _refused(address, error) from error
