@@ -8,22 +8,21 @@ from streamsvm import StreamSVC, StreamSVR
 # Some of the checks are of data on which training takes more passes than they have patience for.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-# A weight of 2 and a row twice have one optimum, which a check looks for to seven digits.
-EXACT = {"tolerance": 1e-10}
-
-
-# On a budget it takes thousands of passes.
-INEXACT = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
+# A weight of 2 and a row twice have one optimum, which these look for to seven digits. On a budget that is thousands of
+# passes; others are of random data far from 0, which would take a minute.
+EXACT = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
 
 
 def expected_failures(estimator):
     has_kernel = getattr(estimator, "kernel", "linear") == "rbf"
-    return dict.fromkeys(INEXACT, "a few passes are no seven digits") if has_kernel else {}
+    return dict.fromkeys(EXACT, "a few passes are no seven digits") if has_kernel else {}
 
 
 @parametrize_with_checks(
-    [StreamSVC(**EXACT), StreamSVC(kernel="rbf", max_passes=10), StreamSVR(**EXACT, max_passes=300)],
+    [StreamSVC(max_passes=100), StreamSVC(kernel="rbf", max_passes=10), StreamSVR(max_passes=300)],
     expected_failed_checks=expected_failures,
 )
 def test_checks(estimator, check):
+    if check.func.__name__ in EXACT:
+        estimator.set_params(tolerance=1e-10, max_passes=1000)
     check(estimator)

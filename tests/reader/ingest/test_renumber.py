@@ -61,11 +61,12 @@ def test_training_on_wide_data(tmp_path, chunk):
     manifest = ingest(chunks, tmp_path / "data")
     assert manifest.renumbered == WIDTH
     dataset = Dataset(tmp_path / "data")
-    found = train(tmp_path / "run", tmp_path / "data", 400_000, tolerance=None, relative_gap=1e-6, max_passes=3000)
+    asked = {"loss": "squared_hinge", "tolerance": None, "relative_gap": 1e-6, "max_passes": 3000}
+    found = train(tmp_path / "run", tmp_path / "data", 400_000, **asked)
     w = dataset.in_input_order(found.w)
     # The frequent ones are in front in the blocks.
     assert np.flatnonzero(found.w).max() < 41
-    best = dcd(sparse.csr_matrix(X.astype(float)), y.astype(float), 1.0, "hinge", tol=1e-8)
+    best = dcd(sparse.csr_matrix(X.astype(float)), y.astype(float), 1.0, "squared_hinge", tol=1e-8)
     assert w[used] == pytest.approx(best.w, abs=2e-2)
     assert np.count_nonzero(w) == np.count_nonzero(w[used])
 
