@@ -12,6 +12,9 @@ import time
 from pathlib import Path
 
 _BRIDGE, _NETWORK = "streamsvm0", "10.77.0"
+_ALONE_IN = "ip", "netns", "exec"
+# A machine of its own does not see what others keep in /tmp/ray.
+_WITHOUT_FILES = "sh", "-c", 'mount -t tmpfs tmpfs /tmp/ray && "$@"', "sh"
 _START = (
     "start", "--block", "--disable-usage-stats", "--object-store-memory", str(200 << 20), "--log-style", "record",
 )  # fmt: skip
@@ -31,7 +34,7 @@ class NetworkNodes:
     """A head that does not train, and so many nodes that do; `close` ends them."""
 
     def __init__(self, directory: Path, count: int) -> None:
-        self.directory, self._count = directory, count
+        self.directory = directory
         self._processes: list[subprocess.Popen] = []
         _ip("link", "add", _BRIDGE, "type", "bridge")
         _ip("addr", "add", f"{_NETWORK}.1/24", "dev", _BRIDGE)
@@ -40,6 +43,7 @@ class NetworkNodes:
             port = free.getsockname()[1]
         self.address = f"{_NETWORK}.1:{port}"
         self._start("head", [], "--head", "--port", str(port), "--num-cpus", "0", "--include-dashboard", "false", ip=1)
+        self._places = [_name(number) for number in range(1, count + 1)]
         for number in range(1, count + 1):
             self._add(number)
 
@@ -53,8 +57,15 @@ class NetworkNodes:
 
     def pids(self, number: int) -> set[int]:
         """Of all processes on a node."""
-        told = subprocess.run(["ip", "netns", "pids", _name(number)], capture_output=True, text=True, check=True)
-        return set(map(int, told.stdout.split()))
+        return _pids(_name(number))
+
+    def from_outside(self, *command: object) -> subprocess.CompletedProcess:
+        """Run a command on a machine of its own that is no node: it sees neither processes nor files of Ray."""
+        name = _name(99)
+        self._places.append(name)
+        _join_bridge(name, 99)
+        alone = [*_ALONE_IN, name, "unshare", "--pid", "--fork", "--mount-proc", *_WITHOUT_FILES]
+        return subprocess.run(alone + list(map(str, command)), capture_output=True, text=True, check=False)
 
     def close(self) -> None:
         """End all of it."""
@@ -62,22 +73,16 @@ class NetworkNodes:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         time.sleep(3)  # their agents end, and what waits for that tidies up
-        for number in range(1, self._count + 1):
-            for pid in self.pids(number):
+        for name in self._places:
+            for pid in _pids(name):
                 os.kill(pid, signal.SIGKILL)
-            _ip("netns", "del", _name(number))
+            _ip("netns", "del", name)
         _ip("link", "del", _BRIDGE)
 
     def _add(self, number: int) -> None:
-        name, end = _name(number), f"{_BRIDGE}-{number}"
-        _ip("netns", "add", name)
-        _ip("link", "add", end, "type", "veth", "peer", "name", "eth0", "netns", name)
-        _ip("link", "set", end, "master", _BRIDGE, "up")
-        for command in (("addr", "add", f"{_NETWORK}.{number + 1}/24", "dev", "eth0"), ("link", "set", "eth0", "up"),
-                        ("link", "set", "lo", "up")):  # fmt: skip
-            _ip("netns", "exec", name, "ip", *command)
-        # A node of its own machine does not see what others keep in /tmp/ray.
-        alone = ["ip", "netns", "exec", name, "sh", "-c", 'mount -t tmpfs tmpfs /tmp/ray && exec "$@"', "sh"]
+        name = _name(number)
+        _join_bridge(name, number + 1)
+        alone = [*_ALONE_IN, name, *_WITHOUT_FILES]
         self._start(f"node{number}", alone, "--address", self.address, "--num-cpus", "1", ip=number + 1)
 
     def _start(self, name: str, before: list[str], *arguments: str, ip: int) -> None:
@@ -88,6 +93,20 @@ class NetworkNodes:
             self._processes.append(
                 subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
             )
+
+
+def _join_bridge(name: str, host: int) -> None:
+    _ip("netns", "add", name)
+    _ip("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
+    _ip("link", "set", name, "master", _BRIDGE, "up")
+    for command in (("addr", "add", f"{_NETWORK}.{host}/24", "dev", "eth0"), ("link", "set", "eth0", "up"),
+                    ("link", "set", "lo", "up"), ("route", "add", "default", "via", f"{_NETWORK}.1")):  # fmt: skip
+        _ip("netns", "exec", name, "ip", *command)
+
+
+def _pids(name: str) -> set[int]:
+    told = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=True)
+    return set(map(int, told.stdout.split()))
 
 
 def _name(number: int) -> str:

@@ -3,10 +3,11 @@
 import os
 import time
 
+import numpy as np
 import pytest
 
 from tests.end_to_end.machines import begun, goes_on, processes, upload_in_blocks
-from tests.end_to_end.service import Service, wait_for
+from tests.end_to_end.service import STREAMSVM, Service, wait_for
 from tests.ray_networks import NetworkNodes, reason_unusable
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install streamsvm[ray]")
@@ -42,6 +43,16 @@ def nothing_left(service):
 def trained_on(service, job_id):
     """The nodes."""
     return {each["node"] for each in service.get(f"/v1/jobs/{job_id}/history")["passes"][-1]["machines"]}
+
+
+def test_a_machine_that_is_no_node_trains_there(nodes, text, tmp_path):
+    (tmp_path / "train.svm").write_bytes(text * 20)  # of several blocks
+    done = nodes.from_outside(
+        STREAMSVM, "train", tmp_path / "train.svm", "--machines", 2, "--ray", nodes.address, "--relative-gap", 1e-3,
+        "-e", "none", "--max-passes", 1000, "-o", tmp_path / "m.npz",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert np.load(tmp_path / "m.npz")["w"].any()
 
 
 @again
