@@ -29,6 +29,7 @@ class S3:
         command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_for(self._answers)
+        assert self._process.poll() is None, "another server has this port"
 
     def environment(self, url: str = "", key: str = KEY, secret: str = SECRET) -> dict[str, str]:
         """Variables by which it is found, and with which credentials."""

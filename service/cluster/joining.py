@@ -17,6 +17,7 @@ _OBJECT_BYTES = 256 << 20  # of Ray's store here: what goes to the machines and 
 _JOIN_SECONDS = 60.0
 _POLL_SECONDS = 0.1
 _PR_SET_PDEATHSIG = 1
+_nodes: list[subprocess.Popen[bytes]] = []  # as long as this process lives
 
 
 def join(address: str) -> None:
@@ -30,10 +31,12 @@ def join(address: str) -> None:
         node = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, preexec_fn=_end_with_parent
         )
+        _nodes.append(node)
         deadline = time.monotonic() + _JOIN_SECONDS
         while not _is_node(address):
             if node.poll() is not None or time.monotonic() > deadline:
                 node.terminate()
+                node.wait()
                 said.seek(0)
                 raise RuntimeError(_last_error(said.read().decode(errors="replace")))
             time.sleep(_POLL_SECONDS)

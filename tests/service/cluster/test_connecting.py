@@ -46,6 +46,7 @@ def test_what_ray_says_is_told_in_our_words(monkeypatch, said, code, words):
     def refuse(**_):
         raise RuntimeError(said)
 
+    monkeypatch.setattr(connecting, "join", lambda _: None)
     monkeypatch.setattr(ray, "init", refuse)
     with socket.create_server(("127.0.0.1", 0)) as listening, pytest.raises(ServiceError) as caught:
         connect(f"127.0.0.1:{listening.getsockname()[1]}")
