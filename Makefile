@@ -39,8 +39,9 @@ serve: $(KERNELS)
 	$(BIN)/streamsvm serve
 
 # Three at a time, each file's tests in one process, for they share services: half of the time they wait for something.
+# In the order of folders: files of few, long tests would otherwise come last, one beside idle processes.
 test: $(TEST)
-	$(BIN)/python -m pytest -m 'not slow and not containers' -n $(or $(WORKERS),3) --dist loadfile
+	$(BIN)/python -m pytest -m 'not slow and not containers' -n $(or $(WORKERS),3) --dist loadfile --no-loadscope-reorder
 
 # Gigabytes under a memory limit the kernel enforces; a quarter of an hour.
 test-slow: $(TEST)

@@ -14,7 +14,8 @@ SCREENS = {"desk": {"width": 1200, "height": 900}, "phone": {"width": 390, "heig
 def passes_drawn(page) -> int:
     """The last pass in a legend, 0: nothing is drawn yet."""
     shown = page.locator("#chart-rows .u-series:first-child .u-value")
-    return int(shown.inner_text()) if shown.count() and shown.inner_text().isdecimal() else 0
+    text = shown.inner_text() if shown.count() else ""
+    return int(text) if text.isdecimal() else 0  # "--" while nothing is drawn
 
 
 def curve(page) -> str:
