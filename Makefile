@@ -31,7 +31,7 @@ demo: $(RUN)
 	$(BIN)/streamsvm demo $(if $(DATA),--data '$(DATA)') $(if $(SIZE),--size '$(SIZE)')
 
 # Otherwise the first job would wait for them.
-$(KERNELS): $(RUN) $(wildcard storage/*.py storage/features/*.py reader/*/*.py trainer/kernels/*.py)
+$(KERNELS): $(RUN) $(wildcard storage/*.py storage/features/*.py reader/*/*.py trainer/kernels/*.py service/cluster/*_kernel.py)
 	$(BIN)/python -m service.processes.kernels
 	touch $@
 

@@ -50,6 +50,7 @@ class Coordinator:
         shape = (width, axis) if axis > 1 else (width,)
         self.w = np.zeros(shape)
         self._sum_of_parts = np.zeros(shape)  # w, but for what rounding has left over
+        self._total = np.zeros(shape)  # change of a round
         self.parts = [Part(np.zeros(shape), np.zeros(lanes)) for _ in range(len(machines))]
         self.round = 0
         self.D = np.zeros(lanes)
@@ -134,7 +135,7 @@ class Coordinator:
     def _agree(self, come: Mapping[int, Found]) -> Change:
         """Take the best step along what these have changed."""
         moved = {k: found for k, found in come.items() if found.own_w is None}
-        total = self._sum_of_parts - self.w  # what rounding has left over
+        total = np.subtract(self._sum_of_parts, self.w, out=self._total)  # what rounding has left over
         for found in moved.values():
             found.change.add_to(total)
         linear, square = (self._sum(moved, name) for name in ("linear", "square"))
@@ -145,7 +146,7 @@ class Coordinator:
         if self._rules.combine == "average":
             self.step = np.ones(self._lanes)
         by = along_axis(self.step, self.w)
-        self.w += total * by
+        agreed.add_to(self.w, by)
         for k, found in moved.items():
             found.change.add_to(self.parts[k].w, by)
             found.change.add_to(self._sum_of_parts, by)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from service.cluster.change_kernel import add_all, add_named, count_changed, name_changed
 from storage.csr import Array
 from storage.features.maps import FeatureMaps
 from storage.rounds import Order
@@ -21,8 +22,8 @@ _WORTH_NAMING = 0.5  # of all numbers: an index takes as much room as a number
 class Change:
     """A difference of w as float32: whole, or where it is not 0.
 
-    indices  (k,) int64 places in w laid flat, ascending; None: all of them
-    values   (k,) float32
+    indices  (k,) uint32 places in w laid flat, int64 in one that is longer, ascending; None: all of them
+    values   (k,) float32; neither can be written to
     """
 
     indices: Array | None
@@ -32,10 +33,13 @@ class Change:
     def of(cls, difference: Array) -> "Change":
         """Of an array as long as w."""
         flat = difference.reshape(-1)
-        changed = np.flatnonzero(flat)
-        if len(changed) > _WORTH_NAMING * len(flat):
-            return cls(None, flat.astype(np.float32))
-        return cls(changed, flat[changed].astype(np.float32))
+        count = count_changed(flat)
+        if count > _WORTH_NAMING * len(flat):
+            return cls(None, _kept(flat.astype(np.float32)))
+        places = np.uint32 if len(flat) <= np.iinfo(np.uint32).max else np.int64
+        indices, values = np.empty(count, places), np.empty(count, np.float32)
+        name_changed(flat, indices, values)
+        return cls(_kept(indices), _kept(values))
 
     @property
     def n_bytes(self) -> int:
@@ -45,11 +49,17 @@ class Change:
     def add_to(self, total: Array, step: Array | float = 1.0) -> None:
         """Add so much of it, a number or one for each on the axis of lanes, to an array as long as w."""
         lanes = total.shape[1] if total.ndim > 1 else 1
-        flat, by = total.reshape(-1), np.broadcast_to(np.asarray(step, np.float64), lanes)
+        flat, by = total.reshape(-1), np.full(lanes, step, np.float64)
         if self.indices is None:
-            flat.reshape(-1, lanes)[:] += self.values.reshape(-1, lanes) * by
+            add_all(flat, self.values, by)
         else:
-            flat[self.indices] += self.values * by[self.indices % lanes]
+            add_named(flat, self.indices, self.values, by)
+
+
+def _kept(values: Array) -> Array:
+    """Not to be written to, as what arrives from another process is not: the kernels are compiled for that alone."""
+    values.flags.writeable = False
+    return values
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from service.cluster.change_kernel import change_of_part, keep_step
 from service.cluster.combine import along_axis, by_lane, dots
 from service.cluster.leftovers import Leftovers
 from service.cluster.messages import COUNTED, Answer, Begin, Change, Found
@@ -59,6 +60,7 @@ class Running:
         self._own, self._told = np.zeros_like(self._w), np.zeros_like(self._w)
         self._change = np.zeros_like(self._w)  # of the round
         self._last = np.zeros_like(self._w)  # what was kept of the change of the last one
+        self._untold = np.zeros_like(self._w)
         self._order: Order | None = None
         self._run = Run(self._directory, job_dir, settings.stall_seconds, {**PROCESSES, "trainer": PART})
         self._began = time.monotonic()
@@ -70,12 +72,14 @@ class Running:
         figures = self._round.lanes[: self._lanes]
         is_joining, has_looked = self._order is None, self._order is Order.LOOK
         own_w = self._state.w / self._sigma if is_joining else self._round.own_w / self._sigma if has_looked else None
-        self._change[:] = 0.0
         if own_w is not None:
             self._own[:] = self._told[:] = own_w
+            self._change[:] = 0.0
         else:
             self._changed(figures["moved_on"])
-        self._sent = Change.of(self._own + self._change - self._told)
+        np.subtract(self._own, self._told, out=self._untold)
+        self._untold += self._change
+        self._sent = Change.of(self._untold)
         shown = self._state.lanes[: self._lanes]
         counts = {name: self._state.control[name] for name in COUNTED}
         return Found(
@@ -95,8 +99,7 @@ class Running:
         step = along_axis(answer.step, self._w)
         if not has_looked:
             self._round.earlier_w[:] = self._w
-            self._last[:] = step * self._change
-            self._own += self._last
+            keep_step(_flat(self._change), self._by_lane(step), _flat(self._last), _flat(self._own))
             self._sent.add_to(self._told, step)
         if answer.w is not None:
             self._w[:] = answer.w
@@ -127,9 +130,14 @@ class Running:
 
         The trainer's w began at that of all plus so much of the last step; its own part, too.
         """
-        share = along_axis(moved_on, self._w)
-        base = self._w + share * (self._w - self._round.earlier_w)
-        self._change[:] = (self._state.w - base) / self._sigma + share * self._last
+        share = self._by_lane(along_axis(moved_on, self._w))
+        change_of_part(
+            _flat(self._state.w), _flat(self._w), _flat(self._round.earlier_w), _flat(self._last), share, self._sigma,
+            _flat(self._change),
+        )  # fmt: skip
+
+    def _by_lane(self, figures: Array | float) -> Array:
+        return np.full(by_lane(self._w).shape[1], figures)
 
     def _losses(self) -> Array:
         """sum_i C loss_i of the problem, (lanes,)."""
@@ -148,6 +156,10 @@ class Running:
     def _finish(self) -> None:
         while not self._run.poll():
             time.sleep(_LOOK_SECONDS / 10)
+
+
+def _flat(array: Array) -> Array:
+    return array.reshape(-1)
 
 
 def _plan(begin: Begin, manifest: Any) -> JobPlan:

@@ -205,11 +205,28 @@ def _training() -> Iterator[None]:
     for dtype in (INDPTR, OFFSET):  # of rows read in, and of those of a problem
         row_dots(np.zeros(1, dtype), none(INDEX), none(VALUE), w, none(np.float64))
         yield
+    yield from _changes()
     yield from _maps()
 
 
+def _changes() -> Iterator[None]:
+    """Changes of w, which several machines tell each other."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    from service.cluster.change_kernel import change_of_part, keep_step  # noqa: PLC0415
+    from service.cluster.messages import Change  # noqa: PLC0415
+
+    w = np.zeros(4)
+    for difference in (w, np.ones(4)):
+        Change.of(difference).add_to(w)
+        yield
+    keep_step(w, np.ones(1), w, w)
+    change_of_part(w, w, w, w, np.ones(1), 1.0, w)
+    yield
+
+
 HALVES = {"reading": _reading, "training": _training}
-STEPS = {"reading": 7, "training": 17}
+STEPS = {"reading": 7, "training": 20}
 
 
 def main() -> None:

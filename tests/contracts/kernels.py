@@ -8,6 +8,8 @@ import numpy as np
 from reader.certificate.certificate_kernel import dots_and_sums
 from reader.ingest import shuffle_kernel
 from reader.stream import arrivals_kernel, residents_kernel
+from service.cluster.change_kernel import change_of_part, keep_step
+from service.cluster.messages import Change
 from storage import codec_kernel, csr, repack_kernel
 from storage.features import gather_kernel, pairs_kernel, statistics_kernel, weighted_degree_kernel
 from storage.lane_kernel import add_in_lanes, dots_of_lanes, move_lanes, squares_of_lanes, sums_of_lanes
@@ -122,6 +124,7 @@ def compute() -> dict[str, bytes]:
         | _of_the_reader(rows, rng)
         | _of_cutting_planes()
         | _of_feature_maps()
+        | _of_changes_of_w()
     )
 
     for loss, box in BOXES.items():
@@ -349,6 +352,25 @@ def _of_feature_maps() -> dict[str, bytes]:
     out = np.zeros(5, np.int64), np.zeros(size, np.int32), np.zeros(size, np.float32)
     gather_kernel.gather_rows(picked, *rows, *out)
     found["gather of features"] = b"".join(column.tobytes() for column in out)
+    return found
+
+
+def _of_changes_of_w() -> dict[str, bytes]:
+    rng = np.random.default_rng(6)
+    share, found = rng.random(4), {}
+    w, earlier_w, trainer_w, last, own = rng.standard_normal((5, 40))
+    change = np.empty(40)
+    change_of_part(trainer_w, w, earlier_w, last, share, 3.0, change)
+    found["change_of_part"] = change.tobytes()
+    keep_step(change, share, last, own)
+    found["keep_step"] = last.tobytes() + own.tobytes()
+    for name, difference in (("a few", np.where(np.arange(40) % 3, 0.0, change)), ("all", change)):
+        total = w.copy()
+        sent = Change.of(difference)
+        assert (sent.indices is None) == (name == "all")
+        sent.add_to(total, 0.5)
+        sent.add_to(total.reshape(10, 4), share)
+        found[f"Change of {name}"] = total.tobytes() + sent.values.tobytes()
     return found
 
 

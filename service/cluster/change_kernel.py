@@ -1,0 +1,74 @@
+"""Compiled: changes of w, which is laid flat. Of many lanes it is long, and each of these reads it once.
+
+`lanes` is the length of arrays (lanes,), and the last axis of w.
+"""
+
+from numba import njit
+
+from storage.csr import Array
+
+# change_of_part(trainer_w, w, earlier_w, last, share (lanes,), sigma, change), see Running: writes `change`. The
+# trainer began beyond w by so much of what the last step had come to; the machine's part of w, by its part of that.
+
+
+@njit(cache=True, nogil=True)
+def change_of_part(
+    trainer_w: Array, w: Array, earlier_w: Array, last: Array, share: Array, sigma: float, change: Array
+) -> None:
+    lanes = share.shape[0]
+    for i in range(0, w.shape[0], lanes):
+        for lane in range(lanes):
+            k = i + lane
+            began = w[k] + share[lane] * (w[k] - earlier_w[k])
+            change[k] = (trainer_w[k] - began) / sigma + share[lane] * last[k]
+
+
+# keep_step(change, step (lanes,), last, own): last = step change; own += last.
+
+
+@njit(cache=True, nogil=True)
+def keep_step(change: Array, step: Array, last: Array, own: Array) -> None:
+    lanes = step.shape[0]
+    for i in range(0, change.shape[0], lanes):
+        for lane in range(lanes):
+            last[i + lane] = step[lane] * change[i + lane]
+            own[i + lane] += last[i + lane]
+
+
+@njit(cache=True, nogil=True)
+def count_changed(difference: Array) -> int:
+    count = 0
+    for i in range(difference.shape[0]):
+        count += difference[i] != 0.0
+    return count
+
+
+# name_changed(difference, indices, values): the places and values of what is not 0.
+
+
+@njit(cache=True, nogil=True)
+def name_changed(difference: Array, indices: Array, values: Array) -> None:
+    k = 0
+    for i in range(difference.shape[0]):
+        if difference[i] != 0.0:
+            indices[k], values[k] = i, difference[i]
+            k += 1
+
+
+# add_named(total, indices, values, step (lanes,)), add_all(total, values, step): total += step times the change.
+
+
+@njit(cache=True, nogil=True)
+def add_named(total: Array, indices: Array, values: Array, step: Array) -> None:
+    lanes = step.shape[0]
+    for k in range(indices.shape[0]):
+        i = indices[k]
+        total[i] += step[i % lanes] * values[k]
+
+
+@njit(cache=True, nogil=True)
+def add_all(total: Array, values: Array, step: Array) -> None:
+    lanes = step.shape[0]
+    for i in range(0, total.shape[0], lanes):
+        for lane in range(lanes):
+            total[i + lane] += step[lane] * values[i + lane]
