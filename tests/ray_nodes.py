@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-_MEMORY = 200 << 20  # of Ray's object store
+_MEMORY = 512 << 20  # of Ray's object store
 
 
 class Nodes:

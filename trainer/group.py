@@ -104,8 +104,11 @@ class LaneMomentum(Momentum):
     def __init__(
         self, lanes: Lanes, alpha: Array, w: Array, tally: Tally, earlier_w: Array, start: Start | None = None
     ) -> None:
-        super().__init__(alpha, w, tally, earlier_w, start)
         self._lanes = lanes
+        super().__init__(alpha, w, tally, earlier_w, start)
+
+    def _packed(self, every: Array) -> Array:
+        return self._lanes.packed(every)
 
     def _move(self, gaps: list[Figure]) -> None:
         late = np.array(gaps[-1 - LATE_SWEEPS :]).T.tolist()  # a list a lane; none if there are no gaps yet

@@ -32,9 +32,9 @@ class Momentum:
         self._of_alpha = tally.of_alpha  # at the end of the last sweep
         self._alpha, self.w = alpha, w
         self._start = start
-        self._earlier_alpha = start.alpha[: len(alpha)] if start else alpha.copy()
+        self._earlier_alpha = self._packed(start.alpha[: len(alpha)]) if start else alpha.copy()
         self._earlier_w = earlier_w
-        self._earlier_w[:] = start.w[: len(w)] if start else w
+        self._earlier_w[:] = self._packed(start.w[: len(w)]) if start else w
         self._yields: bool | Array = False
         self.before = alpha
 
@@ -62,6 +62,10 @@ class Momentum:
         self._tally.of_alpha = self._of_alpha
         self.before = self._alpha
         self._end_start(False)
+
+    def _packed(self, every: Array) -> Array:
+        """What a start has, as alpha and w are."""
+        return every
 
     def _move(self, gaps: list[Figure]) -> None:
         share = self._start.share if self._start else 0.0 if self._yields else beta(gaps, len(gaps))

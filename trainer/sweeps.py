@@ -178,8 +178,6 @@ class Sweeps:
     def _begin_momentum(self, step: Step, start: Start | None = None) -> Momentum:
         variables = self._variables
         alpha, w, earlier_w = variables.alpha[: step.n_rows], variables.w, variables.earlier_w
-        if start and start.alpha.shape != alpha.shape:
-            start = None  # lanes that are left have been packed
         return self._make_momentum(alpha, w[: step.width], self._tally, earlier_w[: step.width], start)
 
     def _settle(self, step: Step, near: bool | Array) -> bool:

@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from service.cluster.connecting import DEFAULT_ROOT, ROOT_VARIABLE, nodes_of
 from service.cluster.machine import Machine
+from service.cluster.messages import Answer, Change, Found
 from service.cluster.verdict import check_versions
 from service.errors import ServiceError
 
@@ -23,6 +25,10 @@ class Agent(Machine):
     def about(self) -> tuple[str, list[str]]:
         """Its version of StreamSVM and its shards."""
         return version("streamsvm"), self.shards()
+
+    def go_on_by(self, answer: Answer, change: Change | None) -> Found | None:
+        """`go_on` with an answer of which Ray brings the change by itself."""
+        return self.go_on(replace(answer, change=change))
 
     def keep_own(self, job: str, shard: str) -> Any:
         """Keep the dual variables of now; they come back for another machine to keep, too."""

@@ -86,9 +86,10 @@ class Coordinator:
             is_looking = self._wants_look() and len(come) == len(everyone) and not is_joined
             order = Order.LOOK if is_looking else Order.GO_ON
             share = np.zeros(self._lanes) if is_joined else self._momentum.after(self.step, self.gap)
-            self._answer(come, order, change, np.where(self.converged, 0.0, share), is_whole=is_joined)
+            share[self.converged > 0] = 0.0
+            self._answer(come, order, change, share, is_whole=is_joined)
             if is_looking:
-                self._look(everyone, np.where(self.converged, 0.0, share))
+                self._look(everyone, share)
             self._report(self)
 
     def _look(self, everyone: set[int], share: Array) -> None:
@@ -99,7 +100,9 @@ class Coordinator:
             self._certify(come)
         self._join(come)
         order = Order.GO_ON if self.stop_reason is None else Order.END
-        self._answer(come, order, None, share if is_whole else np.zeros(self._lanes), is_whole=True)
+        # A lane that was found to have converged stays where it is.
+        share = np.where(self.converged, 0.0, share) if is_whole else np.zeros(self._lanes)
+        self._answer(come, order, None, share, is_whole=True)
 
     def _gather(self, pending: set[int], needs_all: bool) -> dict[int, Found]:
         """What machines have come to; all of them, or those that were not late."""

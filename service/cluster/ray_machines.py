@@ -16,7 +16,7 @@ from typing import Any
 
 from service.cluster.agents import CALL_SECONDS, agent_on, agents_of, placed
 from service.cluster.connecting import nodes_of
-from service.cluster.messages import Answer, Begin, Found
+from service.cluster.messages import Answer, Begin, Change, Found
 from service.cluster.origin import read_origin
 from service.cluster.part_reading import ReadIn
 from service.cluster.shards import Shard, files_of, pieces_of
@@ -45,6 +45,8 @@ class RayMachines:
         self._nodes: dict[int, str] = {}
         self._due: dict[int, Any] = {}  # what machines are at
         self._beginning: dict[int, Future[Any]] = {}  # those that are being begun
+        self._agreed: Change | None = None  # last, and where it is
+        self._shared = ray.put(None)
         self._failures: Counter[int] = Counter()
         self._fresh: dict[str, Any] = {}  # by node: actors that have begun nothing
         self._pool = ThreadPoolExecutor(len(shards))
@@ -76,8 +78,12 @@ class RayMachines:
                 self._ray.get(actor.forget.remote(self._begins[number].job), timeout=CALL_SECONDS)
 
     def answer(self, number: int, answer: Answer) -> None:
-        if number not in self._beginning:
-            self._due[number] = self._actors[number].go_on.remote(answer)
+        if number in self._beginning:
+            return
+        if answer.change is not self._agreed:
+            # In Ray's store once: nodes may have it from each other.
+            self._agreed, self._shared = answer.change, self._ray.put(answer.change)
+        self._due[number] = self._actors[number].go_on_by.remote(replace(answer, change=None), self._shared)
 
     def is_lost(self, number: int) -> bool:
         return number in self._beginning

@@ -101,6 +101,14 @@ def test_lanes_are_each_at_their_optimum(dataset, problem, tmp_path):
     assert all((D <= P + 1e-9).all() for D, P, _ in seen)
 
 
+def test_a_lane_takes_as_many_rounds_as_alone_after_the_others_have_converged(dataset, tmp_path):
+    alone, *_ = coordinate(dataset, tmp_path / "alone", 2, C=3.0, max_passes=2000)
+    beside = [C / 1e4 for C in range(1, 9)]  # for these the first rounds are enough
+    lanes, *_ = coordinate(dataset, tmp_path / "lanes", 2, C=[*beside, 3.0], max_passes=2000)
+    assert lanes.round <= 1.5 * alone.round
+    assert lanes.certificate.w_error.max() < 1e-6
+
+
 @pytest.mark.parametrize("features", [["idf"], ["scale", {"fourier": {"dimension": 64, "gamma": 1.0}}]])
 def test_feature_maps_are_fitted_to_all_rows(dataset, tmp_path, features):
     done, *_ = coordinate(dataset, tmp_path / "two", 2, features=features, max_passes=1000)
