@@ -100,7 +100,7 @@ def simulate(X: sparse.csr_matrix, y: Array, C: float, machines: int, most_round
         if gaps[-1] <= TARGETS[-1]:
             break
     # An index and a number of what a machine's rows have, or all numbers.
-    sent = np.mean([min(12.0 * len(used), 4.0 * d) for used in features])
+    sent = np.mean([min(8.0 * len(used), 4.0 * d) for used in features])
     return Simulated(gaps, float(sent))
 
 
