@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.end_to_end.conftest import ENDLESS
-from tests.end_to_end.service import Service, wait_for
+from tests.end_to_end.service import wait_for
 
 SCREENS = {"desk": {"width": 1200, "height": 900}, "phone": {"width": 390, "height": 844}}
 
@@ -27,9 +27,13 @@ def wait_for_pass(page, number: int) -> None:
     wait_for(lambda: passes_drawn(page) >= number)
 
 
-def cancel(service: Service) -> None:
+@pytest.fixture(autouse=True)
+def _cancel_what_runs(service):
+    """Jobs of a test end with it, also where it fails: they share the service, and later ones would wait for them."""
+    yield
     for job in service.get("/v1/jobs?state=running")["jobs"]:
         httpx.post(f"{service.url}/v1/jobs/{job['id']}/cancel")
+        service.wait_until_ended(job["id"])
 
 
 @pytest.fixture
@@ -37,9 +41,7 @@ def endless(service):
     """A job that goes on until the test is over."""
     job = service.submit(**ENDLESS)
     service.wait_for_pass(job, 1)
-    yield job
-    cancel(service)
-    service.wait_until_ended(job)
+    return job
 
 
 def test_upload_train_watch_stop_download(service, open_page, text, tmp_path):
@@ -58,9 +60,9 @@ def test_upload_train_watch_stop_download(service, open_page, text, tmp_path):
     page.click("#submit button")
     page.wait_for_url("**/jobs/job_*")
     wait_for_pass(page, 1)
-    earlier, drawn = passes_drawn(page), curve(page)
+    drawn, earlier = curve(page), passes_drawn(page)  # in this order: what is drawn is of that pass at most
     wait_for_pass(page, earlier + 2)
-    assert curve(page) != drawn
+    wait_for(lambda: curve(page) != drawn)
 
     page.click("#stop")
     page.locator("#state", has_text="stopped").wait_for()
