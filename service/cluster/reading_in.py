@@ -21,7 +21,7 @@ Report = Callable[[dict[int, dict[str, int]]], None]
 
 
 class ReadingIn:
-    """`run` it; leaving the context ends the agents, and drops what was read in unless all has come to an end.
+    """`run` it, then `settle`; leaving the context ends the agents, and drops what was read in unless it was settled.
 
     report  receives how far each machine is, several times a second
     Raises ServiceError: machines_range, node_version, machine_lost, and what is wrong with the data.
@@ -62,10 +62,14 @@ class ReadingIn:
         manifests = [part.manifest for part in parts]
         all_ = whole(self.origin.settled, manifests, self.origin.options.n_features)
         all_ = replace(all_, parts=tuple(len(each.blocks) for each in manifests))
-        for number, agent in self._agents.items():
-            self._ray.get(agent.settle.remote(self.origin.names[number], part_of(all_, number)), timeout=CALL_SECONDS)
-        self._is_complete = True
         return all_, parts
+
+    def settle(self, manifest: Manifest) -> None:
+        """What the machines have read in are the parts of this dataset from now on."""
+        for number, agent in self._agents.items():
+            part = part_of(manifest, number)
+            self._ray.get(agent.settle.remote(self.origin.names[number], part), timeout=CALL_SECONDS)
+        self._is_complete = True
 
     def _read(self, missing: Sequence[int]) -> dict[int, ReadIn]:
         origin = self._ray.put(self.origin)

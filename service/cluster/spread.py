@@ -60,23 +60,30 @@ def spread(directory: Path, given: argparse.Namespace) -> Manifest:
 
     with ReadingIn(ray, origin, report) as reading_in:
         manifest, parts = reading_in.run()
-        origin = reading_in.origin
-    progress.remove()
-    _write(staged, origin, manifest, parts)
-    publish_dataset(staged, directory, manifest)
+        progress.remove()
+        _write(staged, reading_in.origin, manifest, parts)
+        # Before the parts stay for good: from now on there is something that says where they are.
+        publish_dataset(staged, directory, manifest)
+        reading_in.settle(manifest)
     return manifest
 
 
 def drop(directory: Path, address: str) -> None:
-    """Have the machines forget a dataset. Raises ServiceError."""
+    """Have the machines forget a dataset; `directory` remembers which of its parts they have.
+
+    Raises ServiceError, machine_lost if a part is on no node that is there.
+    """
     manifest = read_manifest(directory)
     ray = connect(address)
     agents, shards = agents_of(ray, 1)
-    names = set(part_names(manifest.uid, len(manifest.parts)))
+    names = {name for name in part_names(manifest.uid, len(manifest.parts)) if not (directory / name).exists()}
     for node, agent in agents.items():
         for name in names.intersection(shards[node]):
             ray.get(agent.drop.remote(name), timeout=CALL_SECONDS)
+            (directory / name).touch()
         ray.kill(agent)
+    if missing := names.difference(*shards.values()):
+        raise ServiceError("machine_lost", f"{len(missing)} parts are on no node that is there", "Start the nodes.")
 
 
 def _write(staged: Path, origin: Origin, manifest: Manifest, parts: Sequence[ReadIn]) -> None:

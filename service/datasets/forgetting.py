@@ -1,9 +1,14 @@
-"""Removes the files of a dataset, wherever they are."""
+"""Removes the files of a dataset, wherever they are.
+
+What machines have of it may have to wait for a node that is down: its directory stays as `.UID.gone`, and is tried
+again when the service starts and when another dataset goes, for a month.
+"""
 
 import shutil
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 from service.datasets.ingesting import SPREAD
@@ -12,25 +17,45 @@ from storage.child import child_environment
 from storage.errors import StorageError
 from storage.manifest import read_manifest
 
+_GONE = ".gone"
+_PATIENCE_SECONDS = 30 * 24 * 3600.0
+_one_at_a_time = threading.Lock()
+
 
 def forget(directory: Path, settings: Settings, waits: bool = False) -> None:
     """What is here at once; what machines have of it in the background, unless one `waits`, as far as they answer."""
-    gone = directory.with_name(f".{directory.name}.gone")
     try:
-        is_spread = bool(read_manifest(directory).parts)
+        manifest = read_manifest(directory)
     except (StorageError, OSError):
-        is_spread = False
-    if not is_spread:
+        manifest = None
+    if manifest is None or not manifest.parts:
         shutil.rmtree(directory, ignore_errors=True)
         return
-    directory.rename(gone)
-    thread = threading.Thread(target=_forget_parts, args=(gone, settings), name="forgetting")
-    thread.start()
+    gone = directory.rename(directory.with_name(f".{manifest.uid}{_GONE}"))
+    gone.touch()  # the month begins
+    thread = forget_parts(directory.parent, settings)
     if waits:
         thread.join()
 
 
-def _forget_parts(directory: Path, settings: Settings) -> None:
-    command = [sys.executable, "-m", SPREAD, str(directory), "--drop", f"--ray={settings.ray_address}"]
-    subprocess.run(command, env=child_environment(), check=False, start_new_session=True)
-    shutil.rmtree(directory, ignore_errors=True)
+def is_gone(directory: Path) -> bool:
+    """Whether it is only there for what machines may still have of it."""
+    return directory.name.endswith(_GONE)
+
+
+def forget_parts(datasets: Path, settings: Settings) -> threading.Thread:
+    """Have the machines forget their parts of all datasets of this directory that are gone, in the background."""
+    thread = threading.Thread(target=_forget_parts, args=(datasets, settings), name="forgetting", daemon=True)
+    thread.start()
+    return thread
+
+
+def _forget_parts(datasets: Path, settings: Settings) -> None:
+    if settings.ray_address is None:
+        return
+    with _one_at_a_time:
+        for directory in filter(is_gone, list(datasets.iterdir())):
+            command = [sys.executable, "-m", SPREAD, str(directory), "--drop", f"--ray={settings.ray_address}"]
+            done = subprocess.run(command, env=child_environment(), check=False, start_new_session=True)
+            if done.returncode == 0 or time.time() - directory.stat().st_mtime > _PATIENCE_SECONDS:
+                shutil.rmtree(directory, ignore_errors=True)

@@ -17,6 +17,7 @@ from typing import IO, Any
 from reader.errors import InputError
 from reader.options import InputOptions
 from reader.sources.locations import check_installed, is_below, is_url, located
+from service.datasets.forgetting import forget
 from service.datasets.ingesting import Ingesting, ingest_failed
 from service.errors import ServiceError
 from service.records.store import Store
@@ -126,8 +127,8 @@ class Importer:
             self._store.fail_dataset(dataset_id, ingest_failed().problem())
         finally:
             if not is_kept:
-                for left in (directory, staged_path(directory)):
-                    shutil.rmtree(left, ignore_errors=True)
+                forget(directory, self._settings)
+                shutil.rmtree(staged_path(directory), ignore_errors=True)
 
     def _opened(self, name: str) -> AbstractContextManager[IO[bytes] | list[str]]:
         if is_url(name):

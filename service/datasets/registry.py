@@ -13,7 +13,7 @@ from reader.options import InputOptions
 from reader.sources.locations import is_url
 from service.cluster.connecting import check_ray
 from service.cluster.shards import check_here
-from service.datasets.forgetting import forget
+from service.datasets.forgetting import forget, forget_parts, is_gone
 from service.datasets.importing import Importer, check_source, open_import
 from service.datasets.sample import sample
 from service.datasets.uploads import MoreRows, NewDataset, Upload, undo_change
@@ -49,15 +49,17 @@ class Datasets:
         for record in self._store.datasets():
             if record["state"] == "ingesting":
                 # Published but not yet recorded is no loss: it was never acknowledged.
-                shutil.rmtree(self.directory(record["id"]), ignore_errors=True)
+                forget(self.directory(record["id"]), self._settings)
                 if record["source"] is None:
                     self._store.drop_dataset(record["id"])
             elif record["state"] == "changing":
                 # Either all of the change is there or nothing.
                 undo_change(self.directory(record["id"]))
                 self._store.set_dataset_ready(record["id"])
-        for staged in self._settings.datasets.glob(".*"):
-            shutil.rmtree(staged, ignore_errors=True)
+        for hidden in self._settings.datasets.glob(".*"):
+            if not is_gone(hidden):
+                shutil.rmtree(hidden, ignore_errors=True)
+        forget_parts(self._settings.datasets, self._settings)
         if self._store.next_import() is not None:
             self._importer.wake()
 

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sqlite3
 
 import httpx
 import numpy as np
@@ -108,6 +109,30 @@ def test_a_part_that_is_gone_is_read_in_again(service, nodes, data):
         shutil.rmtree(part)
     check(service, service.submit(dataset="data", machines=2, **ACCURATE))
     assert len(parts(nodes)) == 2
+
+
+def test_a_part_that_is_away_is_forgotten_when_it_is_back(service, nodes, tmp_path):
+    put(service, "data", machines=2)
+    away = parts(nodes)[0]
+    shutil.move(away, tmp_path / "away")
+    assert httpx.delete(f"{service.url}/v1/datasets/data", **PLAIN).status_code == 204
+    wait_for(lambda: not parts(nodes))
+    service.kill()
+    shutil.move(tmp_path / "away", away)
+    service.start()
+    wait_for(lambda: not parts(nodes))
+    wait_for(lambda: not list((service.data_dir / "datasets").iterdir()))
+
+
+def test_a_kill_between_publishing_and_recording_leaves_no_part(service, nodes, data):
+    before = parts(nodes)
+    service.kill()
+    with sqlite3.connect(service.data_dir / "streamsvm.sqlite") as database:
+        database.execute("UPDATE datasets SET state = 'ingesting'")
+    database.close()
+    service.start()
+    wait_for(lambda: service.get("/v1/datasets/data")["state"] == "ready")
+    wait_for(lambda: len(parts(nodes)) == 2 and not set(parts(nodes)) & set(before))
 
 
 def test_what_is_wrong_is_told_with_its_place(service, nodes, store, text):
