@@ -18,7 +18,7 @@ from storage.csr import Array
 from storage.dataset import publish_dataset, staged_path
 from storage.durable import write_file
 from storage.errors import DatasetCorrupt, StorageError
-from storage.manifest import Manifest, read_manifest, write_manifest
+from storage.manifest import Manifest, read_manifest
 from storage.rounds import Order
 from storage.verify import faults
 
@@ -63,11 +63,13 @@ class Machine:
 
     def settle(self, shard: str, manifest: Manifest) -> None:
         """What was read in is a shard of this manifest. Raises DatasetCorrupt if it is another one's."""
-        directory = self._settings.datasets / shard
-        if read_manifest(directory).blocks != manifest.blocks:
+        assert self._reading is not None
+        try:
+            self._reading.settle(manifest)
+        except DatasetCorrupt:
             self.drop(shard)
-            raise DatasetCorrupt("what was read in is not what it was before")
-        write_manifest(directory, manifest)
+            raise
+        self._reading = None
 
     def read_in(self, shard: str, origin: Origin, number: int) -> None:
         """Begin to read in a part of a source; what there is of it goes."""
@@ -84,6 +86,9 @@ class Machine:
         directory = self._settings.datasets / shard
         for path in (directory, staged_path(directory)):
             shutil.rmtree(path, ignore_errors=True)
+        if self._reading is not None:
+            self._reading.remove()
+            self._reading = None
 
     # What is kept of a run, by any machine
 

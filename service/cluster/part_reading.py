@@ -1,5 +1,6 @@
 """A part of a source, read in on the machine that is to have it."""
 
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
@@ -8,12 +9,15 @@ from typing import Any
 from reader.errors import InputError
 from reader.ingest.progress import read_progress
 from reader.ingest.run import ingest
+from service.cluster.leftovers import Leftovers
 from service.cluster.origin import Origin
 from service.errors import ServiceError, needing_space
 from storage.dataset import staged_path
+from storage.durable import publish
+from storage.errors import DatasetCorrupt
 from storage.feature_words import FeatureWords, read_words
 from storage.features.statistics import FeatureStatistics, read_statistics
-from storage.manifest import Manifest
+from storage.manifest import Manifest, read_manifest, write_manifest
 from storage.profile import Profile, read_profile
 
 
@@ -28,10 +32,16 @@ class ReadIn:
 
 
 class PartReading:
-    """Reads in a thread, until the process ends; look at `state`."""
+    """Reads in a thread; look at `state`, then `settle` or `remove` it. It goes with the process if it is not settled.
+
+    directory  a shard is to be; nothing is there yet
+    """
 
     def __init__(self, directory: Path, origin: Origin, number: int) -> None:
-        self._directory, self._origin, self._number = directory, origin, number
+        self._final, self._origin, self._number = directory, origin, number
+        self._work = directory.with_name(f".{directory.name}.{uuid.uuid4().hex}")
+        self._leftovers = Leftovers(self._work)
+        self._directory = self._work / "part"
         self._found: Manifest | None = None
         self._error: Exception | None = None
         self._thread = Thread(target=self._read, name="reading", daemon=True)
@@ -49,10 +59,23 @@ class PartReading:
         own = self._directory
         return ReadIn(self._found, read_statistics(own), read_words(own), read_profile(own))
 
+    def settle(self, manifest: Manifest) -> None:
+        """It is complete, and a shard of this manifest. Raises DatasetCorrupt if it is another one's."""
+        if read_manifest(self._directory).blocks != manifest.blocks:
+            raise DatasetCorrupt("what was read in is not what it was before")
+        write_manifest(self._directory, manifest)
+        publish(self._directory, self._final)
+        self.remove()
+
+    def remove(self) -> None:
+        """Forget it."""
+        self._leftovers.remove()
+
     def _read(self) -> None:
         origin, number = self._origin, self._number
         try:
             with needing_space():
+                self._work.mkdir()
                 settled = origin.settled.of_part(number)
                 self._found = ingest(
                     origin.part(number), self._directory, origin.options, origin.limits, settled=settled

@@ -111,6 +111,14 @@ def test_a_part_that_is_gone_is_read_in_again(service, nodes, data):
     assert len(parts(nodes)) == 2
 
 
+def test_an_import_that_is_given_up_leaves_nothing(service, nodes):
+    answer = httpx.put(f"{service.url}/v1/datasets/data", params={"import": URL, "machines": 2}, **PLAIN)
+    assert answer.status_code == 202, answer.text
+    wait_for(lambda: parts(nodes))
+    assert httpx.delete(f"{service.url}/v1/datasets/data", **PLAIN).status_code == 204
+    wait_for(lambda: not parts(nodes))
+
+
 def test_a_part_that_is_away_is_forgotten_when_it_is_back(service, nodes, tmp_path):
     put(service, "data", machines=2)
     away = parts(nodes)[0]
