@@ -82,11 +82,13 @@ class Engine:
             make_base(archive)
         self.podman("import", archive, NAME)
 
-    def build(self, tree: Path) -> str:
+    def build(self, tree: Path, name: str = IMAGE, **arguments: str) -> str:
         """Build a tree's image; its id."""
-        options = ["--pull=never", f"--build-arg=PYTHON={PYTHON}", *pip_mounts(self.folder)]
-        self.podman("build", *options, "--file", "Dockerfile", "--tag", IMAGE, "..", cwd=tree / "deploy")
-        return self.podman("image", "inspect", "--format", "{{.Id}}", IMAGE).strip()
+        arguments = {"PYTHON": PYTHON, **arguments}
+        options = [f"--build-arg={key}={value}" for key, value in arguments.items()]
+        options += ["--pull=never", *pip_mounts(self.folder)]
+        self.podman("build", *options, "--file", "Dockerfile", "--tag", name, "..", cwd=tree / "deploy")
+        return self.podman("image", "inspect", "--format", "{{.Id}}", name).strip()
 
     def remove(self) -> None:
         """Leave nothing: containers, networks, mounts, images."""
