@@ -4,44 +4,26 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from math import ceil
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-MOUNT = Path("/sys/fs/cgroup")
-MEMBERSHIP = Path("/proc/self/cgroup")
+from storage.control_groups import MEMBERSHIP, MOUNT, group_directories
 
 
 def usable_cores(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> int:
     """Cores in the process's affinity, or as many as its CPU quota is worth, rounded up, if they are fewer; at least 1.
 
-    mount       of the control groups, of version 1 or 2 (cgroups(7))
-    membership  the file that says which the process is in
+    See `group_directories`.
     """
     return max(1, min([len(os.sched_getaffinity(0)), *map(ceil, _quotas(mount, membership))]))
 
 
 def _quotas(mount: Path, membership: Path) -> Iterator[float]:
-    """In cores, of the groups the process is in. Each holds for all below it."""
-    for hierarchy, path in _groups(mount, membership):
-        for group in (path, *path.parents):
-            # In a container the path may be the host's, and the mount already the container's own group.
-            directory = hierarchy / group.relative_to("/")
-            with suppress(OSError, ValueError):
-                quota, period = _limit(directory)
-                if quota > 0 and period > 0:
-                    yield quota / period
-
-
-def _groups(mount: Path, membership: Path) -> Iterator[tuple[Path, PurePosixPath]]:
-    """Where the hierarchy is that counts time, and the group in it."""
-    lines = []
-    with suppress(OSError):
-        lines = membership.read_text().splitlines()
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if not controllers:
-            yield mount, PurePosixPath(path)
-        elif "cpu" in controllers.split(","):
-            yield mount / controllers, PurePosixPath(path)
+    """In cores."""
+    for group in group_directories("cpu", mount, membership):
+        with suppress(OSError, ValueError):
+            quota, period = _limit(group)
+            if quota > 0 and period > 0:
+                yield quota / period
 
 
 def _limit(group: Path) -> tuple[int, int]:

@@ -1,33 +1,45 @@
 """A file for segments of one size, on disk. Without a name it is gone with the process that wrote it.
 
-Neither reading nor writing goes through the page cache where the file system allows that: it would count as memory.
+It goes through the page cache while twice as much memory is free as it takes. Then sweeps over it need not wait for the
+disk, and the kernel takes that memory back when anybody asks for it. Elsewhere it goes past the page cache, where the
+file system allows that: what is not there for the next sweep would only drive out what others have there.
 """
 
 import fcntl
 import mmap
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from storage.csr import Array
+from storage.free_memory import free_memory
 
 SPILL_SEGMENT = 1 << 19  # small enough to mix several, and as fast as larger ones where disks are fast
+_LOOK_EVERY = 64  # segments written: to look takes as long as to write one
 
 
 class SpillFile:
     """Segments of one size, numbered from 0. Raises OSError where the directory's disk has no such files.
 
     A buffer is one of `make_buffer`, of the same size. One that does not come back as it was written is an OSError.
+
+    free    bytes of memory that are free
     """
 
-    def __init__(self, path: str | Path, segment_bytes: int = SPILL_SEGMENT, sums: list[int] | None = None) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        segment_bytes: int = SPILL_SEGMENT,
+        sums: list[int] | None = None,
+        free: Callable[[], int] = free_memory,
+    ) -> None:
         flags = os.O_RDWR | os.O_TMPFILE if sums is None else os.O_RDONLY
         self.segment_bytes = segment_bytes
         self._file = os.open(path, flags, 0o600)
-        with suppress(OSError):  # a file system in memory has no page cache to spare
-            fcntl.fcntl(self._file, fcntl.F_SETFL, fcntl.fcntl(self._file, fcntl.F_GETFL) | os.O_DIRECT)
+        self._free = free
         self.sums = sums or []
         self.bytes = len(self.sums) * segment_bytes  # on the disk
 
@@ -48,8 +60,22 @@ class SpillFile:
     def __len__(self) -> int:
         return len(self.sums)
 
+    @property
+    def is_cached(self) -> bool:
+        """Whether it goes through the page cache."""
+        return not fcntl.fcntl(self._file, fcntl.F_GETFL) & os.O_DIRECT
+
+    def look_for_memory(self) -> None:
+        """Go through the page cache from now on, or past it, by what is free."""
+        flags = fcntl.fcntl(self._file, fcntl.F_GETFL) & ~os.O_DIRECT
+        direct = 0 if self._free() >= 2 * self.bytes else os.O_DIRECT
+        with suppress(OSError):  # a file system in memory is its own page cache
+            fcntl.fcntl(self._file, fcntl.F_SETFL, flags | direct)
+
     def append(self, buffer: mmap.mmap) -> None:
         """Write one more."""
+        if len(self) % _LOOK_EVERY == 0:
+            self.look_for_memory()
         if os.pwrite(self._file, buffer, len(self) * self.segment_bytes) != self.segment_bytes:
             raise OSError("the disk took only part of a segment")
         self.sums.append(_sum(buffer))

@@ -5,6 +5,7 @@ import os
 import pytest
 
 from storage.cores import usable_cores
+from tests.storage.groups import member, write
 
 MANY = 64
 
@@ -12,17 +13,6 @@ MANY = 64
 @pytest.fixture(autouse=True)
 def a_large_machine(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(MANY)))
-
-
-def write(path, text):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-
-
-def member(tmp_path, *lines):
-    path = tmp_path / "membership"
-    path.write_text("".join(f"{line}\n" for line in lines))
-    return path
 
 
 def test_without_control_groups_the_affinity_counts(tmp_path):

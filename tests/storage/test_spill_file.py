@@ -1,4 +1,4 @@
-"""Spilled segments come back as they were written, or not at all; their file has no name and no pages in memory."""
+"""Spilled segments come back as they were written, or not at all. Their file has no name; memory it takes if it is free."""
 
 import os
 from pathlib import Path
@@ -81,3 +81,37 @@ def test_what_the_disk_lost_is_not_used(file):
 def test_a_directory_that_is_gone_has_no_file(tmp_path):
     with pytest.raises(OSError):
         SpillFile(str(tmp_path / "nothing"))
+
+
+@pytest.mark.parametrize(("segments_free", "is_cached"), [(1 << 20, True), (4, True), (3, False), (0, False)])
+def test_twice_its_size_has_to_be_free(tmp_path, segments_free, is_cached):
+    file = SpillFile(tmp_path, free=lambda: segments_free * SPILL_SEGMENT)
+    for seed in range(2):
+        file.append(filled(seed))
+    file.look_for_memory()
+    assert file.is_cached == is_cached
+    file.close()
+
+
+def test_memory_that_goes_and_comes_back_changes_nothing_else(directory):
+    free = [1 << 40]
+    file = SpillFile(directory, free=lambda: free[0])
+    buffer = make_buffer()
+    for seed, free[0] in enumerate([1 << 40, 0, 1 << 40, 0]):
+        file.look_for_memory()
+        assert directory == Path("/dev/shm") or file.is_cached == (free[0] > 0)
+        file.append(filled(seed))
+        for number in range(seed + 1):
+            assert file.read(number, buffer)[:] == filled(number)[:]
+    file.close()
+
+
+def test_it_looks_as_it_grows(tmp_path):
+    small, looks = 4096, []
+    file = SpillFile(tmp_path, small, free=lambda: looks.append(1) or 0)
+    buffer = make_buffer(small)
+    for _ in range(200):
+        file.append(buffer)
+    assert not file.is_cached
+    assert 2 <= len(looks) <= 10
+    file.close()
