@@ -38,10 +38,11 @@ $(KERNELS): $(RUN) $(wildcard storage/*.py storage/features/*.py reader/*/*.py t
 serve: $(KERNELS)
 	$(BIN)/streamsvm serve
 
-# Three at a time, each file's tests in one process, for they share services: half of the time they wait for something.
+# Four at a time, each file's tests in one process, for they share services: half of the time they wait for something.
 # In the order of folders: files of few, long tests would otherwise come last, one beside idle processes.
-test: $(TEST)
-	$(BIN)/python -m pytest -m 'not slow and not containers' -n $(or $(WORKERS),3) --dist loadfile --no-loadscope-reorder
+# With the kernels there: otherwise each of the four would compile what it meets first.
+test: $(TEST) $(KERNELS)
+	$(BIN)/python -m pytest -m 'not slow and not containers' -n $(or $(WORKERS),4) --dist loadfile --no-loadscope-reorder
 
 # Gigabytes under a memory limit the kernel enforces; a quarter of an hour.
 test-slow: $(TEST)

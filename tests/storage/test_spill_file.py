@@ -1,4 +1,4 @@
-"""Spilled segments come back as they were written, or not at all. Their file has no name; memory it takes if it is free."""
+"""Spilled segments come back as they were written, or not at all; their file has no name and takes but free memory."""
 
 import os
 from pathlib import Path
