@@ -13,7 +13,7 @@ from trainer.kernels.visit import move_on
 from trainer.rounds import Start
 from trainer.tally import Tally
 
-_LARGEST = 0.9
+_LARGEST = 0.98
 LATE_SWEEPS = 8  # the rate at which the gap falls is the mean of so many
 
 
