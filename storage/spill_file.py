@@ -18,7 +18,7 @@ from storage.csr import Array
 from storage.free_memory import free_memory
 
 SPILL_SEGMENT = 1 << 19  # small enough to mix several, and as fast as larger ones where disks are fast
-_LOOK_EVERY = 64  # segments written: to look takes as long as to write one
+_LOOK_EVERY = 64  # segments read or written: to look takes as long as one
 
 
 class SpillFile:
@@ -39,7 +39,7 @@ class SpillFile:
         flags = os.O_RDWR | os.O_TMPFILE if sums is None else os.O_RDONLY
         self.segment_bytes = segment_bytes
         self._file = os.open(path, flags, 0o600)
-        self._free = free
+        self._free, self._until_look = free, 0
         self.sums = sums or []
         self.bytes = len(self.sums) * segment_bytes  # on the disk
 
@@ -65,17 +65,9 @@ class SpillFile:
         """Whether it goes through the page cache."""
         return not fcntl.fcntl(self._file, fcntl.F_GETFL) & os.O_DIRECT
 
-    def look_for_memory(self) -> None:
-        """Go through the page cache from now on, or past it, by what is free."""
-        flags = fcntl.fcntl(self._file, fcntl.F_GETFL) & ~os.O_DIRECT
-        direct = 0 if self._free() >= 2 * self.bytes else os.O_DIRECT
-        with suppress(OSError):  # a file system in memory is its own page cache
-            fcntl.fcntl(self._file, fcntl.F_SETFL, flags | direct)
-
     def append(self, buffer: mmap.mmap) -> None:
         """Write one more."""
-        if len(self) % _LOOK_EVERY == 0:
-            self.look_for_memory()
+        self._look_for_memory()
         if os.pwrite(self._file, buffer, len(self) * self.segment_bytes) != self.segment_bytes:
             raise OSError("the disk took only part of a segment")
         self.sums.append(_sum(buffer))
@@ -83,6 +75,7 @@ class SpillFile:
 
     def read(self, number: int, buffer: mmap.mmap) -> mmap.mmap:
         """Fill the buffer."""
+        self._look_for_memory()
         got = os.preadv(self._file, [buffer], number * self.segment_bytes)
         # A kernel that is given wrong indices reads and writes beyond w.
         if got != self.segment_bytes or _sum(buffer) != self.sums[number]:
@@ -95,6 +88,17 @@ class SpillFile:
 
     def close(self) -> None:
         os.close(self._file)
+
+    def _look_for_memory(self) -> None:
+        """Now and then: whether to go through the page cache, or past it."""
+        if self._until_look > 0:
+            self._until_look -= 1
+            return
+        self._until_look = _LOOK_EVERY
+        flags = fcntl.fcntl(self._file, fcntl.F_GETFL) & ~os.O_DIRECT
+        direct = 0 if self._free() >= 2 * self.bytes else os.O_DIRECT
+        with suppress(OSError):  # a file system in memory is its own page cache
+            fcntl.fcntl(self._file, fcntl.F_SETFL, flags | direct)
 
 
 def make_buffer(segment_bytes: int = SPILL_SEGMENT) -> mmap.mmap:

@@ -111,7 +111,6 @@ class DiskRows:
         with self._closing_on_failure():
             if self.is_sealed:
                 file = self._files[self.has_active and is_active is not None].file
-                file.look_for_memory()
                 for window in self._read_ahead.windows(file, rng):
                     yield window
                     if not self.is_open:
