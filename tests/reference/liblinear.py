@@ -43,6 +43,7 @@ def train(
     ``bias`` >= 0 is its -B: ``w`` then has one entry more. ``solver`` is another -s, of the same loss. LIBLINEAR gives
     up after 300 passes (hinge) whatever eps.
     """
+    ctypes.CDLL(None).srand(1)  # it draws from the process's one generator: what ran before would matter
     problem = binding.problem(np.asarray(y, float), sparse.csr_matrix(X, copy=True), bias)
     parameter = binding.parameter(f"-s {solver or SOLVERS[loss]} -c {C!r} -e {eps!r} -B {bias!r} -q")
     start = time.perf_counter()
