@@ -95,10 +95,13 @@ class SpillFile:
             self._until_look -= 1
             return
         self._until_look = _LOOK_EVERY
+        fits = self._free() >= 2 * self.bytes
+        if self.is_cached and not fits:
+            os.fdatasync(self._file)  # what is not yet on the disk cannot be let go
+            os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_DONTNEED)
         flags = fcntl.fcntl(self._file, fcntl.F_GETFL) & ~os.O_DIRECT
-        direct = 0 if self._free() >= 2 * self.bytes else os.O_DIRECT
         with suppress(OSError):  # a file system in memory is its own page cache
-            fcntl.fcntl(self._file, fcntl.F_SETFL, flags | direct)
+            fcntl.fcntl(self._file, fcntl.F_SETFL, flags | (0 if fits else os.O_DIRECT))
 
 
 def make_buffer(segment_bytes: int = SPILL_SEGMENT) -> mmap.mmap:
