@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from functools import reduce
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -69,21 +70,30 @@ def spread(directory: Path, given: argparse.Namespace) -> Manifest:
 
 
 def drop(directory: Path, address: str) -> None:
-    """Have the machines forget a dataset; `directory` remembers which of its parts they have.
+    """Have the machines forget a dataset; `directory` remembers which of its parts were found.
 
-    Raises ServiceError, machine_lost if a part is on no node that is there.
+    Raises ServiceError, machine_lost if a part was never found on a node that is there.
     """
     manifest = read_manifest(directory)
     ray = connect(address)
     agents, shards = agents_of(ray, 1)
-    names = {name for name in part_names(manifest.uid, len(manifest.parts)) if not (directory / name).exists()}
+    names = part_names(manifest.uid, len(manifest.parts))
     for node, agent in agents.items():
-        for name in names.intersection(shards[node]):
-            ray.get(agent.drop.remote(name), timeout=CALL_SECONDS)
-            (directory / name).touch()
+        for name in set(names).intersection(shards[node]):
+            _drop_part(ray, agent, name, directory / name)
         ray.kill(agent)
-    if missing := names.difference(*shards.values()):
+    if missing := [name for name in names if not (directory / name).exists()]:
         raise ServiceError("machine_lost", f"{len(missing)} parts are on no node that is there", "Start the nodes.")
+
+
+def _drop_part(ray: Any, agent: Any, name: str, found: Path) -> None:
+    # Before it is dropped: after a kill in between, nobody looks for what is gone.
+    found.touch()
+    try:
+        ray.get(agent.drop.remote(name), timeout=CALL_SECONDS)
+    except BaseException:
+        found.unlink()
+        raise
 
 
 def _write(staged: Path, origin: Origin, manifest: Manifest, parts: Sequence[ReadIn]) -> None:
