@@ -6,6 +6,9 @@ distributed primal-dual optimization", ICML 2015). Then all machines agree on on
 
 alpha here is sigma times that of the whole problem, and D the curvature that belongs to sigma times C: see
 `service.cluster.combine` for what the agent makes of the figures.
+
+Rows that do not rest may be given away for a while: who has those of all machines trains them as one problem, and what
+alpha they have then comes back. They pass through files beside this one, GIVEN and the two of their alpha.
 """
 
 from dataclasses import dataclass
@@ -16,7 +19,8 @@ import numpy as np
 
 from storage.csr import Array
 
-_COUNTS = np.dtype([("asked", "<i8"), ("answered", "<i8"), ("order", "<i8")])
+GIVEN, GIVEN_ALPHA, TAKEN_ALPHA = "given", "given_alpha.npy", "taken_alpha.npy"
+_COUNTS = np.dtype([(name, "<i8") for name in ("asked", "answered", "order", "most_segments")])
 OF_LANE = np.dtype(
     [
         # trainer
@@ -24,35 +28,38 @@ OF_LANE = np.dtype(
         ("linear", "<f8"),  # its slope along what the round has changed; half its curvature there is -square / 2
         ("square", "<f8"),
         ("gap", "<f8"),  # what the rows' terms of P - D came to in the round's first sweep; nan: there was none
-        ("moved_on", "<f8"),  # how much of the last step the round began with, see momentum
         ("free_rows", "<f8"),
         # agent
         ("step", "<f8"),  # how much of what the round has changed is kept, 0 to 1
-        ("momentum", "<f8"),  # the next round begins with so much of this one's step once more
     ]
 )
 
 
 class Order(IntEnum):
-    """What a trainer is to do after a round. LOOK: have all rows looked at, at the w of now, then ask again."""
+    """What a trainer is to do after a round.
+
+    LOOK   take over alpha if it is there, have all rows looked at, at the w of now, then ask again
+    GIVE   write some of the rows that do not rest, with their alpha; then ask again. The last have been those that
+           are followed by none, any of those there are if there is no room for more
+    """
 
     GO_ON = 0
     LOOK = 1
     END = 2
+    GIVE = 3
 
 
 @dataclass(frozen=True)
 class RoundState:
     """
-    counts     asked (by the trainer: what it found is there), answered (by the agent), order (an Order)
+    counts     asked (by the trainer: what it found is there), answered (by the agent), order (an Order),
+               most_segments (to be given)
     lanes      (lanes,) OF_LANE
-    earlier_w  w of the round before, as long as w; written by the agent
     own_w      sum_i alpha_i y_i x_i of the machine's rows, as of its last look; written by the reader
     """
 
     counts: Array
     lanes: Array
-    earlier_w: Array
     own_w: Array
 
 
@@ -76,6 +83,5 @@ def _map(directory: Path, width: int, lanes: int, mode: str) -> RoundState:
     return RoundState(
         array("counts", _COUNTS, (1,)),
         array("lanes", OF_LANE, (lanes,)),
-        array("earlier_w", real, shape),
         array("own_w", real, shape),
     )

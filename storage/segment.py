@@ -43,6 +43,11 @@ def room(segment_bytes: int) -> int:
     return segment_bytes - _FIXED
 
 
+def used_bytes(rows: "Segment") -> int:
+    """Of the buffer of a segment; what follows tells nothing."""
+    return _FIXED + packed_bytes(len(rows), len(rows.indices))
+
+
 def most_rows(segment_bytes: int) -> int:
     """Rows without values that fit in a segment of the given size."""
     return room(segment_bytes) // _PER_ROW

@@ -23,9 +23,9 @@ from storage.plan import plan_cache
 from storage.state import RUN_FILE, State, open_state
 from trainer.link import Link
 from trainer.process import Trainer
-from trainer.rows.disk import DiskRows, Shelf
+from trainer.rows.disk import DiskRows, MakeDisk, Shelf
 from trainer.solvers import SOLVERS, MakeLink, Solver
-from trainer.solvers.streamsvm import MakeDisk, streamsvm
+from trainer.solvers.streamsvm import streamsvm
 
 
 @dataclass

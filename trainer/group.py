@@ -19,7 +19,6 @@ from trainer.link import Link
 from trainer.momentum import LATE_SWEEPS, Momentum, beta
 from trainer.problem import Problem
 from trainer.progress import Progress
-from trainer.rounds import Start
 from trainer.settings import TrainerSettings
 from trainer.sums import Sums
 from trainer.tally import Tally, warm_tally
@@ -101,20 +100,14 @@ class LaneTally(Tally):
 class LaneMomentum(Momentum):
     """In each lane by itself."""
 
-    def __init__(
-        self, lanes: Lanes, alpha: Array, w: Array, tally: Tally, earlier_w: Array, start: Start | None = None
-    ) -> None:
+    def __init__(self, lanes: Lanes, alpha: Array, w: Array, tally: Tally, earlier_w: Array) -> None:
         self._lanes = lanes
-        super().__init__(alpha, w, tally, earlier_w, start)
-
-    def _packed(self, every: Array) -> Array:
-        return self._lanes.packed(every)
+        super().__init__(alpha, w, tally, earlier_w)
 
     def _move(self, gaps: list[Figure]) -> None:
         late = np.array(gaps[-1 - LATE_SWEEPS :]).T.tolist()  # a list a lane; none if there are no gaps yet
         shares = [beta(lane, len(gaps)) for lane in late]
-        found = self._start.share if self._start else np.where(self._yields, 0.0, shares or 0.0)
-        share = self._lanes.of_left(found)
+        share = self._lanes.of_left(np.where(self._yields, 0.0, shares or 0.0))
         move_lanes(self._alpha, self._earlier_alpha, share)
         move_lanes(self.w, self._earlier_w, share)
 

@@ -94,10 +94,6 @@ class Lanes(Variables):
         found[: len(self._columns)] = np.where(self._is_left, figures, 0.0)[self._columns]
         return found
 
-    def packed(self, every: Array) -> Array:
-        """Of an array (k, count) of all lanes, the lanes as they are packed, (k, width)."""
-        return _taken(every, self._columns) if self._is_packed else every
-
     def _train(self, left: Array) -> None:
         if width_for(max(1, int(np.count_nonzero(left)))) < self.w.shape[1]:
             self._unpack()

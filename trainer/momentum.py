@@ -10,7 +10,6 @@ moved. Only rows that the last sweep visited have changed, so only these are mov
 
 from storage.csr import Array, Figure
 from trainer.kernels.visit import move_on
-from trainer.rounds import Start
 from trainer.tally import Tally
 
 _LARGEST = 0.98
@@ -24,17 +23,15 @@ class Momentum:
     tally      of alpha: an undone sweep is not in it either
     earlier_w  (width,) float64, to be written over while sweeps follow each other
     before     (n_rows,) in its box: alpha, or what it was at the end of the last sweep while one goes on
-    start      where the first sweep begins; None: where the last one ended
     """
 
-    def __init__(self, alpha: Array, w: Array, tally: Tally, earlier_w: Array, start: Start | None = None) -> None:
+    def __init__(self, alpha: Array, w: Array, tally: Tally, earlier_w: Array) -> None:
         self._tally = tally
         self._of_alpha = tally.of_alpha  # at the end of the last sweep
         self._alpha, self.w = alpha, w
-        self._start = start
-        self._earlier_alpha = self._packed(start.alpha[: len(alpha)]) if start else alpha.copy()
+        self._earlier_alpha = alpha.copy()
         self._earlier_w = earlier_w
-        self._earlier_w[:] = self._packed(start.w[: len(w)]) if start else w
+        self._earlier_w[:] = w
         self._yields: bool | Array = False
         self.before = alpha
 
@@ -53,7 +50,6 @@ class Momentum:
         """All rows that had moved have been visited. `yields`: the next sweep begins where this one ended."""
         self.before = self._alpha
         self._yields = yields
-        self._end_start(True)
 
     def undo(self) -> None:
         """Back to the end of the last sweep."""
@@ -61,34 +57,23 @@ class Momentum:
         self.w[:] = self._earlier_w
         self._tally.of_alpha = self._of_alpha
         self.before = self._alpha
-        self._end_start(False)
-
-    def _packed(self, every: Array) -> Array:
-        """What a start has, as alpha and w are."""
-        return every
 
     def _move(self, gaps: list[Figure]) -> None:
-        share = self._start.share if self._start else 0.0 if self._yields else beta(gaps, len(gaps))
+        share = 0.0 if self._yields else beta(gaps, len(gaps))
         for now, earlier in ((self._alpha, self._earlier_alpha), (self.w, self._earlier_w)):
             move_on(now.reshape(-1), earlier.reshape(-1), share)
 
-    def _end_start(self, has_moved: bool) -> None:
-        if self._start:
-            self._start.has_moved = has_moved
-        self._start = None
 
-
-def beta(gaps: list[float], sweeps: int, most: float = _LARGEST) -> float:
+def beta(gaps: list[float], sweeps: int) -> float:
     """How much further to go, after so many sweeps, the last of which met these gaps. Nothing yet after two.
 
     On a quadratic function the best beta is r / (2 - r), where r is the rate that comes of it, what a sweep leaves of
     what was left: to take the rate observed leads there from both sides. At first, as Nesterov has it, k / (k + 3).
-    Never more than `most`.
     """
     k = sweeps - 2
     if k <= 0:
         return 0.0
-    return min(most, k / (k + 3), (r := rate(gaps)) / (2.0 - r))
+    return min(_LARGEST, k / (k + 3), (r := rate(gaps)) / (2.0 - r))
 
 
 def rate(gaps: list[float]) -> float:

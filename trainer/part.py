@@ -11,6 +11,7 @@ from storage.cache import CacheReader
 from storage.child import leave
 from storage.lanes import Group
 from storage.rounds import open_round
+from trainer.given_rows import GivenRows
 from trainer.problem import Problem
 from trainer.process import Trainer
 from trainer.process import main as train
@@ -26,7 +27,9 @@ class PartTrainer(Trainer):
         settings = self._settings
         problems = _problems(settings)
         state = open_round(run, settings.width, settings.lanes)
-        self._round = Round(self._link, state, self._state.alpha, self._w, problems)
+        alpha = self._state.alpha
+        given = GivenRows(run, alpha, self._state.score)
+        self._round = Round(self._link, state, alpha, self._w, problems, given)
         self._link.round = self._round
         self._take_part()
 

@@ -15,7 +15,6 @@ from typing import Any
 from storage.cache import CacheReader
 from storage.checkpoint import open_checkpoint
 from storage.child import die_with_parent, leave
-from storage.classes import Classes
 from storage.csr import Array
 from storage.failure import telling
 from storage.heap import keep_freed_memory
@@ -23,15 +22,13 @@ from storage.lanes import zeros
 from storage.naps import nap
 from storage.state import CACHE_FILE, KEPT_ARRAYS, State, open_state
 from trainer.checkpoints import RESIDENTS, Slots
-from trainer.classes import warm_class_tally
 from trainer.convergence import Convergence
-from trainer.group import warm_lane_tally
 from trainer.link import HandedBack, Link
+from trainer.parts import warm_tally_of
 from trainer.report import report
 from trainer.settings import TrainerSettings
 from trainer.solvers import SOLVERS, MakeLink, Solver, make_cursor, make_source, problem_of, read_settings
 from trainer.stop import limit_reached
-from trainer.tally import warm_tally
 
 _SWITCH_SECONDS = 1e-4
 
@@ -73,7 +70,7 @@ class Trainer:
             return {}, 0
         if path is None:
             self._w[:] = self._state.w
-            return self._warm_tally(), 0
+            return warm_tally_of(self._settings, self._state.alpha), 0
         checkpoint = open_checkpoint(Path(path))
         ended = checkpoint.about["ended"] or {}
         as_now = self._ended(ended.get("reason"))
@@ -86,14 +83,6 @@ class Trainer:
         self._w[: len(w)] = w
         own = set(checkpoint.names) - {*KEPT_ARRAYS, *RESIDENTS, "w", "published", "lanes"}
         return {name: checkpoint[name] for name in own}, checkpoint.about["number"]
-
-    def _warm_tally(self) -> Mapping[str, Array]:
-        group, alpha = self._settings.group, self._state.alpha
-        if isinstance(group, Classes):
-            return warm_class_tally(group, alpha)
-        if group:
-            return warm_lane_tally(group, self._settings.loss, alpha)
-        return warm_tally(self._settings.problem, alpha)
 
     def step(self) -> dict:
         """Train for one pass and report it; sets `stop_reason` if it was the last."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from storage.csr import Array, Figure
 from storage.rounds import Order, RoundState
+from trainer.given_rows import GivenRows
 from trainer.kernels.visit import Box
 from trainer.link import Link
 from trainer.problem import Problem
@@ -18,36 +19,24 @@ from trainer.problem import Problem
 _PART_ROWS = 1 << 16
 
 
-class Start:
-    """Where the sweeps of a round begin: beyond where the last round ended, in the direction of its step.
-
-    alpha   (n_rows,) at the beginning of the last round, to be written over; w of that time
-    share   of the last step to go further, of each lane
-    has_moved  whether sweeps have gone there
-    """
-
-    def __init__(self, alpha: Array, w: Array) -> None:
-        self.alpha, self.w = alpha, w
-        self.share: Figure = 0.0
-        self.has_moved = False
-
-
 class Round:
     """`end` each round. alpha (n_rows,) and w (width,) are the trainer's, of several lanes with an axis of them.
 
     problems   of each lane, D the same for both signs
+    given      rows that do not rest, for who asks for them
     first_gap  set by who sweeps: what its first sweep met, of each lane
     """
 
-    def __init__(self, link: Link, state: RoundState, alpha: Array, w: Array, problems: Sequence[Problem]) -> None:
-        self._link, self._state = link, state
+    def __init__(
+        self, link: Link, state: RoundState, alpha: Array, w: Array, problems: Sequence[Problem], given: GivenRows
+    ) -> None:
+        self._link, self._state, self.given = link, state, given
         self._alpha, self._w = alpha, w
         # A lane that only fills the axis has neither rows nor a problem.
         boxes = [problem.box for problem in problems] + [Box(0.0, 0.0, 0.0, 0.0)] * (len(state.lanes) - len(problems))
         self._D = np.array([box.D_positive for box in boxes])
         self._U = np.array([min(box.U_positive, box.U_negative) for box in boxes])
         self._before = alpha.copy()
-        self.start = Start(alpha.copy(), state.earlier_w)
         self.first_gap: Figure = np.nan
 
     def end(self) -> bool:
@@ -55,10 +44,15 @@ class Round:
         self._tell()
         order = self._ask()
         self._take_over()
-        while order is Order.LOOK:
-            self._link.certify(self._w)
+        while order in (Order.LOOK, Order.GIVE):
+            if order is Order.GIVE:
+                self.given.write_some(int(self._state.counts[0]["most_segments"]))
+            else:
+                self._take_alpha()
+                self._tell()
+                self._link.certify(self._w)
             order = self._ask()
-            self._take_w()
+            self._w[:] = self._link.room
         return order is Order.GO_ON
 
     def _ask(self) -> Order:
@@ -84,8 +78,12 @@ class Round:
         lanes["square"] = self._D * changed_squares
         lanes["free_rows"] = free_rows
         lanes["gap"] = self.first_gap
-        lanes["moved_on"] = self.start.share if self.start.has_moved else 0.0
         self.first_gap = np.nan
+
+    def _take_alpha(self) -> None:
+        """Of rows that were given, if there is one: the next round begins there, at rest."""
+        if self.given.take_alpha():
+            self._before[:] = self._alpha
 
     def _take_over(self) -> None:
         """alpha <- before + step (alpha - before); of the w that comes of it the agent has taken care."""
@@ -96,13 +94,7 @@ class Round:
             now, before = self._alpha[part], self._before[part]
             # What is at its bound in both stays there to the bit.
             now[:] = np.where(now == before, now, np.where(step == 1.0, now, before + step * (now - before)))
-        self.start.alpha[:], self._before[:] = self._before, self._alpha
-        self.start.has_moved = False
-        self._take_w()
-
-    def _take_w(self) -> None:
-        momentum = self._state.lanes["momentum"]
-        self.start.share = momentum.copy() if self._alpha.ndim > 1 else float(momentum[0])
+        self._before[:] = self._alpha
         self._w[:] = self._link.room
 
     @staticmethod

@@ -2,7 +2,8 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from math import inf, sqrt
@@ -17,7 +18,7 @@ from trainer.sums import NONE, Sums
 from trainer.visitor import Visiting, Visits
 
 # Rows that rest by more than margins have moved lately, and by what the reader screens by default, may be left out.
-_LEAST_SLACK = 0.1
+LEAST_SLACK = 0.1
 
 Choose = Callable[[Segment], Array]
 Learn = Callable[[Segment, Array, Visits], None]
@@ -51,7 +52,7 @@ class Met:
     @property
     def slack(self) -> float:
         """Rows that rest by more may be left out of the next sweep."""
-        return max(_LEAST_SLACK, self.moved)
+        return max(LEAST_SLACK, self.moved)
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ class Threads:
 
 
 ALONE = Threads()
+
+
+def threads_for(count: int, stack: ExitStack) -> Threads:
+    """So many, until the stack is left."""
+    return ALONE if count <= 1 else Threads(count, stack.enter_context(ThreadPoolExecutor(count)))
 
 
 def shuffled(rng: np.random.Generator) -> Choose:

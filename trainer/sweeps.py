@@ -18,7 +18,7 @@ from storage.segment import Segment
 from trainer.kernels.order import random_order
 from trainer.momentum import Momentum
 from trainer.progress import Sweep
-from trainer.rounds import Round, Start
+from trainer.rounds import Round
 from trainer.rows.cache import Cursor
 from trainer.schedule import Next, is_told, is_worth_threads, next_sweep
 from trainer.sweep import ALONE, Met, Threads, sweep
@@ -168,17 +168,17 @@ class Sweeps:
 
     def _begin_run(self, step: Step) -> None:
         self._variables.begin()
-        self._momentum = self._begin_momentum(step, self._round.start if self._round else None)
+        self._momentum = self._begin_momentum(step)
         # Had the last look been enough, there would be no more sweeps.
         less = np.maximum(_CAUTION * self._caution, _LEAST_CAUTION)
         self._caution = np.where(self._variables.is_left, less, self._caution)
         self._slack = inf
         self.told = []
 
-    def _begin_momentum(self, step: Step, start: Start | None = None) -> Momentum:
+    def _begin_momentum(self, step: Step) -> Momentum:
         variables = self._variables
         alpha, w, earlier_w = variables.alpha[: step.n_rows], variables.w, variables.earlier_w
-        return self._make_momentum(alpha, w[: step.width], self._tally, earlier_w[: step.width], start)
+        return self._make_momentum(alpha, w[: step.width], self._tally, earlier_w[: step.width])
 
     def _settle(self, step: Step, near: bool | Array) -> bool:
         """Leave what is near enough as it is; whether nothing else is left."""

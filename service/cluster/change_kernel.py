@@ -7,32 +7,15 @@ from numba import njit
 
 from storage.csr import Array
 
-# change_of_part(trainer_w, w, earlier_w, last, share (lanes,), sigma, change), see Running: writes `change`. The
-# trainer began beyond w by so much of what the last step had come to; the machine's part of w, by its part of that.
+# add_step(change, step (lanes,), own): own += step change.
 
 
 @njit(cache=True, nogil=True)
-def change_of_part(
-    trainer_w: Array, w: Array, earlier_w: Array, last: Array, share: Array, sigma: float, change: Array
-) -> None:
-    lanes = share.shape[0]
-    for i in range(0, w.shape[0], lanes):
-        for lane in range(lanes):
-            k = i + lane
-            began = w[k] + share[lane] * (w[k] - earlier_w[k])
-            change[k] = (trainer_w[k] - began) / sigma + share[lane] * last[k]
-
-
-# keep_step(change, step (lanes,), last, own): last = step change; own += last.
-
-
-@njit(cache=True, nogil=True)
-def keep_step(change: Array, step: Array, last: Array, own: Array) -> None:
+def add_step(change: Array, step: Array, own: Array) -> None:
     lanes = step.shape[0]
     for i in range(0, change.shape[0], lanes):
         for lane in range(lanes):
-            last[i + lane] = step[lane] * change[i + lane]
-            own[i + lane] += last[i + lane]
+            own[i + lane] += step[lane] * change[i + lane]
 
 
 @njit(cache=True, nogil=True)

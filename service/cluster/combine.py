@@ -5,16 +5,9 @@ line are feasible, and the box is convex: the best k in [0, 1] is known exactly 
 "Distributed box-constrained quadratic optimization for dual linear SVM", ICML 2015).
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from storage.csr import Array
-from trainer.momentum import beta
-
-# More than between sweeps, as a line search holds it back: 353 instead of 1,188 rounds to 1e-3 on 20,000 rows of MNIST.
-_LARGEST_SHARE = 0.99
-_LEAST_STEP = 0.3  # a shorter one says that momentum led astray
 
 
 def by_lane(w: Array) -> Array:
@@ -43,23 +36,3 @@ def best_step(w: Array, change: Array, linear: Array, square: Array) -> Array:
     """
     slope, curvature = linear - dots(w, change), square + dots(change, change)
     return np.clip(np.divide(slope, curvature, out=np.ones_like(slope), where=curvature > 0.0), 0.0, 1.0)
-
-
-class Momentum:
-    """How much of each step the next round goes on, as momentum does between sweeps (`trainer.momentum`)."""
-
-    def __init__(self, lanes: int) -> None:
-        self._gaps: list[list[float]] = [[] for _ in range(lanes)]
-        self._rounds = np.zeros(lanes, np.int64)
-
-    def after(self, step: Array, gap: Array) -> Array:
-        """(lanes,) after a round of this step that met this gap; nan: it is not known."""
-        self._rounds = np.where(step < _LEAST_STEP, 0, self._rounds + 1)
-        for known, new in zip(self._gaps, gap.tolist(), strict=True):
-            known.append(new)
-        return np.array([_share(gaps, rounds) for gaps, rounds in zip(self._gaps, self._rounds.tolist(), strict=True)])
-
-
-def _share(gaps: Sequence[float], rounds: int) -> float:
-    known = [gap for gap in gaps if gap == gap]
-    return beta(known, rounds + 1, _LARGEST_SHARE)

@@ -8,21 +8,22 @@ others, and its change is part of a later one: the line search is exact whenever
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from service.cluster.combine import Momentum, along_axis, best_step, by_lane, dots
+from service.cluster.combine import along_axis, best_step, by_lane, dots
+from service.cluster.convergence import Convergence
 from service.cluster.messages import Answer, Change, Found
 from service.cluster.parts import Certificate, Machines, Part, Rules
+from service.cluster.pool import Pool, Pooled, share_of_gap
 from storage.csr import Array
 from storage.rounds import Order
-from trainer.progress import relative_gap
-from trainer.stop import CONVERGED
 
-_LOOK_EVERY = 4  # rounds, where machines cannot tell how near they are
 _PATIENCE = 4.0  # times what a round usually takes, until others go on without a machine
 _LEAST_PATIENCE = 5.0  # seconds
 _POLL_SECONDS = 0.2
+NONE: Mapping[int, Array] = {}
 
 
 class Coordinator:
@@ -31,6 +32,7 @@ class Coordinator:
     width, lanes  shape of w; axis: of its last axis, 1: it has none
     report        receives what there is to say after each round
     is_stopping   whether somebody wants an end
+    pool          for rows that do not rest; None: rounds are all there is
     attend        is called several times a second with what has come of the round, and may raise
     """
 
@@ -44,9 +46,10 @@ class Coordinator:
         report: Callable[["Coordinator"], None],
         is_stopping: Callable[[], bool],
         attend: Callable[[dict[int, Found]], None] = lambda _: None,
+        pool: Pool | None = None,
     ) -> None:
         self._machines, self._rules, self._lanes = machines, rules, lanes
-        self._report, self._is_stopping, self._attend = report, is_stopping, attend
+        self._report, self._attend = report, attend
         shape = (width, axis) if axis > 1 else (width,)
         self.w = np.zeros(shape)
         self._sum_of_parts = np.zeros(shape)  # w, but for what rounding has left over
@@ -54,57 +57,88 @@ class Coordinator:
         self.parts = [Part(np.zeros(shape), np.zeros(lanes)) for _ in range(len(machines))]
         self.round = 0
         self.D = np.zeros(lanes)
-        self.gap = np.full(lanes, np.nan)  # estimated
-        self.M_plus, self.M_minus = np.full(lanes, np.nan), np.full(lanes, np.nan)
         self.step = np.ones(lanes)
-        self.certificate: Certificate | None = None
-        self.P = np.full(lanes, np.inf)  # least that is known
-        self.converged = np.zeros(lanes, np.int64)
-        self.stop_reason: str | None = None
-        self._momentum = Momentum(lanes)
-        # What a look found, by what was met before it: sweeps over a part of the rows are too hopeful.
-        self._hope = np.ones((2, lanes))
-        self._last_look = 0
-        self._began = time.monotonic()
+        self.convergence = Convergence(rules, lanes, is_stopping)
+        self._pool = pool
+        self.pooled_rows = 0  # of the last round
         self._usual_seconds = 0.0
-
-    @property
-    def elapsed_seconds(self) -> float:
-        return time.monotonic() - self._began
 
     def run(self) -> None:
         """Raises what the machines raise when there is no going on."""
-        everyone, come = set(range(len(self.parts))), self._gather(set(range(len(self.parts))), needs_all=True)
+        everyone, come = set(range(len(self.parts))), self._collect(set(range(len(self.parts))), needs_all=True)
         self._join(come)
-        self._answer(come, Order.GO_ON, None, np.zeros(self._lanes), is_whole=True)
-        while self.stop_reason is None:
-            come = self._gather(everyone, needs_all=self._wants_look())
+        self._answer(come, Order.GO_ON, None, is_whole=True)
+        while self.convergence.stop_reason is None:
+            come = self._collect(everyone, needs_all=self._wants_look())
             self.round += 1
             is_joined = self._join(come)
             change = self._agree(come)
             self._machines.keep(come)
-            is_looking = self._wants_look() and len(come) == len(everyone) and not is_joined
-            order = Order.LOOK if is_looking else Order.GO_ON
-            share = np.zeros(self._lanes) if is_joined else self._momentum.after(self.step, self.gap)
-            share[self.converged > 0] = 0.0
-            self._answer(come, order, change, share, is_whole=is_joined)
+            self.pooled_rows = 0
+            are_there = len(come) == len(everyone) and not is_joined
+            is_pooling = are_there and self._wants_pool()
+            is_looking = are_there and (is_pooling or self._wants_look())
+            order = Order.GIVE if is_pooling else Order.LOOK if is_looking else Order.GO_ON
+            self._answer(come, order, change, is_whole=is_joined)
+            if is_pooling:
+                self._train_pooled(everyone)
             if is_looking:
-                self._look(everyone, share)
+                self._look(everyone)
             self._report(self)
 
-    def _look(self, everyone: set[int], share: Array) -> None:
+    def _look(self, everyone: set[int]) -> None:
         """Have all rows looked at, at the w of now; then go on, or end."""
-        come = self._gather(everyone, needs_all=True)
+        come = self._collect(everyone, needs_all=True)
         is_whole = all(found.losses is not None for found in come.values())
         if is_whole:
             self._certify(come)
         self._join(come)
-        order = Order.GO_ON if self.stop_reason is None else Order.END
-        # A lane that was found to have converged stays where it is.
-        share = np.where(self.converged, 0.0, share) if is_whole else np.zeros(self._lanes)
-        self._answer(come, order, None, share, is_whole=True)
+        order = Order.GO_ON if self.convergence.stop_reason is None else Order.END
+        self._answer(come, order, None, is_whole=True)
 
-    def _gather(self, pending: set[int], needs_all: bool) -> dict[int, Found]:
+    def _wants_pool(self) -> bool:
+        is_slow = self.convergence.is_slow and not self.convergence.has_to_end(self.round)
+        return self._pool is not None and len(self.parts) > 1 and is_slow
+
+    def _wants_look(self) -> bool:
+        return self.convergence.wants_look(self.round, self.D)
+
+    def _train_pooled(self, everyone: set[int]) -> None:
+        """Have machines give rows that do not rest, train these, and tell what has come of it."""
+        assert self._pool is not None
+        alpha: Mapping[int, Array] = {}
+        with self._pool.open() as pooled:
+            come = self._fill(pooled, everyone)
+            if not self._join(come):
+                share = share_of_gap(self.convergence.gap, self._rules.relative_gap, self.D)
+                alpha = pooled.train(self.w, self.convergence.converged, share, lambda: self._is_interrupted(come))
+        self.pooled_rows = pooled.count
+        if pooled.count and not alpha:
+            # The disk did not take them.
+            self._pool = replace(self._pool, most_bytes=self._pool.most_bytes // 2)
+        self._answer(come, Order.LOOK, None, is_whole=True, alpha=alpha)
+
+    def _fill(self, pooled: Pooled, everyone: set[int]) -> dict[int, Found]:
+        """Add what machines give, until no one gives more; what they said last."""
+        come: dict[int, Found] = {}
+        pending = set(everyone)
+        while pending:
+            answered = self._collect(pending, needs_all=True)
+            given = {k: found.given for k, found in answered.items() if found.given is not None}
+            for k, each in given.items():
+                pooled.add(k, each)
+                self.parts[k].sent_bytes += each.n_bytes
+            pending = {k for k, each in given.items() if each.segments}
+            for k in pending:
+                self._machines.answer(k, self._new_answer(Order.GIVE))
+            come |= answered
+        return come
+
+    def _is_interrupted(self, come: dict[int, Found]) -> bool:
+        self._attend(come)
+        return self.convergence.has_to_end(self.round) is not None
+
+    def _collect(self, pending: set[int], needs_all: bool) -> dict[int, Found]:
         """What machines have come to; all of them, or those that were not late."""
         began = time.monotonic()
         come: dict[int, Found] = {}
@@ -156,75 +190,28 @@ class Coordinator:
             self.parts[k].dual = found.dual + self.step * found.linear - self.step**2 * found.square / 2.0
         self.D = sum(part.dual for part in self.parts) - self._half_norm()
         if moved:
-            self.gap = self._sum(moved, "gap") if len(moved) == len(self.parts) else np.full(self._lanes, np.nan)
-            self.M_plus = np.max([found.M_plus for found in moved.values()], axis=0)
-            self.M_minus = np.min([found.M_minus for found in moved.values()], axis=0)
+            gap = self._sum(moved, "gap") if len(moved) == len(self.parts) else np.full(self._lanes, np.nan)
+            self.convergence.meet(gap, *_extremes(moved))
         return agreed
 
     def _certify(self, come: Mapping[int, Found]) -> None:
         P = self._half_norm() + self._sum(come, "losses")
-        M_plus = np.max([found.M_plus for found in come.values()], axis=0)
-        M_minus = np.min([found.M_minus for found in come.values()], axis=0)
         v = np.zeros_like(self.w)
         for found in come.values():
             assert found.own_w is not None
             v += found.own_w
-        dual = sum(part.dual for part in self.parts)
         w, v = by_lane(self.w)[:, : self._lanes], by_lane(v)[:, : self._lanes]
+        self.D = self._sum(come, "dual") - dots(v, v) / 2.0  # what was known of it had been rounded
         w_error = np.sqrt(dots(w - v, w - v)) / np.maximum(np.sqrt(dots(w, w)), 1e-300)
-        self.certificate = Certificate(P, dual - dots(v, v) / 2.0, M_plus, M_minus, w_error)
-        self.D = self.certificate.dual_objective  # what was known of it had been rounded
-        gaps = M_plus - M_minus, P - self.certificate.dual_objective
-        for number, (true, met) in enumerate(zip(gaps, (self.M_plus - self.M_minus, self.gap), strict=True)):
-            self._hope[number] = np.maximum(1.0, np.divide(true, met, out=np.ones_like(true), where=met > 0.0))
-        self.M_plus, self.M_minus, self.P = M_plus, M_minus, np.minimum(self.P, P)
-        self._last_look = self.round
-        self._decide()
-
-    def _decide(self) -> None:
-        """Which lanes have converged, and whether the job has ended."""
-        found, rules = self.certificate, self._rules
-        assert found is not None
-        gap = found.M_plus - found.M_minus
-        relative = [relative_gap(P, D) for P, D in zip(found.primal_objective, found.dual_objective, strict=True)]
-        for lane in np.flatnonzero(self.converged == 0).tolist():
-            checks = (gap, rules.tolerance), (np.array(relative), rules.relative_gap)
-            for number, (now, wanted) in enumerate(checks, 1):
-                if wanted is not None and now[lane] <= wanted:
-                    self.converged[lane] = number
-                    break
-        if self.converged.all():
-            self.stop_reason = CONVERGED[int(self.converged.max()) - 1]
-        elif self._has_to_end():
-            self.stop_reason = self._has_to_end()
-
-    def _has_to_end(self) -> str | None:
-        rules = self._rules
-        if self.round >= rules.max_rounds:
-            return "max_passes"
-        if rules.max_seconds is not None and self.elapsed_seconds >= rules.max_seconds:
-            return "max_seconds"
-        return "stopped" if self._is_stopping() else None
-
-    def _wants_look(self) -> bool:
-        """Whether all rows should be looked at: a lane is likely to have converged, or the job has to end."""
-        rules, left = self._rules, self.converged == 0
-        if self._has_to_end():
-            return True
-        if self.round == 0 or (rules.tolerance, rules.relative_gap) == (None, None):
-            return False
-        if np.isnan(self.gap).any():
-            return self.round - self._last_look >= _LOOK_EVERY
-        near = np.zeros(self._lanes, bool)
-        if rules.tolerance is not None:
-            near |= self._hope[0] * (self.M_plus - self.M_minus) <= rules.tolerance
-        if rules.relative_gap is not None:
-            gap = self._hope[1] * self.gap
-            near |= gap <= rules.relative_gap * (self.D + gap)
-        return bool(near[left].any())
+        self.convergence.certify(Certificate(P, self.D, *_extremes(come), w_error), self.round)
 
     def _answer(
-        self, come: Mapping[int, Found], order: Order, change: Change | None, momentum: Array, is_whole: bool
+        self,
+        come: Mapping[int, Found],
+        order: Order,
+        change: Change | None,
+        is_whole: bool,
+        alpha: Mapping[int, Array] = NONE,
     ) -> None:
         for k, found in come.items():
             part = self.parts[k]
@@ -232,7 +219,13 @@ class Coordinator:
             whole = is_whole or part.round != self.round - 1 or found.own_w is not None
             part.round = self.round
             agreed, w = (None, self.w) if whole else (change, None)
-            self._machines.answer(k, Answer(order, agreed, w, self.step, momentum, self.converged.copy()))
+            self._machines.answer(k, self._new_answer(order, agreed, w, alpha.get(k)))
+
+    def _new_answer(
+        self, order: Order, change: Change | None = None, w: Array | None = None, alpha: Array | None = None
+    ) -> Answer:
+        most = self._pool.most_bytes // len(self.parts) if self._pool else 0
+        return Answer(order, change, w, self.step, self.convergence.converged.copy(), alpha, most)
 
     def _half_norm(self) -> Array:
         w = by_lane(self.w)[:, : self._lanes]
@@ -240,3 +233,9 @@ class Coordinator:
 
     def _sum(self, come: Mapping[int, Found], name: str) -> Array:
         return np.sum([getattr(found, name) for found in come.values()], axis=0) if come else np.zeros(self._lanes)
+
+
+def _extremes(come: Mapping[int, Found]) -> tuple[Array, Array]:
+    """M+ and M- of all of these."""
+    M_plus = np.max([found.M_plus for found in come.values()], axis=0)
+    return M_plus, np.min([found.M_minus for found in come.values()], axis=0)

@@ -62,6 +62,27 @@ def _kept(values: Array) -> Array:
     return values
 
 
+NO_CHANGE = Change(_kept(np.empty(0, np.uint32)), _kept(np.empty(0, np.float32)))
+
+
+@dataclass(frozen=True)
+class Given:
+    """Rows of a machine that do not rest, some of them; none: there are no more.
+
+    segments  of storage.segment, but for what follows the rows in them; their ids are the machine's own
+    alpha     (k,) of all of these, or with an axis of lanes; weight (k,), or (0,): they have none
+    """
+
+    segments: tuple[bytes, ...]
+    alpha: Array
+    weight: Array
+
+    @property
+    def n_bytes(self) -> int:
+        """To be sent."""
+        return sum(map(len, self.segments)) + self.alpha.nbytes + self.weight.nbytes
+
+
 @dataclass(frozen=True)
 class Found:
     """What a machine has come to. Figures are (lanes,) float64, of its rows alone.
@@ -72,6 +93,7 @@ class Found:
     gap            its rows' terms of P - D as the round's first sweep met them; nan: there was none
     M_plus, M_minus  largest and smallest projected gradient met
     losses         sum_i C loss_i at the w of now, after a look
+    given          rows, if they were asked for
     counts         COUNTED, and free_rows
     seconds        that the round took
     """
@@ -85,6 +107,7 @@ class Found:
     M_plus: Array
     M_minus: Array
     losses: Array | None
+    given: Given | None
     counts: dict[str, float]
     seconds: float
 
@@ -94,16 +117,18 @@ class Answer:
     """What becomes of a round.
 
     change    the sum of those of all machines, of which `step` (lanes,) is taken; None: `w` is the whole of it
-    momentum  (lanes,) of this step that the next round begins with once more
     converged (lanes,) int64, as `storage.state.OF_LANE` has it
+    alpha     of all rows that were given, in their order; None: it is what it was
+    most_bytes  of rows to be given, in all
     """
 
     order: Order
     change: Change | None
     w: Array | None
     step: Array
-    momentum: Array
     converged: Array
+    alpha: Array | None = None
+    most_bytes: int = 0
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -14,11 +15,13 @@ from service.cluster.connecting import connect, nodes_of
 from service.cluster.coordinator import Coordinator
 from service.cluster.messages import Begin
 from service.cluster.parts import Rules
+from service.cluster.pool import pool_for
 from service.cluster.ray_machines import RayMachines
 from service.cluster.reporting import Reporter
 from service.cluster.shards import shards_of
 from service.errors import ServiceError
 from service.jobs.features import fitted_maps
+from service.jobs.problem import plan_job
 from service.jobs.spec import JobSpec
 from storage.child import die_with_parent, leave
 from storage.dataset import Dataset
@@ -59,16 +62,19 @@ def _coordinate(run: Path, told: dict[str, Any], reports: TextIO) -> int:
     if not count:
         raise ServiceError("machines_range", "the cluster has no node with a core", "Add nodes.")
     shards = shards_of(manifest, count)
-    maps = fitted_maps(JobSpec.model_validate(told["spec"]), Dataset(dataset))
+    spec = JobSpec.model_validate(told["spec"])
+    maps = fitted_maps(spec, Dataset(dataset))
     own = told["spec"], told["number"], told["at_once"], count, maps
     begins = [Begin(told["job"], shard.name, *own) for shard in shards]
     rules = Rules(**told["rules"])
+    plan = replace(plan_job(spec, manifest), number=told["number"], at_once=told["at_once"])
+    pool = pool_for(plan, dataset, maps, run)
     with RayMachines(ray, dataset, shards, begins, told["checkpoint_seconds"]) as machines:
         reporter = Reporter(state, told, machines, reports)
         control["committed_step"] = 1
         coordinator = Coordinator(
             machines, rules, told["width"], told["lanes"], told["axes"][0], reporter.report,
-            lambda: bool(control["stop"]), reporter.attend,
+            lambda: bool(control["stop"]), reporter.attend, pool,
         )  # fmt: skip
         try:
             coordinator.run()

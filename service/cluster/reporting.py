@@ -34,28 +34,33 @@ class Reporter:
 
     def report(self, now: "Coordinator") -> None:
         """A round has ended."""
-        worst = int(np.argmax(np.nan_to_num(now.M_plus - now.M_minus, nan=-np.inf)))
+        worst = int(np.argmax(np.nan_to_num(now.convergence.M_plus - now.convergence.M_minus, nan=-np.inf)))
         page = {
             "finished_passes": now.round,
             "pass": now.round,
-            "M_plus": now.M_plus[worst],
-            "M_minus": now.M_minus[worst],
+            "M_plus": now.convergence.M_plus[worst],
+            "M_minus": now.convergence.M_minus[worst],
             "dual_objective": now.D[worst],
-            "primal_bound": now.P[worst],
+            "primal_bound": now.convergence.P[worst],
             "free_rows": int(sum(part.counts.get("free_rows", 0) for part in now.parts)),
-            "elapsed_seconds": now.elapsed_seconds + self._told["seconds_before"],
+            "elapsed_seconds": now.convergence.elapsed_seconds + self._told["seconds_before"],
             **{name: sum(part.counts.get(name, 0) for part in now.parts) for name in COUNTED},
         }
         for name, value in page.items():
             self._control[name] = type(self._control[name])(value)
-        of_lanes = {"M_plus": now.M_plus, "M_minus": now.M_minus, "dual_objective": now.D, "primal_bound": now.P}
+        of_lanes = {
+            "M_plus": now.convergence.M_plus,
+            "M_minus": now.convergence.M_minus,
+            "dual_objective": now.D,
+            "primal_bound": now.convergence.P,
+        }
         for name, figures in of_lanes.items():
             self._lanes[name][: len(now.D)] = figures
         self._reports.write(json.dumps(self._line(now, page, worst)) + "\n")
 
     def results(self, now: "Coordinator") -> list[dict[str, Any]]:
         """Of each lane."""
-        return [self._result(now, lane, by) for lane, by in enumerate(now.converged.tolist())]
+        return [self._result(now, lane, by) for lane, by in enumerate(now.convergence.converged.tolist())]
 
     def _line(self, now: "Coordinator", page: dict[str, Any], worst: int) -> dict[str, Any]:
         lanes = [self._figures(now, lane) for lane in range(len(now.D))]
@@ -71,18 +76,21 @@ class Reporter:
                 else {}
             ),
             "step": float(now.step.min()),
+            "pooled_rows": now.pooled_rows,
             "machines": [self._machine(now, number) for number in range(len(now.parts))],
         }
 
     @staticmethod
     def _figures(now: "Coordinator", lane: int) -> dict[str, float | None]:
         figures = {
-            "m_plus": now.M_plus[lane],
-            "m_minus": now.M_minus[lane],
-            "gap": now.M_plus[lane] - now.M_minus[lane],
+            "m_plus": now.convergence.M_plus[lane],
+            "m_minus": now.convergence.M_minus[lane],
+            "gap": now.convergence.M_plus[lane] - now.convergence.M_minus[lane],
             "dual_objective": now.D[lane],
-            "primal_bound": now.P[lane],
-            "relative_gap_bound": relative_gap(now.P[lane], now.D[lane]) if np.isfinite(now.P[lane]) else np.nan,
+            "primal_bound": now.convergence.P[lane],
+            "relative_gap_bound": relative_gap(now.convergence.P[lane], now.D[lane])
+            if np.isfinite(now.convergence.P[lane])
+            else np.nan,
         }
         # Before the first look there is no P.
         return {name: float(value) if np.isfinite(value) else None for name, value in figures.items()}
@@ -103,7 +111,7 @@ class Reporter:
 
     @staticmethod
     def _result(now: "Coordinator", lane: int, by: int) -> dict[str, Any]:
-        found = now.certificate
+        found = now.convergence.certificate
         assert found is not None, "a job ends with a look"
         of_lane = (float(figures[lane]) for figures in vars(found).values())
-        return lane_result(by, now.stop_reason, now.round, certificate_of(*of_lane))
+        return lane_result(by, now.convergence.stop_reason, now.round, certificate_of(*of_lane))

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from service.cluster.change_kernel import change_of_part, keep_step
+from service.cluster.change_kernel import add_step
 from service.cluster.combine import along_axis, by_lane, dots
 from service.cluster.leftovers import Leftovers
-from service.cluster.messages import COUNTED, Answer, Begin, Change, Found
+from service.cluster.messages import COUNTED, NO_CHANGE, Answer, Begin, Change, Found, Given
 from service.jobs.problem import JobPlan, plan_job
 from service.jobs.spec import JobSpec
 from service.processes.run import PART, PROCESSES, Run, prepare_run
@@ -25,7 +25,9 @@ from service.settings import Settings
 from storage.csr import Array
 from storage.manifest import read_manifest
 from storage.naps import nap
-from storage.rounds import Order, create_round
+from storage.rounds import GIVEN, GIVEN_ALPHA, TAKEN_ALPHA, Order, create_round
+from storage.segment import used_bytes, view
+from storage.spill_file import SPILL_SEGMENT
 from storage.state import RUN_FILE, State, open_state
 
 _SHARE_OF_GAP = 0.75
@@ -41,7 +43,7 @@ class Running:
 
     def __init__(self, settings: Settings, begin: Begin, alpha: Array | None) -> None:
         self._sigma = float(begin.machines)
-        plan = _plan(begin, read_manifest(settings.datasets / begin.shard))
+        self._plan = plan = _plan(begin, read_manifest(settings.datasets / begin.shard))
         job_dir = settings.jobs / begin.job / begin.shard
         job_dir.mkdir(parents=True, exist_ok=True)
         place = settings.cache_dir if has_room(settings.cache_dir, plan.run_bytes) else job_dir
@@ -59,7 +61,6 @@ class Running:
         # The machine's own part of w, and what has been told of it: changes are rounded, and the rest is told later.
         self._own, self._told = np.zeros_like(self._w), np.zeros_like(self._w)
         self._change = np.zeros_like(self._w)  # of the round
-        self._last = np.zeros_like(self._w)  # what was kept of the change of the last one
         self._untold = np.zeros_like(self._w)
         self._order: Order | None = None
         self._run = Run(self._directory, job_dir, settings.stall_seconds, {**PROCESSES, "trainer": PART})
@@ -67,19 +68,21 @@ class Running:
         self._run.start()
 
     def found(self) -> Found:
-        """Wait for the end of a round, or of a look."""
+        """Wait for the end of a round, of a look, or for some rows."""
         self._wait()
         figures = self._round.lanes[: self._lanes]
         is_joining, has_looked = self._order is None, self._order is Order.LOOK
+        given = self._given() if self._order is Order.GIVE else None
         own_w = self._state.w / self._sigma if is_joining else self._round.own_w / self._sigma if has_looked else None
         if own_w is not None:
             self._own[:] = self._told[:] = own_w
             self._change[:] = 0.0
-        else:
-            self._changed(figures["moved_on"])
+        elif given is None:
+            np.subtract(self._state.w, self._w, out=self._change)
+            self._change /= self._sigma
         np.subtract(self._own, self._told, out=self._untold)
         self._untold += self._change
-        self._sent = Change.of(self._untold)
+        self._sent = NO_CHANGE if given else Change.of(self._untold)
         shown = self._state.lanes[: self._lanes]
         counts = {name: self._state.control[name] for name in COUNTED}
         return Found(
@@ -89,28 +92,29 @@ class Running:
             M_plus=shown["final_M_plus" if has_looked else "M_plus"].copy(),
             M_minus=shown["final_M_minus" if has_looked else "M_minus"].copy(),
             losses=self._losses() if has_looked else None,
+            given=given,
             counts={**counts, "free_rows": float(figures["free_rows"].max())},
             seconds=time.monotonic() - self._began,
         )
 
     def take(self, answer: Answer) -> None:
         """What was agreed."""
-        has_looked = self._order is Order.LOOK
         step = along_axis(answer.step, self._w)
-        if not has_looked:
-            self._round.earlier_w[:] = self._w
-            keep_step(_flat(self._change), self._by_lane(step), _flat(self._last), _flat(self._own))
+        if self._order not in (Order.LOOK, Order.GIVE):
+            add_step(_flat(self._change), np.full(by_lane(self._w).shape[1], step), _flat(self._own))
             self._sent.add_to(self._told, step)
         if answer.w is not None:
             self._w[:] = answer.w
         elif answer.change is not None:
             answer.change.add_to(self._w, step)
         self._state.w[:] = self._w
-        own = self._round.lanes[: self._lanes]
-        own["step"], own["momentum"] = answer.step, answer.momentum
+        if answer.alpha is not None:
+            np.save(self._directory / TAKEN_ALPHA, _scaled(answer.alpha, self._sigma, self._plan))
+        self._round.lanes["step"][: self._lanes] = answer.step
         self._state.lanes["converged_by"][: self._lanes] = answer.converged
         counts = self._round.counts[0]
         counts["order"] = self._order = answer.order
+        counts["most_segments"] = max(1, answer.most_bytes // SPILL_SEGMENT)
         self._began = time.monotonic()
         counts["answered"] += 1
         if answer.order is Order.END:
@@ -125,19 +129,17 @@ class Running:
         self._run.kill()
         self._leftovers.remove()
 
-    def _changed(self, moved_on: Array) -> None:
-        """The change of the machine's own part of w, since the last step was agreed.
-
-        The trainer's w began at that of all plus so much of the last step; its own part, too.
-        """
-        share = self._by_lane(along_axis(moved_on, self._w))
-        change_of_part(
-            _flat(self._state.w), _flat(self._w), _flat(self._round.earlier_w), _flat(self._last), share, self._sigma,
-            _flat(self._change),
-        )  # fmt: skip
-
-    def _by_lane(self, figures: Array | float) -> Array:
-        return np.full(by_lane(self._w).shape[1], figures)
+    def _given(self) -> Given:
+        """The rows that the trainer has written."""
+        segments = []
+        with (self._directory / GIVEN).open("rb") as file:
+            while segment := file.read(SPILL_SEGMENT):
+                segments.append(segment[: used_bytes(view(segment))])
+        weight = self._state.weight
+        if len(weight):
+            weight = weight[np.concatenate([np.empty(0, np.int32), *(view(each).row_id for each in segments)])]
+        alpha = np.load(self._directory / GIVEN_ALPHA) / self._sigma
+        return Given(tuple(segments), alpha, weight.copy())
 
     def _losses(self) -> Array:
         """sum_i C loss_i of the problem, (lanes,)."""
@@ -175,14 +177,20 @@ def _plan(begin: Begin, manifest: Any) -> JobPlan:
 def _beginning(alpha: Array | None, sigma: float, plan: JobPlan) -> Any:
     def begin(state: State) -> None:
         if alpha is not None and alpha.shape == state.alpha.shape:
-            np.multiply(alpha, sigma, out=state.alpha)
-            for lane, column in zip(plan.running, by_lane(state.alpha).T, strict=False):
-                if plan.spec.loss == "hinge":
-                    # What is at its bound has to be there to the bit.
-                    np.minimum(column, max(lane.C_positive, lane.C_negative), out=column)
+            state.alpha[:] = _scaled(alpha, sigma, plan)
             state.control["w_unmade"] = 1
 
     return begin
+
+
+def _scaled(alpha: Array, sigma: float, plan: JobPlan) -> Array:
+    """alpha of the problem as a machine has it."""
+    scaled = alpha * sigma
+    if plan.spec.loss == "hinge" and plan.manifest.weights is None:
+        for lane, column in zip(plan.running, by_lane(scaled).T, strict=False):
+            # Rounding is not to leave the box.
+            np.minimum(column, max(lane.C_positive, lane.C_negative), out=column)
+    return scaled
 
 
 def _make_part(directory: Path, share_of_gap: float) -> None:

@@ -213,15 +213,14 @@ def _changes() -> Iterator[None]:
     """Changes of w, which several machines tell each other."""
     import numpy as np  # noqa: PLC0415 - as above
 
-    from service.cluster.change_kernel import change_of_part, keep_step  # noqa: PLC0415
+    from service.cluster.change_kernel import add_step  # noqa: PLC0415
     from service.cluster.messages import Change  # noqa: PLC0415
 
     w = np.zeros(4)
     for difference in (w, np.ones(4)):
         Change.of(difference).add_to(w)
         yield
-    keep_step(w, np.ones(1), w, w)
-    change_of_part(w, w, w, w, np.ones(1), 1.0, w)
+    add_step(w, np.ones(1), w)
     yield
 
 

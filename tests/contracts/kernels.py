@@ -8,7 +8,7 @@ import numpy as np
 from reader.certificate.certificate_kernel import dots_and_sums
 from reader.ingest import shuffle_kernel
 from reader.stream import arrivals_kernel, residents_kernel
-from service.cluster.change_kernel import change_of_part, keep_step
+from service.cluster.change_kernel import add_step
 from service.cluster.messages import Change
 from storage import codec_kernel, csr, repack_kernel
 from storage.features import gather_kernel, pairs_kernel, statistics_kernel, weighted_degree_kernel
@@ -358,12 +358,9 @@ def _of_feature_maps() -> dict[str, bytes]:
 def _of_changes_of_w() -> dict[str, bytes]:
     rng = np.random.default_rng(6)
     share, found = rng.random(4), {}
-    w, earlier_w, trainer_w, last, own = rng.standard_normal((5, 40))
-    change = np.empty(40)
-    change_of_part(trainer_w, w, earlier_w, last, share, 3.0, change)
-    found["change_of_part"] = change.tobytes()
-    keep_step(change, share, last, own)
-    found["keep_step"] = last.tobytes() + own.tobytes()
+    w, change, own = rng.standard_normal((3, 40))
+    add_step(change, share, own)
+    found["add_step"] = own.tobytes()
     for name, difference in (("a few", np.where(np.arange(40) % 3, 0.0, change)), ("all", change)):
         total = w.copy()
         sent = Change.of(difference)

@@ -19,7 +19,7 @@ from trainer.rows.mixture import IsActive, Mixture, mixed
 class Cursor:
     """Moves on from step to step; between two sections it makes checkpoints, and ends if the worker has to."""
 
-    def __init__(self, cache: CacheReader, link: Link, checkpoints: Checkpoints) -> None:
+    def __init__(self, cache: CacheReader | None, link: Link, checkpoints: Checkpoints) -> None:
         self.link = link
         self.checkpoints = checkpoints
         self._cache = cache
@@ -39,6 +39,7 @@ class Cursor:
 
     def next(self) -> Step:
         """Move on to the next step, waiting for it if need be."""
+        assert self._cache is not None
         self.link.control["trainer_wait_seconds"] += self.link.wait_until(lambda: self.is_next_ready)
         step = self._cache.renew()
         self._step = replace(step, pass_=step.pass_ + self._repeated)
@@ -59,8 +60,13 @@ class Cursor:
         self.link.begin_step(self._step, self._step.pass_)
         return self._step
 
+    def stand(self, step: Step) -> None:
+        """All rows are elsewhere, and there is no cache: this is the step there is."""
+        self._step = step
+
     def read(self, segment_id: int) -> Segment:
         """A segment of the step, valid until `next`."""
+        assert self._cache is not None
         return self._cache.read(segment_id)
 
     def end_section(self, w: Array) -> None:

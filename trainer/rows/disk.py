@@ -163,6 +163,9 @@ class DiskRows:
                 kept_rows.release(self._shelf.directory)
 
 
+MakeDisk = Callable[[str | None, int, Shelf | None], DiskRows]  # directory, windows lent, where rows are kept
+
+
 class _ReadAhead:
     """Windows on the rows of a file, some segments each. `lent` may be in use at a time, two more are being read."""
 

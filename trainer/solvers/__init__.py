@@ -10,7 +10,7 @@ from typing import Any
 from storage.cache import CacheReader
 from storage.classes import Classes, axis_of
 from storage.csr import EMPTY, Array
-from storage.features.maps import read_maps
+from storage.features.maps import FeatureMaps, read_maps
 from storage.objective import OBJECTIVES, REGRESSION
 from storage.options import Option, options_of
 from storage.plan import CachePlan
@@ -113,21 +113,25 @@ def users(option: str) -> tuple[str, ...]:
 def read_settings(run: Path) -> TrainerSettings:
     """The settings in a run directory, with the options of their solver."""
     told = json.loads((run / RUN_FILE).read_bytes())["trainer"]
+    return settings_of(told, read_maps(run, told["maps"], told["width"]))
+
+
+def settings_of(told: Mapping[str, Any], maps: FeatureMaps) -> TrainerSettings:
+    """Those told to a trainer, with feature maps that are fitted."""
     cache, options = CachePlan(**told["cache"]), SOLVERS[told["solver"]].options(**told["options"])
-    maps = read_maps(run, told["maps"], told["width"])
     own = {"cache": cache, "options": options, "maps": maps, "group": axis_of(told["group"])}
     return TrainerSettings(**{**told, **own})
 
 
 def make_cursor(
-    cache: CacheReader,
+    cache: CacheReader | None,
     state: State,
     settings: TrainerSettings,
     make_link: MakeLink = Link,
     slots: Slots | None = None,
     kept: Mapping[str, Array] = EMPTY,
 ) -> Cursor:
-    """The cache, a step at a time; without `slots` no checkpoints are made."""
+    """The cache, a step at a time, or what stands for it; without `slots` no checkpoints are made."""
     # By block the reader waits while the trainer works: what is noted cannot reach it too early.
     is_exact = settings.pace == "fixed"
     deferred = is_exact and SOLVERS[settings.solver].feed == "steps"

@@ -7,8 +7,7 @@ Where the trainer has room for all rows, in the cache or decoded on its own disk
 follows is shuffled dual coordinate descent out of core, with shrinking and momentum: see trainer.sweeps.
 """
 
-from collections.abc import Callable, Generator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from math import inf
@@ -17,32 +16,26 @@ from pathlib import Path
 import numpy as np
 
 from storage.cache import Step
-from storage.classes import Classes
 from storage.csr import Array
 from storage.options import option
 from storage.segment import Segment
-from trainer.classes import class_parts
-from trainer.group import Parts, lane_parts
-from trainer.link import Link
-from trainer.momentum import Momentum
+from trainer.parts import parts_of
 from trainer.problem import Problem
 from trainer.progress import Progress
 from trainer.rows.cache import Cursor, ResidentRows
-from trainer.rows.disk import DiskRows, Shelf
+from trainer.rows.disk import DiskRows, MakeDisk, Shelf
+from trainer.rows.mixture import IsActive
 from trainer.schedule import is_worth_threads
 from trainer.settings import TrainerSettings
 from trainer.solvers.options import StreamOptions
-from trainer.sweep import ALONE, Rounds, Threads, shuffled, sweep
+from trainer.sweep import Rounds, shuffled, sweep, threads_for
 from trainer.sweeps import Shares, Store, Sweeps, Wanted
-from trainer.tally import Tally
-from trainer.variables import Variables
-from trainer.visitor import Visitor, Visits
+from trainer.visitor import Visits
 
 _STREAM, _SWEEPS = 2, 1  # of random numbers, apart from those of others with the same seed, and from each other
 # In a pass, with something wanted that sweeps may reach, and without: a pass of the reader costs as much as ten.
 _MOST_SWEEPS, _MOST_SWEEPS_UNBOUND = 200, 10
 
-MakeDisk = Callable[[str | None, int, Shelf | None], DiskRows]  # directory, windows lent, where rows are kept
 
 
 @dataclass(frozen=True)
@@ -96,11 +89,11 @@ class _Training:
         self._link = cursor.link
         self._w = w
         kept = cursor.checkpoints.kept
-        parts = _parts(problem, settings, cursor.link, alpha, w, kept)
+        parts = parts_of(problem, settings, cursor.link, alpha, w, kept)
         self._variables, self._tally, self._visitor, make_momentum = parts
         # While rows stream half of the cores decode; where visits make features, there is little else to do.
         streaming = settings.threads if len(problem.visited.maps) else settings.threads // 2
-        both, self._streaming = (_threads(count, stack) for count in (settings.threads, streaming))
+        both, self._streaming = (threads_for(count, stack) for count in (settings.threads, streaming))
         self._residents = ResidentRows(cursor, both.lent)
         shelf = Shelf(Path(settings.kept_rows["dataset"]), settings.kept_rows) if settings.kept_rows else None
         self._disk = make_disk(settings.spill_directory, both.lent, shelf)
@@ -112,6 +105,8 @@ class _Training:
         )  # fmt: skip
         self._rounds = Rounds(self._residents.windows, self._link.score, self._visitor, self._streaming)
         self._link.control["collects"] = self._disk.is_open and not self._disk.is_sealed
+        if cursor.link.round:
+            cursor.link.round.given.windows = self._windows
         # Of a pass whose rows were all at hand, or that began at another w than was published last, no bound is known.
         self._has_bound = False
         cursor.checkpoints.keep(lambda: {**self._tally.resumable(), **self._sweeps.resumable()})
@@ -210,6 +205,10 @@ class _Training:
             return self._disk
         return self._residents if self._residents.take_in_all() else None
 
+    def _windows(self, is_active: IsActive, rng: np.random.Generator) -> Iterator[Segment]:
+        """Of the rows at hand that are active."""
+        return (self._store() or self._residents).windows(is_active, rng)
+
     def _is_late(self, sweeps: int) -> bool:
         """Whether so many sweeps are enough for a pass: of pace "fixed" as many as visits are due to a row."""
         settings = self._settings
@@ -218,18 +217,3 @@ class _Training:
         is_bound = (settings.tolerance, settings.relative_gap) != (None, None)
         late = settings.max_seconds is not None and self._link.elapsed_seconds >= settings.max_seconds
         return late or sweeps >= (_MOST_SWEEPS if is_bound else _MOST_SWEEPS_UNBOUND)
-
-
-def _parts(
-    problem: Problem, settings: TrainerSettings, link: Link, alpha: Array, w: Array, kept: Mapping[str, Array]
-) -> Parts:
-    if isinstance(settings.group, Classes):
-        return class_parts(problem, settings.group, link, alpha, w, kept)
-    if settings.group:
-        return lane_parts(settings, link, alpha, w, kept)
-    tally = Tally(alpha, w, kept)
-    return Variables(alpha, w, lambda: link.room), tally, Visitor(problem, alpha, w, tally, link.note), Momentum
-
-
-def _threads(count: int, stack: ExitStack) -> Threads:
-    return ALONE if count <= 1 else Threads(count, stack.enter_context(ThreadPoolExecutor(count)))

@@ -109,6 +109,7 @@ function drawSoon() {
 function showMachines(table, round) {
   if (!table || !round?.machines) return;
   document.getElementById("step").textContent = precise(round.step);
+  document.getElementById("pooled").textContent = whole(round.pooled_rows ?? 0);
   table.tBodies[0].replaceChildren(...round.machines.map((machine) => {
     const row = document.createElement("tr");
     const cells = [machine.machine + 1, machine.node, machine.state, machine.seconds.toFixed(2), machine.waited_seconds.toFixed(1),

@@ -1,11 +1,11 @@
-"""The step along what machines have changed, against a search over many, and momentum."""
+"""The step along what machines have changed, against a search over many."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.cluster.combine import Momentum, best_step, dots
+from service.cluster.combine import best_step, dots
 from service.cluster.messages import Change
 
 
@@ -41,22 +41,6 @@ def test_a_change_is_sent_whole_or_by_place_whichever_is_smaller(shape, share):
     assert np.allclose(total, 1.0 + difference, atol=1e-6)
     assert (sent.indices is None) == (share == 0.9)
     assert sent.n_bytes <= 4 * difference.size
-
-
-def test_momentum_grows_and_begins_anew_after_a_short_step():
-    momentum = Momentum(2)
-    found = [momentum.after(np.array([1.0, 1.0]), np.array([1.0, 1.0]) / 1.05**k) for k in range(20)]
-    assert found[0].tolist() == [0.0, 0.0]
-    assert (found[-1] > 0.7).all()
-    after = momentum.after(np.array([0.1, 1.0]), np.array([0.4, 0.4]))
-    assert after[0] == 0.0 < after[1]
-
-
-def test_unknown_gaps_are_no_gaps():
-    momentum = Momentum(1)
-    for _ in range(5):
-        found = momentum.after(np.ones(1), np.array([np.nan]))
-    assert 0.0 < found[0] < 0.9
 
 
 def test_dots_of_lanes():

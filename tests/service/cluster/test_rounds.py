@@ -2,6 +2,7 @@
 
 import pickle
 from collections import defaultdict
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -13,6 +14,7 @@ from reader.options import InputOptions
 from service.cluster.coordinator import Coordinator
 from service.cluster.messages import Begin
 from service.cluster.parts import Rules
+from service.cluster.pool import pool_for
 from service.cluster.shards import deal
 from service.errors import ServiceError
 from service.jobs.features import fitted_maps
@@ -20,6 +22,7 @@ from service.jobs.problem import plan_job
 from service.jobs.spec import parse_spec
 from storage.dataset import Dataset
 from storage.manifest import read_manifest
+from storage.rounds import Order
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem
 from tests.service.cluster.threads import ThreadMachines
 
@@ -41,13 +44,15 @@ def dataset(tmp_path_factory, problem):
 
 
 class Seen(list):
-    """D and P after each round."""
+    """D, P, the step, and how many rows were pooled, of each round."""
 
     def __call__(self, now):
-        self.append((now.D.copy(), now.P.copy(), now.step.copy()))
+        self.append((now.D.copy(), now.convergence.P.copy(), now.step.copy(), now.pooled_rows))
 
 
-def coordinate(dataset, root, machines, rules=None, wrap=lambda machines: machines, **fields):
+def coordinate(
+    dataset, root, machines, rules=None, wrap=lambda machines: machines, pools=True, pool_bytes=None, **fields
+):
     spec = parse_spec({"dataset": "any", "relative_gap": 1e-5, "tolerance": None, "machines": machines, **fields})
     manifest = read_manifest(dataset)
     plan = plan_job(spec, manifest)
@@ -57,10 +62,14 @@ def coordinate(dataset, root, machines, rules=None, wrap=lambda machines: machin
     begins = pickle.loads(pickle.dumps(begins))  # as they come to machines
     rules = rules or Rules(spec.tolerance, spec.relative_gap, spec.max_passes, None, spec.combine)
     seen = Seen()
+    pool = pool_for(plan, dataset, maps, root) if pools else None
+    if pool_bytes:
+        pool = replace(pool, most_bytes=pool_bytes)
     with ThreadMachines([root / f"node{k}" for k in range(machines)], dataset, shards, begins) as threads:
         coordinator = Coordinator(
-            wrap(threads), rules, plan.width, len(plan.running), plan.axes[0], seen, lambda: False
-        )
+            wrap(threads), rules, plan.width, len(plan.running), plan.axes[0], seen, lambda: False,
+            pool=pool,
+        )  # fmt: skip
         coordinator.run()
     return coordinator, seen, plan
 
@@ -76,17 +85,26 @@ def input_w(dataset, w):
 
 
 @pytest.mark.parametrize(
-    ("machines", "loss", "C"), [(1, "hinge", 1.0), (2, "hinge", 0.1), (3, "hinge", 1.0), (3, "squared_hinge", 1.0)]
+    ("machines", "loss", "C", "pools"),
+    [
+        (1, "hinge", 1.0, True),
+        (2, "hinge", 0.1, True),
+        (3, "hinge", 1.0, True),
+        (3, "squared_hinge", 1.0, True),
+        (2, "hinge", 10.0, True),
+        (2, "hinge", 0.1, False),
+        (3, "squared_hinge", 1.0, False),
+    ],
 )
-def test_the_optimum_of_one_machine_with_its_certificate(dataset, problem, tmp_path, machines, loss, C):
-    done, seen, _ = coordinate(dataset, tmp_path, machines, loss=loss, C=C, max_passes=1000)
-    found = done.certificate
+def test_the_optimum_of_one_machine_with_its_certificate(dataset, problem, tmp_path, machines, loss, C, pools):
+    done, seen, _ = coordinate(dataset, tmp_path, machines, loss=loss, C=C, max_passes=1000, pools=pools)
+    found = done.convergence.certificate
     P = objective(*problem, input_w(dataset, done.w), C, loss)
-    assert done.stop_reason == "relative_gap"
+    assert done.convergence.stop_reason == "relative_gap"
     assert pytest.approx(found.primal_objective[0], rel=1e-6) == P  # values are float32
     assert P - found.dual_objective[0] <= 1.1e-5 * P
     assert found.w_error[0] < 1e-6
-    duals = [float(D[0]) for D, _, _ in seen]
+    duals = [float(D[0]) for D, *_ in seen]
     assert all(after >= before - 1e-9 * abs(before) for before, after in pairwise(duals))
     assert all(D <= P for D in duals)
 
@@ -97,8 +115,8 @@ def test_lanes_are_each_at_their_optimum(dataset, problem, tmp_path):
     assert plan.axes[0] == 8
     for lane, C in enumerate(values):
         P = objective(*problem, input_w(dataset, done.w[:, lane].copy()), C, "hinge")
-        assert P - done.certificate.dual_objective[lane] <= 1.1e-5 * P, C
-    assert all((D <= P + 1e-9).all() for D, P, _ in seen)
+        assert P - done.convergence.certificate.dual_objective[lane] <= 1.1e-5 * P, C
+    assert all((D <= P + 1e-9).all() for D, P, *_ in seen)
 
 
 def test_a_lane_takes_as_many_rounds_as_alone_after_the_others_have_converged(dataset, tmp_path):
@@ -106,22 +124,35 @@ def test_a_lane_takes_as_many_rounds_as_alone_after_the_others_have_converged(da
     beside = [C / 1e4 for C in range(1, 9)]  # for these the first rounds are enough
     lanes, *_ = coordinate(dataset, tmp_path / "lanes", 2, C=[*beside, 3.0], max_passes=2000)
     assert lanes.round <= 1.5 * alone.round
-    assert lanes.certificate.w_error.max() < 1e-6
+    assert lanes.convergence.certificate.w_error.max() < 1e-6
+
+
+def test_a_pool_with_room_for_some_of_the_rows(tmp_path):
+    X, y = random_problem(n_rows=6000, n_features=2000, row_length=60, seed=4)
+    dataset = make_dataset(tmp_path / "dataset", X[:3000], y[:3000])
+    append_rows([libsvm_text(X[3000:], y[3000:])], dataset, InputOptions(index_base=1), Limits(), threads=1)
+    done, seen, _ = coordinate(dataset, tmp_path, 2, relative_gap=1e-4, pool_bytes=1 << 20)
+    assert done.convergence.stop_reason == "relative_gap"
+    P = objective(X, y, input_w(dataset, done.w), 1.0, "hinge")
+    assert P - done.convergence.certificate.dual_objective[0] <= 1.1e-4 * P
+    pooled = [rows for *_, rows in seen]
+    assert 1800 < max(pooled) < 2200  # as many as a MiB has room for; more do not rest
+    assert sum(pooled) > 6000
 
 
 @pytest.mark.parametrize("features", [["idf"], ["scale", {"fourier": {"dimension": 64, "gamma": 1.0}}]])
 def test_feature_maps_are_fitted_to_all_rows(dataset, tmp_path, features):
     done, *_ = coordinate(dataset, tmp_path / "two", 2, features=features, max_passes=1000)
     one, *_ = coordinate(dataset, tmp_path / "one", 1, features=features, max_passes=1000)
-    found = [float(each.certificate.primal_objective[0]) for each in (done, one)]
+    found = [float(each.convergence.certificate.primal_objective[0]) for each in (done, one)]
     assert found[0] == pytest.approx(found[1], rel=2e-5)
 
 
 def test_averaging_is_one_round_and_is_certified_for_what_it_is(dataset, tmp_path):
     done, seen, _ = coordinate(dataset, tmp_path, 3, rules=Rules(None, None, 1, None, "average"), combine="average")
-    found = done.certificate
+    found = done.convergence.certificate
     assert len(seen) == 1
-    assert done.stop_reason == "max_passes"
+    assert done.convergence.stop_reason == "max_passes"
     gap = 1 - found.dual_objective[0] / found.primal_objective[0]
     assert 1e-4 < gap < 0.5
 
@@ -129,14 +160,14 @@ def test_averaging_is_one_round_and_is_certified_for_what_it_is(dataset, tmp_pat
 def test_what_is_averaged_has_been_trained_to_the_end(dataset, tmp_path):
     rules, wanted = Rules(None, None, 1, None, "average"), {"combine": "average", "C": 10.0, "relative_gap": 1e-6}
     done, *_ = coordinate(dataset, tmp_path, 1, rules=rules, **wanted)
-    found = done.certificate
+    found = done.convergence.certificate
     assert 1 - found.dual_objective[0] / found.primal_objective[0] < 1e-5
 
 
 def test_rounds_end_when_there_have_been_enough(dataset, tmp_path):
     done, *_ = coordinate(dataset, tmp_path, 2, rules=Rules(1e-9, None, 3, None, "line_search"))
-    assert (done.stop_reason, done.round) == ("max_passes", 3)
-    assert done.certificate is not None
+    assert (done.convergence.stop_reason, done.round) == ("max_passes", 3)
+    assert done.convergence.certificate is not None
 
 
 class Late:
@@ -166,9 +197,9 @@ def test_a_machine_that_is_late_is_not_waited_for_and_its_change_counts_later(da
     monkeypatch.setattr("service.cluster.coordinator._LEAST_PATIENCE", 0.02)
     monkeypatch.setattr("service.cluster.coordinator._PATIENCE", 0.0)
     done, seen, _ = coordinate(dataset, tmp_path, 2, wrap=lambda machines: Late(machines, 5), max_passes=3000)
-    assert done.stop_reason == "relative_gap"
-    assert done.certificate.w_error[0] < 1e-6
-    duals = [float(D[0]) for D, _, _ in seen]
+    assert done.convergence.stop_reason == "relative_gap"
+    assert done.convergence.certificate.w_error[0] < 1e-6
+    duals = [float(D[0]) for D, *_ in seen]
     assert all(after >= before - 1e-9 * abs(before) for before, after in pairwise(duals))
 
 
@@ -202,9 +233,41 @@ def test_a_machine_that_begins_anew_changes_the_time_and_not_the_certificate(dat
         return losing[0]
 
     done, *_ = coordinate(dataset, tmp_path, 2, wrap=wrap, max_passes=3000)
-    assert done.stop_reason == "relative_gap"
-    assert done.certificate.w_error[0] < 1e-6
+    assert done.convergence.stop_reason == "relative_gap"
+    assert done.convergence.certificate.w_error[0] < 1e-6
     assert losing[0]._machines.restarts >= 3
+
+
+class LosingOn(Losing):
+    """The first machine dies when it is told to give rows, or what has come of them, for the n-th time."""
+
+    def __init__(self, machines, order, nth):
+        super().__init__(machines, None, [])
+        self._order, self._left = order, nth
+
+    def answer(self, number, answer):
+        if number == 0 and answer.order is self._order and (self._order is Order.GIVE or answer.alpha is not None):
+            self._left -= 1
+            if self._left == 0:
+                self._machines.restart(0)
+                return
+        self._machines.answer(number, answer)
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+@pytest.mark.parametrize(("order", "nth"), [(Order.GIVE, 1), (Order.GIVE, 2), (Order.LOOK, 1)])
+def test_a_machine_that_dies_while_its_rows_are_pooled(dataset, tmp_path, order, nth, keeps):
+    losing = []
+
+    def wrap(machines):
+        machines.keeps = keeps
+        losing.append(LosingOn(machines, order, nth))
+        return losing[0]
+
+    done, *_ = coordinate(dataset, tmp_path, 2, wrap=wrap, max_passes=3000)
+    assert done.convergence.stop_reason == "relative_gap"
+    assert done.convergence.certificate.w_error[0] < 1e-6
+    assert losing[0]._machines.restarts == 1
 
 
 def test_shards_are_all_blocks_once_and_nearly_even(dataset):

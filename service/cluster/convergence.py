@@ -1,0 +1,95 @@
+"""How near a job on several machines is to what is wanted of it: what rounds meet, and what looks at all rows find."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from service.cluster.parts import Certificate, Rules
+from storage.csr import Array
+from trainer.progress import relative_gap
+from trainer.stop import CONVERGED
+
+_LOOK_EVERY = 4  # rounds, where machines cannot tell how near they are
+_SLOW = 0.5  # of the gap is left by a round
+
+
+class Convergence:
+    """Figures are (lanes,).
+
+    is_stopping  whether somebody wants an end
+    gap          P - D, estimated by what the round's first sweeps met; nan: not known
+    P            least that is known
+    converged    as `storage.state.OF_LANE` has it
+    is_slow      whether a round has left most of the gap
+    certificate  of the last look; stop_reason: None while the job goes on
+    """
+
+    def __init__(self, rules: Rules, lanes: int, is_stopping: Callable[[], bool]) -> None:
+        self._rules, self._is_stopping = rules, is_stopping
+        self.gap = np.full(lanes, np.nan)
+        self.M_plus, self.M_minus = np.full(lanes, np.nan), np.full(lanes, np.nan)
+        self.P = np.full(lanes, np.inf)
+        self.converged = np.zeros(lanes, np.int64)
+        self.is_slow = False
+        self.certificate: Certificate | None = None
+        self.stop_reason: str | None = None
+        # What a look found, by what was met before it: sweeps over a part of the rows are too hopeful.
+        self._hope = np.ones((2, lanes))
+        self._last_look = 0
+        self._began = time.monotonic()
+
+    @property
+    def elapsed_seconds(self) -> float:
+        """Of the job."""
+        return time.monotonic() - self._began
+
+    def meet(self, gap: Array, M_plus: Array, M_minus: Array) -> None:
+        """What machines have met in a round."""
+        self.is_slow |= bool((gap > _SLOW * self.gap)[self.converged == 0].any())
+        self.gap, self.M_plus, self.M_minus = gap, M_plus, M_minus
+
+    def certify(self, found: Certificate, round_: int) -> None:
+        """What a look has found; which lanes have converged, and whether the job has ended."""
+        spread, gap = found.M_plus - found.M_minus, found.primal_objective - found.dual_objective
+        for number, (true, met) in enumerate(((spread, self.M_plus - self.M_minus), (gap, self.gap))):
+            self._hope[number] = np.maximum(1.0, np.divide(true, met, out=np.ones_like(true), where=met > 0.0))
+        self.certificate, self._last_look = found, round_
+        self.M_plus, self.M_minus, self.P = found.M_plus, found.M_minus, np.minimum(self.P, found.primal_objective)
+        relative = [relative_gap(P, D) for P, D in zip(found.primal_objective, found.dual_objective, strict=True)]
+        for lane in np.flatnonzero(self.converged == 0).tolist():
+            checks = (spread, self._rules.tolerance), (np.array(relative), self._rules.relative_gap)
+            for number, (now, wanted) in enumerate(checks, 1):
+                if wanted is not None and now[lane] <= wanted:
+                    self.converged[lane] = number
+                    break
+        if self.converged.all():
+            self.stop_reason = CONVERGED[int(self.converged.max()) - 1]
+        else:
+            self.stop_reason = self.has_to_end(round_)
+
+    def has_to_end(self, round_: int) -> str | None:
+        """Why the job is to end after this round, however near it is."""
+        rules = self._rules
+        if round_ >= rules.max_rounds:
+            return "max_passes"
+        if rules.max_seconds is not None and self.elapsed_seconds >= rules.max_seconds:
+            return "max_seconds"
+        return "stopped" if self._is_stopping() else None
+
+    def wants_look(self, round_: int, dual_objective: Array) -> bool:
+        """Whether all rows should be looked at: a lane is likely to have converged, or the job has to end."""
+        rules, left = self._rules, self.converged == 0
+        if self.has_to_end(round_):
+            return True
+        if round_ == 0 or (rules.tolerance, rules.relative_gap) == (None, None):
+            return False
+        if np.isnan(self.gap).any():
+            return round_ - self._last_look >= _LOOK_EVERY
+        near = np.zeros(len(left), bool)
+        if rules.tolerance is not None:
+            near |= self._hope[0] * (self.M_plus - self.M_minus) <= rules.tolerance
+        if rules.relative_gap is not None:
+            gap = self._hope[1] * self.gap
+            near |= gap <= rules.relative_gap * (dual_objective + gap)
+        return bool(near[left].any())

@@ -1,0 +1,110 @@
+"""Rows of all machines that do not rest, brought to the coordinator and trained there as one problem.
+
+Near the optimum most rows rest, on every machine. What is left to do is between rows of several machines, and rounds,
+in which each machine sees its own, take ever more of them. One trainer that has all rows that matter does it in some
+sweeps, as rows that are informative do in the cache of one machine (StreamSVM; SBM: Chang, Roth, KDD 2011). All rows
+are looked at afterwards, by their machines: what has become active meanwhile moves in the round that follows.
+"""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from service.cluster.messages import Given
+from service.jobs.problem import JobPlan
+from service.processes.run_file import spills
+from storage.csr import Array
+from storage.features.maps import FeatureMaps
+from storage.segment import view
+from trainer.gathered import Gathered
+from trainer.settings import TrainerSettings
+from trainer.solvers import settings_of
+
+_SHARE_OF_DISK = 0.25  # of what is free: rows may be there twice, and others need some, too
+# That training leaves of the gap. Less would be work on rows that are not all that matter.
+_SHARE_OF_GAP, _MOST_SHARE = 0.1, 0.5
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What rows need that are brought together here.
+
+    settings    of a trainer of the whole problem, with the directory on the disk to use
+    directory   of the run
+    most_bytes  of rows
+    """
+
+    settings: TrainerSettings
+    directory: Path
+    most_bytes: int
+
+    def open(self) -> "Pooled":
+        """An empty one."""
+        return Pooled(Gathered(self.settings, self.directory))
+
+
+class Pooled:
+    """`add` what machines give, then `train` it, once. Leaving the context gives the disk back."""
+
+    def __init__(self, rows: Gathered) -> None:
+        self._rows = rows
+        self._from: list[tuple[int, int]] = []  # machine, rows
+
+    def __enter__(self) -> "Pooled":
+        return self
+
+    def __exit__(self, *about: object) -> None:
+        self._rows.__exit__(*about)
+
+    def add(self, number: int, given: Given) -> None:
+        """Rows of a machine."""
+        start = 0
+        for segment in given.segments:
+            rows = view(segment)
+            part = slice(start, start + len(rows))
+            self._rows.add(rows, given.alpha[part], given.weight[part])
+            start = part.stop
+        self._from.append((number, start))
+
+    @property
+    def count(self) -> int:
+        """Rows."""
+        return self._rows.count
+
+    def train(
+        self, w: Array, converged: Array, share_of_gap: float, is_interrupted: Callable[[], bool]
+    ) -> dict[int, Array]:
+        """See `Gathered.train`; the alpha of each machine's rows, in the order in which they were given. None: {}."""
+        alpha = self._rows.train(w, converged, share_of_gap, is_interrupted) if self.count else None
+        if alpha is None:
+            return {}
+        ends = np.cumsum([rows for _, rows in self._from])
+        parts: dict[int, list[Array]] = {}
+        for (number, _), part in zip(self._from, np.split(alpha, ends[:-1]), strict=True):
+            parts.setdefault(number, []).append(part)
+        return {number: np.concatenate(part) for number, part in parts.items()}
+
+
+def pool_for(plan: JobPlan, dataset: Path, maps: FeatureMaps, directory: Path) -> Pool | None:
+    """For a job on a dataset, on its disk or, if that is not to be used, in the cache; None if machines work alone."""
+    if plan.spec.combine == "average":
+        return None
+    on_disk = spills(plan.spec)
+    place = dataset.parent if on_disk else directory
+    most = int(_SHARE_OF_DISK * shutil.disk_usage(place).free)
+    # Rows may be there twice.
+    most = most if on_disk else min(most, plan.cache.cache_bytes // 2)
+    told = {**plan.run_file(dataset)["trainer"], "resume": None, "checkpoints": None, "spill_directory": str(place)}
+    return Pool(settings_of(told, maps), directory, most)
+
+
+def share_of_gap(gap: Array, wanted: float | None, D: Array) -> float:
+    """That pooled rows are trained to, where the gap is this, (lanes,), and this relative gap is wanted."""
+    if wanted is None:
+        return _SHARE_OF_GAP
+    # An estimate that is not known, or 0, asks for nothing.
+    enough = np.divide(wanted * np.abs(D + gap) / 2, gap, out=np.ones_like(gap), where=gap > 0.0)
+    return float(np.clip(enough.min(), _SHARE_OF_GAP, _MOST_SHARE))

@@ -1,0 +1,104 @@
+"""Rows that do not rest are given once each, some at a time, and take the alpha that comes back."""
+
+import numpy as np
+import pytest
+
+from storage.rounds import GIVEN, GIVEN_ALPHA, TAKEN_ALPHA
+from storage.segment import ROW_ID, TARGET, Segment, view
+from storage.spill_file import SPILL_SEGMENT
+from trainer import given_rows
+from trainer.given_rows import GivenRows
+
+N_ROWS = 3000
+
+
+@pytest.fixture
+def rows():
+    """Of 200 values each, but one that is longer than a segment."""
+    lengths = np.full(N_ROWS, 200)
+    lengths[7] = SPILL_SEGMENT // 8
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    rng = np.random.default_rng(0)
+    indices = np.zeros(indptr[-1], np.int32)
+    y = np.ones(N_ROWS, TARGET)
+    return Segment(
+        np.arange(N_ROWS, dtype=ROW_ID), y, rng.random(N_ROWS), indptr, indices, rng.random(indptr[-1], np.float32)
+    )
+
+
+@pytest.fixture(params=[(N_ROWS,), (N_ROWS, 4)], ids=str)
+def alpha(request):
+    return np.random.default_rng(1).random(request.param)
+
+
+@pytest.fixture
+def score():
+    """Two of three rows do not rest."""
+    return np.where(np.arange(N_ROWS) % 3, -1.0, 5.0).astype(np.float32)
+
+
+@pytest.fixture
+def given(tmp_path, rows, alpha, score, monkeypatch):
+    monkeypatch.setattr(given_rows, "_SEGMENTS", 2)
+    made = GivenRows(tmp_path, alpha, score)
+    made.windows = lambda is_active, _: iter([part(rows, 0, 1000), part(rows, 1000, N_ROWS)])
+    return made
+
+
+def part(rows, first, last):
+    own = slice(rows.indptr[first], rows.indptr[last])
+    columns = (each[first:last] for each in (rows.row_id, rows.y, rows.Qii))
+    indptr = rows.indptr[first : last + 1] - rows.indptr[first]
+    return Segment(*columns, indptr, rows.indices[own], rows.values[own])
+
+
+def written(directory):
+    """Ids of the rows, and their alpha, as they lie there."""
+    content = (directory / GIVEN).read_bytes()
+    segments = [view(content[k : k + SPILL_SEGMENT]) for k in range(0, len(content), SPILL_SEGMENT)]
+    ids = np.concatenate([np.empty(0, ROW_ID), *(each.row_id for each in segments)])
+    return ids, np.load(directory / GIVEN_ALPHA)
+
+
+def everything(given, directory, most=1000):
+    found = []
+    while True:
+        given.write_some(most)
+        ids, alpha = written(directory)
+        if not len(ids):
+            return found
+        found.append((ids, alpha))
+
+
+def test_all_that_do_not_rest_are_given_once_with_their_alpha(given, tmp_path, alpha, score):
+    found = everything(given, tmp_path)
+    assert len(found) > 1
+    ids = np.concatenate([ids for ids, _ in found])
+    expected = np.flatnonzero(score < 0)
+    assert sorted(ids) == [k for k in expected.tolist() if k != 7]  # it fits in no segment
+    assert np.array_equal(np.concatenate([own for _, own in found]), alpha[ids])
+
+
+def test_no_more_segments_than_there_is_room_for(given, tmp_path):
+    found = everything(given, tmp_path, most=1)
+    assert len(found) == 1
+    assert 0 < len(found[0][0]) <= SPILL_SEGMENT / (200 * 8)
+
+
+def test_what_comes_back_is_taken_by_the_rows_that_were_given(given, tmp_path, alpha):
+    ids = np.concatenate([ids for ids, _ in everything(given, tmp_path)])
+    before, new = alpha.copy(), np.random.default_rng(2).random(alpha[ids].shape)
+    np.save(tmp_path / TAKEN_ALPHA, new)
+    assert given.take_alpha()
+    assert np.array_equal(alpha[ids], new)
+    others = np.setdiff1d(np.arange(N_ROWS), ids)
+    assert np.array_equal(alpha[others], before[others])
+    assert not given.take_alpha()  # it is there once
+
+
+def test_another_time_begins_anew(given, tmp_path, score):
+    given.write_some(1000)
+    assert not given.take_alpha()  # given up
+    score[:] = 5.0
+    score[100:120] = -1.0
+    assert [ids.tolist() for ids, _ in everything(given, tmp_path)] == [list(range(100, 120))]
