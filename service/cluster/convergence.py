@@ -11,7 +11,7 @@ from trainer.progress import relative_gap
 from trainer.stop import CONVERGED
 
 _LOOK_EVERY = 4  # rounds, where machines cannot tell how near they are
-_SLOW = 0.5  # of the gap is left by a round
+SLOW = 0.5  # of the gap is left by a round
 
 
 class Convergence:
@@ -46,7 +46,7 @@ class Convergence:
 
     def meet(self, gap: Array, M_plus: Array, M_minus: Array) -> None:
         """What machines have met in a round."""
-        self.is_slow |= bool((gap > _SLOW * self.gap)[self.converged == 0].any())
+        self.is_slow |= bool((gap > SLOW * self.gap)[self.converged == 0].any())
         self.gap, self.M_plus, self.M_minus = gap, M_plus, M_minus
 
     def certify(self, found: Certificate, round_: int) -> None:

@@ -9,6 +9,7 @@ others, and its change is part of a later one: the line search is exact whenever
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 
@@ -61,92 +62,99 @@ class Coordinator:
         self.convergence = Convergence(rules, lanes, is_stopping)
         self._pool = pool
         self.pooled_rows = 0  # of the last round
-        self._usual_seconds = 0.0
+        self._usual_seconds: dict[Order, float] = {}
 
     def run(self) -> None:
         """Raises what the machines raise when there is no going on."""
-        everyone, come = set(range(len(self.parts))), self._collect(set(range(len(self.parts))), needs_all=True)
+        everyone = set(range(len(self.parts)))
+        come = self._collect(everyone, Order.GO_ON, needs_all=True)
         self._join(come)
         self._answer(come, Order.GO_ON, None, is_whole=True)
         while self.convergence.stop_reason is None:
-            come = self._collect(everyone, needs_all=self._wants_look())
+            come = self._collect(everyone, Order.GO_ON, needs_all=self._wants_look())
             self.round += 1
-            is_joined = self._join(come)
-            change = self._agree(come)
-            self._machines.keep(come)
-            self.pooled_rows = 0
-            are_there = len(come) == len(everyone) and not is_joined
-            is_pooling = are_there and self._wants_pool()
-            is_looking = are_there and (is_pooling or self._wants_look())
-            order = Order.GIVE if is_pooling else Order.LOOK if is_looking else Order.GO_ON
-            self._answer(come, order, change, is_whole=is_joined)
-            if is_pooling:
-                self._train_pooled(everyone)
-            if is_looking:
-                self._look(everyone)
+            self._end_round(come)
             self._report(self)
 
-    def _look(self, everyone: set[int]) -> None:
-        """Have all rows looked at, at the w of now; then go on, or end."""
-        come = self._collect(everyone, needs_all=True)
-        is_whole = all(found.losses is not None for found in come.values())
-        if is_whole:
+    def _end_round(self, come: dict[int, Found]) -> None:
+        """Agree on what these have changed; then pool rows or look at all of them, if it is time."""
+        is_joined = self._join(come)
+        change = self._agree(come)
+        self._machines.keep(come)
+        is_pooling = not is_joined and len(come) > 1 and self._wants_pool()
+        is_looking = not is_joined and len(come) == len(self.parts) and self._wants_look()
+        order = Order.GIVE if is_pooling else Order.LOOK if is_looking else Order.GO_ON
+        self._answer(come, order, change, is_whole=is_joined)
+        self.pooled_rows = 0
+        if is_pooling:
+            come = self._train_pooled(set(come))
+        if is_pooling or is_looking:
+            self._look(set(come), needs_all=is_looking)
+
+    def _look(self, asked: set[int], needs_all: bool) -> None:
+        """Have these look at all of their rows, at the w of now; then go on, or end."""
+        come = self._collect(asked, Order.LOOK, needs_all)
+        if len(come) == len(self.parts) and all(found.losses is not None for found in come.values()):
             self._certify(come)
         self._join(come)
         order = Order.GO_ON if self.convergence.stop_reason is None else Order.END
         self._answer(come, order, None, is_whole=True)
 
     def _wants_pool(self) -> bool:
-        is_slow = self.convergence.is_slow and not self.convergence.has_to_end(self.round)
-        return self._pool is not None and len(self.parts) > 1 and is_slow
+        return self._pool is not None and self.convergence.is_slow and not self.convergence.has_to_end(self.round)
 
     def _wants_look(self) -> bool:
         return self.convergence.wants_look(self.round, self.D)
 
-    def _train_pooled(self, everyone: set[int]) -> None:
-        """Have machines give rows that do not rest, train these, and tell what has come of it."""
+    def _train_pooled(self, asked: set[int]) -> dict[int, Found]:
+        """Have these give rows that do not rest, train them, and tell what has come of it; who has been told."""
         assert self._pool is not None
         alpha: Mapping[int, Array] = {}
         with self._pool.open() as pooled:
-            come = self._fill(pooled, everyone)
-            if not self._join(come):
+            come, are_all = self._fill(pooled, asked)
+            if not self._join(come) and are_all:
                 share = share_of_gap(self.convergence.gap, self._rules.relative_gap, self.D)
                 alpha = pooled.train(self.w, self.convergence.converged, share, lambda: self._is_interrupted(come))
-        self.pooled_rows = pooled.count
-        if pooled.count and not alpha:
-            # The disk did not take them.
-            self._pool = replace(self._pool, most_bytes=self._pool.most_bytes // 2)
+                if pooled.count and not alpha:
+                    # The disk did not take them.
+                    self._pool = replace(self._pool, most_bytes=self._pool.most_bytes // 2)
+            self.pooled_rows = pooled.count if alpha else 0
         self._answer(come, Order.LOOK, None, is_whole=True, alpha=alpha)
+        return come
 
-    def _fill(self, pooled: Pooled, everyone: set[int]) -> dict[int, Found]:
-        """Add what machines give, until no one gives more; what they said last."""
+    def _fill(self, pooled: Pooled, asked: set[int]) -> tuple[dict[int, Found], bool]:
+        """Add what these give, until no one gives more. What they said last, and whether no one was late halfway."""
         come: dict[int, Found] = {}
-        pending = set(everyone)
+        pending = asked
         while pending:
-            answered = self._collect(pending, needs_all=True)
+            answered = self._collect(pending, Order.GIVE, needs_all=False, least=0 if come else 1)
             given = {k: found.given for k, found in answered.items() if found.given is not None}
             for k, each in given.items():
                 pooled.add(k, each)
                 self.parts[k].sent_bytes += each.n_bytes
+            come |= answered
             pending = {k for k, each in given.items() if each.segments}
             for k in pending:
                 self._machines.answer(k, self._new_answer(Order.GIVE))
-            come |= answered
-        return come
+        late = [k for k, found in come.items() if found.given is not None and found.given.segments]
+        for k in late:
+            del come[k]
+        return come, not late
 
     def _is_interrupted(self, come: dict[int, Found]) -> bool:
         self._attend(come)
         return self.convergence.has_to_end(self.round) is not None
 
-    def _collect(self, pending: set[int], needs_all: bool) -> dict[int, Found]:
-        """What machines have come to; all of them, or those that were not late."""
+    def _collect(self, pending: set[int], order: Order, needs_all: bool, least: int = 1) -> dict[int, Found]:
+        """What machines have come to by this order; all of them, or those that were not late, but so many at least."""
+        patience = max(_LEAST_PATIENCE, _PATIENCE * self._usual_seconds.get(order, inf))
         began = time.monotonic()
         come: dict[int, Found] = {}
         while pending - come.keys():
             self._attend(come)
             left = [k for k in pending - come.keys() if not self._machines.is_lost(k)]
-            late = time.monotonic() - began > max(_LEAST_PATIENCE, _PATIENCE * self._usual_seconds)
-            if come and not needs_all and (late or not left):
+            is_late = time.monotonic() - began > patience
+            if len(come) >= least and not needs_all and (is_late or not left):
                 break
             for k, found in self._machines.wait(pending - come.keys(), _POLL_SECONDS).items():
                 come[k] = found
@@ -155,7 +163,8 @@ class Coordinator:
                 part.sent_bytes += found.change.n_bytes + (0 if found.own_w is None else found.own_w.nbytes)
         for k in come:
             self.parts[k].waited += time.monotonic() - self.parts[k].came
-        self._usual_seconds = float(np.median([found.seconds for found in come.values()]))
+        if come:
+            self._usual_seconds[order] = float(np.median([found.seconds for found in come.values()]))
         return come
 
     def _join(self, come: Mapping[int, Found]) -> bool:
@@ -171,7 +180,7 @@ class Coordinator:
 
     def _agree(self, come: Mapping[int, Found]) -> Change:
         """Take the best step along what these have changed."""
-        moved = {k: found for k, found in come.items() if found.own_w is None}
+        moved = {k: found for k, found in come.items() if found.own_w is None and found.given is None}
         total = np.subtract(self._sum_of_parts, self.w, out=self._total)  # what rounding has left over
         for found in moved.values():
             found.change.add_to(total)

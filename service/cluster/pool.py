@@ -25,7 +25,7 @@ from trainer.solvers import settings_of
 
 _SHARE_OF_DISK = 0.25  # of what is free: rows may be there twice, and others need some, too
 # That training leaves of the gap. Less would be work on rows that are not all that matter.
-_SHARE_OF_GAP, _MOST_SHARE = 0.1, 0.5
+SHARE_OF_GAP, _MOST_SHARE = 0.1, 0.5
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def pool_for(plan: JobPlan, dataset: Path, maps: FeatureMaps, directory: Path) -
 def share_of_gap(gap: Array, wanted: float | None, D: Array) -> float:
     """That pooled rows are trained to, where the gap is this, (lanes,), and this relative gap is wanted."""
     if wanted is None:
-        return _SHARE_OF_GAP
+        return SHARE_OF_GAP
     # An estimate that is not known, or 0, asks for nothing.
     enough = np.divide(wanted * np.abs(D + gap) / 2, gap, out=np.ones_like(gap), where=gap > 0.0)
-    return float(np.clip(enough.min(), _SHARE_OF_GAP, _MOST_SHARE))
+    return float(np.clip(enough.min(), SHARE_OF_GAP, _MOST_SHARE))

@@ -37,7 +37,6 @@ _STREAM, _SWEEPS = 2, 1  # of random numbers, apart from those of others with th
 _MOST_SWEEPS, _MOST_SWEEPS_UNBOUND = 200, 10
 
 
-
 @dataclass(frozen=True)
 class Options(StreamOptions):
     """See `trainer.solvers.options`."""

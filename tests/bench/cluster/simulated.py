@@ -1,7 +1,7 @@
 """Rounds for many machines, simulated on real rows, and the seconds that a model makes of them.
 
-The simulation is the algorithm itself (Ma et al. 2015, with the line search and momentum of `service.cluster.combine`)
-on rows in memory, machine after machine: its rounds are exact, its seconds are the model's.
+The simulation is the algorithm itself (Ma et al. 2015, with the line search of `service.cluster.combine` and the pool
+of `service.cluster.pool`) on rows in memory, machine after machine: its rounds are exact, its seconds are the model's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ import numpy as np
 from numba import njit
 from scipy import sparse
 
-from service.cluster.combine import Momentum, best_step
+from service.cluster.combine import best_step
+from service.cluster.convergence import SLOW
+from service.cluster.pool import SHARE_OF_GAP
 from storage.cores import usable_cores
 from storage.csr import Array
 from tests.bench.cluster.optimum import trained
@@ -27,21 +29,27 @@ from tests.bench.report import row as line
 from tests.ray_nodes import Nodes
 from tests.reference.data import available, load_binary
 from tests.reference.optima import OPTIMA
+from trainer.sweep import LEAST_SLACK
 
 MACHINES = (1, 2, 4, 8, 16, 32, 64)
 ROWS = 25_000
 MOST_ROUNDS = 400
 SWEEPS = 3  # of a round: what a share of three quarters of the gap took on two machines
 TARGETS = (1e-3, 1e-4)
+_MOST_SWEEPS = 200
 DISK, NETWORK, LATENCY = 500e6, 1.25e9, 5e-3  # bytes a second, bytes a second, seconds
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """P - D over P after each round, and the bytes that a machine sends in one."""
+    """P - D over P after each round, and the bytes that a machine sends in one.
+
+    pooled  of each round, values of the rows in the pool, and of visits to them; (0, 0): there was none
+    """
 
     gaps: list[float]
     sent_bytes: float
+    pooled: list[tuple[int, int]]
 
     def rounds(self, target: float) -> int | None:
         """To a relative gap of `target`."""
@@ -78,30 +86,48 @@ def simulate(X: sparse.csr_matrix, y: Array, C: float, machines: int, most_round
     rows = [np.flatnonzero(owner == k) for k in range(machines)]
     features = [np.unique(X[own].indices) for own in rows]
     alpha, w = np.zeros(n), np.zeros(d)
-    earlier_alpha, earlier_w = alpha.copy(), w.copy()
-    momentum, share, gaps = Momentum(1), 0.0, []
+    gaps, pooled, is_slow, before = [], [], False, np.inf
     while len(gaps) < most_rounds:
-        base_alpha, base_w = alpha + share * (alpha - earlier_alpha), w + share * (w - earlier_w)
-        end_alpha, end_w, own_w = base_alpha.copy(), base_w.copy(), base_w.copy()
+        end_alpha, end_w, own_w = alpha.copy(), w.copy(), w.copy()
         for own, used in zip(rows, features, strict=True):
-            scaled = sigma * base_alpha
+            scaled = sigma * alpha
             for _ in range(SWEEPS):
                 _sweep(X.indptr, X.indices, X.data, y, Q, sigma * C, own, scaled, own_w)
             end_alpha[own] = scaled[own] / sigma
-            end_w[used] += (own_w[used] - base_w[used]) / sigma
-            own_w[used] = base_w[used]
+            end_w[used] += (own_w[used] - w[used]) / sigma
+            own_w[used] = w[used]
         step = best_step(w, end_w - w, np.array([(end_alpha - alpha).sum()]), np.zeros(1))
-        earlier_alpha, earlier_w = alpha, w
         alpha, w = alpha + step[0] * (end_alpha - alpha), w + step[0] * (end_w - w)
-        P = w @ w / 2 + C * np.maximum(0.0, 1.0 - y * (X @ w)).sum()
-        D = alpha.sum() - w @ w / 2
-        share = float(momentum.after(step, np.array([P - D]))[0])
+        P, D = _objectives(X, y, C, alpha, w)
+        is_slow, before = is_slow or before < (P - D) / SLOW, P - D
+        has_pool = is_slow and machines > 1 and TARGETS[-1] * P < P - D
+        pooled.append(_pool(X, y, Q, C, alpha, w, P - D) if has_pool else (0, 0))
+        P, D = _objectives(X, y, C, alpha, w)
         gaps.append((P - D) / P)
         if gaps[-1] <= TARGETS[-1]:
             break
     # An index and a number of what a machine's rows have, or all numbers.
     sent = np.mean([min(8.0 * len(used), 4.0 * d) for used in features])
-    return Simulated(gaps, float(sent))
+    return Simulated(gaps, float(sent), pooled)
+
+
+def _objectives(X: sparse.csr_matrix, y: Array, C: float, alpha: Array, w: Array) -> tuple[float, float]:
+    """P and D."""
+    return w @ w / 2 + C * np.maximum(0.0, 1.0 - y * (X @ w)).sum(), alpha.sum() - w @ w / 2
+
+
+def _pool(X: sparse.csr_matrix, y: Array, Q: Array, C: float, alpha: Array, w: Array, gap: float) -> tuple[int, int]:
+    """Train the rows that do not rest, in place; values of these, and of the visits."""
+    margin = 1.0 - y * (X @ w)
+    rests = np.where(alpha == 0.0, -margin, np.where(alpha == C, margin, -1.0)) > LEAST_SLACK
+    rows = np.flatnonzero(~rests)
+    values, sweeps, left = int(np.diff(X.indptr)[rows].sum()), 0, gap
+    while left > SHARE_OF_GAP * gap and sweeps < _MOST_SWEEPS:
+        _sweep(X.indptr, X.indices, X.data, y, Q, C, rows, alpha, w)
+        sweeps += 1
+        margin = 1.0 - y[rows] * (X[rows] @ w)
+        left = float((C * np.maximum(0.0, margin) - alpha[rows] * margin).sum())
+    return values, sweeps * values
 
 
 def value_seconds(X: sparse.csr_matrix, y: Array) -> float:
@@ -115,12 +141,26 @@ def value_seconds(X: sparse.csr_matrix, y: Array) -> float:
     return (time.perf_counter() - began) / (5 * X.nnz)
 
 
-def model_seconds(rounds: int, machines: int, nnz: float, sent_bytes: float, n_features: int, ns: float) -> float:
-    """A first pass from the disk, then rounds: sweeps, changes to the coordinator and their sum back, and waiting."""
-    pass_ = 8.0 * nnz / machines / DISK
-    work = SWEEPS * nnz / machines * ns
-    network = (machines * sent_bytes + ceil(log2(machines)) * 4.0 * n_features) / NETWORK + 2 * LATENCY
-    return pass_ + rounds * (work + (network if machines > 1 else 0.0))
+def model_seconds(
+    found: Simulated, rounds: int, machines: int, nnz: float, n_features: int, ns: float, times: float = 1.0
+) -> float:
+    """A first pass from the disk, then rounds: sweeps, changes to the coordinator and their sum back, and waiting.
+
+    Where there is a pool: its rows to the coordinator, sweeps over them, w there and back, and a look at all rows.
+    times  as many rows as there are
+    """
+    seconds = 8.0 * times * nnz / machines / DISK
+    look = times * nnz / machines * ns
+    if machines == 1:
+        return seconds + rounds * SWEEPS * look
+    sent = min(found.sent_bytes * times, 4.0 * n_features)
+    network = (machines * sent + ceil(log2(machines)) * 4.0 * n_features) / NETWORK + 2 * LATENCY
+    for values, visited in found.pooled[:rounds]:
+        seconds += SWEEPS * look + network
+        if values:
+            moved = 8.0 * times * values + machines * 8.0 * n_features
+            seconds += moved / NETWORK + times * visited * ns + look + 4 * LATENCY
+    return seconds
 
 
 def run() -> Iterator[str]:
@@ -135,20 +175,19 @@ def run() -> Iterator[str]:
         f"""imdb.train, {X.shape[0]:,} rows, hinge loss, C = 1, sigma = K, {SWEEPS} sweeps a round. Rounds come of the
         algorithm itself; seconds of a model: a pass at {DISK / 1e6:.0f} MB/s, {ns * 1e9:.1f} ns a value and sweep
         (measured in this run), {NETWORK / 1e9:.2f} GB/s into the coordinator and {LATENCY * 1e3:.0f} ms each way.
-        *x 1000*: the seconds of a thousand times as many rows, if rounds stay the same. No stragglers, no compiling.
-        Rounds above {MOST_ROUNDS} are not waited for."""
+        *pooled*: the most rows in the pool, by their values. *x 1000*: the seconds of a thousand times as many rows, if
+        rounds stay the same. No stragglers, no compiling. One core a machine, and one for the pool."""
     )
     seconds = "seconds to 1e-3", "to 1e-4", "x 1000, to 1e-3"
-    yield from header("machines", "rounds to 1e-3", "to 1e-4", "sent a round", *seconds, words=0)
+    yield from header("machines", "rounds to 1e-3", "to 1e-4", "sent a round", "pooled", *seconds, words=0)
     for machines in MACHINES:
         found = simulate(X, y, 1.0, machines)
         rounds = [found.rounds(target) for target in TARGETS]
-        seconds = [
-            known and model_seconds(known, machines, X.nnz, found.sent_bytes, X.shape[1], ns) for known in rounds
-        ]
-        many = rounds[0] and model_seconds(rounds[0], machines, 1000.0 * X.nnz, 4.0 * X.shape[1], X.shape[1], ns)
+        seconds = [known and model_seconds(found, known, machines, X.nnz, X.shape[1], ns) for known in rounds]
+        many = rounds[0] and model_seconds(found, rounds[0], machines, X.nnz, X.shape[1], ns, 1000.0)
         yield line(
             machines, *(known or "-" for known in rounds), f"{found.sent_bytes / 1e6:.2g} MB",
+            f"{max(values for values, _ in found.pooled) / X.nnz:.0%}",
             *(cell(known) for known in seconds), cell(many),
         )  # fmt: skip
     yield ""
@@ -172,7 +211,10 @@ def _measured(X: sparse.csr_matrix, y: Array) -> Iterator[str]:
             found = simulate(X, y, 1.0, machines)
             rounds = found.rounds(TARGETS[-1])
             share = max(1.0, machines / usable_cores())
-            model = rounds and rounds * (SWEEPS * X.nnz / machines * ns * share + 2 * LATENCY)
+            model = rounds and sum(
+                (SWEEPS + (values > 0)) * X.nnz / machines * ns * share + visited * ns + 4 * LATENCY
+                for values, visited in found.pooled[:rounds]
+            )
             nodes = Nodes(work / f"nodes{machines}", machines)
             try:
                 results, lines, seconds = trained(work, dataset, nodes, machines, "hinge", 1.0)

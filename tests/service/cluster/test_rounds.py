@@ -185,7 +185,7 @@ class Late:
     def wait(self, pending, seconds):
         found = self._machines.wait(pending, min(seconds, 0.02))
         self._held.update({k: found.pop(k) for k in list(found) if k == 1})
-        if 1 in self._held:
+        if 1 in self._held and 1 in pending:
             self._waited[1] += 1
             if self._waited[1] >= self._looks:
                 self._waited[1] = 0

@@ -21,6 +21,7 @@ class ThreadMachines:
         self._threads = [threading.Thread(target=self._serve, args=(k, root)) for k, root in enumerate(roots)]
         for thread in self._threads:
             thread.start()
+        self._early: dict[int, Any] = {}  # what nobody has asked for yet
         self._begins, self.restarts, self.keeps = begins, 0, True
         for k, (shard, begin) in enumerate(zip(shards, begins, strict=True)):
             self._asked[k].put(_sending(dataset, shard))
@@ -42,13 +43,15 @@ class ThreadMachines:
         self._asked[number].put(lambda machine: machine.go_on(answer))
 
     def wait(self, pending: Collection[int], seconds: float) -> dict[int, Found]:
-        try:
-            number, found = self._found.get(timeout=seconds)
-        except queue.Empty:
-            return {}
-        if isinstance(found, Exception):
-            raise found
-        return {number: found}
+        if not self._early.keys() & set(pending):
+            try:
+                number, found = self._found.get(timeout=seconds)
+            except queue.Empty:
+                return {}
+            if isinstance(found, Exception):
+                raise found
+            self._early[number] = found
+        return {number: self._early.pop(number) for number in set(pending) & self._early.keys()}
 
     def restart(self, number: int) -> None:
         """As if the machine had died after the last round and begun anew, with what it has kept, if it `keeps`."""
