@@ -136,6 +136,7 @@ class RayMachines:
     def _begin(self, number: int, node: str, is_damaged: bool = False) -> Any:
         """Begin a machine on a node, whose copy of the shard may be damaged; a reference of what it comes to first."""
         shard, begin = self._shards[number], self._begins[number]
+        self._nodes[number] = node  # also if it fails there: another one is taken after some times
         actor = self._fresh.pop(node, None) or agent_on(self._ray, node)
         if is_damaged:
             self._ray.get(actor.drop.remote(shard.name))
@@ -145,7 +146,7 @@ class RayMachines:
         alpha = None
         if not self._ray.get(actor.has_kept.remote(begin.job, begin.shard), timeout=CALL_SECONDS):
             alpha = self._kept_elsewhere(number)
-        self._actors[number], self._nodes[number] = actor, node
+        self._actors[number] = actor
         return actor.begin.remote(replace(begin, alpha=alpha))
 
     def _supply(self, number: int, actor: Any) -> None:
