@@ -16,7 +16,7 @@ import numpy as np
 from storage.cache import Step
 from storage.csr import Array
 from storage.segment import Segment
-from storage.state import create_state
+from storage.state import State, create_state
 from trainer.link import Link
 from trainer.parts import parts_of, warm_tally_of
 from trainer.rows.disk import DiskRows, MakeDisk
@@ -25,7 +25,7 @@ from trainer.solvers import make_cursor, problem_of
 from trainer.sweep import threads_for
 from trainer.sweeps import Sweeps, Wanted
 
-_MOST_SWEEPS = 200
+_MOST_SWEEPS = 1000
 
 
 class Gathered:
@@ -33,7 +33,6 @@ class Gathered:
 
     settings   of the whole problem; rows are kept in its spill_directory
     directory  for what is kept about them
-    updates    of their alpha
     """
 
     def __init__(self, settings: TrainerSettings, directory: Path, make_disk: MakeDisk = DiskRows) -> None:
@@ -44,7 +43,7 @@ class Gathered:
         self._stack.callback(self._rows.shutdown)
         self._alpha: list[Array] = []
         self._weight: list[Array] = []
-        self.count = self.updates = 0
+        self.count = 0
 
     def __enter__(self) -> "Gathered":
         return self
@@ -67,27 +66,35 @@ class Gathered:
 
         converged       (lanes,) int64, of OF_LANE: those that have are left as they are
         is_interrupted  is asked many times a second, and may raise
-        Returns alpha (count,), or with lanes; None, and w as it was, if the disk does not have all rows.
+        Returns alpha (count,), or with lanes; None, and w as it was, if a disk has no room for the rows, or for alpha.
         """
         self._rows.seal(self.count)
         if not self._rows.is_sealed:
             return None
         settings, alpha = self._settings, np.concatenate(self._alpha)
         with TemporaryDirectory(dir=self._directory) as own:
-            state = create_state(Path(own), self.count, len(w), True, settings.lanes, settings.has_weights)
+            try:
+                state = create_state(
+                    Path(own), self.count, len(w), lanes=settings.lanes, has_weights=settings.has_weights
+                )
+            except OSError:
+                return None
             state.lanes["converged_by"][: len(converged)] = converged
             state.weight[:] = np.concatenate(self._weight)
-            link = partial(_Link, is_interrupted)
-            cursor = make_cursor(None, state, settings, link)
-            cursor.stand(Step(1, self.count, len(w), 1, 0, 0, self.count, 0, 0, True, True, (), (), ()))
-            kept = warm_tally_of(settings, alpha)
-            problem = problem_of(settings, cursor.link)
-            variables, tally, visitor, make_momentum = parts_of(problem, settings, cursor.link, alpha, w, kept)
-            wanted = Wanted(None, None, share_of_gap)
-            sweeps = Sweeps(visitor, cursor, tally, variables, wanted, self._threads, kept, make_momentum=make_momentum)
+            sweeps = self._sweeps(state, alpha, w, Wanted(None, None, share_of_gap), is_interrupted)
             sweeps.run(self._rows, lambda done: done >= _MOST_SWEEPS, np.random.default_rng(settings.seed))
-            self.updates += int(state.control["updates"])
         return alpha
+
+    def _sweeps(
+        self, state: State, alpha: Array, w: Array, wanted: Wanted, is_interrupted: Callable[[], bool]
+    ) -> Sweeps:
+        settings = self._settings
+        cursor = make_cursor(None, state, settings, partial(_Link, is_interrupted))
+        cursor.stand(Step(1, self.count, len(w), 1, 0, 0, self.count, 0, 0, True, True, (), (), ()))
+        kept = warm_tally_of(settings, alpha)
+        problem = problem_of(settings, cursor.link)
+        variables, tally, visitor, make_momentum = parts_of(problem, settings, cursor.link, alpha, w, kept)
+        return Sweeps(visitor, cursor, tally, variables, wanted, self._threads, kept, make_momentum=make_momentum)
 
 
 class _Link(Link):

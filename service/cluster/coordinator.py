@@ -3,7 +3,8 @@
 Machines work on their own rows; then all take the best step along what they have changed together. w is at any time the
 sum of their parts of it, so that one that is lost, or comes back with what it had some rounds ago, changes w by what
 its part has changed, and nothing else. A machine that is late is waited for up to a bound; the step is then of the
-others, and its change is part of a later one: the line search is exact whenever a change was begun.
+others, and its change is part of a later one: the line search is exact whenever a change was begun. Once rounds have
+become slow, rows that do not rest are trained here after each (see pool).
 """
 
 import time
@@ -103,6 +104,10 @@ class Coordinator:
     def _wants_pool(self) -> bool:
         return self._pool is not None and self.convergence.is_slow and not self.convergence.has_to_end(self.round)
 
+    def _has_to_end(self, come: dict[int, Found]) -> bool:
+        self._attend(come)
+        return bool(self.convergence.has_to_end(self.round))
+
     def _wants_look(self) -> bool:
         return self.convergence.wants_look(self.round, self.D)
 
@@ -114,7 +119,7 @@ class Coordinator:
             come, are_all = self._fill(pooled, asked)
             if not self._join(come) and are_all:
                 share = share_of_gap(self.convergence.gap, self._rules.relative_gap, self.D)
-                alpha = pooled.train(self.w, self.convergence.converged, share, lambda: self._is_interrupted(come))
+                alpha = pooled.train(self.w, self.convergence.converged, share, lambda: self._has_to_end(come))
                 if pooled.count and not alpha:
                     # The disk did not take them.
                     self._pool = replace(self._pool, most_bytes=self._pool.most_bytes // 2)
@@ -136,14 +141,8 @@ class Coordinator:
             pending = {k for k, each in given.items() if each.segments}
             for k in pending:
                 self._machines.answer(k, self._new_answer(Order.GIVE))
-        late = [k for k, found in come.items() if found.given is not None and found.given.segments]
-        for k in late:
-            del come[k]
-        return come, not late
-
-    def _is_interrupted(self, come: dict[int, Found]) -> bool:
-        self._attend(come)
-        return self.convergence.has_to_end(self.round) is not None
+        ready = {k: found for k, found in come.items() if found.given is None or not found.given.segments}
+        return ready, len(ready) == len(come)
 
     def _collect(self, pending: set[int], order: Order, needs_all: bool, least: int = 1) -> dict[int, Found]:
         """What machines have come to by this order; all of them, or those that were not late, but so many at least."""

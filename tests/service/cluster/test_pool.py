@@ -1,5 +1,7 @@
 """Rows of several machines, trained in one place: they come to their optimum, others stay as they are."""
 
+import errno
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ from storage.manifest import read_manifest
 from storage.segment import ROW_ID, TARGET, Segment, SegmentBuilder
 from tests.contracts.problems import make_dataset, random_problem, weighted_text
 from tests.trainer.disks import Disk, refuses
+from trainer import gathered
 from trainer.gathered import Gathered
 
 N_ROWS, POOLED = 300, 200
@@ -181,3 +184,14 @@ def test_a_tenth_of_the_gap_is_left_and_no_less_than_is_wanted():
     assert share_of_gap(np.array([0.04, 0.0]), 1e-4, D) == pytest.approx(0.125, rel=1e-3)
     assert share_of_gap(np.array([1e-9, np.nan]), 1e-4, D) == 0.5
     assert share_of_gap(np.array([1e-9, 1.0]), None, D) == 0.1
+
+
+def test_no_room_for_alpha_costs_the_training_alone(tmp_path, alpha, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr(gathered, "create_state", full)
+    w = Z.T @ alpha
+    with pool_of(tmp_path, C=0.5).open() as pooled:
+        assert train(filled(pooled, alpha), w) == {}
+    assert np.array_equal(w, Z.T @ alpha)

@@ -140,6 +140,22 @@ def test_a_pool_with_room_for_some_of_the_rows(tmp_path):
     assert sum(pooled) > 6000
 
 
+def test_a_pool_that_takes_nothing_is_made_smaller_and_rounds_go_on(dataset, problem, tmp_path, monkeypatch):
+    asked = []
+
+    def refuse(_, w, converged, share, is_interrupted):
+        asked.append(share)
+
+    monkeypatch.setattr("trainer.gathered.Gathered.train", refuse)
+    done, seen, _ = coordinate(dataset, tmp_path, 2, relative_gap=1e-3, pool_bytes=1 << 20)
+    assert done.convergence.stop_reason == "relative_gap"
+    assert asked
+    assert done._pool.most_bytes == (1 << 20) >> len(asked)
+    assert not any(rows for *_, rows in seen)
+    P = objective(*problem, input_w(dataset, done.w), 1.0, "hinge")
+    assert P - done.convergence.certificate.dual_objective[0] <= 1.1e-3 * P
+
+
 @pytest.mark.parametrize("features", [["idf"], ["scale", {"fourier": {"dimension": 64, "gamma": 1.0}}]])
 def test_feature_maps_are_fitted_to_all_rows(dataset, tmp_path, features):
     done, *_ = coordinate(dataset, tmp_path / "two", 2, features=features, max_passes=1000)
