@@ -25,7 +25,7 @@ from storage.rounds import Order
 _PATIENCE = 4.0  # times what a round usually takes, until others go on without a machine
 _LEAST_PATIENCE = 5.0  # seconds
 _POLL_SECONDS = 0.2
-NONE: Mapping[int, Array] = {}
+_NONE: Mapping[int, Array] = {}
 
 
 class Coordinator:
@@ -219,7 +219,7 @@ class Coordinator:
         order: Order,
         change: Change | None,
         is_whole: bool,
-        alpha: Mapping[int, Array] = NONE,
+        alpha: Mapping[int, Array] = _NONE,
     ) -> None:
         for k, found in come.items():
             part = self.parts[k]

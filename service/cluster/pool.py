@@ -19,7 +19,7 @@ from service.processes.run_file import spills
 from storage.csr import Array
 from storage.features.maps import FeatureMaps
 from storage.segment import view
-from trainer.gathered import Gathered
+from trainer.pooled_rows import PooledRows
 from trainer.settings import TrainerSettings
 from trainer.solvers import settings_of
 
@@ -43,13 +43,13 @@ class Pool:
 
     def open(self) -> "Pooled":
         """An empty one."""
-        return Pooled(Gathered(self.settings, self.directory))
+        return Pooled(PooledRows(self.settings, self.directory))
 
 
 class Pooled:
     """`add` what machines give, then `train` it, once. Leaving the context gives the disk back."""
 
-    def __init__(self, rows: Gathered) -> None:
+    def __init__(self, rows: PooledRows) -> None:
         self._rows = rows
         self._from: list[tuple[int, int]] = []  # machine, rows
 
@@ -77,7 +77,7 @@ class Pooled:
     def train(
         self, w: Array, converged: Array, share_of_gap: float, is_interrupted: Callable[[], bool]
     ) -> dict[int, Array]:
-        """See `Gathered.train`; the alpha of each machine's rows, in the order in which they were given. None: {}."""
+        """See `PooledRows.train`; the alpha of each machine's rows, in the order in which they were given. None: {}."""
         alpha = self._rows.train(w, converged, share_of_gap, is_interrupted) if self.count else None
         if alpha is None:
             return {}

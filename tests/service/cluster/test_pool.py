@@ -17,8 +17,8 @@ from storage.manifest import read_manifest
 from storage.segment import ROW_ID, TARGET, Segment, SegmentBuilder
 from tests.contracts.problems import make_dataset, random_problem, weighted_text
 from tests.trainer.disks import Disk, refuses
-from trainer import gathered
-from trainer.gathered import Gathered
+from trainer import pooled_rows
+from trainer.pooled_rows import PooledRows
 
 N_ROWS, POOLED = 300, 200
 X, Y = random_problem(N_ROWS, 60, seed=5)
@@ -158,7 +158,7 @@ def test_who_is_asked_may_raise(tmp_path, alpha):
 def test_a_disk_that_refuses_costs_the_training_alone(tmp_path, alpha, wanted):
     pool, w = pool_of(tmp_path, C=0.5), Z.T @ alpha
     disk = Disk(refuses(wanted, 3))
-    with Pooled(Gathered(pool.settings, tmp_path, disk.rows)) as pooled:
+    with Pooled(PooledRows(pool.settings, tmp_path, disk.rows)) as pooled:
         found = train(filled(pooled, alpha), w)
     now = np.concatenate([in_order(found), alpha[POOLED:]]) if found else alpha
     assert (wanted == "append") == (not found)
@@ -190,7 +190,7 @@ def test_no_room_for_alpha_costs_the_training_alone(tmp_path, alpha, monkeypatch
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "no room")
 
-    monkeypatch.setattr(gathered, "create_state", full)
+    monkeypatch.setattr(pooled_rows, "create_state", full)
     w = Z.T @ alpha
     with pool_of(tmp_path, C=0.5).open() as pooled:
         assert train(filled(pooled, alpha), w) == {}

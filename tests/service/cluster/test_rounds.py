@@ -146,7 +146,7 @@ def test_a_pool_that_takes_nothing_is_made_smaller_and_rounds_go_on(dataset, pro
     def refuse(_, w, converged, share, is_interrupted):
         asked.append(share)
 
-    monkeypatch.setattr("trainer.gathered.Gathered.train", refuse)
+    monkeypatch.setattr("trainer.pooled_rows.PooledRows.train", refuse)
     done, seen, _ = coordinate(dataset, tmp_path, 2, relative_gap=1e-3, pool_bytes=1 << 20)
     assert done.convergence.stop_reason == "relative_gap"
     assert asked

@@ -1,4 +1,4 @@
-"""Rows that several machines have gathered in one place, trained as one problem: what rests elsewhere stays as it is.
+"""Rows of several machines, pooled in one place, trained as one problem: what rests elsewhere stays as it is.
 
 The sweeps are those of one machine (trainer.sweeps). There is no reader: all rows are on the disk.
 """
@@ -28,7 +28,7 @@ from trainer.sweeps import Sweeps, Wanted
 _MOST_SWEEPS = 1000
 
 
-class Gathered:
+class PooledRows:
     """`add` rows, then `train` them, once. Leaving the context gives the disk back.
 
     settings   of the whole problem; rows are kept in its spill_directory
@@ -45,7 +45,7 @@ class Gathered:
         self._weight: list[Array] = []
         self.count = 0
 
-    def __enter__(self) -> "Gathered":
+    def __enter__(self) -> "PooledRows":
         return self
 
     def __exit__(self, *_: object) -> None:
