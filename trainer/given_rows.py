@@ -12,20 +12,19 @@ from storage.segment import Segment, SegmentBuilder
 from storage.spill_file import SPILL_SEGMENT
 from trainer.sweep import LEAST_SLACK
 
-_SEGMENTS = 32  # written at a time
-
 Windows = Callable[[Callable[[Array], Array], np.random.Generator], Iterator[Segment]]
 
 
 class GivenRows:
-    """`write_some` until none are left, then `take_alpha`.
+    """`write_some` until none are left, then `take_alpha`; or `forget` them.
 
+    at_once    segments written at a time
     directory  of the run; alpha (n_rows,), or with an axis of lanes; score (n_rows,) of their last visits
     windows    of the rows at hand, those of these ids (k,) that are active (k,) bool; set by who sweeps
     """
 
-    def __init__(self, directory: Path, alpha: Array, score: Array) -> None:
-        self._directory, self._alpha, self._score = directory, alpha, score
+    def __init__(self, directory: Path, alpha: Array, score: Array, at_once: int = 32) -> None:
+        self._directory, self._alpha, self._score, self._at_once = directory, alpha, score, at_once
         self.windows: Windows = lambda *_: iter(())
         self._rng = np.random.default_rng(0)  # if there is no room for all, others are given each time
         self._row_ids: list[Array] = []
@@ -34,23 +33,27 @@ class GivenRows:
     def write_some(self, most: int) -> None:
         """Some more of them, and their alpha; at most so many segments in all."""
         if self._segments is None:
-            self._row_ids, self._segments = [], islice(self._packed(), most)
+            self._segments = islice(self._packed(), most)
         before = len(self._row_ids)
         with (self._directory / GIVEN).open("wb") as file:
-            for _, segment in zip(range(_SEGMENTS), self._segments, strict=False):
+            for _, segment in zip(range(self._at_once), self._segments, strict=False):
                 file.write(segment)
         written = np.concatenate([np.empty(0, np.int64), *self._row_ids[before:]])
         np.save(self._directory / GIVEN_ALPHA, self._alpha[written])
 
     def take_alpha(self) -> bool:
         """What there is for the rows that were given, in their order; whether there is something."""
-        path = self._directory / TAKEN_ALPHA
-        self._segments = None
+        path, row_ids = self._directory / TAKEN_ALPHA, self._row_ids
+        self.forget()
         if not path.exists():
             return False
-        self._alpha[np.concatenate(self._row_ids)] = np.load(path)
+        self._alpha[np.concatenate(row_ids)] = np.load(path)
         path.unlink()
         return True
+
+    def forget(self) -> None:
+        """Nobody will say what has become of those that were given: who asks next is given all anew."""
+        self._row_ids, self._segments = [], None
 
     def _packed(self) -> Iterator[bytes]:
         """A row longer than a segment is left out."""

@@ -53,6 +53,7 @@ class Round:
                 self._link.certify(self._w)
             order = self._ask()
             self._w[:] = self._link.room
+        self.given.forget()  # whoever was late is told to go on
         return order is Order.GO_ON
 
     def _ask(self) -> Order:

@@ -6,7 +6,6 @@ import pytest
 from storage.rounds import GIVEN, GIVEN_ALPHA, TAKEN_ALPHA
 from storage.segment import ROW_ID, TARGET, Segment, view
 from storage.spill_file import SPILL_SEGMENT
-from trainer import given_rows
 from trainer.given_rows import GivenRows
 
 N_ROWS = 3000
@@ -38,9 +37,8 @@ def score():
 
 
 @pytest.fixture
-def given(tmp_path, rows, alpha, score, monkeypatch):
-    monkeypatch.setattr(given_rows, "_SEGMENTS", 2)
-    made = GivenRows(tmp_path, alpha, score)
+def given(tmp_path, rows, alpha, score):
+    made = GivenRows(tmp_path, alpha, score, at_once=2)
     made.windows = lambda is_active, _: iter([part(rows, 0, 1000), part(rows, 1000, N_ROWS)])
     return made
 
@@ -94,6 +92,16 @@ def test_what_comes_back_is_taken_by_the_rows_that_were_given(given, tmp_path, a
     others = np.setdiff1d(np.arange(N_ROWS), ids)
     assert np.array_equal(alpha[others], before[others])
     assert not given.take_alpha()  # it is there once
+
+
+def test_who_was_late_halfway_begins_anew(given, tmp_path, alpha):
+    given.write_some(1000)
+    given.forget()
+    ids = np.concatenate([ids for ids, _ in everything(given, tmp_path)])
+    assert len(set(ids.tolist())) == len(ids) > 1900
+    np.save(tmp_path / TAKEN_ALPHA, np.zeros_like(alpha[ids]))
+    assert given.take_alpha()
+    assert not alpha[ids].any()
 
 
 def test_another_time_begins_anew(given, tmp_path, score):
