@@ -2,12 +2,13 @@
 
 import gc
 import signal
-import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests import s3 as stores
+from tests.disks import mounted_disk
 
 # In the background of a shell an interrupt is ignored, by us and by every process a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -65,15 +66,5 @@ def s3(_s3_server, monkeypatch):
 @pytest.fixture
 def small_disk():
     """Gives a directory a disk of its own of so many bytes, until the test ends."""
-    mounted = []
-
-    def mount(directory, size):
-        directory.mkdir(parents=True, exist_ok=True)
-        command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(directory)]
-        if subprocess.run(command, capture_output=True, check=False).returncode:
-            pytest.skip("may not mount a file system")
-        mounted.append(directory)
-
-    yield mount
-    for directory in mounted:
-        subprocess.run(["umount", "-l", str(directory)], check=True)
+    with ExitStack() as mounted:
+        yield lambda directory, size: mounted.enter_context(mounted_disk(directory, size))

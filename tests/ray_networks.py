@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -15,6 +16,12 @@ _BRIDGE, _NETWORK = "streamsvm0", "10.77.0"
 _ALONE_IN = "ip", "netns", "exec"
 # A machine of its own does not see what others keep in /tmp/ray.
 _WITHOUT_FILES = "sh", "-c", 'mount -t tmpfs tmpfs /tmp/ray && "$@"', "sh"
+# A node that is silent for some 30 seconds counts as dead; by default it is twice as long.
+_DEAD_AFTER = {
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_timeout_ms": "1000",
+    "RAY_health_check_failure_threshold": "15",
+}
 _START = (
     "start", "--block", "--disable-usage-stats", "--object-store-memory", str(200 << 20), "--log-style", "record",
 )  # fmt: skip
@@ -35,7 +42,7 @@ class NetworkNodes:
 
     def __init__(self, directory: Path, count: int) -> None:
         self.directory = directory
-        self._processes: list[subprocess.Popen] = []
+        self._processes: dict[str, subprocess.Popen] = {}
         _ip("link", "add", _BRIDGE, "type", "bridge")
         _ip("addr", "add", f"{_NETWORK}.1/24", "dev", _BRIDGE)
         _ip("link", "set", _BRIDGE, "up")
@@ -45,7 +52,13 @@ class NetworkNodes:
         self._start("head", [], "--head", "--port", str(port), "--num-cpus", "0", "--include-dashboard", "false", ip=1)
         self._places = [_name(number) for number in range(1, count + 1)]
         for number in range(1, count + 1):
-            self._add(number)
+            _join_bridge(_name(number), number + 1)
+            self._begin(number)
+
+    @property
+    def directories(self) -> list[Path]:
+        """Of the nodes."""
+        return [self.directory / f"node{number}" for number in range(1, len(self._processes))]
 
     def cut(self, number: int) -> None:
         """Pull the cable of a node, counted from 1."""
@@ -59,6 +72,26 @@ class NetworkNodes:
         """Of all processes on a node."""
         return _pids(_name(number))
 
+    def pause(self, number: int, seconds: float) -> None:
+        """Stop all processes of a node for so long."""
+        pids = self.pids(number)
+        _signal(pids, signal.SIGSTOP)
+        try:
+            time.sleep(seconds)
+        finally:
+            _signal(pids, signal.SIGCONT)
+
+    def begin_anew(self, number: int) -> None:
+        """Wait until a node that counts as dead has ended by itself, and begin it again, with its directory."""
+        self._processes[f"node{number}"].wait(60)
+        began = time.monotonic()
+        while self.pids(number):
+            assert time.monotonic() - began < 60, "its processes do not end"
+            time.sleep(0.1)
+        # Whoever counts as dead is not told of the end of a job: what it had kept of one would stay for a week.
+        shutil.rmtree(self.directory / f"node{number}" / "jobs")
+        self._begin(number)
+
     def from_outside(self, *command: object) -> subprocess.CompletedProcess:
         """Run a command on a machine of its own that is no node: it sees neither processes nor files of Ray."""
         name = _name(99)
@@ -69,30 +102,32 @@ class NetworkNodes:
 
     def close(self) -> None:
         """End all of it."""
-        for process in self._processes:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        for name in self._processes:
+            self._end(name)
         time.sleep(3)  # their agents end, and what waits for that tidies up
         for name in self._places:
-            for pid in _pids(name):
-                os.kill(pid, signal.SIGKILL)
+            _signal(_pids(name), signal.SIGKILL)
             _ip("netns", "del", name)
         _ip("link", "del", _BRIDGE)
 
-    def _add(self, number: int) -> None:
-        name = _name(number)
-        _join_bridge(name, number + 1)
-        alone = [*_ALONE_IN, name, *_WITHOUT_FILES]
+    def _begin(self, number: int) -> None:
+        alone = [*_ALONE_IN, _name(number), *_WITHOUT_FILES]
         self._start(f"node{number}", alone, "--address", self.address, "--num-cpus", "1", ip=number + 1)
 
     def _start(self, name: str, before: list[str], *arguments: str, ip: int) -> None:
-        environment = {**os.environ, "STREAMSVM_NODE_DIR": str(self.directory / name)}
+        environment = {**os.environ, **_DEAD_AFTER, "STREAMSVM_NODE_DIR": str(self.directory / name)}
         command = [*before, str(Path(sys.executable).with_name("ray")), *_START, *arguments]
         command += ["--node-ip-address", f"{_NETWORK}.{ip}"]
-        with (self.directory / f"{name}.log").open("wb") as log:
-            self._processes.append(
-                subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+        with (self.directory / f"{name}.log").open("ab") as log:
+            self._processes[name] = subprocess.Popen(
+                command, env=environment, stdout=log, stderr=log, start_new_session=True
             )
+
+    def _end(self, name: str) -> None:
+        process = self._processes[name]
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _join_bridge(name: str, host: int) -> None:
@@ -107,6 +142,12 @@ def _join_bridge(name: str, host: int) -> None:
 def _pids(name: str) -> set[int]:
     told = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=True)
     return set(map(int, told.stdout.split()))
+
+
+def _signal(pids: set[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def _name(number: int) -> str:

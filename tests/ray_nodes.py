@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +20,31 @@ class Nodes:
 
         self.directory, self._count, self._environment = directory, 0, environment or {}
         self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": _MEMORY})
-        self.nodes = [self.add() for _ in range(count)]
+        self._nodes: dict[Path, Any] = {}
+        for _ in range(count):
+            self.add()
 
     @property
     def address(self) -> str:
         """HOST:PORT."""
         return self.cluster.address
 
-    def add(self) -> Any:
+    @property
+    def directories(self) -> list[Path]:
+        """Of the nodes that live, the oldest first."""
+        return list(self._nodes)
+
+    def add(self) -> None:
         """One more."""
         self._count += 1
-        environment = {**self._environment, "STREAMSVM_NODE_DIR": str(self.directory / f"node{self._count}")}
-        return self.cluster.add_node(num_cpus=1, object_store_memory=_MEMORY, env_vars=environment)
+        directory = self.directory / f"node{self._count}"
+        environment = {**self._environment, "STREAMSVM_NODE_DIR": str(directory)}
+        self._nodes[directory] = self.cluster.add_node(num_cpus=1, object_store_memory=_MEMORY, env_vars=environment)
 
     def kill_one(self) -> None:
         """Without grace."""
-        self.cluster.remove_node(self.nodes.pop(), allow_graceful=False)
+        node = self._nodes.pop(random.choice(self.directories))
+        self.cluster.remove_node(node, allow_graceful=False)
 
     def close(self) -> None:
         """End all of it."""

@@ -1,12 +1,22 @@
 """Jobs on several machines, as tests begin and end them."""
 
+import os
+import random
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
 import httpx
 import psutil
+import pytest
 
-from tests.end_to_end.service import PLAIN, Service
+from tests.end_to_end.service import PLAIN, Service, wait_for
 
 OPTIMUM = 1768.57754  # of the problem: LIBLINEAR's, -s 3 -c 1 -e 1e-7
 _ENDLESS = {"dataset": "data", "machines": 2, "tolerance": None, "max_passes": 1_000_000, "checkpoint_seconds": 1}
+
+# How often each fault is made.
+again = pytest.mark.parametrize("_number", range(int(os.environ.get("CLUSTER_FAULTS", "1"))))
 
 
 def upload_in_blocks(service: Service, text: bytes) -> None:
@@ -28,9 +38,10 @@ def processes(word: str) -> list[psutil.Process]:
 
 
 def begun(service: Service, **fields: object) -> str:
-    """A job that goes on for ever."""
+    """A job that goes on for ever; at any moment of a round."""
     job_id = service.submit(**{**_ENDLESS, **fields})
     service.wait_for_pass(job_id, 5)
+    time.sleep(random.uniform(0, 1))
     return job_id
 
 
@@ -50,3 +61,11 @@ def stop(service: Service, job_id: str) -> None:
     assert certificate["w_error"] < 1e-6
     assert certificate["dual_objective"] < OPTIMUM * (1 + 1e-6)
     assert OPTIMUM * (1 - 1e-6) < certificate["primal_objective"] < 2 * OPTIMUM
+
+
+def leaves_nothing(directories: Iterable[Path]) -> None:
+    """No process, no run and nothing kept of a job, on nodes with these directories."""
+    wait_for(lambda: not processes("trainer.part"), 120)
+    wait_for(lambda: not list(Path("/dev/shm").glob("streamsvm-part-*")), 30)
+    for directory in directories:
+        wait_for(lambda directory=directory: not list(directory.glob("jobs/*")), 30)

@@ -1,21 +1,16 @@
 """Jobs on the nodes of a real Ray cluster, through the service; nodes and processes are killed and paused."""
 
-import contextlib
-import os
 import signal
 import time
-from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
 
-from tests.end_to_end.machines import begun, goes_on, processes, stop, upload_in_blocks
-from tests.end_to_end.service import PLAIN, Service, wait_for
+from tests.end_to_end.machines import again, begun, goes_on, leaves_nothing, processes, stop, upload_in_blocks
+from tests.end_to_end.service import PLAIN, Service
 from tests.ray_nodes import Nodes
 
-# How often each fault is made.
-again = pytest.mark.parametrize("_number", range(int(os.environ.get("CLUSTER_FAULTS", "1"))))
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install streamsvm[ray]")
 
 
@@ -38,10 +33,9 @@ def service(tmp_path_factory, nodes, problem, text):
 
 
 @pytest.fixture(autouse=True)
-def nothing_left(service):
+def nothing_left(nodes):
     yield
-    wait_for(lambda: not processes("trainer.part"), 60)
-    wait_for(lambda: not list(Path("/dev/shm").glob("streamsvm-part-*")), 30)
+    leaves_nothing(nodes.directories)
 
 
 def _objective(problem, w, C):
@@ -93,7 +87,7 @@ def test_a_node_is_killed_and_another_one_comes(service, nodes, _number):
     job_id = begun(service)
     nodes.kill_one()
     time.sleep(1)
-    nodes.nodes.append(nodes.add())
+    nodes.add()
     goes_on(service, job_id)
 
 
@@ -115,7 +109,7 @@ def test_a_machine_is_paused_and_let_go(service, _number):
 @again
 def test_the_coordinator_is_killed(service, _number):
     job_id = begun(service)
-    time.sleep(1.5)
+    time.sleep(1)  # something is kept each second
     processes("service.cluster.process")[0].kill()
     service.wait_for_pass(job_id, 1, attempt=2)
     goes_on(service, job_id)
@@ -134,31 +128,6 @@ def test_a_block_is_damaged_on_a_node(service, nodes):
     stop(service, begun(service))
     again = {block.parents[3] for block, content in damaged.items() if block.read_bytes() != content}
     assert len(again) == 2  # nodes
-
-
-@pytest.mark.slow
-@again
-@pytest.mark.parametrize("is_full_before", [False, True])
-def test_the_disk_of_a_node_is_full(new_service, small_disk, text, tmp_path, is_full_before, _number):
-    """Nothing can be kept there any more; or not even the shard, which another node has to take then, too."""
-    small_disk(tmp_path / "nodes" / "node1", 16 << 20)
-    nodes = Nodes(tmp_path / "nodes", 2)
-    try:
-        service = new_service(ray_address=nodes.address)
-        upload_in_blocks(service.start(), text)
-        job_id = None if is_full_before else begun(service)
-        _fill(tmp_path / "nodes" / "node1")
-        job_id = job_id or begun(service)
-        time.sleep(3)  # something is kept each second
-        goes_on(service, job_id)
-    finally:
-        nodes.close()
-
-
-def _fill(directory):
-    with (directory / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(bytes(4096))
 
 
 @pytest.mark.slow

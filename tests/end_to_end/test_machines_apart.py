@@ -1,18 +1,16 @@
-"""Jobs on nodes of a Ray cluster whose network is cut."""
+"""Jobs on nodes of a Ray cluster whose network is cut, or which are paused with all that runs on them."""
 
-import os
 import time
 
 import numpy as np
 import pytest
 
-from tests.end_to_end.machines import begun, goes_on, processes, upload_in_blocks
-from tests.end_to_end.service import STREAMSVM, Service, wait_for
+from tests.end_to_end.machines import again, begun, goes_on, leaves_nothing, processes, upload_in_blocks
+from tests.end_to_end.service import STREAMSVM, Service
 from tests.ray_networks import NetworkNodes, reason_unusable
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install streamsvm[ray]")
 pytestmark = pytest.mark.slow
-again = pytest.mark.parametrize("_number", range(int(os.environ.get("CLUSTER_FAULTS", "1"))))
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +33,9 @@ def service(tmp_path_factory, nodes, text):
 
 
 @pytest.fixture(autouse=True)
-def nothing_left(service):
+def nothing_left(nodes):
     yield
-    wait_for(lambda: not processes("trainer.part"), 120)
+    leaves_nothing(nodes.directories)
 
 
 def trained_on(service, job_id):
@@ -55,17 +53,53 @@ def test_a_machine_that_is_no_node_trains_there(nodes, text, tmp_path):
     assert np.load(tmp_path / "m.npz")["w"].any()
 
 
+@pytest.fixture
+def place(service, nodes):
+    """Of a node on which the job trains."""
+
+    def find():
+        trainers = {each.pid for each in processes("trainer.part")}
+        return next(number for number in (1, 2, 3) if trainers & nodes.pids(number))
+
+    return find
+
+
 @again
-@pytest.mark.parametrize("seconds", [3, 100])
-def test_the_network_of_a_node_is_cut(service, nodes, seconds, _number):
-    """For moments, or until its node counts as dead and another one has taken over."""
+def test_the_network_of_a_node_is_cut_for_moments(service, nodes, place, _number):
     job_id = begun(service)
     before = trained_on(service, job_id)
-    number = next(k for k in (1, 2, 3) if {each.pid for each in processes("trainer.part")} & nodes.pids(k))
+    _cut(nodes, place(), 3)
+    assert trained_on(service, job_id) == before
+    goes_on(service, job_id)
+
+
+@again
+def test_the_network_of_a_node_is_cut_until_another_one_takes_over(service, nodes, place, _number):
+    job_id = begun(service)
+    before = trained_on(service, job_id)
+    number = place()
+    try:
+        _cut(nodes, number, 45)
+        assert trained_on(service, job_id) != before
+    finally:
+        nodes.begin_anew(number)
+    goes_on(service, job_id)
+
+
+@again
+def test_a_node_is_paused_and_let_go(service, nodes, place, _number):
+    job_id = begun(service)
+    before, number = trained_on(service, job_id), place()
+    now = service.job(job_id)["progress"]["pass"]
+    nodes.pause(number, 20)
+    assert service.job(job_id)["progress"]["pass"] >= now + 2  # without it
+    assert trained_on(service, job_id) == before
+    goes_on(service, job_id)
+
+
+def _cut(nodes, number, seconds):
     nodes.cut(number)
     try:
         time.sleep(seconds)
     finally:
         nodes.mend(number)
-    assert (trained_on(service, job_id) == before) == (seconds < 30)
-    goes_on(service, job_id)
