@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 _BRIDGE, _NETWORK = "streamsvm0", "10.77.0"
@@ -22,6 +23,7 @@ _DEAD_AFTER = {
     "RAY_health_check_timeout_ms": "1000",
     "RAY_health_check_failure_threshold": "15",
 }
+_STARTED = "Ray runtime started."  # as Ray says it
 _START = (
     "start", "--block", "--disable-usage-stats", "--object-store-memory", str(200 << 20), "--log-style", "record",
 )  # fmt: skip
@@ -84,13 +86,11 @@ class NetworkNodes:
     def begin_anew(self, number: int) -> None:
         """Wait until a node that counts as dead has ended by itself, and begin it again, with its directory."""
         self._processes[f"node{number}"].wait(60)
-        began = time.monotonic()
-        while self.pids(number):
-            assert time.monotonic() - began < 60, "its processes do not end"
-            time.sleep(0.1)
-        # Whoever counts as dead is not told of the end of a job: what it had kept of one would stay for a week.
-        shutil.rmtree(self.directory / f"node{number}" / "jobs")
+        _wait(lambda: not self.pids(number), "its processes do not end")
+        log = self.directory / f"node{number}.log"
+        before = log.read_text().count(_STARTED)
         self._begin(number)
+        _wait(lambda: log.read_text().count(_STARTED) > before, "it does not start")
 
     def from_outside(self, *command: object) -> subprocess.CompletedProcess:
         """Run a command on a machine of its own that is no node: it sees neither processes nor files of Ray."""
@@ -142,6 +142,13 @@ def _join_bridge(name: str, host: int) -> None:
 def _pids(name: str) -> set[int]:
     told = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=True)
     return set(map(int, told.stdout.split()))
+
+
+def _wait(condition: Callable[[], bool], complaint: str) -> None:
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began < 60, complaint
+        time.sleep(0.1)
 
 
 def _signal(pids: set[int], number: int) -> None:

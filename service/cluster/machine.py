@@ -120,8 +120,9 @@ class Machine:
         return self._running.alpha()
 
     def forget(self, job: str) -> None:
-        """The job has ended: nothing of it is needed any more."""
-        shutil.rmtree(self._settings.jobs / job, ignore_errors=True)
+        """The job, or a lane of it, has ended: nothing of it is needed any more."""
+        for directory in (self._settings.jobs / job, *self._settings.jobs.glob(f"{job}-*")):
+            shutil.rmtree(directory, ignore_errors=True)
 
     # Rounds
 

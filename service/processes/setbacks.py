@@ -4,6 +4,7 @@ import logging
 import time
 from typing import Any
 
+from service.cluster.forgetting import forget_in_background
 from service.errors import ServiceError
 from service.jobs.continuing import count_crashes, is_stuck, lost_seconds
 from service.jobs.lane_files import newest_lane, settle_lanes
@@ -61,8 +62,13 @@ class Setbacks:
     def _fail(self, record: dict[str, Any], failure: dict[str, Any]) -> None:
         tail = log_tail(self._settings.jobs / record["id"] / "log")
         self._store.finish_job(record["id"], "failed", failure={**failure, "log_tail": tail})
-        settle_lanes(self._settings.jobs / record["id"], is_complete=False)
+        self.tidy(record)
         JobLog(_log, record["id"]).error("failed: %s", failure["message"])
+
+    def tidy(self, record: dict[str, Any]) -> None:
+        """After a job that came to no good end."""
+        settle_lanes(self._settings.jobs / record["id"], is_complete=False)
+        forget_in_background(record, self._settings)
 
 
 def describe(error: Exception) -> dict[str, Any]:

@@ -208,7 +208,7 @@ class Worker:
     def _cancel(self, active: Attempt) -> None:
         self._drop_run(active)
         self._store.finish_job(active.record["id"], "cancelled")
-        settle_lanes(self._settings.jobs / active.record["id"], is_complete=False)
+        self._setbacks.tidy(active.record)
         JobLog(_log, active.record["id"]).info("cancelled")
 
     def _drop_run(self, active: Attempt) -> None:
