@@ -1,10 +1,12 @@
 """What becomes of a job whose attempt came to a bad end: it is queued again, waits for room, or fails."""
 
 import logging
+import subprocess
+import sys
+import threading
 import time
 from typing import Any
 
-from service.cluster.forgetting import forget_in_background
 from service.errors import ServiceError
 from service.jobs.continuing import count_crashes, is_stuck, lost_seconds
 from service.jobs.lane_files import newest_lane, settle_lanes
@@ -13,9 +15,11 @@ from service.processes.run import log_tail
 from service.records.store import Store
 from service.settings import Settings
 from storage.checkpoint import newest_checkpoint
+from storage.child import child_environment
 from storage.errors import NO_ROOM, OutOfSpace, StorageError
 
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 60.0
+FORGETTING = "service.cluster.forgetting"
 _log = logging.getLogger("streamsvm.worker")
 
 
@@ -68,7 +72,11 @@ class Setbacks:
     def tidy(self, record: dict[str, Any]) -> None:
         """After a job that came to no good end."""
         settle_lanes(self._settings.jobs / record["id"], is_complete=False)
-        forget_in_background(record, self._settings)
+        if record["spec"].get("machines") is not None and self._settings.ray_address is not None:
+            # Nobody waits for it.
+            command = [sys.executable, "-m", FORGETTING, self._settings.ray_address, record["id"]]
+            options = {"env": child_environment(), "check": False, "start_new_session": True}
+            threading.Thread(target=subprocess.run, args=(command,), kwargs=options, daemon=True).start()
 
 
 def describe(error: Exception) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 import os
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -17,6 +18,17 @@ _ENDLESS = {"dataset": "data", "machines": 2, "tolerance": None, "max_passes": 1
 
 # How often each fault is made.
 again = pytest.mark.parametrize("_number", range(int(os.environ.get("CLUSTER_FAULTS", "1"))))
+
+
+@contextmanager
+def serving(directory: Path, address: str, text: bytes) -> Iterator[Service]:
+    """A service with this cluster and with the problem as `data`."""
+    service = Service(directory, ray_address=address)
+    try:
+        upload_in_blocks(service.start(), text)
+        yield service
+    finally:
+        service.kill()
 
 
 def upload_in_blocks(service: Service, text: bytes) -> None:

@@ -7,8 +7,8 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.end_to_end.machines import again, begun, goes_on, leaves_nothing, processes, stop, upload_in_blocks
-from tests.end_to_end.service import PLAIN, Service
+from tests.end_to_end.machines import again, begun, goes_on, leaves_nothing, processes, serving, stop
+from tests.end_to_end.service import PLAIN
 from tests.ray_nodes import Nodes
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install streamsvm[ray]")
@@ -22,14 +22,9 @@ def nodes(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory, nodes, problem, text):
-    """With the problem as `data`."""
-    service = Service(tmp_path_factory.mktemp("service"), ray_address=nodes.address)
-    try:
-        upload_in_blocks(service.start(), text)
+def service(tmp_path_factory, nodes, text):
+    with serving(tmp_path_factory.mktemp("service"), nodes.address, text) as service:
         yield service
-    finally:
-        service.kill()
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,8 @@ import time
 import numpy as np
 import pytest
 
-from tests.end_to_end.machines import again, begun, goes_on, leaves_nothing, processes, upload_in_blocks
-from tests.end_to_end.service import STREAMSVM, Service
+from tests.end_to_end.machines import again, begun, goes_on, leaves_nothing, processes, serving
+from tests.end_to_end.service import STREAMSVM
 from tests.ray_networks import NetworkNodes, reason_unusable
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install streamsvm[ray]")
@@ -24,12 +24,8 @@ def nodes(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory, nodes, text):
-    service = Service(tmp_path_factory.mktemp("service"), ray_address=nodes.address)
-    try:
-        upload_in_blocks(service.start(), text)
+    with serving(tmp_path_factory.mktemp("service"), nodes.address, text) as service:
         yield service
-    finally:
-        service.kill()
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,7 @@ import time
 import pytest
 
 from tests.disks import mounted_disk
-from tests.end_to_end.machines import again, begun, goes_on, leaves_nothing, upload_in_blocks
-from tests.end_to_end.service import Service
+from tests.end_to_end.machines import again, begun, goes_on, leaves_nothing, serving
 from tests.ray_nodes import Nodes
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install streamsvm[ray]")
@@ -26,12 +25,8 @@ def nodes(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory, nodes, text):
-    service = Service(tmp_path_factory.mktemp("service"), ray_address=nodes.address)
-    try:
-        upload_in_blocks(service.start(), text)
+    with serving(tmp_path_factory.mktemp("service"), nodes.address, text) as service:
         yield service
-    finally:
-        service.kill()
 
 
 @pytest.fixture(autouse=True)
