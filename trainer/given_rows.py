@@ -38,8 +38,7 @@ class GivenRows:
         with (self._directory / GIVEN).open("wb") as file:
             for _, segment in zip(range(self._at_once), self._segments, strict=False):
                 file.write(segment)
-        written = np.concatenate([np.empty(0, np.int64), *self._row_ids[before:]])
-        np.save(self._directory / GIVEN_ALPHA, self._alpha[written])
+        np.save(self._directory / GIVEN_ALPHA, self._alpha[_joined(self._row_ids[before:])])
 
     def take_alpha(self) -> bool:
         """What there is for the rows that were given, in their order; whether there is something."""
@@ -47,7 +46,7 @@ class GivenRows:
         self.forget()
         if not path.exists():
             return False
-        self._alpha[np.concatenate(row_ids)] = np.load(path)
+        self._alpha[_joined(row_ids)] = np.load(path)
         path.unlink()
         return True
 
@@ -76,3 +75,8 @@ class GivenRows:
 
     def _is_active(self, row_id: Array) -> Array:
         return self._score[row_id] <= LEAST_SLACK
+
+
+def _joined(row_ids: list[Array]) -> Array:
+    """All of these; none, if there are none."""
+    return np.concatenate([np.empty(0, np.int64), *row_ids])

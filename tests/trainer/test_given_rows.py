@@ -94,6 +94,15 @@ def test_what_comes_back_is_taken_by_the_rows_that_were_given(given, tmp_path, a
     assert not given.take_alpha()  # it is there once
 
 
+def test_who_had_none_to_give_takes_none(given, tmp_path, alpha, score):
+    score[:] = 5.0
+    before = alpha.copy()
+    assert everything(given, tmp_path) == []
+    np.save(tmp_path / TAKEN_ALPHA, alpha[:0])
+    assert given.take_alpha()
+    assert np.array_equal(alpha, before)
+
+
 def test_who_was_late_halfway_begins_anew(given, tmp_path, alpha):
     given.write_some(1000)
     given.forget()
