@@ -29,6 +29,13 @@ def runs_of(first: Array, rows: Array) -> Array:
     return np.stack((first[begins], np.add.reduceat(rows, begins)), axis=1).astype(RUN)
 
 
+def written_ids(runs: Array, ids: Array) -> Array:
+    """The ids (n,) that rows were written with which have these now."""
+    begins = np.cumsum(runs[:, 1]) - runs[:, 1]
+    run = np.searchsorted(begins, ids, side="right") - 1
+    return runs[run, 0] + (ids - begins[run])
+
+
 def first_rows(runs: Array, n_rows: int) -> Array:
     """The runs of the first so many rows."""
     before = np.cumsum(runs[:, 1]) - runs[:, 1]

@@ -17,7 +17,13 @@ _TESTS = Path(__file__).with_name("end_to_end")
 FAULTS = {
     "machines_apart": ("until_another_one_takes_over", "node_is_paused", "cut_for_moments"),
     "machines_disks": ("disk_of_a_node_is_full",),
-    "machines": ("node_is_killed", "machine_is_paused", "coordinator_is_killed", "process_of_a_machine_is_killed"),
+    "machines": (
+        "node_is_killed",
+        "machine_is_paused",
+        "coordinator_is_killed",
+        "process_of_a_machine_is_killed",
+        "killed_near_the_end",
+    ),
 }
 _APART = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--net", "--ipc")
 # What else processes could meet each other by.

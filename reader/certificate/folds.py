@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from storage.block import Piece
 from storage.csr import WEIGHT, Array
 from storage.segment import TARGET
 
@@ -28,13 +27,6 @@ def fold_of(keys: Array, of: int, seed: int) -> Array:
     return ((z ^ (z >> np.uint64(31))) % np.uint64(of)).astype(np.int64)
 
 
-def folds_of(piece: Piece, of: int, seed: int) -> Array:
-    """The fold (n,) of each row of a piece: by group where they have one."""
-    group = piece.rows.group
-    ids = np.arange(piece.first_row, piece.first_row + len(piece))
-    return fold_of(ids if group is None else group, of, seed)
-
-
 @dataclass(frozen=True)
 class LeftOut:
     """Rows of fold number `fold` of so many."""
@@ -43,9 +35,9 @@ class LeftOut:
     of: int
     seed: int
 
-    def holds(self, piece: Piece) -> Array:
-        """Which rows of the piece are left out, (n,) bool."""
-        return folds_of(piece, self.of, self.seed) == self.fold
+    def holds(self, keys: Array) -> Array:
+        """Which rows with these keys (n,) are left out, (n,) bool."""
+        return fold_of(keys, self.of, self.seed) == self.fold
 
 
 class HeldOut:
@@ -68,17 +60,23 @@ class HeldOut:
 
         weight (n,); None: these rows have 1.
         """
-        if weight is not None:
-            self._weights()[row_id] = weight
-        for lane, rows in self._lanes.items():
+        for lane in self._lanes:
             out, targets, values = (
                 each.reshape(len(row_id), -1)[:, lane] for each in (is_held_out, target, decision_values)
             )
-            found = np.empty(int(np.count_nonzero(out)), HELD_OUT)
-            found["is_held_out"] = True
-            found["target"] = targets[out]
-            found["decision_value"] = values[out]
-            rows[row_id[out]] = found
+            self.put(lane, row_id[out], targets[out], values[out])
+        if weight is not None:
+            self.put_weights(row_id, weight)
+
+    def put(self, lane: int, row_id: Array, target: Array, decision_values: Array) -> None:
+        """Rows (n,) that a lane leaves out."""
+        found = np.empty(len(row_id), HELD_OUT)
+        found["is_held_out"], found["target"], found["decision_value"] = True, target, decision_values
+        self._lanes[lane][row_id] = found
+
+    def put_weights(self, row_id: Array, weight: Array) -> None:
+        """Of rows (n,), left out or not."""
+        self._weights()[row_id] = weight
 
     def _weights(self) -> Array:
         """Those of all rows (n_rows,); rows that were added to others may have none."""

@@ -33,6 +33,7 @@ class Passes:
             left_out=settings.left_out,
             group=settings.group,
             weight=weight,
+            part_rows=settings.part_rows,
         )
         self._streamer = Streamer(self._examples, wait)
         self._source: Source | None = None

@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from reader.certificate.folds import LeftOut, folds_of
+from reader.certificate.folds import LeftOut, fold_of
 from reader.stream.ahead import work_ahead
 from reader.stream.order import block_order, piece_order
 from storage.block import Piece
@@ -24,6 +24,7 @@ from storage.direct import Part
 from storage.features.maps import FeatureMaps
 from storage.features.visits import with_features
 from storage.lanes import Group
+from storage.row_runs import written_ids
 from storage.segment import OFFSET, ROW_ID, TARGET, Segment
 
 T = TypeVar("T")
@@ -98,6 +99,8 @@ class Examples:
                 where y is the place of a class; None: there are none
     group       lanes: y is the kind of a row, see storage.lanes, or the place of its class, see storage.classes
     weight      (n_rows,): weights of rows go there, by id, where y does not tell them; or (0,)
+    part_rows   the dataset's rows are a part of others, by whose ids folds are dealt out: runs of these ids, see
+                storage.row_runs; None: they are all there are
     """
 
     positive: float | None
@@ -105,6 +108,7 @@ class Examples:
     left_out: LeftOut | None = field(default=None, kw_only=True)
     group: Group | Classes | None = field(default=None, kw_only=True)
     weight: Array = field(default_factory=lambda: np.empty(0), kw_only=True)
+    part_rows: Array | None = field(default=None, kw_only=True)
 
     def of(self, piece: Piece) -> Segment:
         """The rows of a piece."""
@@ -129,20 +133,28 @@ class Examples:
         labels = np.array(group.labels)
         by_value = np.argsort(labels)
         places = by_value[np.searchsorted(labels[by_value], rows.label)]
-        folds = folds_of(piece, group.n_folds, group.seed) if group.n_folds > 1 else 0
+        folds = fold_of(self._keys(piece), group.n_folds, group.seed) if group.n_folds > 1 else 0
         return (places * group.n_folds + folds).astype(TARGET)
 
     def _weights(self, piece: Piece) -> Array:
         given = piece.rows.weight
         weights = np.ones(len(piece)) if given is None else given
-        return weights if self.left_out is None else np.where(self.left_out.holds(piece), 0.0, weights)
+        return weights if self.left_out is None else np.where(self.left_out.holds(self._keys(piece)), 0.0, weights)
 
     def _without(self, piece: Piece, y: Array) -> Array:
         if len(self.weight):
             return np.where(self.weight[piece.first_row : piece.first_row + len(piece)] > 0, y, TARGET.type(np.nan))
         if self.left_out is None:
             return y
-        return np.where(self.left_out.holds(piece), TARGET.type(np.nan if self.positive is None else 0), y)
+        nothing = TARGET.type(np.nan if self.positive is None else 0)
+        return np.where(self.left_out.holds(self._keys(piece)), nothing, y)
+
+    def _keys(self, piece: Piece) -> Array:
+        """By which rows are dealt out to folds: their groups where they have one, or their ids."""
+        if piece.rows.group is not None:
+            return piece.rows.group
+        ids = np.arange(piece.first_row, piece.first_row + len(piece))
+        return ids if self.part_rows is None else written_ids(self.part_rows, ids)
 
     def _targets(self, rows: Rows) -> Array:
         if self.positive is None:

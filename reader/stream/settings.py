@@ -4,11 +4,15 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from reader.certificate.folds import LeftOut
 from storage.classes import Classes, axis_of
+from storage.csr import Array
 from storage.features.maps import FeatureMaps, read_maps
 from storage.lanes import Group
 from storage.plan import CachePlan
+from storage.row_runs import RUN
 from storage.state import RUN_FILE
 
 _PAIR_BYTES, _MOST_PAIRS = 16, 32 << 20
@@ -37,7 +41,8 @@ class ReaderSettings:
     threads               that work at once, the trainer's main one included
     is_dual               the trainer makes w of alpha: at a checkpoint it is compared
     has_kernel            the trainer publishes support vectors of a Gaussian kernel, no w
-    is_part               the rows are a part of the problem's, see storage.rounds: the w of its alpha is kept there
+    part_rows             the rows are a part of the problem's, see storage.rounds: runs of their ids among all, as in
+                          storage.row_runs; None: they are all there are
     keeps_all             the trainer is to have all rows at hand after a pass, in the cache or on its own disk
     blocks                block minimization: in how many blocks the rows come, one at a time; else None
     kept_bytes            bytes of rows that stay in the cache, the best ones, when the next block comes
@@ -69,7 +74,7 @@ class ReaderSettings:
     exact: bool
     is_dual: bool
     has_kernel: bool
-    is_part: bool
+    part_rows: Array | None
     threads: int
     left_out: LeftOut | None
     resume: Path | None
@@ -85,9 +90,15 @@ class ReaderSettings:
             "cache": CachePlan(**settings["cache"]),
             "left_out": settings["left_out"] and LeftOut(**settings["left_out"]),
             "group": axis_of(settings["group"]),
+            "part_rows": settings["part_rows"] and np.array(settings["part_rows"], RUN),
             "maps": read_maps(run, settings["maps"], settings["width"]),
         }
         return cls(**{**settings, **paths, **own})
+
+    @property
+    def is_part(self) -> bool:
+        """The w of the rows' alpha is kept beside that of all."""
+        return self.part_rows is not None
 
     @property
     def shares_certifying(self) -> bool:

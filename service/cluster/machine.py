@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from service.cluster.messages import Answer, Begin, Found
+from service.cluster.messages import Answer, Begin, Found, HeldRows
 from service.cluster.origin import Origin
 from service.cluster.part_reading import PartReading, ReadIn
 from service.cluster.running import Running
@@ -138,13 +138,15 @@ class Machine:
         """Take over what was agreed; what the next round came to, None after the last. Raises ServiceError."""
         assert self._running is not None
         self._running.take(answer)
-        if answer.order == Order.END:
-            self.end()
-            return None
-        return self._running.found()
+        return None if answer.order == Order.END else self._running.found()
+
+    def held_out(self, place: int) -> HeldRows:
+        """Rows that the lane at this place has left out, after the last round."""
+        assert self._running is not None
+        return self._running.held_out(place)
 
     def end(self) -> None:
-        """Stop what runs."""
+        """Stop what runs; what there is of it goes."""
         if self._running is not None:
             self._running.kill()
             self._running = None

@@ -132,6 +132,20 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class HeldRows:
+    """Rows of a machine that a lane has left out, as its last look found them.
+
+    row_id  (n,) among all rows; target (n,): y if they were not left out; decision_values (n,)
+    weight  (n,); None: rows have none
+    """
+
+    row_id: Array
+    target: Array
+    decision_values: Array
+    weight: Array | None
+
+
+@dataclass(frozen=True)
 class Begin:
     """What a machine is to run.
 
@@ -140,6 +154,7 @@ class Begin:
     number, at_once   of the first lane, and most lanes side by side
     machines how many there are: sigma
     maps     feature maps, fitted to all rows
+    rows     runs of the ids that the shard's rows have among all, see storage.row_runs
     alpha    (rows,), or with an axis of lanes, to begin with; None: what the machine has kept, or zeros
     """
 
@@ -150,6 +165,7 @@ class Begin:
     at_once: int
     machines: int
     maps: FeatureMaps
+    rows: Array
     alpha: Array | None = None
 
     @property

@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 from service.cluster.connecting import connect, nodes_of
 from service.cluster.coordinator import Coordinator
+from service.cluster.held_rows import bring_held_out
 from service.cluster.messages import Begin
 from service.cluster.parts import Rules
 from service.cluster.pool import pool_for
@@ -65,7 +66,7 @@ def _coordinate(run: Path, told: dict[str, Any], reports: TextIO) -> int:
     spec = JobSpec.model_validate(told["spec"])
     maps = fitted_maps(spec, Dataset(dataset))
     own = told["spec"], told["number"], told["at_once"], count, maps
-    begins = [Begin(told["job"], shard.name, *own) for shard in shards]
+    begins = [Begin(told["job"], shard.name, *own, shard.rows) for shard in shards]
     rules = Rules(**told["rules"])
     plan = replace(plan_job(spec, manifest), number=told["number"], at_once=told["at_once"])
     pool = pool_for(plan, dataset, maps, run)
@@ -81,6 +82,9 @@ def _coordinate(run: Path, told: dict[str, Any], reports: TextIO) -> int:
         except HandedBack:
             return HandedBack.exit_code
         state.w[:] = coordinator.w
+        if plan.places_with_folds:
+            machines.keep(range(len(machines)), at_once=True)
+            bring_held_out(machines, run, plan.n_rows, plan.places_with_folds)
         machines.forget()
         control["training_done"] = 1
         reports.write(json.dumps({"result": reporter.results(coordinator)}) + "\n")

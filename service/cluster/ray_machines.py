@@ -17,7 +17,7 @@ from typing import Any
 from service.cluster.agents import CALL_SECONDS, agent_on, agents_of, placed
 from service.cluster.connecting import nodes_of
 from service.cluster.forgetting import forget_on
-from service.cluster.messages import Answer, Begin, Change, Found
+from service.cluster.messages import Answer, Begin, Change, Found, HeldRows
 from service.cluster.origin import read_origin
 from service.cluster.part_reading import ReadIn
 from service.cluster.shards import Shard, files_of, pieces_of
@@ -72,6 +72,14 @@ class RayMachines:
     def node(self, number: int) -> str:
         """The node a machine is on, as Ray names it."""
         return self._nodes.get(number, "")
+
+    def held_out(self, number: int, place: int) -> HeldRows:
+        """See `service.cluster.held_rows`. Raises ServiceError machine_left."""
+        try:
+            return self._ray.get(self._actors[number].held_out.remote(place))
+        except Exception as error:
+            # Another attempt begins with what all have kept.
+            raise ServiceError("machine_left", f"machine {number} has left before it told all of its rows") from error
 
     def forget(self) -> None:
         """Nothing of the job needs to be kept any more."""

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from reader.certificate.folds import read_held_out, read_weights
 from service.cluster.change_kernel import add_step
 from service.cluster.combine import along_axis, by_lane, dots
 from service.cluster.leftovers import Leftovers
-from service.cluster.messages import COUNTED, NO_CHANGE, Answer, Begin, Change, Found, Given
+from service.cluster.messages import COUNTED, NO_CHANGE, Answer, Begin, Change, Found, Given, HeldRows
 from service.jobs.problem import JobPlan, plan_job
 from service.jobs.spec import JobSpec
 from service.processes.run import PART, PROCESSES, Run, prepare_run
@@ -26,6 +27,7 @@ from storage.csr import Array
 from storage.manifest import read_manifest
 from storage.naps import nap
 from storage.rounds import GIVEN, GIVEN_ALPHA, TAKEN_ALPHA, Order, create_round
+from storage.row_runs import written_ids
 from storage.segment import used_bytes, view
 from storage.spill_file import SPILL_SEGMENT
 from storage.state import RUN_FILE, State, open_state
@@ -52,7 +54,8 @@ class Running:
         self._leftovers = Leftovers(self._directory)
         begins = _beginning(alpha, self._sigma, plan)
         prepare_run(self._directory, plan, settings.datasets / begin.shard, None, begins, begin.maps)
-        _make_part(self._directory, 0.0 if begin.is_alone else _SHARE_OF_GAP)
+        self._rows = begin.rows
+        _make_part(self._directory, begin)
         axis = plan.axes[0]
         self._state = open_state(self._directory, plan.n_rows, plan.width, *plan.axes)
         self._round = create_round(self._directory, plan.width, axis)
@@ -124,6 +127,14 @@ class Running:
         """(rows,) of the problem, or with an axis of lanes: feasible, while a round is being agreed on."""
         return self._state.alpha / self._sigma
 
+    def held_out(self, place: int) -> HeldRows:
+        """Rows that the lane at this place has left out; the last look has been at all of them."""
+        ids, target, decision_values = read_held_out(self._directory, self._plan.n_rows, place)
+        weight = read_weights(self._directory, self._plan.n_rows)
+        return HeldRows(
+            written_ids(self._rows, ids), target, decision_values, None if weight is None else np.asarray(weight[ids])
+        )
+
     def kill(self) -> None:
         """End the processes; their files go."""
         self._run.kill()
@@ -193,9 +204,9 @@ def _scaled(alpha: Array, sigma: float, plan: JobPlan) -> Array:
     return scaled
 
 
-def _make_part(directory: Path, share_of_gap: float) -> None:
+def _make_part(directory: Path, begin: Begin) -> None:
     """Tell reader and trainer that their rows are a part of the problem's."""
     told: dict[str, Mapping[str, Any]] = json.loads((directory / RUN_FILE).read_bytes())
-    reader = {**told["reader"], "is_part": True}
-    trainer = {**told["trainer"], "share_of_gap": share_of_gap}
+    reader = {**told["reader"], "part_rows": begin.rows.tolist()}
+    trainer = {**told["trainer"], "share_of_gap": 0.0 if begin.is_alone else _SHARE_OF_GAP}
     (directory / RUN_FILE).write_text(json.dumps({**told, "reader": reader, "trainer": trainer}))

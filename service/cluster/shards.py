@@ -5,20 +5,29 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from service.cluster.origin import part_names
 from service.errors import ServiceError
+from storage.csr import Array
 from storage.dataset import block_path
 from storage.manifest import MANIFEST, BlockInfo, Manifest
+from storage.row_runs import runs_of
 
 _PIECE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
 class Shard:
-    """The manifest of what a machine has, and a name that tells it from those of all other datasets and shares."""
+    """What a machine has of a dataset.
+
+    name  tells it from all other datasets and shares
+    rows  runs of the ids that its rows have in the dataset, see storage.row_runs
+    """
 
     name: str
     manifest: Manifest
+    rows: Array
 
 
 def shards_of(manifest: Manifest, machines: int) -> list[Shard]:
@@ -32,7 +41,12 @@ def shards_of(manifest: Manifest, machines: int) -> list[Shard]:
             f"the dataset is spread over {count} machines, and is trained on them",
             f"Ask for {count} machines.",
         )
-    return [Shard(name, part_of(manifest, k)) for k, name in enumerate(part_names(manifest.uid, count))]
+    parts = [part_of(manifest, k) for k in range(count)]
+    begins = np.cumsum([0, *(part.n_rows for part in parts)])
+    return [
+        Shard(name, part, runs_of(begins[k : k + 1], np.array([part.n_rows])))
+        for k, (name, part) in enumerate(zip(part_names(manifest.uid, count), parts, strict=True))
+    ]
 
 
 def check_here(manifest: Manifest) -> None:
@@ -73,7 +87,10 @@ def _number(block: BlockInfo) -> int:
 def _shard(manifest: Manifest, blocks: Sequence[BlockInfo], number: int, of: int) -> Shard:
     # An appended dataset keeps its uid: the blocks tell it from what it was.
     blocks_hash = zlib.crc32(repr([(block.number, block.checksum) for block in blocks]).encode())
-    return Shard(f"{manifest.uid}-{number}of{of}-{blocks_hash:08x}", _with_blocks(manifest, blocks))
+    ends = np.cumsum([block.rows for block in manifest.blocks])
+    begins = {block.number: int(end) - block.rows for block, end in zip(manifest.blocks, ends, strict=True)}
+    rows = runs_of(np.array([begins[block.number] for block in blocks]), np.array([block.rows for block in blocks]))
+    return Shard(f"{manifest.uid}-{number}of{of}-{blocks_hash:08x}", _with_blocks(manifest, blocks), rows)
 
 
 def _with_blocks(manifest: Manifest, blocks: Sequence[BlockInfo]) -> Manifest:

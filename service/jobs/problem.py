@@ -135,6 +135,11 @@ class JobPlan:
             return 1, self.spec.loss in REGRESSION and self.manifest.weights is not None
         return self.group.width, self.manifest.weights is not None or self._left_out is not None
 
+    @property
+    def places_with_folds(self) -> list[int]:
+        """Of those to be run that leave rows out."""
+        return [place for place, lane in enumerate(self.running) if lane.fold is not None]
+
     def _kept_rows(self, dataset: Path) -> dict[str, Any] | None:
         """What tells the rows of this job from those of others, as they are trained on."""
         own: dict[str, Any] = {"uid": self.manifest.uid, "bias": self.spec.bias}

@@ -51,7 +51,7 @@ def run_file(
         # Beyond the cores, threads would only hold more of what is read ahead.
         "threads": min(spec.threads or cores, cores),
         **{name: options[name] for name, known in options_of(solver.options).items() if known.for_reader},
-        "is_part": False,
+        "part_rows": None,
         "exact": spec.pace == "fixed",
         "evicts": solver.evicts,
         "is_dual": solver.is_dual,

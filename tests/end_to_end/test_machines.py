@@ -1,5 +1,6 @@
 """Jobs on the nodes of a real Ray cluster, through the service; nodes and processes are killed and paused."""
 
+import random
 import signal
 import time
 
@@ -57,6 +58,22 @@ def test_a_job_on_two_machines_has_the_optimum_and_the_certificate(service, prob
     assert all(line["dual_objective"] <= certificate["primal_objective"] for line in history)
 
 
+def test_folds_and_probabilities_on_two_machines_are_those_of_one(service):
+    fields = {"dataset": "data", "relative_gap": 1e-7, "tolerance": None, "max_passes": 1000, "C": [0.1, 1.0]}
+    folds = {"folds": 3, "probability": "sigmoid", "select_by": "auc"}
+    jobs = [service.wait_until_ended(service.submit(**fields, **folds, machines=count)) for count in (2, None)]
+    assert [job["state"] for job in jobs] == ["succeeded"] * 2, jobs[0]["failure"]
+    together, alone = (job["result"] for job in jobs)
+    assert together["selected_C"] == alone["selected_C"]
+    for ours, theirs in zip(together["cv"], alone["cv"], strict=True):
+        assert ours["folds"] == [pytest.approx(each, abs=2e-3) for each in theirs["folds"]]
+    sigmoids = [
+        httpx.get(f"{service.url}/v1/models/{job['model_id']}/file?format=json", **PLAIN).json()["sigmoid"]
+        for job in jobs
+    ]
+    np.testing.assert_allclose(*sigmoids, rtol=1e-3)
+
+
 @pytest.mark.slow
 def test_lanes_on_two_machines(service):
     values = [0.1, 0.3, 1.0]
@@ -74,6 +91,20 @@ def test_a_process_of_a_machine_is_killed(service, process, _number):
     job_id = begun(service)
     processes(process)[0].kill()
     goes_on(service, job_id)
+
+
+@pytest.mark.slow
+@again
+def test_an_agent_is_killed_near_the_end(service, _number):
+    """Perhaps while it tells of the rows that it has held out."""
+    job_id = service.submit(dataset="data", machines=2, tolerance=None, max_passes=8, folds=3, checkpoint_seconds=1)
+    service.wait_for_pass(job_id, 7)
+    time.sleep(random.uniform(0, 0.5))
+    for process in processes("ray::Agent")[:1]:
+        process.kill()
+    job = service.wait_until_ended(job_id)
+    assert job["state"] == "succeeded", job["failure"]
+    assert 0.6 < job["result"]["cv"][0]["all"]["accuracy"] < 1
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.row_runs import first_rows, one_run, runs_of, shared_rows
+from storage.row_runs import first_rows, one_run, runs_of, shared_rows, written_ids
 
 # What happens to a dataset: rows come (a piece of so many), or a piece goes (whichever of those there are).
 CHANGES = st.lists(st.tuples(st.booleans(), st.integers(1, 5)), max_size=12)
@@ -46,6 +46,12 @@ def after(changes, more):
             rows.change(comes, number)
         found.append((rows.written, rows.runs))
     return found
+
+
+@given(CHANGES)
+def test_the_ids_that_rows_were_written_with(changes):
+    ((written, runs), _) = after(changes, [])
+    assert written_ids(runs, np.arange(len(written))[::-1]).tolist() == written[::-1]
 
 
 @given(CHANGES, CHANGES)

@@ -7,6 +7,7 @@ from reader.certificate.folds import HeldOut, LeftOut, fold_of, read_held_out, r
 from reader.stream.pieces import Examples
 from storage.block import Piece
 from storage.csr import Rows
+from storage.row_runs import RUN
 from storage.segment import ROW_ID, TARGET
 from tests.features import constant
 
@@ -24,6 +25,11 @@ def piece(labels, first_row=0, group=None, weight=None):
     return Piece(rows, np.ones(n_rows), first_row)
 
 
+def left_out(fold, rows, **options):
+    """Which rows of a piece are."""
+    return Examples(1.0, left_out=fold, **options).of(rows).y == 0
+
+
 @pytest.mark.parametrize("of", [2, 5, 7])
 def test_folds_are_about_as_large_as_each_other_and_of_a_row_alone(of):
     ids = np.arange(70_000)
@@ -35,14 +41,21 @@ def test_folds_are_about_as_large_as_each_other_and_of_a_row_alone(of):
 
 
 def test_every_row_is_left_out_once():
-    of_rows = [LeftOut(fold, 3, 0).holds(piece([1.0] * 50, 100)) for fold in range(3)]
+    of_rows = [left_out(LeftOut(fold, 3, 0), piece([1.0] * 50, 100)) for fold in range(3)]
     assert (np.sum(of_rows, axis=0) == 1).all()
-    np.testing.assert_array_equal(of_rows[1][10:], LeftOut(1, 3, 0).holds(piece([1.0] * 40, 110)))
+    np.testing.assert_array_equal(of_rows[1][10:], left_out(LeftOut(1, 3, 0), piece([1.0] * 40, 110)))
+
+
+def test_rows_of_a_part_are_in_the_folds_they_have_among_all():
+    every = left_out(LeftOut(1, 3, 0), piece([1.0] * 100))
+    part_rows = np.array([[10, 20], [50, 30]], RUN)
+    part = left_out(LeftOut(1, 3, 0), piece([1.0] * 50), part_rows=part_rows)
+    np.testing.assert_array_equal(part, np.concatenate([every[10:30], every[50:80]]))
 
 
 def test_rows_of_a_group_are_in_one_fold():
     group = np.repeat(np.arange(20, dtype=np.uint64) << np.uint64(40), 5)
-    held = [LeftOut(fold, 4, 0).holds(piece([1.0] * 100, group=group)).reshape(20, 5) for fold in range(4)]
+    held = [left_out(LeftOut(fold, 4, 0), piece([1.0] * 100, group=group)).reshape(20, 5) for fold in range(4)]
     assert all((each == each[:, :1]).all() for each in held)
     assert len({each[:, 0].tobytes() for each in held}) == 4
 
@@ -51,7 +64,7 @@ def test_rows_of_a_group_are_in_one_fold():
 def test_rows_left_out_have_y_nought_and_their_target_aside(bias):
     labels, weight = np.tile([2.0, 3.0], 50), np.full(100, 7.0)
     rows = Examples(3.0, constant(1, bias), left_out=LeftOut(0, 2, 0)).of(piece(labels, weight=weight))
-    held = LeftOut(0, 2, 0).holds(piece(labels))
+    held = LeftOut(0, 2, 0).holds(np.arange(100))
     assert 20 < np.count_nonzero(held) < 80
     assert (rows.y[held] == 0).all()
     np.testing.assert_array_equal(rows.target, np.where(labels == 3.0, 7.0, -7.0))
@@ -62,7 +75,7 @@ def test_rows_left_out_have_y_nought_and_their_target_aside(bias):
 def test_where_y_is_the_label_rows_left_out_have_none():
     labels = np.arange(-50.0, 50.0)
     rows = Examples(None, left_out=LeftOut(1, 2, 0)).of(piece(labels))
-    np.testing.assert_array_equal(np.isnan(rows.y), LeftOut(1, 2, 0).holds(piece(labels)))
+    np.testing.assert_array_equal(np.isnan(rows.y), LeftOut(1, 2, 0).holds(np.arange(100)))
     np.testing.assert_array_equal(rows.target, labels)
 
 

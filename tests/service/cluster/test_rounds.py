@@ -1,8 +1,6 @@
 """Rounds of real readers and trainers on parts of a dataset: the optimum of one machine, weak duality, loss."""
 
-import pickle
 from collections import defaultdict
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,20 +9,15 @@ import pytest
 from reader.ingest.append import append_rows
 from reader.limits import Limits
 from reader.options import InputOptions
-from service.cluster.coordinator import Coordinator
-from service.cluster.messages import Begin
 from service.cluster.parts import Rules
-from service.cluster.pool import pool_for
 from service.cluster.shards import deal
 from service.errors import ServiceError
-from service.jobs.features import fitted_maps
-from service.jobs.problem import plan_job
 from service.jobs.spec import parse_spec
 from storage.dataset import Dataset
 from storage.manifest import read_manifest
 from storage.rounds import Order
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem
-from tests.service.cluster.threads import ThreadMachines
+from tests.service.cluster.coordinating import coordinate
 
 
 @pytest.fixture(scope="module")
@@ -41,37 +34,6 @@ def dataset(tmp_path_factory, problem):
         text = libsvm_text(X[start : start + 75], y[start : start + 75])
         append_rows([text], directory, InputOptions(index_base=1), Limits(), threads=1)
     return directory
-
-
-class Seen(list):
-    """D, P, the step, and how many rows were pooled, of each round."""
-
-    def __call__(self, now):
-        self.append((now.D.copy(), now.convergence.P.copy(), now.step.copy(), now.pooled_rows))
-
-
-def coordinate(
-    dataset, root, machines, rules=None, wrap=lambda machines: machines, pools=True, pool_bytes=None, **fields
-):
-    spec = parse_spec({"dataset": "any", "relative_gap": 1e-5, "tolerance": None, "machines": machines, **fields})
-    manifest = read_manifest(dataset)
-    plan = plan_job(spec, manifest)
-    shards = deal(manifest, machines)
-    maps = fitted_maps(spec, Dataset(dataset))
-    begins = [Begin("job", each.name, spec.model_dump(), 0, plan.at_once, machines, maps) for each in shards]
-    begins = pickle.loads(pickle.dumps(begins))  # as they come to machines
-    rules = rules or Rules(spec.tolerance, spec.relative_gap, spec.max_passes, None, spec.combine)
-    seen = Seen()
-    pool = pool_for(plan, dataset, maps, root) if pools else None
-    if pool_bytes:
-        pool = replace(pool, most_bytes=pool_bytes)
-    with ThreadMachines([root / f"node{k}" for k in range(machines)], dataset, shards, begins) as threads:
-        coordinator = Coordinator(
-            wrap(threads), rules, plan.width, len(plan.running), plan.axes[0], seen, lambda: False,
-            pool=pool,
-        )  # fmt: skip
-        coordinator.run()
-    return coordinator, seen, plan
 
 
 def objective(X, y, w, C, loss):
@@ -309,7 +271,6 @@ def test_more_machines_than_blocks_are_refused(dataset):
     [
         ({"solver": "dcd"}, "dcd"),
         ({"loss": "squared_hinge", "class_weight": {"1": 2.0}}, "class_weight"),
-        ({"folds": 3}, "folds"),
         ({"pace": "fixed"}, "fixed"),
         ({"machines": None, "combine": "average"}, "combine"),
     ],

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from service.cluster.machine import Machine
-from service.cluster.messages import Answer, Begin, Found
+from service.cluster.messages import Answer, Begin, Found, HeldRows
 from service.cluster.shards import Shard, files_of, pieces_of
 
 
@@ -52,6 +52,12 @@ class ThreadMachines:
                 raise found
             self._early[number] = found
         return {number: self._early.pop(number) for number in set(pending) & self._early.keys()}
+
+    def held_out(self, number: int, place: int) -> HeldRows:
+        """See `service.cluster.held_rows`."""
+        told: queue.Queue[HeldRows] = queue.Queue()
+        self._asked[number].put(lambda machine: told.put(machine.held_out(place)))
+        return told.get(timeout=60)
 
     def restart(self, number: int) -> None:
         """As if the machine had died after the last round and begun anew, with what it has kept, if it `keeps`."""

@@ -1,0 +1,63 @@
+"""Jobs on machines that are threads, from their fields to their end."""
+
+import pickle
+from dataclasses import replace
+
+from service.cluster.coordinator import Coordinator
+from service.cluster.messages import Begin
+from service.cluster.parts import Rules
+from service.cluster.pool import pool_for
+from service.cluster.shards import deal
+from service.jobs.features import fitted_maps
+from service.jobs.problem import plan_job
+from service.jobs.spec import parse_spec
+from storage.dataset import Dataset
+from storage.manifest import read_manifest
+from tests.service.cluster.threads import ThreadMachines
+
+
+class Seen(list):
+    """D, P, the step, and how many rows were pooled, of each round."""
+
+    def __call__(self, now):
+        self.append((now.D.copy(), now.convergence.P.copy(), now.step.copy(), now.pooled_rows))
+
+
+def coordinate(
+    dataset,
+    root,
+    machines,
+    rules=None,
+    wrap=lambda machines: machines,
+    pools=True,
+    pool_bytes=None,
+    after=lambda *_: None,
+    at_once=None,
+    **fields,
+):
+    """The coordinator of a job that has ended, what was seen of its rounds, its plan.
+
+    after(machines, plan)  is called while the machines are still there
+    """
+    spec = parse_spec({"dataset": "any", "relative_gap": 1e-5, "tolerance": None, "machines": machines, **fields})
+    manifest = read_manifest(dataset)
+    plan = plan_job(spec, manifest)
+    plan = replace(plan, at_once=at_once or plan.at_once)
+    shards = deal(manifest, machines)
+    maps = fitted_maps(spec, Dataset(dataset))
+    own = spec.model_dump(), 0, plan.at_once, machines, maps
+    begins = [Begin("job", each.name, *own, each.rows) for each in shards]
+    begins = pickle.loads(pickle.dumps(begins))  # as they come to machines
+    rules = rules or Rules(spec.tolerance, spec.relative_gap, spec.max_passes, None, spec.combine)
+    seen = Seen()
+    pool = pool_for(plan, dataset, maps, root) if pools else None
+    if pool_bytes:
+        pool = replace(pool, most_bytes=pool_bytes)
+    with ThreadMachines([root / f"node{k}" for k in range(machines)], dataset, shards, begins) as threads:
+        coordinator = Coordinator(
+            wrap(threads), rules, plan.width, len(plan.running), plan.axes[0], seen, lambda: False,
+            pool=pool,
+        )  # fmt: skip
+        coordinator.run()
+        after(threads, plan)
+    return coordinator, seen, plan

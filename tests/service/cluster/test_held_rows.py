@@ -1,0 +1,77 @@
+"""Folds on several machines: the rows that one machine leaves out, and the decision values it would find for them."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.svm import LinearSVC
+
+from reader.certificate.folds import fold_of, read_held_out, read_weights
+from reader.ingest.append import append_rows
+from reader.ingest.run import ingest
+from reader.limits import Limits
+from reader.options import InputOptions
+from service.cluster.held_rows import bring_held_out
+from tests.contracts.problems import libsvm_text, random_problem, stored_rows, weighted_text
+from tests.service.cluster.coordinating import coordinate
+
+FOLDS, SEED, N_ROWS, BLOCKS = 3, 5, 400, 4
+BASE = InputOptions(index_base=1)
+
+
+def in_blocks(directory, text):
+    """A dataset of so many blocks: rows that are added make new ones."""
+    lines = text.splitlines(keepends=True)
+    first, *others = (b"".join(lines[k::BLOCKS]) for k in range(BLOCKS))
+    ingest([first], directory, BASE)
+    for part in others:
+        append_rows([part], directory, BASE, Limits(), threads=1)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def datasets(tmp_path_factory):
+    X, y = random_problem(N_ROWS, 80)
+    weight = np.random.default_rng(1).uniform(0.2, 3.0, N_ROWS)
+    classes = np.argmax(X @ np.random.default_rng(2).normal(size=(80, 3)), axis=1)
+    texts = {"two": libsvm_text(X, y), "three": libsvm_text(X, classes), "weights": weighted_text(X, y, weight)}
+    return {name: in_blocks(tmp_path_factory.mktemp("data") / name, text) for name, text in texts.items()}
+
+
+@pytest.mark.parametrize("machines", [2, 3])
+@pytest.mark.parametrize("at_once", [None, 1])
+@pytest.mark.parametrize(
+    ("name", "loss", "C"),
+    [
+        ("two", "hinge", [0.1, 1.0]),
+        ("two", "squared_hinge", [0.1, 1.0]),
+        ("three", "hinge", [0.3]),
+        ("weights", "hinge", [0.1, 1.0]),
+    ],
+)
+def test_they_are_those_of_one_machine(datasets, tmp_path, name, loss, C, at_once, machines):
+    wanted = {"C": C, "loss": loss, "folds": FOLDS, "seed": SEED, "relative_gap": 1e-9, "max_passes": 5000}
+    run = tmp_path / "run"
+    run.mkdir()
+
+    def after(threads, plan):
+        bring_held_out(threads, run, plan.n_rows, plan.places_with_folds)
+
+    *_, plan = coordinate(datasets[name], tmp_path, machines, at_once=at_once, after=after, **wanted)
+    rows, _ = stored_rows(datasets[name])
+    X = sparse.csr_matrix((rows.values, rows.indices, rows.indptr))
+    fold = fold_of(np.arange(N_ROWS), FOLDS, SEED)
+    assert len(plan.places_with_folds) == (at_once or sum(lane.fold is not None for lane in plan.lanes))
+    for place in plan.places_with_folds:
+        lane = plan.running[place]
+        sign, left = np.where(rows.label == lane.positive, 1.0, -1.0), fold != lane.fold
+        ids, target, values = read_held_out(run, N_ROWS, place)
+        np.testing.assert_array_equal(ids, np.flatnonzero(~left))
+        np.testing.assert_array_equal(np.sign(target), sign[ids])
+        svm = LinearSVC(loss=loss, C=lane.C, fit_intercept=False, dual=True, tol=1e-9, max_iter=10**6)
+        svm.fit(X[left], sign[left], None if rows.weight is None else rows.weight[left])
+        np.testing.assert_allclose(values, svm.decision_function(X[ids]), atol=1e-3)
+    weight = read_weights(run, N_ROWS)
+    assert (weight is None) == (rows.weight is None)
+    if weight is not None:
+        ids = np.flatnonzero(np.isin(fold, [plan.running[place].fold for place in plan.places_with_folds]))
+        np.testing.assert_array_equal(weight[ids], rows.weight[ids])
