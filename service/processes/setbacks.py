@@ -30,12 +30,27 @@ class Setbacks:
         self._settings = settings
         self._store = store
         self._pauses: dict[str, tuple[float, float]] = {}  # of jobs that found no room on a disk: (seconds, until when)
+        self._queued: dict[str, dict[str, Any]] = {}  # jobs that have run before
 
     @property
     def pausing(self) -> list[str]:
         """Jobs that are to wait for a while."""
         now = time.monotonic()
         return [job_id for job_id, (_, until) in self._pauses.items() if now < until]
+
+    def attend(self) -> None:
+        """After jobs that were queued again and have been cancelled there, nothing of what they left stays."""
+        queued = {record["id"]: record for record in self._store.jobs("queued") if record["started_at"]}
+        for job_id in self._queued.keys() - queued.keys():
+            if self._is_cancelled(job_id):
+                self.tidy(self._queued[job_id])
+        self._queued = queued
+
+    def _is_cancelled(self, job_id: str) -> bool:
+        try:
+            return self._store.job(job_id)["state"] == "cancelled"
+        except ServiceError:  # it was deleted, too
+            return True
 
     def retry(self, record: dict[str, Any], error: ServiceError, trained: float | None) -> None:
         """Queue the job again, unless it has crashed too often without getting any further."""

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from service.cluster.connecting import FOR_GOOD
@@ -62,6 +61,7 @@ class Worker:
         """Start the next job if none runs, else look after the one that does."""
         if time.monotonic() >= self._next_sign:
             give_sign(self._lock)
+            self._setbacks.attend()
             datasets = self._settings.datasets
             release_when_short(datasets, shutil.disk_usage(datasets).free)
             self._next_sign = time.monotonic() + _SIGN_SECONDS
@@ -223,13 +223,9 @@ def main(data_dir: Path) -> int:
     log_as_json()
     settings = Settings.from_environment(data_dir)
     settings.create_directories()
-    stopping = []
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        stopping.append(number)
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
+    stopping: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda received, _frame: stopping.append(received))
     fork_server()  # ready by the time that there is a job, and the first kernel here by that of its model
     load_kernels()
     try:
