@@ -177,19 +177,17 @@ class Training:
 
     def _prepare(self, plan: JobPlan | FollowPlan, directory: Path) -> None:
         """Checkpoints are for the next lane alone, if there is one."""
+        checkpoints, begins = self._keeps, self._begins
+        if isinstance(plan, JobPlan) and len(plan.lanes) > 1:
+            drop_older_checkpoints(self._work, plan)
+            checkpoints = lane_directory(self._work, plan)
+            checkpoints.mkdir(parents=True)
+            begins = partial(begin_lane, plan=plan, job_dir=self._work) if plan.number else None
         if isinstance(plan, JobPlan) and plan.spec.machines is not None:
-            prepare_cluster_run(
-                directory, plan, self._dataset, f"local-{os.getpid()}-{plan.manifest.uid}", self._settings
-            )
-            return
-        if isinstance(plan, FollowPlan) or len(plan.lanes) == 1:
-            prepare_run(directory, plan, self._dataset, self._keeps, self._begins)
-            return
-        drop_older_checkpoints(self._work, plan)
-        lane_dir = lane_directory(self._work, plan)
-        lane_dir.mkdir(parents=True)
-        begins = partial(begin_lane, plan=plan, job_dir=self._work) if plan.number else None
-        prepare_run(directory, plan, self._dataset, lane_dir, begins)
+            name = f"local-{os.getpid()}-{plan.manifest.uid}"
+            prepare_cluster_run(directory, plan, self._dataset, name, self._settings, checkpoints, begins)
+        else:
+            prepare_run(directory, plan, self._dataset, checkpoints, begins)
 
     def _watch(self, run: "Run | RunInTurns", plan: JobPlan | FollowPlan) -> JobPlan:
         """Until the run has ended, or is known to be of more than one lane without having been planned so."""

@@ -36,6 +36,11 @@ def written_ids(runs: Array, ids: Array) -> Array:
     return runs[run, 0] + (ids - begins[run])
 
 
+def all_ids(runs: Array) -> Array:
+    """The ids that all rows were written with, (n_rows,)."""
+    return written_ids(runs, np.arange(count_rows(runs)))
+
+
 def first_rows(runs: Array, n_rows: int) -> Array:
     """The runs of the first so many rows."""
     before = np.cumsum(runs[:, 1]) - runs[:, 1]

@@ -36,13 +36,13 @@ class Convergence:
         self.stop_reason: str | None = None
         # What a look found, by what was met before it: sweeps over a part of the rows are too hopeful.
         self._hope = np.ones((2, lanes))
-        self._last_look = 0
+        self._last_look = rules.rounds_before
         self._began = time.monotonic()
 
     @property
     def elapsed_seconds(self) -> float:
         """Of the job."""
-        return time.monotonic() - self._began
+        return self._rules.seconds_before + time.monotonic() - self._began
 
     def meet(self, gap: Array, M_plus: Array, M_minus: Array) -> None:
         """What machines have met in a round."""
@@ -82,7 +82,7 @@ class Convergence:
         rules, left = self._rules, self.converged == 0
         if self.has_to_end(round_):
             return True
-        if round_ == 0 or (rules.tolerance, rules.relative_gap) == (None, None):
+        if round_ == rules.rounds_before or (rules.tolerance, rules.relative_gap) == (None, None):
             return False
         if np.isnan(self.gap).any():
             return round_ - self._last_look >= _LOOK_EVERY

@@ -57,7 +57,7 @@ class Coordinator:
         self._sum_of_parts = np.zeros(shape)  # w, but for what rounding has left over
         self._total = np.zeros(shape)  # change of a round
         self.parts = [Part(np.zeros(shape), np.zeros(lanes)) for _ in range(len(machines))]
-        self.round = 0
+        self.round = rules.rounds_before
         self.D = np.zeros(lanes)
         self.step = np.ones(lanes)
         self.convergence = Convergence(rules, lanes, is_stopping)

@@ -114,10 +114,10 @@ class Machine:
     def _kept_path(self, job: str, shard: str) -> Path:
         return self._settings.jobs / job / f"{shard}.npy"
 
-    def alpha(self) -> Array:
-        """The dual variables of now, feasible, of the whole problem's size."""
+    def alpha(self, part: slice = slice(None)) -> Array:
+        """The dual variables of now of these rows, feasible, of the whole problem's size."""
         assert self._running is not None
-        return self._running.alpha()
+        return self._running.alpha(part)
 
     def forget(self, job: str) -> None:
         """The job, or a lane of it, has ended: nothing of it is needed any more."""

@@ -28,13 +28,15 @@ class Machines(Protocol):
 
 @dataclass(frozen=True)
 class Rules:
-    """When a job ends; None: not by this."""
+    """When a job ends; None: not by this. Of all its rounds and seconds, so many are those of before."""
 
     tolerance: float | None
     relative_gap: float | None
     max_rounds: int
     max_seconds: float | None
     combine: str
+    rounds_before: int = 0
+    seconds_before: float = 0.0
 
 
 @dataclass

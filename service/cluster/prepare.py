@@ -1,6 +1,7 @@
 """Lays out the run directory of a job on several machines."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ from service.cluster.shards import check_here, shards_of
 from service.jobs.problem import JobPlan
 from service.processes.run import Run
 from service.settings import Settings
-from storage.state import RUN_FILE, create_state
+from storage.checkpoint import newest_checkpoint
+from storage.state import RUN_FILE, State, create_state
 
 PROCESS = "service.cluster.process"
 
@@ -24,13 +26,38 @@ def check_machines(plan: JobPlan, settings: Settings) -> None:
     shards_of(plan.manifest, (parts or 1) if asked == "all" else asked)
 
 
-def prepare_cluster_run(directory: Path, plan: JobPlan, dataset: Path, job: str, settings: Settings) -> None:
-    """State files, of which alpha stays empty, and run.json. Raises ServiceError: ray_missing, ray_address."""
+def prepare_cluster_run(
+    directory: Path,
+    plan: JobPlan,
+    dataset: Path,
+    job: str,
+    settings: Settings,
+    checkpoints: Path | None,
+    warm_up: Callable[[State], None] | None,
+) -> None:
+    """State files and run.json. Raises ServiceError: ray_missing, ray_address, and what `warm_up` does.
+
+    Dual variables stay on the machines: alpha is what there is to begin with, of a checkpoint in the directory
+    `checkpoints`, where the job will leave one, or what `warm_up` makes; or it is empty.
+    """
     check_machines(plan, settings)
     directory.mkdir(parents=True)
-    # Dual variables stay on the machines: of a sparse file nothing is there.
-    create_state(directory, plan.n_rows, plan.width, True, *plan.axes)
-    told = {"lane": plan.run_file(dataset)["lane"], "distances": None, "cluster": _told(plan, dataset, job, settings)}
+    # Of a sparse file nothing is there.
+    state = create_state(directory, plan.n_rows, plan.width, True, *plan.axes)
+    checkpoint = newest_checkpoint(checkpoints) if checkpoints else None
+    if checkpoint:
+        state.alpha[:] = checkpoint["alpha"]
+        for name, value in checkpoint.about["control"].items():
+            state.control[name] = value
+    elif warm_up:
+        warm_up(state)
+    own = {
+        "checkpoints": checkpoints and str(checkpoints),
+        "last_checkpoint": checkpoint.about["number"] if checkpoint else 0,
+        "has_alpha": bool(checkpoint) or bool(state.w.any()),
+    }
+    cluster = {**_told(plan, dataset, job, settings), **own}
+    told = {"lane": plan.run_file(dataset)["lane"], "distances": None, "cluster": cluster}
     (directory / RUN_FILE).write_text(json.dumps(told))
 
 
@@ -54,7 +81,6 @@ def _told(plan: JobPlan, dataset: Path, job: str, settings: Settings) -> dict[st
         "axes": list(plan.axes),
         "lanes": len(plan.running),
         "passes_before": plan.passes_before,
-        "seconds_before": plan.seconds_before,
         "checkpoint_seconds": spec.checkpoint_seconds,
         "rules": {
             "tolerance": spec.tolerance,

@@ -7,19 +7,20 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
 from service.cluster.connecting import connect, nodes_of
 from service.cluster.coordinator import Coordinator
-from service.cluster.held_rows import bring_held_out
+from service.cluster.gathering import bring_alpha, bring_held_out
 from service.cluster.messages import Begin
 from service.cluster.parts import Rules
 from service.cluster.pool import pool_for
 from service.cluster.ray_machines import RayMachines
 from service.cluster.reporting import Reporter
-from service.cluster.shards import shards_of
+from service.cluster.shards import Shard, shards_of
 from service.errors import ServiceError
 from service.jobs.features import fitted_maps
 from service.jobs.problem import plan_job
@@ -28,7 +29,8 @@ from storage.child import die_with_parent, leave
 from storage.dataset import Dataset
 from storage.failure import leave_word
 from storage.manifest import read_manifest
-from storage.state import RUN_FILE, open_state
+from storage.state import KEPT, RUN_FILE, State, open_state
+from trainer.checkpoints import Slots
 from trainer.link import HandedBack
 
 FAILED = 11  # exit code; what is the matter lies beside
@@ -67,10 +69,15 @@ def _coordinate(run: Path, told: dict[str, Any], reports: TextIO) -> int:
     maps = fitted_maps(spec, Dataset(dataset))
     own = told["spec"], told["number"], told["at_once"], count, maps
     begins = [Begin(told["job"], shard.name, *own, shard.rows) for shard in shards]
-    rules = Rules(**told["rules"])
+    rules = Rules(
+        **told["rules"],
+        rounds_before=int(control["finished_passes"]),
+        seconds_before=float(control["elapsed_seconds"]),
+    )
     plan = replace(plan_job(spec, manifest), number=told["number"], at_once=told["at_once"])
     pool = pool_for(plan, dataset, maps, run)
-    with RayMachines(ray, dataset, shards, begins, told["checkpoint_seconds"]) as machines:
+    first_alpha = state.alpha if told["has_alpha"] else None
+    with RayMachines(ray, dataset, shards, begins, told["checkpoint_seconds"], first_alpha) as machines:
         reporter = Reporter(state, told, machines, reports)
         control["committed_step"] = 1
         coordinator = Coordinator(
@@ -79,16 +86,35 @@ def _coordinate(run: Path, told: dict[str, Any], reports: TextIO) -> int:
         )  # fmt: skip
         try:
             coordinator.run()
+            state.w[:] = coordinator.w
+            bring_held_out(machines, run, plan.n_rows, plan.places_with_folds, reporter.attend_all)
+            if told["checkpoints"]:
+                _leave_checkpoint(machines, shards, state, told, run, reporter.attend_all)
         except HandedBack:
             return HandedBack.exit_code
-        state.w[:] = coordinator.w
-        if plan.places_with_folds:
-            machines.keep(range(len(machines)), at_once=True)
-            bring_held_out(machines, run, plan.n_rows, plan.places_with_folds)
         machines.forget()
         control["training_done"] = 1
         reports.write(json.dumps({"result": reporter.results(coordinator)}) + "\n")
     return 0
+
+
+def _leave_checkpoint(
+    machines: RayMachines,
+    shards: Sequence[Shard],
+    state: State,
+    told: dict[str, Any],
+    run: Path,
+    attend: Callable[[], None],
+) -> None:
+    """For a job that continues this one, or begins with what it found. Without one the job itself is as good."""
+    try:
+        bring_alpha(machines, [shard.rows for shard in shards], state.alpha, attend)
+    except ServiceError as error:
+        print(f"no checkpoint is left: {error}", file=sys.stderr)
+        return
+    control = {name: state.control[name] for name in KEPT}
+    slots = Slots(run, told["checkpoints"], 0.0, told["last_checkpoint"])
+    slots.write({"pass": control["pass"] + 1, "control": control}, {"w": state.w, "alpha": state.alpha}, is_sure=True)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,9 @@ from service.cluster.part_reading import ReadIn
 from service.cluster.shards import Shard, files_of, pieces_of
 from service.cluster.verdict import is_for_good, told
 from service.errors import ServiceError
+from storage.csr import Array
 from storage.errors import DatasetCorrupt
+from storage.row_runs import all_ids
 
 _MOST_FAILURES = 10  # of a machine in a row, none of which came to the end of a round
 _NODE_SECONDS = 120.0  # how long a lost machine waits for a node
@@ -34,13 +36,22 @@ _log = logging.getLogger("streamsvm.cluster")
 class RayMachines:
     """See `service.cluster.coordinator.Machines`. Leaving the context ends all.
 
+    first_alpha  of all rows: where machines begin that have kept nothing; None: at 0
+
     Raises ServiceError: machines_range, node_version, machine_lost, or what a machine cannot go on for.
     """
 
     def __init__(
-        self, ray: Any, dataset: Path, shards: Sequence[Shard], begins: Sequence[Begin], keep_seconds: float
+        self,
+        ray: Any,
+        dataset: Path,
+        shards: Sequence[Shard],
+        begins: Sequence[Begin],
+        keep_seconds: float,
+        first_alpha: Array | None = None,
     ) -> None:
         self._ray, self._dataset, self._shards, self._begins = ray, dataset, shards, begins
+        self._first_alpha = first_alpha
         self._keep_seconds, self._kept = keep_seconds, time.monotonic()
         self._actors: dict[int, Any] = {}
         self._nodes: dict[int, str] = {}
@@ -74,9 +85,16 @@ class RayMachines:
         return self._nodes.get(number, "")
 
     def held_out(self, number: int, place: int) -> HeldRows:
-        """See `service.cluster.held_rows`. Raises ServiceError machine_left."""
+        """See `service.cluster.gathering`."""
+        return self._told(number, self._actors[number].held_out.remote(place))
+
+    def alpha(self, number: int, part: slice) -> Array:
+        """See `service.cluster.gathering`."""
+        return self._told(number, self._actors[number].alpha.remote(part))
+
+    def _told(self, number: int, asked: Any) -> Any:
         try:
-            return self._ray.get(self._actors[number].held_out.remote(place))
+            return self._ray.get(asked)
         except Exception as error:
             # Another attempt begins with what all have kept.
             raise ServiceError("machine_left", f"machine {number} has left before it told all of its rows") from error
@@ -177,7 +195,7 @@ class RayMachines:
         self._ray.get(actor.complete.remote(shard.name, shard.manifest))
 
     def _kept_elsewhere(self, number: int) -> Any:
-        """The dual variables of a machine that another one has kept, or None."""
+        """The dual variables of a machine that another one has kept, or those to begin with; None: zeros."""
         begin = self._begins[number]
         for other in sorted(self._actors, key=lambda k: (k <= number, k)):
             if other != number and other not in self._beginning:
@@ -185,7 +203,7 @@ class RayMachines:
                     alpha = self._ray.get(self._actors[other].kept.remote(begin.job, begin.shard), timeout=CALL_SECONDS)
                     if alpha is not None:
                         return alpha
-        return None
+        return None if self._first_alpha is None else self._first_alpha[all_ids(begin.rows)]
 
     # Losing
 

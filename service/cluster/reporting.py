@@ -24,6 +24,7 @@ class Reporter:
         self._reports = reports
         self._control, self._lanes = state.control, state.lanes
         self._told, self._machines = told, machines
+        self._before = {name: state.control[name] for name in COUNTED}
 
     def attend(self, come: dict[int, Any]) -> None:
         """Say that all is well. Raises HandedBack, having kept what there is, if the worker has to end."""
@@ -31,6 +32,10 @@ class Reporter:
         if self._control["hand_back"]:
             self._machines.keep(come, at_once=True)
             raise HandedBack
+
+    def attend_all(self) -> None:
+        """The same when all machines have come to the end."""
+        self.attend(dict.fromkeys(range(len(self._machines))))
 
     def report(self, now: "Coordinator") -> None:
         """A round has ended."""
@@ -43,8 +48,8 @@ class Reporter:
             "dual_objective": now.D[worst],
             "primal_bound": now.convergence.P[worst],
             "free_rows": int(sum(part.counts.get("free_rows", 0) for part in now.parts)),
-            "elapsed_seconds": now.convergence.elapsed_seconds + self._told["seconds_before"],
-            **{name: sum(part.counts.get(name, 0) for part in now.parts) for name in COUNTED},
+            "elapsed_seconds": now.convergence.elapsed_seconds,
+            **{name: self._before[name] + sum(part.counts.get(name, 0) for part in now.parts) for name in COUNTED},
         }
         for name, value in page.items():
             self._control[name] = type(self._control[name])(value)

@@ -123,9 +123,9 @@ class Running:
         if answer.order is Order.END:
             self._finish()
 
-    def alpha(self) -> Array:
-        """(rows,) of the problem, or with an axis of lanes: feasible, while a round is being agreed on."""
-        return self._state.alpha / self._sigma
+    def alpha(self, part: slice = slice(None)) -> Array:
+        """Of these rows: (n,) of the problem, or with an axis of lanes: feasible, while a round is being agreed on."""
+        return self._state.alpha[part] / self._sigma
 
     def held_out(self, place: int) -> HeldRows:
         """Rows that the lane at this place has left out; the last look has been at all of them."""

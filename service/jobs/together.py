@@ -32,7 +32,6 @@ def check_machines(spec: "JobFields") -> None:
         f'solver "{spec.solver}"': spec.solver != "streamsvm",
         f"{spec.loss} loss": spec.loss not in LOSSES,
         "multiclass crammer_singer": spec.is_joint,
-        "warm_start": spec.warm_start is not None,
         "class_weight with squared_hinge": spec.class_weight is not None and spec.loss != "hinge",
         "pace fixed": spec.pace == "fixed",
     }

@@ -93,9 +93,9 @@ class Attempts:
         note_rows(job_dir, plan, dataset, has_begun)
         begins = beginning(self._store, self._settings, record, plan)
         if isinstance(plan, JobPlan) and plan.spec.machines is not None:
-            prepare_cluster_run(directory, plan, dataset, record["id"], self._settings)
+            prepare_cluster_run(directory, plan, dataset, record["id"], self._settings, lane_dir, begins)
             run = cluster_run(directory, job_dir, self._settings)
-            keep_history(job_dir, passes)
+            keep_history(job_dir, passes + int(run.control["finished_passes"]))
             return run, None
         checkpoint = prepare_run(directory, plan, dataset, lane_dir, begins)
         if checkpoint is None and has_checkpoint(lane_dir):

@@ -74,6 +74,33 @@ def test_folds_and_probabilities_on_two_machines_are_those_of_one(service):
     np.testing.assert_allclose(*sigmoids, rtol=1e-3)
 
 
+def test_a_job_is_resumed_where_it_ended(service):
+    fields = {"dataset": "data", "machines": 2, "relative_gap": 1e-6, "tolerance": None}
+    first = service.wait_until_ended(service.submit(**fields, max_passes=3))
+    assert first["result"]["stop_reason"] == "max_passes"
+    answer = httpx.post(f"{service.url}/v1/jobs/{first['id']}/resume", json={"max_passes": 1000}, **PLAIN)
+    job = service.wait_until_ended(answer.json()["id"])
+    assert job["result"]["stop_reason"] == "relative_gap", job["failure"]
+    passes = service.get(f"/v1/jobs/{job['id']}/history")["passes"]
+    assert [line["pass"] for line in passes] == list(range(1, len(passes) + 1))
+    # Not from zero.
+    assert passes[3]["dual_objective"] >= passes[2]["dual_objective"] * (1 - 1e-9)
+    assert passes[3]["elapsed_seconds"] > passes[2]["elapsed_seconds"]
+    assert passes[3]["rows_streamed"] >= passes[2]["rows_streamed"]
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, None), (None, 2), pytest.param(2, 2, marks=pytest.mark.slow)])
+def test_a_job_begins_with_what_another_one_found(service, before, after):
+    fields = {"dataset": "data", "relative_gap": 1e-5, "tolerance": None, "max_passes": 1000}
+    first = service.wait_until_ended(service.submit(**fields, machines=before))
+    job = service.wait_until_ended(service.submit(**fields, machines=after, warm_start=first["id"]))
+    assert job["result"]["stop_reason"] == "relative_gap", job["failure"]
+    assert job["result"]["passes"] <= 2
+    gaps = [each["result"]["certificate"]["primal_objective"] for each in (first, job)]
+    assert gaps[0] == pytest.approx(gaps[1], rel=2e-5)
+    assert {"rows": 3000, "of": 3000} in [step.get("warm_start") for step in job["transitions"]]
+
+
 @pytest.mark.slow
 def test_lanes_on_two_machines(service):
     values = [0.1, 0.3, 1.0]

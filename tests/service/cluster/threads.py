@@ -10,6 +10,7 @@ from typing import Any
 from service.cluster.machine import Machine
 from service.cluster.messages import Answer, Begin, Found, HeldRows
 from service.cluster.shards import Shard, files_of, pieces_of
+from storage.csr import Array
 
 
 class ThreadMachines:
@@ -54,9 +55,16 @@ class ThreadMachines:
         return {number: self._early.pop(number) for number in set(pending) & self._early.keys()}
 
     def held_out(self, number: int, place: int) -> HeldRows:
-        """See `service.cluster.held_rows`."""
-        told: queue.Queue[HeldRows] = queue.Queue()
-        self._asked[number].put(lambda machine: told.put(machine.held_out(place)))
+        """See `service.cluster.gathering`."""
+        return self._ask(number, lambda machine: machine.held_out(place))
+
+    def alpha(self, number: int, part: slice) -> Array:
+        """See `service.cluster.gathering`."""
+        return self._ask(number, lambda machine: machine.alpha(part))
+
+    def _ask(self, number: int, question: Callable[[Machine], Any]) -> Any:
+        told: queue.Queue[Any] = queue.Queue()
+        self._asked[number].put(lambda machine: told.put(question(machine)))
         return told.get(timeout=60)
 
     def restart(self, number: int) -> None:

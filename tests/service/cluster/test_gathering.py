@@ -1,4 +1,4 @@
-"""Folds on several machines: the rows that one machine leaves out, and the decision values it would find for them."""
+"""What comes from several machines at the end: rows held out, as one machine would judge them, and dual variables."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,8 @@ from reader.ingest.append import append_rows
 from reader.ingest.run import ingest
 from reader.limits import Limits
 from reader.options import InputOptions
-from service.cluster.held_rows import bring_held_out
+from service.cluster.gathering import bring_alpha, bring_held_out
+from service.cluster.shards import deal
 from tests.contracts.problems import libsvm_text, random_problem, stored_rows, weighted_text
 from tests.service.cluster.coordinating import coordinate
 
@@ -54,7 +55,7 @@ def test_they_are_those_of_one_machine(datasets, tmp_path, name, loss, C, at_onc
     run.mkdir()
 
     def after(threads, plan):
-        bring_held_out(threads, run, plan.n_rows, plan.places_with_folds)
+        bring_held_out(threads, run, plan.n_rows, plan.places_with_folds, lambda: None)
 
     *_, plan = coordinate(datasets[name], tmp_path, machines, at_once=at_once, after=after, **wanted)
     rows, _ = stored_rows(datasets[name])
@@ -75,3 +76,22 @@ def test_they_are_those_of_one_machine(datasets, tmp_path, name, loss, C, at_onc
     if weight is not None:
         ids = np.flatnonzero(np.isin(fold, [plan.running[place].fold for place in plan.places_with_folds]))
         np.testing.assert_array_equal(weight[ids], rows.weight[ids])
+
+
+@pytest.mark.parametrize("C", [1.0, [1.0, 10.0]])
+def test_the_dual_variables_of_all_rows_make_w(datasets, tmp_path, monkeypatch, C):
+    monkeypatch.setattr("service.cluster.gathering._PIECE_ROWS", 70)
+    found = []
+
+    def after(threads, plan):
+        found.append(np.full((N_ROWS, plan.axes[0]) if isinstance(C, list) else N_ROWS, np.nan))
+        bring_alpha(threads, [shard.rows for shard in deal(plan.manifest, 3)], found[0], lambda: None)
+
+    done, _, plan = coordinate(datasets["two"], tmp_path, 3, after=after, C=C)
+    rows, _ = stored_rows(datasets["two"])
+    X = sparse.csr_matrix((rows.values, rows.indices, rows.indptr), (N_ROWS, plan.width))
+    for place, lane in enumerate(plan.running):
+        alpha, w = (each if each.ndim == 1 else each[:, place] for each in (found[0], done.w))
+        y = np.where(rows.label == lane.positive, 1.0, -1.0)
+        assert 0 <= alpha.min() < alpha.max() <= lane.C * (1 + 1e-12)
+        np.testing.assert_allclose(X.T @ (alpha * y), w, atol=1e-5)
