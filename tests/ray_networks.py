@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 _BRIDGE, _NETWORK = "streamsvm0", "10.77.0"
@@ -74,12 +74,13 @@ class NetworkNodes:
         """Of all processes on a node."""
         return _pids(_name(number))
 
-    def pause(self, number: int, seconds: float) -> None:
-        """Stop all processes of a node for so long."""
+    @contextlib.contextmanager
+    def paused(self, number: int) -> Iterator[None]:
+        """All processes of a node are stopped for a while."""
         pids = self.pids(number)
         _signal(pids, signal.SIGSTOP)
         try:
-            time.sleep(seconds)
+            yield
         finally:
             _signal(pids, signal.SIGCONT)
 

@@ -75,6 +75,14 @@ def stop(service: Service, job_id: str) -> None:
     assert OPTIMUM * (1 - 1e-6) < certificate["primal_objective"] < 2 * OPTIMUM
 
 
+def cancel_all(service: Service) -> None:
+    """A test that failed costs itself, and not those after it."""
+    for job in service.get("/v1/jobs")["jobs"]:
+        if job["state"] in ("queued", "running"):
+            httpx.post(f"{service.url}/v1/jobs/{job['id']}/cancel", **PLAIN)
+            service.wait_until_ended(job["id"])
+
+
 def leaves_nothing(directories: Iterable[Path]) -> None:
     """No process, no run and nothing kept of a job, on nodes with these directories."""
     wait_for(lambda: not processes("trainer.part"), 120)

@@ -8,7 +8,7 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.end_to_end.machines import again, begun, goes_on, leaves_nothing, processes, serving, stop
+from tests.end_to_end.machines import again, begun, cancel_all, goes_on, leaves_nothing, processes, serving, stop
 from tests.end_to_end.service import PLAIN
 from tests.ray_nodes import Nodes
 
@@ -29,8 +29,9 @@ def service(tmp_path_factory, nodes, text):
 
 
 @pytest.fixture(autouse=True)
-def nothing_left(nodes):
+def nothing_left(nodes, service):
     yield
+    cancel_all(service)
     leaves_nothing(nodes.directories)
 
 

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.end_to_end.machines import again, begun, goes_on, leaves_nothing, processes, serving
+from tests.end_to_end.machines import again, begun, cancel_all, goes_on, leaves_nothing, processes, serving
 from tests.end_to_end.service import STREAMSVM
 from tests.ray_networks import NetworkNodes, reason_unusable
 
@@ -29,8 +29,9 @@ def service(tmp_path_factory, nodes, text):
 
 
 @pytest.fixture(autouse=True)
-def nothing_left(nodes):
+def nothing_left(nodes, service):
     yield
+    cancel_all(service)
     leaves_nothing(nodes.directories)
 
 
@@ -87,8 +88,9 @@ def test_a_node_is_paused_and_let_go(service, nodes, place, _number):
     job_id = begun(service)
     before, number = trained_on(service, job_id), place()
     now = service.job(job_id)["progress"]["pass"]
-    nodes.pause(number, 20)
-    assert service.job(job_id)["progress"]["pass"] >= now + 2  # without it
+    with nodes.paused(number):
+        time.sleep(20)
+        service.wait_for_pass(job_id, now + 2)  # without it
     assert trained_on(service, job_id) == before
     goes_on(service, job_id)
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.disks import mounted_disk
-from tests.end_to_end.machines import again, begun, goes_on, leaves_nothing, serving
+from tests.end_to_end.machines import again, begun, cancel_all, goes_on, leaves_nothing, serving
 from tests.ray_nodes import Nodes
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install streamsvm[ray]")
@@ -30,8 +30,9 @@ def service(tmp_path_factory, nodes, text):
 
 
 @pytest.fixture(autouse=True)
-def nothing_left(nodes):
+def nothing_left(nodes, service):
     yield
+    cancel_all(service)
     for directory in nodes.directories:
         (directory / "filler").unlink(missing_ok=True)
     leaves_nothing(nodes.directories)
