@@ -84,7 +84,7 @@ class LaneTally(Tally):
         each = tuple(
             Progress(
                 pass_=step.pass_,
-                updates=self._updates,
+                updates=self.updates,
                 M_plus=float(self._M_plus[lane]),
                 M_minus=float(self._M_minus[lane]),
                 rows_unvisited=rows_unvisited,

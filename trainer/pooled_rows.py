@@ -24,6 +24,7 @@ from trainer.settings import TrainerSettings
 from trainer.solvers import make_cursor, problem_of
 from trainer.sweep import threads_for
 from trainer.sweeps import Sweeps, Wanted
+from trainer.tally import Tally
 
 _MOST_SWEEPS = 1000
 
@@ -33,6 +34,7 @@ class PooledRows:
 
     settings   of the whole problem; rows are kept in its spill_directory
     directory  for what is kept about them
+    count      of rows; updates: visits to them in training
     """
 
     def __init__(self, settings: TrainerSettings, directory: Path, make_disk: MakeDisk = DiskRows) -> None:
@@ -43,7 +45,7 @@ class PooledRows:
         self._stack.callback(self._rows.shutdown)
         self._alpha: list[Array] = []
         self._weight: list[Array] = []
-        self.count = 0
+        self.count = self.updates = 0
 
     def __enter__(self) -> "PooledRows":
         return self
@@ -81,20 +83,22 @@ class PooledRows:
                 return None
             state.lanes["converged_by"][: len(converged)] = converged
             state.weight[:] = np.concatenate(self._weight)
-            sweeps = self._sweeps(state, alpha, w, Wanted(None, None, share_of_gap), is_interrupted)
+            sweeps, tally = self._sweeps(state, alpha, w, Wanted(None, None, share_of_gap), is_interrupted)
             sweeps.run(self._rows, lambda done: done >= _MOST_SWEEPS, np.random.default_rng(settings.seed))
+            self.updates = tally.updates
         return alpha
 
     def _sweeps(
         self, state: State, alpha: Array, w: Array, wanted: Wanted, is_interrupted: Callable[[], bool]
-    ) -> Sweeps:
+    ) -> tuple[Sweeps, Tally]:
         settings = self._settings
         cursor = make_cursor(None, state, settings, partial(_Link, is_interrupted))
         cursor.stand(Step(1, self.count, len(w), 1, 0, 0, self.count, 0, 0, True, True, (), (), ()))
         kept = warm_tally_of(settings, alpha)
         problem = problem_of(settings, cursor.link)
         variables, tally, visitor, make_momentum = parts_of(problem, settings, cursor.link, alpha, w, kept)
-        return Sweeps(visitor, cursor, tally, variables, wanted, self._threads, kept, make_momentum=make_momentum)
+        sweeps = Sweeps(visitor, cursor, tally, variables, wanted, self._threads, kept, make_momentum=make_momentum)
+        return sweeps, tally
 
 
 class _Link(Link):

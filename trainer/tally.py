@@ -15,26 +15,26 @@ class Tally:
     """Collects what the kernels return and makes a pass's `Progress` of it.
 
     kept  arrays of `resumable`, to go on from there; none of them: from the start
-    owed  visits still due for the rows that have streamed by
+    owed  visits still due for the rows that have streamed by; updates: visits so far
     """
 
     def __init__(self, alpha: Array, w: Array, kept: Mapping[str, Array] = EMPTY) -> None:
         self._alpha = alpha
         self._w = w
         found = kept.get("tally", (0, 0.0, 0, np.inf, -np.inf, np.inf, 0.0))
-        self._updates, self.owed = int(np.max(found[0])), float(np.max(found[6]))
+        self.updates, self.owed = int(np.max(found[0])), float(np.max(found[6]))
         figures: tuple[Figure, ...] = tuple(found[1:6])
         self._curvature, self._free_rows, self._primal_bound, self._M_plus, self._M_minus = figures
 
     def resumable(self) -> dict[str, Array]:
         """What a new Tally has to be given to go on."""
         spread = self._M_plus, self._M_minus
-        counts = self._updates, self._curvature, self._free_rows, self._primal_bound
+        counts = self.updates, self._curvature, self._free_rows, self._primal_bound
         return {"tally": np.array(np.broadcast_arrays(*counts, *spread, self.owed))}
 
     def add(self, updates: int, sums: Sums) -> None:
         """So many rows have been visited, and these are their sums."""
-        self._updates += updates
+        self.updates += updates
         self._M_plus, self._M_minus = np.maximum(self._M_plus, sums.M_plus), np.minimum(self._M_minus, sums.M_minus)
         # Not in place: `of_alpha` is what was at the time.
         self._curvature = self._curvature + sums.curvature
@@ -79,7 +79,7 @@ class Tally:
         """With these gradients, as things are."""
         return Progress(
             pass_=step.pass_,
-            updates=self._updates,
+            updates=self.updates,
             M_plus=float(M_plus),
             M_minus=float(M_minus),
             rows_unvisited=rows_unvisited,

@@ -58,11 +58,10 @@ class Coordinator:
         self._total = np.zeros(shape)  # change of a round
         self.parts = [Part(np.zeros(shape), np.zeros(lanes)) for _ in range(len(machines))]
         self.round = rules.rounds_before
-        self.D = np.zeros(lanes)
-        self.step = np.ones(lanes)
+        self.D, self.step = np.zeros(lanes), np.ones(lanes)
         self.convergence = Convergence(rules, lanes, is_stopping)
         self._pool = pool
-        self.pooled_rows = 0  # of the last round
+        self.pooled_rows = self.pooled_updates = 0  # of the last round; of all
         self._usual_seconds: dict[Order, float] = {}
 
     def run(self) -> None:
@@ -124,6 +123,7 @@ class Coordinator:
                     # The disk did not take them.
                     self._pool = replace(self._pool, most_bytes=self._pool.most_bytes // 2)
             self.pooled_rows = pooled.count if alpha else 0
+            self.pooled_updates += pooled.updates
         self._answer(come, Order.LOOK, None, is_whole=True, alpha=alpha)
         return come
 

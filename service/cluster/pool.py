@@ -74,6 +74,11 @@ class Pooled:
         """Rows."""
         return self._rows.count
 
+    @property
+    def updates(self) -> int:
+        """Visits to them in training."""
+        return self._rows.updates
+
     def train(
         self, w: Array, converged: Array, share_of_gap: float, is_interrupted: Callable[[], bool]
     ) -> dict[int, Array]:

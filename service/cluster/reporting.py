@@ -51,6 +51,7 @@ class Reporter:
             "elapsed_seconds": now.convergence.elapsed_seconds,
             **{name: self._before[name] + sum(part.counts.get(name, 0) for part in now.parts) for name in COUNTED},
         }
+        page["updates"] += now.pooled_updates
         for name, value in page.items():
             self._control[name] = type(self._control[name])(value)
         of_lanes = {

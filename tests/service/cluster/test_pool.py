@@ -91,7 +91,9 @@ def test_the_pooled_rows_come_to_their_optimum(tmp_path, alpha, loss, spill):
     U, D = np.full(N_ROWS, C if loss == "hinge" else np.inf), 0.0 if loss == "hinge" else 1 / (2 * C)
     pool, w = pool_of(tmp_path, loss=loss, C=C, spill=spill), Z.T @ alpha
     with pool.open() as pooled:
+        assert pooled.updates == 0
         found = in_order(train(filled(pooled, alpha), w))
+    assert pooled.updates > 2 * POOLED
     best, now = optimum(alpha, U, D), np.concatenate([found, alpha[POOLED:]])
     assert dual(best, D) - dual(now, D) <= 1e-7 * dual(best, D)
     assert (found >= 0).all() and (found <= U[:POOLED]).all()
