@@ -5,7 +5,7 @@ python -m service.cluster.forgetting ADDRESS JOB        of one whose coordinator
 
 import contextlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 from service.cluster.agents import CALL_SECONDS, agent_on
@@ -14,18 +14,23 @@ from service.errors import ServiceError
 from storage.child import leave
 
 
-def forget_on(ray: Any, actors: Iterable[Any], job: str) -> None:
-    """As far as these answer; what a node that is away has goes a week after it is back."""
-    asked = [actor.forget.remote(job) for actor in actors]
-    with contextlib.suppress(Exception):
-        ray.wait(asked, num_returns=len(asked), timeout=CALL_SECONDS)
+def forget_on(ray: Any, agents: Mapping[str, Any], job: str) -> set[str]:
+    """By agents, by node; the nodes that have. What a node that is away has goes a week after it is back."""
+    asked = {agent.forget.remote(job): node for node, agent in agents.items()}
+    answered = ray.wait(list(asked), num_returns=len(asked), timeout=CALL_SECONDS)[0] if asked else []
+    done = set()
+    for each in answered:
+        with contextlib.suppress(Exception):  # it has died
+            ray.get(each)
+            done.add(asked[each])
+    return done
 
 
 def main(address: str, job: str) -> None:
     """Body of the process."""
     with contextlib.suppress(ServiceError):  # without a cluster there is no node to tell
         ray = connect(address)
-        forget_on(ray, [agent_on(ray, node) for node in nodes_of(ray)], job)
+        forget_on(ray, {node: agent_on(ray, node) for node in nodes_of(ray)}, job)
 
 
 if __name__ == "__main__":

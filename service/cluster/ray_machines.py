@@ -60,7 +60,6 @@ class RayMachines:
         self._agreed: Change | None = None  # last, and where it is
         self._shared = ray.put(None)
         self._failures: Counter[int] = Counter()
-        self._has_lost = False
         self._fresh: dict[str, Any] = {}  # by node: actors that have begun nothing
         self._pool = ThreadPoolExecutor(len(shards))
         for number, node in enumerate(self._placed()):
@@ -101,11 +100,14 @@ class RayMachines:
 
     def forget(self) -> None:
         """Nothing of the job needs to be kept any more."""
-        if self._has_lost:
-            # Something may be on a node that has no machine now.
-            others = set(nodes_of(self._ray)) - {self._nodes[number] for number in self._actors} - self._fresh.keys()
-            self._fresh |= {node: agent_on(self._ray, node) for node in others}
-        forget_on(self._ray, (*self._actors.values(), *self._fresh.values()), self._begins[0].job)
+        job = self._begins[0].job
+        agents = self._fresh | {self._nodes[number]: actor for number, actor in self._actors.items()}
+        with contextlib.suppress(Exception):  # the job itself is as good
+            # Something may be on a node that has lost its machine, be it only now.
+            others = set(nodes_of(self._ray)) - forget_on(self._ray, agents, job)
+            again = {node: agent_on(self._ray, node) for node in others}
+            self._fresh |= again
+            forget_on(self._ray, again, job)
 
     def answer(self, number: int, answer: Answer) -> None:
         if number in self._beginning:
@@ -214,7 +216,6 @@ class RayMachines:
             "machine %d is lost: %s", number, str(cause).splitlines()[0] if str(cause) else type(cause).__name__
         )
         self._failures[number] += 1
-        self._has_lost = True
         if self._failures[number] > _MOST_FAILURES or is_for_good(cause):
             raise told(number, cause)
         if (actor := self._actors.pop(number, None)) is not None:
