@@ -75,8 +75,9 @@ def test_folds_and_probabilities_on_two_machines_are_those_of_one(service):
     np.testing.assert_allclose(*sigmoids, rtol=1e-3)
 
 
-def test_a_job_is_resumed_where_it_ended(service):
-    fields = {"dataset": "data", "machines": 2, "relative_gap": 1e-6, "tolerance": None}
+@pytest.mark.parametrize("C", [1.0, pytest.param([0.1, 1.0, 10.0], marks=pytest.mark.slow)])
+def test_a_job_is_resumed_where_it_ended(service, C):
+    fields = {"dataset": "data", "machines": 2, "relative_gap": 1e-6, "tolerance": None, "C": C}
     first = service.wait_until_ended(service.submit(**fields, max_passes=3))
     assert first["result"]["stop_reason"] == "max_passes"
     answer = httpx.post(f"{service.url}/v1/jobs/{first['id']}/resume", json={"max_passes": 1000}, **PLAIN)
@@ -85,12 +86,15 @@ def test_a_job_is_resumed_where_it_ended(service):
     passes = service.get(f"/v1/jobs/{job['id']}/history")["passes"]
     assert [line["pass"] for line in passes] == list(range(1, len(passes) + 1))
     # Not from zero.
-    assert passes[3]["dual_objective"] >= passes[2]["dual_objective"] * (1 - 1e-9)
+    for before, after in zip(*(line.get("lanes", [line]) for line in passes[2:4]), strict=True):
+        assert after["dual_objective"] >= before["dual_objective"] * (1 - 1e-9)
     assert passes[3]["elapsed_seconds"] > passes[2]["elapsed_seconds"]
     assert passes[3]["rows_streamed"] >= passes[2]["rows_streamed"]
 
 
-@pytest.mark.parametrize(("before", "after"), [(2, None), (None, 2), pytest.param(2, 2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("before", "after"), [(2, None), *(pytest.param(before, 2, marks=pytest.mark.slow) for before in (None, 2))]
+)
 def test_a_job_begins_with_what_another_one_found(service, before, after):
     fields = {"dataset": "data", "relative_gap": 1e-5, "tolerance": None, "max_passes": 1000}
     first = service.wait_until_ended(service.submit(**fields, machines=before))
@@ -167,6 +171,16 @@ def test_the_coordinator_is_killed(service, _number):
     processes("service.cluster.process")[0].kill()
     service.wait_for_pass(job_id, 1, attempt=2)
     goes_on(service, job_id)
+
+
+@pytest.mark.slow
+def test_a_job_that_fails_leaves_nothing(service):
+    job_id = begun(service)
+    while service.job(job_id)["state"] in ("queued", "running"):
+        for process in processes("service.cluster.process"):
+            process.kill()
+        time.sleep(0.5)
+    assert service.job(job_id)["failure"]["code"] == "crash_loop"
 
 
 @pytest.mark.slow

@@ -38,15 +38,15 @@ def datasets(tmp_path_factory):
     return {name: in_blocks(tmp_path_factory.mktemp("data") / name, text) for name, text in texts.items()}
 
 
-@pytest.mark.parametrize("machines", [2, 3])
-@pytest.mark.parametrize("at_once", [None, 1])
 @pytest.mark.parametrize(
-    ("name", "loss", "C"),
+    ("name", "loss", "C", "at_once", "machines"),
     [
-        ("two", "hinge", [0.1, 1.0]),
-        ("two", "squared_hinge", [0.1, 1.0]),
-        ("three", "hinge", [0.3]),
-        ("weights", "hinge", [0.1, 1.0]),
+        ("two", "hinge", [0.1, 1.0], None, 2),
+        ("two", "squared_hinge", [0.1, 1.0], None, 3),
+        ("two", "squared_hinge", [0.1, 1.0], 1, 2),
+        ("three", "hinge", [0.3], None, 2),
+        ("weights", "hinge", [0.1, 1.0], None, 2),
+        ("weights", "hinge", [0.1, 1.0], 1, 3),
     ],
 )
 def test_they_are_those_of_one_machine(datasets, tmp_path, name, loss, C, at_once, machines):
