@@ -1,7 +1,9 @@
 """A connection to a Ray cluster, or why there is none. Ray is not installed with the rest: streamsvm[ray]."""
 
 import importlib.util
+import os
 import socket
+import ssl
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,10 @@ _INSTALL = 'Install it beside the service, and on every node: pip install "strea
 ROOT_VARIABLE = "STREAMSVM_NODE_DIR"  # of a node's environment: where its blocks are
 # No attempt after this one would fare better.
 FOR_GOOD = (
-    "ray_missing", "ray_address", "ray_version", "ray_unreachable", "ray_token", "machines_range", "node_version",
-    "machine_lost",
+    "ray_missing", "ray_address", "ray_version", "ray_unreachable", "ray_token", "ray_tls", "machines_range",
+    "node_version", "machine_lost",
 )  # fmt: skip
-_KNOCK_SECONDS = 10.0
+_KNOCK_SECONDS, _HANDSHAKE_SECONDS = 10.0, 2.0
 DEFAULT_ROOT = Path("/var/tmp/streamsvm")
 
 
@@ -33,9 +35,11 @@ def check_ray(address: str | None) -> None:
 
 
 def connect(address: str) -> Any:
-    """The module ray, connected. Raises ServiceError: ray_missing, ray_version, ray_unreachable, ray_token."""
+    """The module ray, connected. Raises ServiceError: ray_missing, ray_version, ray_unreachable, ray_token, ray_tls."""
     check_ray(address)
-    _knock(address)
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit():
+        _knock(address, (host, int(port)))
     import ray  # noqa: PLC0415 - an extra, and slow to import
 
     try:
@@ -51,14 +55,37 @@ def nodes_of(ray: Any) -> list[str]:
     return [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
 
 
-def _knock(address: str) -> None:
-    """Raises ServiceError ray_unreachable if nobody listens there: Ray itself tries for minutes."""
-    host, _, port = address.rpartition(":")
-    if host and port.isdigit():
-        try:
-            socket.create_connection((host, int(port)), _KNOCK_SECONDS).close()
-        except OSError as error:
-            raise _refused(address, error) from error
+def _knock(address: str, place: tuple[str, int]) -> None:
+    """Raises ServiceError: ray_unreachable if nobody listens there, ray_tls. Ray itself would try for minutes."""
+    try:
+        has_tls = _has_tls(socket.create_connection(place, _KNOCK_SECONDS))
+    except OSError as error:
+        raise _refused(address, error) from error
+    is_asked = os.environ.get("RAY_USE_TLS", "0") == "1"
+    if has_tls is True and not is_asked:
+        raise ServiceError(
+            "ray_tls",
+            "the cluster asks for TLS, which is not set up here",
+            "Set RAY_USE_TLS=1, RAY_TLS_SERVER_CERT, RAY_TLS_SERVER_KEY and RAY_TLS_CA_CERT, as on the cluster.",
+        )
+    if has_tls is False and is_asked:
+        raise ServiceError("ray_tls", "the cluster has no TLS, which RAY_USE_TLS=1 asks for", "Unset RAY_USE_TLS.")
+
+
+def _has_tls(connection: socket.socket) -> bool | None:
+    """Whether who listens there begins a handshake; None: it is not clear. Nothing is said that needs to be secret."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    connection.settimeout(_HANDSHAKE_SECONDS)
+    try:
+        with connection, context.wrap_socket(connection):
+            return True
+    except ssl.SSLError as error:
+        # It may ask for a certificate, and say so before the end.
+        return "ALERT" in (error.reason or "")
+    except OSError:
+        return None
 
 
 def _refused(address: str, error: Exception) -> ServiceError:

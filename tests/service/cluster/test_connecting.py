@@ -1,9 +1,13 @@
 """Why there is no cluster: each reason has its code and a hint."""
 
+import contextlib
 import pickle
+import shutil
 import socket
+import ssl
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -48,6 +52,7 @@ def test_what_ray_says_is_told_in_our_words(monkeypatch, said, code, words):
 
     monkeypatch.setattr(connecting, "join", lambda _: None)
     monkeypatch.setattr(ray, "init", refuse)
+    monkeypatch.setattr(connecting, "_HANDSHAKE_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as listening, pytest.raises(ServiceError) as caught:
         connect(f"127.0.0.1:{listening.getsockname()[1]}")
     assert caught.value.code == code
@@ -61,6 +66,49 @@ def test_where_nobody_listens_it_says_so_at_once():
     with pytest.raises(ServiceError, match=address) as caught:
         connect(address)
     assert caught.value.code == "ray_unreachable"
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    """One of its own making, with its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    path = tmp_path / "own.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", path, "-out", path]
+    subprocess.run([*command, "-days", "1", "-subj", "/CN=localhost"], check=True, capture_output=True)
+    return path
+
+
+def _answer(listening, certificate):
+    """Whoever comes: a handshake that asks for a certificate, or words without one."""
+    with contextlib.suppress(OSError):
+        connection, _ = listening.accept()
+        if certificate is None:
+            connection.sendall(b"\0\0\x12\x04 settings")
+            connection.recv(4096)
+            connection.close()
+            return
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(certificate)
+        context.wrap_socket(connection, server_side=True)
+
+
+@pytest.mark.parametrize(("has_tls", "asks", "words"), [(True, "0", "RAY_TLS_CA_CERT"), (False, "1", "Unset")])
+def test_one_side_has_tls_and_the_other_has_not(monkeypatch, certificate, has_tls, asks, words):
+    pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_USE_TLS", asks)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        own = certificate if has_tls else None
+        thread = threading.Thread(target=_answer, args=(listening, own))
+        thread.start()
+        with pytest.raises(ServiceError) as caught:
+            connect(f"127.0.0.1:{listening.getsockname()[1]}")
+        thread.join()
+    assert caught.value.code == "ray_tls"
+    assert words in caught.value.hint
+    assert is_for_good(caught.value)
 
 
 @pytest.mark.parametrize(
