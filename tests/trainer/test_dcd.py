@@ -53,7 +53,11 @@ def liblinear_optimum(loss, X, y, C) -> float:
 
 
 def check(loss, dataset, run, optimum, **settings):
-    """Ours is within 1e-6 of the optimum, and its certificate says so."""
+    """Ours is at the optimum, as its certificate says, and that is LIBLINEAR's.
+
+    optimum  of a LIBLINEAR that may have given up after its 1,000 rounds, a millionth above it or two: how near it
+             comes depends on the random numbers that the process has drawn before
+    """
     if loss in REGRESSION:
         settings["epsilon"] = EPSILON
     found = train(
@@ -69,8 +73,9 @@ def check(loss, dataset, run, optimum, **settings):
     )
     assert found.result["stop_reason"] == "relative_gap"
     certificate = found.result["certificate"]
-    assert certificate["primal_objective"] == pytest.approx(optimum, rel=1e-6)
-    assert certificate["dual_objective"] == pytest.approx(optimum, rel=1e-6)
+    assert certificate["relative_duality_gap"] <= 4e-7
+    assert certificate["primal_objective"] <= optimum * (1 + 1e-6)
+    assert optimum * (1 - 5e-6) <= certificate["dual_objective"] <= optimum * (1 + 1e-9)
     assert certificate["w_error"] <= 1e-10
     return found
 
