@@ -58,7 +58,7 @@ containers: $(TEST)
 faults: $(TEST)
 	FAULTS=$(or $(FAULTS),1000) $(if $(SEED),SEED=$(SEED)) $(BIN)/python -m pytest -q -s tests/faults
 
-# Nodes, processes and networks of Ray clusters killed, paused, cut and filled, a hundred times each: three hours, as root;
+# Nodes, processes and networks of Ray clusters killed, paused, cut and filled, a hundred times each: near four hours, as root;
 # FAULTS=3 as often, NAME=coordinator those whose test's name has the word.
 cluster-faults: $(TEST) $(KERNELS)
 	$(BIN)/python -m tests.cluster_faults $(or $(FAULTS),100) $(NAME)
