@@ -61,7 +61,7 @@ def _knock(address: str, place: tuple[str, int]) -> None:
         has_tls = _has_tls(socket.create_connection(place, _KNOCK_SECONDS))
     except OSError as error:
         raise _refused(address, error) from error
-    is_asked = os.environ.get("RAY_USE_TLS", "0") == "1"
+    is_asked = os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true")  # as Ray reads it
     if has_tls is True and not is_asked:
         raise ServiceError(
             "ray_tls",
@@ -69,7 +69,7 @@ def _knock(address: str, place: tuple[str, int]) -> None:
             "Set RAY_USE_TLS=1, RAY_TLS_SERVER_CERT, RAY_TLS_SERVER_KEY and RAY_TLS_CA_CERT, as on the cluster.",
         )
     if has_tls is False and is_asked:
-        raise ServiceError("ray_tls", "the cluster has no TLS, which RAY_USE_TLS=1 asks for", "Unset RAY_USE_TLS.")
+        raise ServiceError("ray_tls", "the cluster has no TLS, which RAY_USE_TLS asks for", "Unset RAY_USE_TLS.")
 
 
 def _has_tls(connection: socket.socket) -> bool | None:

@@ -10,7 +10,6 @@ from typing import Any
 
 from service.cluster.agents import CALL_SECONDS, agent_on
 from service.cluster.connecting import connect, nodes_of
-from service.errors import ServiceError
 from storage.child import leave
 
 
@@ -28,7 +27,7 @@ def forget_on(ray: Any, agents: Mapping[str, Any], job: str) -> set[str]:
 
 def main(address: str, job: str) -> None:
     """Body of the process."""
-    with contextlib.suppress(ServiceError):  # without a cluster there is no node to tell
+    with contextlib.suppress(Exception):  # without a cluster there is no node to tell
         ray = connect(address)
         forget_on(ray, {node: agent_on(ray, node) for node in nodes_of(ray)}, job)
 

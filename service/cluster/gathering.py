@@ -11,7 +11,7 @@ from service.cluster.messages import HeldRows
 from storage.csr import Array
 from storage.row_runs import count_rows, written_ids
 
-_PIECE_ROWS = 1 << 20  # whose dual variables are on their way at a time
+PIECE_ROWS = 1 << 20  # whose dual variables are on their way at a time
 
 
 class Holders(Protocol):
@@ -43,13 +43,19 @@ def bring_held_out(
                 held.put_weights(rows.row_id, rows.weight)
 
 
-def bring_alpha(machines: Holders, rows: Sequence[Array], alpha: Array, attend: Callable[[], None]) -> None:
+def bring_alpha(
+    machines: Holders,
+    rows: Sequence[Array],
+    alpha: Array,
+    attend: Callable[[], None],
+    piece_rows: int = PIECE_ROWS,
+) -> None:
     """Fill alpha (n_rows,), or with an axis of lanes; rows: of each machine, runs of their ids among all.
 
     attend  is called again and again, and may raise
     """
     for number, runs in enumerate(rows):
-        for start in range(0, count_rows(runs), _PIECE_ROWS):
+        for start in range(0, count_rows(runs), piece_rows):
             attend()
-            part = machines.alpha(number, slice(start, start + _PIECE_ROWS))
+            part = machines.alpha(number, slice(start, start + piece_rows))
             alpha[written_ids(runs, np.arange(start, start + len(part)))] = part

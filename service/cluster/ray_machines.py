@@ -177,7 +177,7 @@ class RayMachines:
             self._supply(number, actor)
         alpha = None
         if not self._ray.get(actor.has_kept.remote(begin.job, begin.shard), timeout=CALL_SECONDS):
-            alpha = self._kept_elsewhere(number)
+            alpha = self._first_alpha_of(number)
         self._actors[number] = actor
         return actor.begin.remote(replace(begin, alpha=alpha))
 
@@ -196,7 +196,7 @@ class RayMachines:
                 self._ray.get(actor.receive.remote(shard.name, file, piece, place == 0))
         self._ray.get(actor.complete.remote(shard.name, shard.manifest))
 
-    def _kept_elsewhere(self, number: int) -> Any:
+    def _first_alpha_of(self, number: int) -> Any:
         """The dual variables of a machine that another one has kept, or those to begin with; None: zeros."""
         begin = self._begins[number]
         for other in sorted(self._actors, key=lambda k: (k <= number, k)):

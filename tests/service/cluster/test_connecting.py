@@ -35,6 +35,31 @@ def test_without_an_address_it_says_what_to_set():
     assert "STREAMSVM_RAY_ADDRESS" in caught.value.hint
 
 
+def _answer(listening, certificate):
+    """Whoever comes: a handshake that asks for a certificate, or words without one."""
+    with contextlib.suppress(OSError):
+        connection, _ = listening.accept()
+        if certificate is None:
+            connection.sendall(b"\0\0\x12\x04 settings")
+            connection.recv(4096)
+            connection.close()
+            return
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(certificate)
+        context.wrap_socket(connection, server_side=True)
+
+
+@contextlib.contextmanager
+def answered(listening, certificate=None):
+    """By a thread, the first who comes."""
+    thread = threading.Thread(target=_answer, args=(listening, certificate))
+    thread.start()
+    yield
+    thread.join()
+
+
 @pytest.mark.parametrize(
     ("said", "code", "words"),
     [
@@ -52,8 +77,11 @@ def test_what_ray_says_is_told_in_our_words(monkeypatch, said, code, words):
 
     monkeypatch.setattr(connecting, "join", lambda _: None)
     monkeypatch.setattr(ray, "init", refuse)
-    monkeypatch.setattr(connecting, "_HANDSHAKE_SECONDS", 0.1)
-    with socket.create_server(("127.0.0.1", 0)) as listening, pytest.raises(ServiceError) as caught:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        answered(listening),
+        pytest.raises(ServiceError) as caught,
+    ):
         connect(f"127.0.0.1:{listening.getsockname()[1]}")
     assert caught.value.code == code
     assert words in caught.value.hint
@@ -79,33 +107,17 @@ def certificate(tmp_path):
     return path
 
 
-def _answer(listening, certificate):
-    """Whoever comes: a handshake that asks for a certificate, or words without one."""
-    with contextlib.suppress(OSError):
-        connection, _ = listening.accept()
-        if certificate is None:
-            connection.sendall(b"\0\0\x12\x04 settings")
-            connection.recv(4096)
-            connection.close()
-            return
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
-        context.verify_mode = ssl.CERT_REQUIRED
-        context.load_verify_locations(certificate)
-        context.wrap_socket(connection, server_side=True)
-
-
 @pytest.mark.parametrize(("has_tls", "asks", "words"), [(True, "0", "RAY_TLS_CA_CERT"), (False, "1", "Unset")])
 def test_one_side_has_tls_and_the_other_has_not(monkeypatch, certificate, has_tls, asks, words):
     pytest.importorskip("ray")
     monkeypatch.setenv("RAY_USE_TLS", asks)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        own = certificate if has_tls else None
-        thread = threading.Thread(target=_answer, args=(listening, own))
-        thread.start()
-        with pytest.raises(ServiceError) as caught:
-            connect(f"127.0.0.1:{listening.getsockname()[1]}")
-        thread.join()
+    own = certificate if has_tls else None
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        answered(listening, own),
+        pytest.raises(ServiceError) as caught,
+    ):
+        connect(f"127.0.0.1:{listening.getsockname()[1]}")
     assert caught.value.code == "ray_tls"
     assert words in caught.value.hint
     assert is_for_good(caught.value)

@@ -79,13 +79,12 @@ def test_they_are_those_of_one_machine(datasets, tmp_path, name, loss, C, at_onc
 
 
 @pytest.mark.parametrize("C", [1.0, [1.0, 10.0]])
-def test_the_dual_variables_of_all_rows_make_w(datasets, tmp_path, monkeypatch, C):
-    monkeypatch.setattr("service.cluster.gathering._PIECE_ROWS", 70)
+def test_the_dual_variables_of_all_rows_make_w(datasets, tmp_path, C):
     found = []
 
     def after(threads, plan):
         found.append(np.full((N_ROWS, plan.axes[0]) if isinstance(C, list) else N_ROWS, np.nan))
-        bring_alpha(threads, [shard.rows for shard in deal(plan.manifest, 3)], found[0], lambda: None)
+        bring_alpha(threads, [shard.rows for shard in deal(plan.manifest, 3)], found[0], lambda: None, piece_rows=70)
 
     done, _, plan = coordinate(datasets["two"], tmp_path, 3, after=after, C=C)
     rows, _ = stored_rows(datasets["two"])
