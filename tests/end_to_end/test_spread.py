@@ -132,6 +132,7 @@ def test_a_part_that_is_away_is_forgotten_when_it_is_back(service, nodes, tmp_pa
     wait_for(lambda: not list((service.data_dir / "datasets").iterdir()))
 
 
+@pytest.mark.slow
 def test_a_kill_between_publishing_and_recording_leaves_no_part(service, nodes, data):
     before = parts(nodes)
     service.kill()
@@ -153,11 +154,16 @@ def test_what_is_wrong_is_told_with_its_place(service, nodes, store, text):
     assert failure["at"]["file"] == "s3://bucket/bad-1"
     assert failure["at"]["line"] == 100
     assert not parts(nodes)
+    answer = httpx.put(f"{service.url}/v1/datasets/x", params={"machines": 2}, content=text, **PLAIN)
+    assert answer.json()["code"] == "machines_range"
+
+
+@pytest.mark.slow
+def test_more_machines_than_files_or_nodes(service, store, text):
+    store.put("bucket/bad-0", b"".join(text.splitlines(keepends=True)[:100]))
     assert "nothing is left for machine 1" in put(service, "one", "s3://bucket/bad-0", machines=2)["failure"]["detail"]
     assert "no file matches" in put(service, "none", "s3://bucket/none*", machines=2)["failure"]["detail"]
     assert "2 nodes" in put(service, "many", machines=3)["failure"]["detail"]
-    answer = httpx.put(f"{service.url}/v1/datasets/x", params={"machines": 2}, content=text, **PLAIN)
-    assert answer.json()["code"] == "machines_range"
 
 
 @pytest.mark.slow
