@@ -21,7 +21,7 @@ from trainer.checkpoints import Slots
 from trainer.problem import LOSSES
 
 CASES = list(itertools.product(LOSSES, [1.0, 10.0], [1, 2]))
-REFUSALS = max(len(CASES), count(300, 3000))
+REFUSALS = max(len(CASES), count(150, 3000))
 GOAL = 1e-6  # of the optimum, how far D may be from it in the end
 MOST_PASSES = 400
 N_ROWS = 500
