@@ -39,7 +39,7 @@ serve: $(KERNELS)
 	$(BIN)/streamsvm serve
 
 # Four at a time, each file's tests in one process, for they share services: half of the time they wait for something.
-# In the order of folders: files of few, long tests would otherwise come last, one beside idle processes.
+# In the order of tests/conftest.py: files of few, long tests would otherwise come last, one beside idle processes.
 # With the kernels there: otherwise each of the four would compile what it meets first.
 test: $(TEST) $(KERNELS)
 	$(BIN)/python -m pytest -m 'not slow and not containers' -n $(or $(WORKERS),4) --dist loadfile --no-loadscope-reorder

@@ -14,6 +14,11 @@ from tests.disks import mounted_disk
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items):
+    """Files of many seconds are not the last ones: those would run beside processes with nothing left to do."""
+    items.sort(key=lambda item: "tests/trainer/" not in item.nodeid)
+
+
 def pytest_collection_finish():
     """What is loaded by now stays. To look through all of it at each collection took a third of the time of tests."""
     gc.collect()

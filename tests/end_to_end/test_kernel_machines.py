@@ -98,8 +98,15 @@ def test_names_values_of_C_folds_and_probabilities(service, datasets):
     assert predictor.probabilities(values).sum(axis=1) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("process", ["trainer.process", "service.processes.worker"])
-@pytest.mark.parametrize("solver", ["bsca", "bsgd"])
+@pytest.mark.parametrize(
+    ("solver", "process"),
+    [
+        ("bsca", "service.processes.worker"),
+        ("bsgd", "trainer.process"),
+        pytest.param("bsca", "trainer.process", marks=pytest.mark.slow),
+        pytest.param("bsgd", "service.processes.worker", marks=pytest.mark.slow),
+    ],
+)
 def test_a_killed_job_makes_the_same_machine(service, process, solver):
     spec = {**ENDLESS, **RBF, "solver": solver, "max_passes": 40, "checkpoint_seconds": 0.1}
     undisturbed = service.model(service.wait_until_ended(service.submit(**spec)))

@@ -113,7 +113,9 @@ def contents(service, ended) -> list[bytes]:
     return [weights(model_file(service, model["model_id"], "npz")).tobytes() for model in ended["result"]["models"]]
 
 
-@pytest.mark.parametrize("killed", ["trainer.process", "service.processes.worker"])
+@pytest.mark.parametrize(
+    "killed", ["service.processes.worker", pytest.param("trainer.process", marks=pytest.mark.slow)]
+)
 def test_a_kill_in_the_middle_changes_no_byte(new_service, many, rows, killed):
     """Of twelve lanes, side by side."""
     undisturbed = contents(many, many.wait_until_ended(many.submit(**SPEC)))
@@ -244,7 +246,9 @@ def test_few_rows_have_large_values_of_C_in_turn(steep):
             assert primal == pytest.approx(found[label]["primal_objective"], rel=1e-6)
 
 
-@pytest.mark.parametrize("killed", ["trainer.process", "service.processes.worker"])
+@pytest.mark.parametrize(
+    "killed", ["trainer.process", pytest.param("service.processes.worker", marks=pytest.mark.slow)]
+)
 def test_a_kill_in_a_later_turn_changes_no_byte(new_service, steep, killed):
     """Three lanes at a time: a turn begins anew where the one before it ended, or goes on from its checkpoint."""
     undisturbed_service, X, y = steep

@@ -119,6 +119,7 @@ def test_an_import_that_is_given_up_leaves_nothing(service, nodes):
     wait_for(lambda: not parts(nodes))
 
 
+@pytest.mark.slow
 def test_a_part_that_is_away_is_forgotten_when_it_is_back(service, nodes, tmp_path):
     put(service, "data", machines=2)
     away = parts(nodes)[0]

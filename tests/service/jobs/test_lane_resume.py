@@ -102,8 +102,14 @@ class Jobs:
         return sum(passes for _, passes in self.trained)
 
 
-@pytest.mark.parametrize("is_cancelled", [False, True], ids=["stopped", "cancelled"])
-@pytest.mark.parametrize(("solver", "at_once"), GROUPS)
+@pytest.mark.parametrize(
+    ("solver", "at_once", "is_cancelled"),
+    [
+        *((*group, False) for group in GROUPS),
+        (*GROUPS[0], True),
+        *(pytest.param(*group, True, marks=pytest.mark.slow) for group in GROUPS[1:]),
+    ],
+)
 def test_it_ends_in_the_bytes_of_a_job_that_was_not_disturbed(tmp_path, dataset, solver, at_once, is_cancelled):
     whole = Jobs(tmp_path, dataset, solver, at_once)
     assert whole.run("whole")
