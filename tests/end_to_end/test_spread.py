@@ -161,8 +161,8 @@ def test_what_is_wrong_is_told_with_its_place(service, nodes, store, text):
 
 @pytest.mark.slow
 def test_more_machines_than_files_or_nodes(service, store, text):
-    store.put("bucket/bad-0", b"".join(text.splitlines(keepends=True)[:100]))
-    assert "nothing is left for machine 1" in put(service, "one", "s3://bucket/bad-0", machines=2)["failure"]["detail"]
+    store.put("bucket/few", b"".join(text.splitlines(keepends=True)[:100]))
+    assert "nothing is left for machine 1" in put(service, "one", "s3://bucket/few", machines=2)["failure"]["detail"]
     assert "no file matches" in put(service, "none", "s3://bucket/none*", machines=2)["failure"]["detail"]
     assert "2 nodes" in put(service, "many", machines=3)["failure"]["detail"]
 
