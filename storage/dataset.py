@@ -76,6 +76,18 @@ class Dataset:
     def _path(self, number: int) -> Path:
         return block_path(self.directory, self.manifest.blocks[number].number)
 
+    def label_weights(self) -> dict[float, float]:
+        """What rows hold for a label -> the sum of the weights of its rows: a pass over all. Raises DatasetCorrupt."""
+        found: dict[float, float] = {}
+        for number in range(len(self.manifest.blocks)):
+            for location in self.pieces(number):
+                rows = self.piece(location).rows
+                labels, places = np.unique(rows.label, return_inverse=True)
+                sums = np.bincount(places, rows.weight, len(labels))
+                for label, total in zip(labels.tolist(), sums.tolist(), strict=True):
+                    found[label] = found.get(label, 0.0) + total
+        return found
+
     def fetch(self, location: Array) -> Part:
         """Read the bytes of a piece, past the page cache. Raises DatasetCorrupt naming the block."""
         path = self._path(int(location["block"]))

@@ -3,11 +3,16 @@
 from dataclasses import dataclass
 
 from storage.csr import Array
+from storage.segment import TARGET
 
 
 @dataclass(frozen=True)
 class WeightCounts:
-    """Of the weights of some rows: the least, their sum, the largest, and how many are 0."""
+    """Of the weights of some rows: the least, their sum, the largest, and how many are 0 to training.
+
+    Weights are kept as they were given. Training has each as the nearest number that a segment's y can hold, be it for
+    the row or for the bound of its dual variable.
+    """
 
     least: float
     total: float
@@ -17,8 +22,13 @@ class WeightCounts:
     @classmethod
     def of(cls, weight: Array) -> "WeightCounts":
         """Those of weights (n,), n > 0."""
-        zeros = len(weight) - int((weight > 0).sum())
+        zeros = len(weight) - int((weight.astype(TARGET) > 0).sum())
         return cls(float(weight.min()), float(weight.sum()), float(weight.max()), zeros)
+
+    @property
+    def largest_trained(self) -> float:
+        """The largest as training has it."""
+        return float(TARGET.type(self.largest))
 
     @classmethod
     def of_ones(cls, n_rows: int) -> "WeightCounts":

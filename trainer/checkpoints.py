@@ -19,6 +19,7 @@ _SHARE = 0.05
 # Names under which a checkpoint keeps the rows of each segment, their ids, their numbers of values.
 RESIDENTS = ("segment_rows", "resident_row_id", "resident_nnz")
 _NO_IDS = np.empty(0, np.int32)
+_ROUNDING = 1e-12  # of the largest alpha: several classes share what a row has, which rounding makes a little more of
 
 
 class OutOfBox(Exception):
@@ -98,6 +99,7 @@ class Checkpoints:
     ) -> None:
         self._slots = slots
         self._state = state
+        largest *= 1.0 + _ROUNDING
         self._box = (-largest if is_signed else 0.0, largest)
         self._is_exact = is_exact
         self._follows = follows

@@ -83,11 +83,10 @@ class StreamEstimator(Predictions, BaseEstimator):
             raise ValueError("the rows before stayed where this estimator was copied or pickled: call fit")
 
     def _learn(self, space: Workspace, labels: Labels) -> None:
-        counts = space.manifest.labels
-        self._check_classes(counts, labels)
+        self._check_classes(space.manifest.labels, labels)
         show = progress_bar(self.verbose, self.tolerance)
         try:
-            fitted = space.train(self._job(labels, counts), show)
+            fitted = space.train(self._job(labels, space), show)
         finally:
             show.close()
         self._take_fitted(fitted, labels)
@@ -122,7 +121,7 @@ class StreamEstimator(Predictions, BaseEstimator):
             message = f"not converged after {self.n_iter_} passes: {reached}raise max_passes, scale the data"
             warnings.warn(message, ConvergenceWarning, 6)
 
-    def _job(self, labels: Labels, counts: Mapping[float, int]) -> dict[str, Any]:
+    def _job(self, labels: Labels, space: Workspace) -> dict[str, Any]:
         """What this asks of the engine."""
         fields = {name: getattr(self, name) for name in (*_FIELDS, *self._OWN_FIELDS)}
         fields = {name: as_python(value) for name, value in fields.items()}

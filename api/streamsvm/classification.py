@@ -10,9 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 from storage.csr import Array
 from storage.model_file import Model
 from streamsvm.base import StreamEstimator, as_python
-from streamsvm.labels import Labels, OwnLabels, balanced
+from streamsvm.labels import Labels, OwnLabels, balanced, check_balanced
 from streamsvm.prediction import Decisions, with_absent
 from streamsvm.sources import Source, is_files, is_in_memory
+from streamsvm.workspace import Workspace
 
 
 class Classification(ClassifierMixin, Decisions, StreamEstimator):
@@ -34,16 +35,16 @@ class Classification(ClassifierMixin, Decisions, StreamEstimator):
         check_classification_targets(y)
         return self._matrix(X, labels.encode(y), weight), labels
 
-    def _job(self, labels: Labels, counts: Mapping[float, int]) -> dict[str, Any]:
-        fields = super()._job(labels, counts)
+    def _job(self, labels: Labels, space: Workspace) -> dict[str, Any]:
+        fields = super()._job(labels, space)
         if self.kernel == "rbf":
             # A constant feature changes no distance. What is linear has no use for gamma and budget.
             fields |= {"bias": None, **{name: as_python(getattr(self, name)) for name in self._KERNEL_FIELDS}}
         if self.class_weight is None:
             return fields
         if isinstance(self.class_weight, str):
-            rows = {labels.decode(label): n for label, n in counts.items()}
-            weights = balanced(self.class_weight, rows)
+            check_balanced(self.class_weight)
+            weights = balanced({labels.decode(label): n for label, n in space.label_weights().items()})
         else:
             weights = dict(self.class_weight)
         return {**fields, "class_weight": labels.class_weight(weights)}

@@ -41,7 +41,8 @@ class StreamSVC(Classification):
         Value of a constant feature, whose weight is regularised like all others; None: no intercept. A kernel machine
         has none.
     class_weight : dict, "balanced" or None, default=None
-        Label -> factor of C; "balanced": n_rows / (n_classes * rows of the class).
+        Label -> factor of C; "balanced": n_rows / (n_classes * rows of the class), where a row
+        of weight k is k rows.
     multiclass : {"one_vs_rest", "crammer_singer"}, default="one_vs_rest"
         With more than two labels: a problem for each against the rest, or one problem of all.
     cv : int or None, default=None

@@ -55,9 +55,13 @@ class OwnLabels(Labels):
         return number
 
 
-def balanced(kind: str, rows: Mapping[Any, int]) -> dict[Any, float]:
-    """Weights of classes that have so many rows. ValueError for another kind than "balanced"."""
+def check_balanced(kind: str) -> None:
+    """ValueError for another word than "balanced"."""
     if kind != "balanced":
         raise ValueError(f'class_weight is a dict, "balanced" or None, not {kind!r}')
+
+
+def balanced(rows: Mapping[Any, float]) -> dict[Any, float]:
+    """Weights of classes that have so many rows, each counting as much as it weighs; 1 where all of a class weigh 0."""
     total = sum(rows.values())
-    return {label: total / (len(rows) * n) for label, n in rows.items()}
+    return {label: total / (len(rows) * n) if n else 1.0 for label, n in rows.items()}

@@ -145,7 +145,11 @@ class Decisions(Predictions):
         """(X) -> (n_rows, n_classes), in the order of classes_; there for models that have probabilities."""
         if not self._has_probabilities():
             raise AttributeError('there are no probabilities: ask for probability="sigmoid", or loss="logistic"')
-        return self._predict_proba
+
+        def predict_proba(X: Any) -> Array:  # scikit-learn goes by the name of what it is given
+            return self._predict_proba(X)
+
+        return predict_proba
 
     def _predict_proba(self, X: Any) -> Array:
         values, sigmoid = self._values(X), self.model_.probability

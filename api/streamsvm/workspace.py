@@ -4,17 +4,20 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from reader.errors import InputError
 from reader.ingest.append import append_rows
 from reader.ingest.run import ingest, read_chunks
 from reader.limits import Limits
 from reader.options import InputOptions
 from service.datasets.ingesting import Ingesting
+from service.errors import DIED, ServiceError, needing_space
 from service.jobs.problem import JobPlan, plan_job
 from service.jobs.progress import HISTORY, read_history
 from service.jobs.spec import parse_spec
@@ -23,6 +26,7 @@ from service.local import Report, Trained, Training
 from service.settings import Settings
 from storage.csr import Array
 from storage.dataset import Dataset
+from storage.errors import StorageError
 from storage.manifest import Manifest, read_manifest
 from storage.state import State
 from streamsvm.interrupts import interrupting
@@ -70,6 +74,11 @@ class Workspace:
         """Of the rows so far."""
         return read_manifest(self._dataset)
 
+    def label_weights(self) -> Mapping[float, float]:
+        """What rows hold for a label -> how many there are, or what they weigh together if they have weights."""
+        manifest = self.manifest
+        return manifest.labels if manifest.weights is None else Dataset(self._dataset).label_weights()
+
     def close(self) -> None:
         """Remove it."""
         self._remove()
@@ -102,7 +111,7 @@ class Workspace:
         kept, begins = self._warm(plan, work)
         in_turns = _is_small(self.manifest.decoded_bytes)
         training = Training(work, self._dataset, self._settings, report, in_turns=in_turns, keeps=kept, begins=begins)
-        with interrupting(training.stop):
+        with interrupting(training.stop), _telling():
             trained = training.all_lanes(plan)
         self._keep(plan, kept)
         return Fitted(trained, read_history(work / HISTORY), training.is_stopping)
@@ -150,6 +159,19 @@ class Workspace:
             if write:
                 write()
             ingesting.wait()
+
+
+@contextmanager
+def _telling() -> Iterator[None]:
+    """What nobody foresaw is told as of a process of a job: here it may be this one that trains."""
+    try:
+        with needing_space():
+            yield
+    except (ServiceError, StorageError, InputError):
+        raise
+    except Exception as error:
+        what = f"training failed, {type(error).__name__}: {error}"
+        raise ServiceError(DIED, what, "It is a fault of StreamSVM: report it with this traceback.") from error
 
 
 def _is_small(size: int | None) -> bool:

@@ -184,7 +184,7 @@ class JobPlan:
             },
             trainer={
                 "passes_before": self.passes_before,
-                "largest_weight": self.manifest.weights.largest if self.manifest.weights else 1.0,
+                "largest_weight": self.manifest.weights.largest_trained if self.manifest.weights else 1.0,
                 "cache_rows": self.cache.row_bytes / self.manifest.decoded_bytes * self.n_rows,
                 "follows": False,
                 "spill_directory": str(dataset.parent) if self.spills else None,
