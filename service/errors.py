@@ -30,6 +30,10 @@ class ServiceError(Exception):
         return cls(problem["code"], problem["detail"], problem.get("hint", ""), problem.get("at"))
 
 
+class Crash(ServiceError):
+    """An attempt at a job came to an end that another one may not come to."""
+
+
 # Of a reader or trainer.
 PROCESS_FAILURES = DIED, STALLED = "process_died", "process_stalled"
 

@@ -112,7 +112,7 @@ def older_slot(directory: Path) -> Path:
 
 
 # What zipfile and numpy raise for bytes that are not those of an archive of arrays.
-_NOT_SOUND = (
+NOT_SOUND = (
     zipfile.BadZipFile,
     EOFError,
     ValueError,
@@ -129,7 +129,7 @@ def _reading(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive
-    except (*_NOT_SOUND, OSError) as error:
+    except (*NOT_SOUND, OSError) as error:
         # A damaged archive can send its reader to before the beginning of the file; all else is about the disk.
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise

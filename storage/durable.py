@@ -19,7 +19,7 @@ def publish(staged: Path, final: Path) -> None:
     """
     _sync_tree(staged)
     staged.rename(final)
-    _sync(final.parent)
+    sync(final.parent)
 
 
 def write_file(final: Path, chunks: Iterable[bytes]) -> None:
@@ -34,18 +34,27 @@ def write_file(final: Path, chunks: Iterable[bytes]) -> None:
         raise
 
 
+def make_directory(path: Path) -> None:
+    """Make a directory and those above it, durably; they may be there."""
+    if not path.is_dir():
+        make_directory(path.parent)
+        path.mkdir(exist_ok=True)
+        sync(path.parent)
+
+
 def _sync_tree(path: Path) -> None:
     if not path.is_dir():
-        return _sync(path)
+        return sync(path)
     inside = list(path.rglob("*"))
     # One after the other, each file would wait for the disk on its own.
     with ThreadPoolExecutor(_SYNCED_TOGETHER) as pool:
-        list(pool.map(_sync, [inner for inner in inside if not inner.is_dir()]))
-        list(pool.map(_sync, [path, *(inner for inner in inside if inner.is_dir())]))
+        list(pool.map(sync, [inner for inner in inside if not inner.is_dir()]))
+        list(pool.map(sync, [path, *(inner for inner in inside if inner.is_dir())]))
     return None
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Have what was written to a file, or the names in a directory, survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

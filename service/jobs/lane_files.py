@@ -6,19 +6,23 @@ ended, what one that continues it needs of them stays.
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from reader.certificate.folds import read_held_out, read_weights
-from service.errors import ServiceError
+from service.errors import Crash, ServiceError
+from service.jobs.following import FollowPlan
 from service.jobs.lanes import Lane
 from service.jobs.problem import JobPlan
 from service.jobs.turns import is_scaled
-from storage.checkpoint import SLOTS
+from storage.checkpoint import NOT_SOUND, SLOTS
 from storage.csr import Array
+from storage.durable import make_directory, publish
+from storage.errors import StorageError
 from storage.model_file import Model, read_about, read_model, write_model
 
 _LANES = "lanes"
@@ -84,16 +88,28 @@ def keep_outcomes(job_dir: Path, plan: JobPlan, run: Path, make: Callable[[int],
     # The first is written last: a crash in between leaves none that counts as done.
     for place, lane in reversed(list(enumerate(plan.running))):
         directory = _directory(job_dir, plan.number + place)
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
         if lane.fold is not None:
             ids, target, decision_values = _held_out(plan, run, place)
             _check_fold(plan, lane, target)
             arrays = {"ids": ids, "target": target, "decision_values": decision_values}
             if (weight := read_weights(run, plan.n_rows)) is not None:
                 arrays["weight"] = weight[ids]
-            np.savez(directory / _HELD_OUT, **arrays)  # type: ignore[arg-type]  # an array is named allow_pickle
+            _write_held_out(directory / _HELD_OUT, arrays)
         shutil.rmtree(directory / _OUTCOME, ignore_errors=True)  # of one that was run once more
         write_model(directory / _OUTCOME, make(place))
+
+
+def _write_held_out(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Durably: that the lane is done is written after it."""
+    staged = path.with_name(f".{path.name}.staged")
+    try:
+        with staged.open("wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]  # an array is named allow_pickle
+        publish(staged, path)
+    except BaseException:
+        staged.unlink(missing_ok=True)
+        raise
 
 
 def _held_out(plan: JobPlan, run: Path, place: int) -> tuple[Array, Array, Array]:
@@ -137,27 +153,70 @@ def held_out(job_dir: Path, number: int) -> dict[str, Array]:
     ids (n,) int64; target (n,) float32: y had they been trained on; decision_values (n,) float64; of all classes in one
     problem (n, n_classes); weight (n,) float64, if rows have weights
     """
-    with np.load(_directory(job_dir, number) / _HELD_OUT) as arrays:
+    with _reading(job_dir, number) as arrays:
         return dict(arrays)
 
 
 def holds_weights(job_dir: Path, number: int) -> bool:
     """Whether that lane, one of a fold, has left the weights of its rows; an older version wrote none."""
-    with np.load(_directory(job_dir, number) / _HELD_OUT) as arrays:
+    with _reading(job_dir, number) as arrays:
         return "weight" in arrays
 
 
+@contextmanager
+def _reading(job_dir: Path, number: int) -> Iterator[Any]:
+    """What that lane has left out. Raises Crash if it is not what was written: the next attempt trains it again."""
+    try:
+        # A file of its own: numpy leaves it open if there is no archive in it.
+        with (_directory(job_dir, number) / _HELD_OUT).open("rb") as file, np.load(file) as arrays:
+            yield arrays
+    except (*NOT_SOUND, FileNotFoundError) as error:
+        raise _lane_corrupt(number) from error
+
+
+def _lane_corrupt(number: int) -> Crash:
+    return Crash("lane_corrupt", f"what lane {number} came to is damaged", "It is trained again.")
+
+
+def drop_unsound(job_dir: Path, plan: JobPlan | FollowPlan) -> None:
+    """Of the lanes that are done, those whose files are not what was written are so no more. Reads all of them."""
+    lanes = plan.lanes if isinstance(plan, JobPlan) else ()
+    for number, lane in enumerate(lanes):
+        if _has_come(_directory(job_dir, number)):
+            try:
+                outcome_of(job_dir, number)
+                if lane.fold is not None:
+                    held_out(job_dir, number)
+            except Crash:
+                _drop_outcome(_directory(job_dir, number))
+
+
+def _drop_outcome(lane: Path) -> None:
+    shutil.rmtree(lane / _OUTCOME, ignore_errors=True)
+    (lane / _HELD_OUT).unlink(missing_ok=True)
+
+
 def abouts_of(job_dir: Path) -> list[Mapping[str, Any]]:
-    """What is kept of the lanes that are done, in order, but for their w. Raises CorruptData."""
+    """What is kept of the lanes that are done, in order, but for their w. Raises Crash if it is damaged."""
     found: list[Mapping[str, Any]] = []
     while (directory := _directory(job_dir, len(found)) / _OUTCOME).exists():
-        found.append(read_about(directory))
+        with _sound(len(found)):
+            found.append(read_about(directory))
     return found
 
 
 def outcome_of(job_dir: Path, number: int) -> Model:
-    """What the lane of this number came to. Raises CorruptData."""
-    return read_model(_directory(job_dir, number) / _OUTCOME)
+    """What the lane of this number came to. Raises Crash if it is damaged."""
+    with _sound(number):
+        return read_model(_directory(job_dir, number) / _OUTCOME)
+
+
+@contextmanager
+def _sound(number: int) -> Iterator[None]:
+    try:
+        yield
+    except StorageError as error:
+        raise _lane_corrupt(number) from error
 
 
 def drop_older_checkpoints(job_dir: Path, plan: JobPlan) -> None:
@@ -181,8 +240,7 @@ def settle_lanes(job_dir: Path, is_complete: bool) -> None:
     for lane in (job_dir / _LANES).glob("[0-9]*"):
         if int(lane.name) > first:
             shutil.rmtree(lane, ignore_errors=True)
-    shutil.rmtree(_directory(job_dir, first) / _OUTCOME, ignore_errors=True)
-    (_directory(job_dir, first) / _HELD_OUT).unlink(missing_ok=True)
+    _drop_outcome(_directory(job_dir, first))
 
 
 def inherit_lanes(job_dir: Path, other: Path, first: int) -> None:
@@ -193,4 +251,4 @@ def inherit_lanes(job_dir: Path, other: Path, first: int) -> None:
         ignored = shutil.ignore_patterns(_OUTCOME, _HELD_OUT) if number == first else None
         # Files are replaced, never written to.
         shutil.copytree(_directory(other, number), staged / f"{number:04d}", ignore=ignored, copy_function=os.link)
-    staged.rename(job_dir / _LANES)
+    publish(staged, job_dir / _LANES)

@@ -15,6 +15,7 @@ def read_spec(stored: Mapping[str, Any]) -> JobSpec:
     try:
         return JobSpec.model_validate(migrate(stored))
     except ValidationError as error:
-        field = error.errors()[0]["loc"][0]
-        message = f"the job was submitted to another version, and this one cannot take its {field}"
+        place = error.errors()[0]["loc"]
+        field = f"its {place[0]}" if place else "its fields together"
+        message = f"the job was submitted to another version, and this one cannot take {field}"
         raise ServiceError("job_outdated", message, "Submit it anew.") from None

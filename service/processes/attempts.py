@@ -20,6 +20,7 @@ from service.processes.run_directories import RunDirectories
 from service.records.store import Store
 from service.settings import Settings
 from storage.checkpoint import UNSURE_SLOT, Checkpoint
+from storage.durable import make_directory
 from storage.manifest import read_manifest
 
 
@@ -87,7 +88,7 @@ class Attempts:
         if isinstance(plan, JobPlan):
             lane_dir, passes = lane_directory(job_dir, plan), plan.passes_before
             has_begun = has_begun or begun_last(job_dir) is not None
-            lane_dir.mkdir(parents=True, exist_ok=True)
+            make_directory(lane_dir)
             drop_older_checkpoints(job_dir, plan)
         dataset = self._settings.datasets / record["dataset_id"]
         note_rows(job_dir, plan, dataset, has_begun)

@@ -174,7 +174,11 @@ class Run:
 
 def log_tail(path: Path) -> str:
     """The last lines of a log."""
-    return path.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace") if path.exists() else ""
+    if not path.exists():
+        return ""
+    with path.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))
+        return file.read().decode(errors="replace")
 
 
 def _describe(code: int) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from service.settings import Settings
-from storage.state import open_control
+from storage.state import read_control
 
 _SPARE_BYTES = 16 << 20
 _SHOWN = "run"  # in a job's directory, a link to that of its attempt
@@ -43,10 +43,10 @@ class RunDirectories:
                 shutil.rmtree(stale, ignore_errors=True)
 
     def trained_seconds(self, job_id: str) -> float | None:
-        """How long a job had been trained whose attempt is still there."""
+        """How long a job had been trained whose attempt is still there, and can be read."""
         try:
-            return open_control(self._link(job_id))["elapsed_seconds"]
-        except (FileNotFoundError, ValueError):
+            return read_control(self._link(job_id))["elapsed_seconds"]
+        except (OSError, ValueError):
             return None
 
     def _link(self, job_id: str) -> Path:

@@ -56,6 +56,8 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._path, timeout=30, isolation_level=None)
         connection.row_factory = sqlite3.Row
+        # A text that is damaged costs its own record, not every list.
+        connection.text_factory = lambda text: text.decode(errors="replace")
         connection.execute(f"PRAGMA journal_mode = {journal_mode()}")
         connection.execute("PRAGMA synchronous = FULL")
         return connection

@@ -10,7 +10,7 @@ from service.errors import ServiceError
 from service.jobs.states import REQUESTS, TRANSITIONS, check_transition
 from service.records.clock import now
 from service.records.ids import new_id
-from service.records.table import JSON_COLUMNS, Records
+from service.records.table import JSON_COLUMNS, Records, unpack
 
 NOTHING: Mapping[str, Any] = {}
 
@@ -91,6 +91,12 @@ class JobRecords(Records):
             _move(connection, row, "running")
         return self.job(row["id"])
 
+    def count_crash(self, job_id: str) -> int:
+        """Of a running job; how many there are now since it last got any further."""
+        with self._database.write() as connection:
+            connection.execute("UPDATE jobs SET crashes = crashes + 1 WHERE id = ?", (job_id,))
+            return connection.execute("SELECT crashes FROM jobs WHERE id = ?", (job_id,)).fetchone()[0]
+
     def requeue_job(self, job_id: str, crashes: Mapping[str, int] = NOTHING, **because: Any) -> None:
         """Queue a running job once more: another attempt will take it. `because` is shown with the transition."""
         self._finish(job_id, "queued", dict(crashes), because)
@@ -99,7 +105,7 @@ class JobRecords(Records):
         """Show something with the last transition of a job."""
         with self._database.write() as connection:
             found = connection.execute("SELECT transitions FROM jobs WHERE id = ?", (job_id,)).fetchone()
-            *before, last = json.loads(found["transitions"])
+            *before, last = unpack("transitions", found["transitions"]) or [{}]
             packed = json.dumps([*before, {**last, **because}])
             connection.execute("UPDATE jobs SET transitions = ? WHERE id = ?", (packed, job_id))
 
@@ -139,7 +145,7 @@ class JobRecords(Records):
 
 def _move(connection: sqlite3.Connection, row: sqlite3.Row, state: str, because: Mapping[str, Any] = NOTHING) -> None:
     check_transition(row["state"], state)
-    transitions = [*json.loads(row["transitions"]), {"state": state, "at": now(), **because}]
+    transitions = [*unpack("transitions", row["transitions"]), {"state": state, "at": now(), **because}]
     connection.execute(
         "UPDATE jobs SET state = ?, transitions = ? WHERE id = ?", (state, json.dumps(transitions), row["id"])
     )

@@ -12,7 +12,10 @@ from service.errors import ServiceError
 from service.records.database import Database
 from service.records.schema import migrate
 
-JSON_COLUMNS = ("spec", "transitions", "progress", "result", "failure", "source")
+# Columns of JSON, and what stands for one that cannot be read.
+JSON_COLUMNS: dict[str, Any] = {
+    "spec": {}, "transitions": [], "progress": None, "result": None, "failure": None, "source": None,
+}  # fmt: skip
 
 
 class Records:
@@ -45,5 +48,14 @@ def _unpack(row: sqlite3.Row) -> dict[str, Any]:
     record = dict(row)
     for name in JSON_COLUMNS:
         if record.get(name) is not None:
-            record[name] = json.loads(record[name])
+            record[name] = unpack(name, record[name])
     return record
+
+
+def unpack(name: str, packed: str) -> Any:
+    """The value of such a column, numbers that are not finite as None. Damage is no error: it costs its record."""
+    try:
+        value = json.loads(packed, parse_constant=lambda _: None)
+    except ValueError:
+        return JSON_COLUMNS[name]
+    return value if value is None or isinstance(value, list if name == "transitions" else dict) else JSON_COLUMNS[name]

@@ -1,0 +1,255 @@
+"""Whatever goes wrong with a job, at any step that its worker takes, costs that job; the next one runs."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from itertools import cycle
+
+import pytest
+
+from reader.ingest.run import ingest
+from reader.options import InputOptions
+from service.jobs.spec import parse_spec
+from service.jobs.states import TRANSITIONS
+from service.processes.worker import Worker
+from service.records.store import Store
+from service.settings import Settings
+from tests.contracts.problems import libsvm_text, random_problem
+
+MOST = 2
+PLAIN = {"max_passes": 2}
+FOLDS = {"max_passes": 2, "folds": 2, "C": [0.5, 1.0], "probability": "sigmoid"}
+# One after the other.
+LANES = {"max_passes": 2, "folds": 2, "solver": "bm", "pace": "fixed", "cache_bytes": 1 << 17}
+# Where a job passes before it has ended, each in a module that calls it by this name.
+STEPS = (
+    "worker.inherit", "worker.make_directory", "worker.drop_unsound", "worker.abouts_of", "attempts.Attempts.plan",
+    "attempts.Attempts.start", "attempts.read_spec", "attempts.read_manifest", "attempts.note_rows",
+    "attempts.prepare_run", "attempts.keep_history", "run.Run.start", "run.Run.poll", "run.Run.results",
+)  # fmt: skip
+ENDS = (
+    "ending.Ending.outcomes", "ending.Ending.publish", "ending.lane_outcome", "ending.keep_outcomes",
+    "ending.abouts_of", "ending.outcome_of", "ending.cross_validation", "ending.job_result", "ending.last_passes",
+    "ending.progress", "ending.sync", "ending.publish_models",
+)  # fmt: skip
+# What comes when it is settled already.
+AFTER = ("worker.settle_lanes", "run.Run.kill")
+ENVIRONMENT = {**os.environ, "STREAMSVM_MAX_CRASHES": "1"}
+ERRORS = (ValueError, MemoryError, RecursionError, KeyboardInterrupt, SystemExit, OSError, KeyError, AssertionError)
+
+
+@pytest.fixture
+def settings(tmp_path):
+    made = Settings.from_environment(tmp_path / "data")
+    made = type(made)(**{**vars(made), "max_crashes": MOST, "cache_dir": tmp_path})
+    made.create_directories()
+    return made
+
+
+@pytest.fixture
+def store(settings):
+    store = Store(settings.database)
+    dataset_id = store.add_dataset("data")
+    ingest([libsvm_text(*random_problem(60, 8))], settings.datasets / dataset_id, InputOptions("libsvm"), threads=1)
+    store.set_dataset_ready(dataset_id)
+    return store
+
+
+@contextmanager
+def working(settings):
+    worker = Worker(settings)
+    try:
+        yield worker
+    finally:
+        worker.shutdown()
+
+
+def submitted(store, **fields):
+    return store.add_job(store.dataset("data")["id"], parse_spec({"dataset": "data", **fields}).model_dump())
+
+
+def seen_to(worker, store, *job_ids, seconds=60):
+    """Their records once all have ended."""
+    end = time.monotonic() + seconds
+    while any(TRANSITIONS[store.job(job_id)["state"]] for job_id in job_ids):
+        assert time.monotonic() < end, [store.job(job_id)["transitions"] for job_id in job_ids]
+        worker.step()
+        time.sleep(0.005)
+    return [store.job(job_id) for job_id in job_ids]
+
+
+@contextmanager
+def poisoned(monkeypatch, step, error):
+    """A step that ends in this error until the block is left."""
+
+    def fail(*_args, **_options):
+        raise error("poison")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"service.processes.{step}", fail)
+        yield
+
+
+@pytest.mark.parametrize(("steps", "fields"), [(STEPS, PLAIN), (ENDS, FOLDS)], ids=["begin", "end"])
+def test_an_error_at_a_step_ends_the_job_and_the_next_one_runs(settings, store, monkeypatch, steps, fields):
+    with working(settings) as worker:
+        for step, error in zip(steps, cycle(ERRORS)):
+            with poisoned(monkeypatch, step, error):
+                (failed,) = seen_to(worker, store, submitted(store, **fields))
+            failure = failed["failure"]
+            assert (step, failed["state"], failure["code"]) == (step, "failed", "crash_loop")
+            assert failed["attempt"] == MOST
+            assert f"{error.__name__}" in failure["message"] and "poison" in failure["log_tail"], step
+        (well,) = seen_to(worker, store, submitted(store, **fields))
+    assert well["state"] == "succeeded", well["failure"]
+    assert {path.name for path in settings.models.iterdir()} == {model["id"] for model in store.models()}
+    assert not list(settings.cache_dir.glob("streamsvm-*"))
+
+
+@pytest.mark.parametrize("step", AFTER)
+def test_an_error_after_the_end_changes_nothing(settings, store, monkeypatch, step):
+    with working(settings) as worker:
+        with poisoned(monkeypatch, step, ValueError):
+            (first,) = seen_to(worker, store, submitted(store, **FOLDS))
+        (second,) = seen_to(worker, store, submitted(store, **PLAIN))
+    assert [first["state"], second["state"]] == ["succeeded"] * 2
+
+
+@pytest.mark.parametrize("step", ["setbacks.newest_lane", "setbacks.newest_checkpoint", "setbacks.log_tail"])
+def test_an_error_in_what_sees_to_errors(settings, store, monkeypatch, step):
+    with (
+        working(settings) as worker,
+        poisoned(monkeypatch, step, MemoryError),
+        poisoned(monkeypatch, "ending.publish_models", ValueError),
+    ):
+        (failed,) = seen_to(worker, store, submitted(store, **PLAIN))
+    assert (failed["state"], failed["attempt"]) == ("failed", MOST)
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_an_end_that_cannot_be_recorded_is_later(settings, store, monkeypatch, is_recorded):
+    """The store refuses, before or after it has written; other jobs run meanwhile, and no model stays behind."""
+    finish = Store.finish_job
+
+    def refuse(self, *arguments, **columns):
+        if is_recorded:
+            finish(self, *arguments, **columns)
+        raise OSError(5, "the disk failed")
+
+    with working(settings) as worker:
+        first = submitted(store, **PLAIN)
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "finish_job", refuse)
+            patch.setattr(Store, "requeue_job", refuse)
+            end = time.monotonic() + 60
+            while not (log := settings.jobs / first / "log").exists() or "the disk failed" not in log.read_text():
+                assert time.monotonic() < end
+                worker.step()
+        ended, second = seen_to(worker, store, first, submitted(store, **PLAIN))
+    assert [ended["state"], second["state"]] == ["succeeded"] * 2
+    assert {path.name for path in settings.models.iterdir()} == {model["id"] for model in store.models()}
+
+
+@pytest.mark.parametrize("damage", ["spec = '{'", "spec = '3'", "transitions = ''", "spec = CAST(x'ff7b' AS TEXT)"])
+def test_a_record_that_cannot_be_read_costs_itself(settings, store, damage):
+    bad = submitted(store, **PLAIN)
+    with store._database.write() as connection:
+        connection.execute(f"UPDATE jobs SET {damage} WHERE id = ?", (bad,))
+    with working(settings) as worker:
+        first, second = seen_to(worker, store, bad, submitted(store, **PLAIN))
+    assert second["state"] == "succeeded"
+    assert first["state"] == ("succeeded" if "transitions" in damage else "failed")
+    assert {record["id"] for record in store.jobs()} == {first["id"], second["id"]}
+
+
+def spoil_held_out(lane, length):
+    path = lane / "held_out.npz"
+    path.write_bytes(path.read_bytes()[:length])
+
+
+DAMAGE = {
+    "held_out-empty": lambda lane: spoil_held_out(lane, 0),
+    "held_out-cut": lambda lane: spoil_held_out(lane, 300),
+    "held_out-gone": lambda lane: (lane / "held_out.npz").unlink(),
+    "record-empty": lambda lane: (lane / "model" / "model.json").write_bytes(b""),
+    "weights-cut": lambda lane: (lane / "model" / "w.npy").write_bytes(b"\x93NUMPY"),
+}
+
+
+@pytest.fixture
+def whole(settings, store):
+    """The figures of folds that nothing disturbed."""
+    with working(settings) as worker:
+        (ended,) = seen_to(worker, store, submitted(store, **LANES))
+    return ended["result"]["cv"]
+
+
+@pytest.mark.parametrize(
+    ("is_seen_at_once", "kind"), [*((True, kind) for kind in DAMAGE), (False, "held_out-cut"), (False, "record-empty")]
+)
+def test_a_lane_whose_files_are_damaged_is_trained_again(settings, store, whole, is_seen_at_once, kind):
+    """A power cut may leave that. The worker finds it when it takes the job up, or when all lanes are done."""
+    job = submitted(store, **LANES)
+    lane, done = settings.jobs / job / "lanes" / "0001", 0
+    with working(settings) as worker:
+        while done < 2:
+            worker.step()
+            done = len(list((settings.jobs / job).glob("lanes/*/model")))
+        if not is_seen_at_once:
+            DAMAGE[kind](lane)
+            seen_to(worker, store, job)
+    if is_seen_at_once:
+        DAMAGE[kind](lane)
+        with working(settings) as worker:
+            seen_to(worker, store, job)
+    ended = store.job(job)
+    assert ended["state"] == "succeeded", ended["failure"]
+    assert ended["result"]["cv"] == whole
+    assert [step.get("reason") for step in ended["transitions"]].count("lane_corrupt") == (not is_seen_at_once)
+
+
+def test_a_signal_at_a_step_of_a_job_counts_too(settings, store):
+    """One that nothing can catch; the worker is started anew each time, as its keeper does."""
+    job, other = submitted(store, **PLAIN), submitted(store, **PLAIN)
+    program = f"""
+import os, signal, sys, service.processes.ending as ending, service.processes.worker as worker, pathlib
+publish = ending.publish_models
+def die(settings, dataset_id, plan, *rest):
+    for record in worker.Store(settings.database).jobs("running"):
+        if record["id"] == {job!r}:
+            os.kill(os.getpid(), signal.SIGSEGV)
+    return publish(settings, dataset_id, plan, *rest)
+ending.publish_models = die
+sys.exit(worker.main(pathlib.Path(sys.argv[1])))
+"""
+    deaths, end = 0, time.monotonic() + 120
+    while TRANSITIONS[store.job(other)["state"]]:
+        assert time.monotonic() < end
+        with subprocess.Popen([sys.executable, "-c", program, settings.data_dir], env=ENVIRONMENT) as child:
+            while child.poll() is None and TRANSITIONS[store.job(other)["state"]] and time.monotonic() < end:
+                time.sleep(0.05)
+            child.terminate()
+        deaths += child.returncode == -signal.SIGSEGV
+    ended = store.job(job)
+    assert (deaths, ended["state"], ended["failure"]["code"]) == (1, "failed", "crash_loop")
+    assert store.job(other)["state"] == "succeeded"
+
+
+def test_what_kills_whoever_sees_to_a_job_is_not_looked_at_for_ever(settings, store):
+    """A worker that dies while it sees to a job that another one died with counts, too."""
+    job = submitted(store, **PLAIN)
+    store.claim_job()
+    program = """
+import os, signal, sys, pathlib, service.processes.worker as worker, service.processes.run_directories as directories
+directories.RunDirectories.trained_seconds = lambda *_: os.kill(os.getpid(), signal.SIGBUS)
+worker.main(pathlib.Path(sys.argv[1]))
+"""
+    command = [sys.executable, "-c", program, settings.data_dir]
+    assert subprocess.run(command, env=ENVIRONMENT, check=False).returncode == -signal.SIGBUS
+    once = type(settings)(**{**vars(settings), "max_crashes": 1})
+    with working(once) as worker:
+        (ended,) = seen_to(worker, store, job)
+    assert ended["failure"]["code"] == "crash_loop" and "worker ended" in ended["failure"]["message"]
