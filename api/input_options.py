@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from fastapi import Depends, Query
 
 from reader.options import InputOptions
+from reader.options import index_base as as_index_base
 from reader.parsers import READERS
 
 
@@ -34,7 +35,7 @@ def _input_options(
 ) -> InputOptions:
     return InputOptions(
         format=format,
-        index_base="auto" if index_base == "auto" else 0 if index_base == "0" else 1,
+        index_base=as_index_base(index_base),
         n_features=n_features,
         label_column=label_column,
         label_type=label_type,

@@ -11,6 +11,8 @@ from api.body import JsonObject
 from api.context import Context
 from api.evaluating import dataset_named, evaluate
 from api.predicting import JSON, TYPES, answer_type, find_predictor, predicted
+from reader.options import InputOptions
+from reader.options import index_base as as_index_base
 from service.models.exports import MODEL_FORMATS
 from service.models.prediction import ANSWERS
 from service.models.registry import delete_model, load_model, model_file
@@ -120,13 +122,16 @@ async def predict(
     strict: bool = False,
     label_column: str | None = None,
     text_column: str | None = None,
+    index_base: Literal["auto", "0", "1"] = "auto",
 ) -> StreamingResponse:
     """Labels, decision values and any probabilities for rows of LIBSVM text, CSV, FASTA or JSON, or for documents.
 
     Labels in the text are not looked at. A model of documents takes text/plain as a document a line.
+    index_base: number of the first feature, if it is not as in the data of the model.
     """
     predictor = await find_predictor(context, model_id, strict)
-    found = await predicted(context, request, predictor, {"label_column": label_column, "text_column": text_column})
+    said = InputOptions(label_column=label_column, text_column=text_column, index_base=as_index_base(index_base))
+    found = await predicted(context, request, predictor, said)
     kind = answer_type(request)
     headers = {"Rows": str(found.rows), "Unknown-Features": str(found.unknown_features)}
     return StreamingResponse(ANSWERS[kind](found), media_type=kind, headers=headers)

@@ -1,6 +1,7 @@
 """What a request for predictions brings and what it wants back; the work is done in threads of its own."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -12,7 +13,7 @@ from api.body import json_object, stream
 from api.context import AppContext
 from reader.errors import InputError
 from reader.limits import Limits
-from reader.options import InputOptions
+from reader.options import IndexBase, InputOptions
 from service.errors import ServiceError
 from service.models.json_rows import json_documents, json_rows, json_tables
 from service.models.prediction import ANSWERS, Predicted, keep
@@ -46,23 +47,15 @@ async def find_predictor(context: AppContext, model_id: str, strict: bool = Fals
     return (await run_in_threadpool(find)).with_strict(strict)
 
 
-async def predicted(
-    context: AppContext, request: Request, predictor: Predictor, columns: dict[str, str | None]
-) -> Predicted:
-    """Predictions for all rows of the body. Raises ServiceError for its first fault."""
+async def predicted(context: AppContext, request: Request, predictor: Predictor, said: InputOptions) -> Predicted:
+    """Predictions for all rows of the body, of which `said` tells more. Raises ServiceError for its first fault."""
     kind = _content_type(request)
     if kind == JSON:
         fields = await json_object(request)
-        return await in_thread(lambda: _of_json(context, predictor, fields))
+        return await in_thread(lambda: _of_json(context, predictor, fields, said.index_base))
     most_bytes = context.settings.max_predict_bytes
-    options, limits = (
-        InputOptions(
-            TYPES[kind] if kind else predictor.text_format,
-            label_column=columns["label_column"],
-            text_column=columns["text_column"],
-        ),
-        Limits(most_bytes, max_features=MOST_FEATURES),
-    )
+    options = replace(said, format=TYPES[kind] if kind else predictor.text_format)
+    limits = Limits(most_bytes, max_features=MOST_FEATURES)
     chunks = stream(request, most_bytes)
     head, is_whole = await _head(chunks)
     rest = iter(()) if is_whole else _arriving(chunks)
@@ -96,11 +89,11 @@ def _keep(context: AppContext, predictor: Predictor, predictions: Iterator[Predi
         raise ServiceError.of(error.problem()) from None
 
 
-def _of_json(context: AppContext, predictor: Predictor, fields: dict[str, Any]) -> Predicted:
+def _of_json(context: AppContext, predictor: Predictor, fields: dict[str, Any], index_base: IndexBase) -> Predicted:
     if predictor.reads_documents and "documents" in fields:
         return _keep(context, predictor, predictor.predict_documents(json_documents(fields)))
-    found = json_tables(fields, predictor.input, predictor.index_base)
-    rows, unknown = found or (json_rows(fields, predictor.index_base), 0)
+    found, numbering = json_tables(fields, predictor.input, predictor.index_base), predictor.numbering(index_base)
+    rows, unknown = found or (numbering.renumbered(json_rows(fields, numbering.base)), 0)
     return _keep(context, predictor, (predictor.with_unknown(predictor.predict(each), unknown) for each in [rows]))
 
 
@@ -111,12 +104,13 @@ async def in_thread(work: Callable[[], T], limiter: CapacityLimiter = _WHOLE) ->
 
 async def _head(chunks: AsyncIterator[bytes]) -> tuple[list[bytes], bool]:
     """The first of the chunks, and whether they are all."""
-    head: list[bytes] = []
-    while sum(map(len, head)) < _HEAD_BYTES:
+    head, size = list[bytes](), 0
+    while size < _HEAD_BYTES:
         chunk = await anext(chunks, None)
         if chunk is None:
             return head, True
         head.append(chunk)
+        size += len(chunk)
     return head, False
 
 

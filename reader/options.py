@@ -116,6 +116,9 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
 def input_options(given: argparse.Namespace) -> InputOptions:
     """What was said on a command line."""
     chosen = {name: getattr(given, name) for name in OPTIONS}
-    if chosen["index_base"] != "auto":
-        chosen["index_base"] = int(chosen["index_base"])
-    return InputOptions(**chosen)
+    return InputOptions(**{**chosen, "index_base": index_base(chosen["index_base"])})
+
+
+def index_base(word: str) -> IndexBase:
+    """As it is said on a command line or in a query: auto, 0 or 1."""
+    return {"0": 0, "1": 1}.get(word, "auto")  # type: ignore[return-value]

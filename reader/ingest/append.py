@@ -41,6 +41,7 @@ from storage.weight_counts import WeightCounts
 
 # What rows are made of, by the format of `Manifest.input`.
 _KINDS = {None: "numbers", "fasta": "strings", "csv": "a table", "tsv": "a table", "parquet": "a table"}
+_FROM_ONE = "features of this dataset are numbered from 1: add one to the indices, or make a dataset with index_base=0"
 
 
 class UnknownBlock(StorageError):
@@ -77,6 +78,10 @@ def append_rows(
         write_manifest(directory, after)
         _join_statistics(directory, before, reading)
         return after
+    except InputError as error:
+        if error.code == "index_zero":
+            error.hint = _FROM_ONE
+        raise
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from reader.errors import InputError
 from reader.ingest.run import read_chunks
-from reader.options import InputOptions
+from reader.options import InputOptions, index_base
 from reader.sources.fetch import read_range
 from reader.sources.files import list_files
 from service.commands.inputs import Given, file_or_url
@@ -22,6 +22,7 @@ from service.models.names import stored_format
 from service.models.predictor import FORMATS, Prediction, Predictor
 
 _FORMAT = "of the file (default: by its name, or else text for a model of documents, libsvm for others)"
+_INDEX_BASE = "of LIBSVM text: number of the first feature (default: as in the data of the model)"
 _LABEL_COLUMN = "of CSV: name or number of the column with labels; of documents 1: label TAB text (default: none)"
 
 
@@ -37,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--probabilities", action="store_true", help="write the probability of each of the model's labels"
     )
     parser.add_argument("--format", choices=tuple(FORMATS), help=_FORMAT)
+    parser.add_argument("--index-base", choices=("auto", "0", "1"), default="auto", help=_INDEX_BASE)
     parser.add_argument("--label-column", help=_LABEL_COLUMN)
     parser.add_argument(
         "--text-column", help="of CSV: name or number of the column with documents (default: as trained)"
@@ -56,6 +58,7 @@ def run(options: argparse.Namespace) -> int:
     ):
         said_of_input = InputOptions(
             options.format or _format(Path(options.file), predictor.text_format),
+            index_base=index_base(options.index_base),
             label_column=options.label_column,
             text_column=options.text_column,
         )

@@ -125,6 +125,13 @@ def _check(model: Model, labels: Array, manifest: Manifest) -> None:
             "the dataset has a feature 0, the model's features start at 1",
             "Number the features as in the data that the model was trained on.",
         )
+    if manifest.index_base > model.index_base and manifest.n_features == model.n_features > 0:
+        last = model.n_features
+        raise ServiceError(
+            "index_base_mismatch",
+            f"the model's features are 0 to {last - 1}, the dataset's 1 to {last}",
+            "Number the features as in the data that the model was trained on, or add the data with index_base=0.",
+        )
 
 
 def _applied(model: Model, dataset: Dataset) -> Applied:

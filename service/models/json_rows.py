@@ -15,6 +15,7 @@ from service.models.raw_rows import is_of_columns, rows_of_columns, rows_of_stri
 from storage.csr import INDEX, INDPTR, LABEL, VALUE, Rows
 
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
+_FROM_ZERO = "Set index_base=0 if features are numbered from 0 here."
 _INDEX_LIMIT = 2**31
 _OVERFLOW = float(2**128 - 2**103)  # from here on a double rounds to an infinite float32
 
@@ -92,7 +93,7 @@ def _feature(name: str, index_base: int, at: dict[str, Any]) -> int:
     if int(name) >= _INDEX_LIMIT:
         raise ServiceError("index_too_large", f"a feature is not below {_INDEX_LIMIT}", at=at)
     if int(name) < index_base:
-        raise ServiceError("index_zero", "a feature is 0, the model's features start at 1", at=at)
+        raise ServiceError("index_zero", "a feature is 0, the model's features start at 1", _FROM_ZERO, at)
     return int(name)
 
 

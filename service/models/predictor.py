@@ -11,11 +11,12 @@ from scipy import sparse
 from reader.errors import InputError
 from reader.ingest.decompress import decompressed
 from reader.limits import Limits
-from reader.options import InputOptions
+from reader.options import IndexBase, InputOptions
 from reader.parsers.documents import DocumentRows
 from reader.parsers.strings import is_of_strings
 from reader.parsers.text_options import as_input
 from service.models.applied import applied
+from service.models.numbering import Numbering
 from service.models.rows_read import FORMATS
 from storage.csr import Array, Rows
 from storage.decision import predicted_classes
@@ -143,14 +144,17 @@ class Predictor:
 
         options: one of FORMATS (`text_format` if not given), and what there is to say about it.
 
-        InputError at the first fault of the input, among them index 0 for a model whose features start at 1.
+        InputError at the first fault of the input, among them index 0 for features that start at 1.
         """
         limits = limits or Limits(max_features=MOST_FEATURES)
-        options = self._as_trained(options or InputOptions(self.text_format))
+        given = options or InputOptions(self.text_format)
+        numbering = self.numbering(given.index_base if given.format == "libsvm" else "auto")
+        options = self._as_trained(given, numbering)
         self._check_kind(options.format)
         parser = FORMATS[options.format](options, limits)
         unknown = 0
         for rows in parser.parse_chunks(decompressed(chunks, limits)):
+            rows = numbering.as_model(rows) if options.format == "libsvm" else rows
             found, before, unknown = self.predict(rows), unknown, getattr(parser, "unknown", 0)
             yield self.with_unknown(found, unknown - before)
 
@@ -181,9 +185,13 @@ class Predictor:
         none = self.decision_values(sparse.csr_matrix((0, self.n_features)))
         return np.concatenate([none, *(each.decision_values for each in self.predict_documents(documents))])
 
-    def _as_trained(self, options: InputOptions) -> InputOptions:
+    def numbering(self, index_base: IndexBase) -> Numbering:
+        """Of rows whose first feature has this number."""
+        return Numbering(index_base, self.index_base, self.n_features)
+
+    def _as_trained(self, options: InputOptions, numbering: Numbering) -> InputOptions:
         """With all that is known of how rows were made that the model was trained on."""
-        options = replace(options, index_base=1 if self.index_base else 0, like=self.input)
+        options = replace(options, index_base=numbering.base, like=self.input)
         if options.format == "text" or (self.reads_documents and options.format != "libsvm"):
             return as_input(options, self._input_of_documents())
         return options

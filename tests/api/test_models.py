@@ -259,6 +259,20 @@ def test_rows_that_cannot_be_read(filled, body, code, at):
     assert ("column" in found["at"]) == ("line" in found["at"])
 
 
+@pytest.mark.parametrize(
+    ("content", "kind"), [(b"1 0:2\n", "text/libsvm"), (b'{"rows":[{"0":2}]}', "application/json")]
+)
+def test_rows_may_count_from_elsewhere_than_the_model(filled, content, kind):
+    path, headers = f"/v1/models/{filled.model}/predict", {"content-type": kind}
+    assert (
+        "index_base=0"
+        in check_problem(filled.request("POST", path, content=content, headers=headers), "index_zero", 422)["hint"]
+    )
+    moved = filled.request("POST", f"{path}?index_base=0", content=content, headers=headers).json()
+    own = filled.request("POST", path, content=content.replace(b"0", b"1", 1), headers=headers).json()
+    assert moved == own
+
+
 def test_a_fault_after_many_good_rows_is_a_problem_and_no_half_answer(filled):
     body = b"1 1:1 2:0.5\n" * 300_000 + b"1 1:nan\n"
     found = check_problem(

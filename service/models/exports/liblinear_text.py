@@ -12,8 +12,9 @@ Of several classes (nr_class, label) a line has a weight of each, in the order o
 labels that are texts, which are refused, nor for a sigmoid, which is left out: LIBLINEAR's `predict -b 1` has
 probabilities of logistic regression alone.
 
-LIBLINEAR numbers features from 1. Of a model of numbering base 0, the feature f of the input is LIBLINEAR's f + 1: add
-one to the indices of a file before LIBLINEAR predicts it.
+LIBLINEAR numbers features from 1. Where the input counted from 0, its feature f is LIBLINEAR's f + 1: add one to the
+indices of a file before LIBLINEAR predicts it. `nr_feature` then has a zero before it, `nr_feature 03`, which is the
+same number in C: so a model that is read again has its features where they were.
 """
 
 from collections.abc import Iterator
@@ -101,7 +102,7 @@ def _head(model: Model) -> bytes:
     bias = -1.0 if model.bias is None else model.bias
     return (
         f"solver_type {_solver_type(model)}\nnr_class {max(2, len(model.labels))}\n{labels}"
-        f"nr_feature {model.n_features}\nbias {bias:.17g}\nw\n"
+        f"nr_feature {'' if model.index_base else '0'}{model.n_features}\nbias {bias:.17g}\nw\n"
     ).encode()
 
 
@@ -115,7 +116,7 @@ def _solver_type(model: Model) -> str:
 
 
 def read(file: BinaryIO) -> Model:
-    """The model of a text, also one that LIBLINEAR wrote; `index_base` is 1, `about` has the loss.
+    """The model of a text, also one that LIBLINEAR wrote; `index_base` is 1 unless it says 0, `about` has the loss.
 
     ModelFormatError unless it is a whole linear model of classes, or of regression. The last weight must end with
     a line feed: without, a file cut inside it would pass.
@@ -129,7 +130,8 @@ def read(file: BinaryIO) -> Model:
         raise ModelFormatError("not a linear model of classes, nor of regression", "retrain with two labels or more")
     n_columns = 1 if solver in REGRESSION or (n_classes == 2 and solver != CRAMMER_SINGER) else n_classes
     labels = tuple(float(integer(word)) for word in header["label"])
-    n_features = integer(one_word(header["nr_feature"]))
+    n_features = integer(word := one_word(header["nr_feature"]))
+    base = 0 if len(word) > 1 and word.startswith("0") else 1
     (bias,) = floats([one_word(header["bias"]).encode()])
     has_bias = not bias < 0  # nan is refused with the other numbers that are not finite
     rows = _read_weights(file, (n_features + has_bias) * n_columns, LINE_BYTES * n_columns).reshape(-1, n_columns)
@@ -138,15 +140,17 @@ def read(file: BinaryIO) -> Model:
         about["multiclass"] = "crammer_singer"
     # Of two classes by Crammer and Singer, too, LIBLINEAR looks at the first column alone.
     w, w_bias = np.split(rows if n_classes > 2 else rows[:, :1], [n_features])
-    return checked(_model(np.ascontiguousarray(w.T), w_bias, labels, bias if has_bias else None, about))
+    return checked(_model(np.ascontiguousarray(w.T), w_bias, labels, base, bias if has_bias else None, about))
 
 
-def _model(w: Array, w_bias: Array, labels: tuple[float, ...], bias: float | None, about: dict[str, str]) -> Model:
+def _model(
+    w: Array, w_bias: Array, labels: tuple[float, ...], base: int, bias: float | None, about: dict[str, str]
+) -> Model:
     """w (n_values, n_features), w_bias (0 or 1, n_values)"""
     factors = tuple(w_bias.ravel().tolist())
     if len(w) > 1:
-        return Model(w, labels, 1, bias, factors or 0.0, about)
-    return Model(w[0], labels, 1, bias, factors[0] if factors else 0.0, about)
+        return Model(w, labels, base, bias, factors or 0.0, about)
+    return Model(w[0], labels, base, bias, factors[0] if factors else 0.0, about)
 
 
 def _read_weights(file: BinaryIO, count: int, line_bytes: int) -> Array:

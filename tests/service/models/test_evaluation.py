@@ -129,7 +129,11 @@ def test_a_full_disk_is_told(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("model", "base", "code"),
-    [(some_model(labels=(2.0, -1.0)), 1, "label_mismatch"), (some_model(base=1), 0, "index_base_mismatch")],
+    [
+        (some_model(labels=(2.0, -1.0)), 1, "label_mismatch"),
+        (some_model(base=1), 0, "index_base_mismatch"),
+        (some_model(base=0, n_features=20), 1, "index_base_mismatch"),
+    ],
 )
 def test_a_dataset_the_model_is_not_made_for(tmp_path, model, base, code):
     dataset = Dataset(make_dataset(tmp_path / "data", *random_problem(50, 20), base))

@@ -60,12 +60,12 @@ def random_weights(count: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("bias", [None, 0.0, 1.0, 0.1])
+@pytest.mark.parametrize(("bias", "base"), [(None, 1), (0.0, 0), (1.0, 1), (0.1, 0)])
 @pytest.mark.parametrize("w", [ODD, [], [2.5], random_weights(WEIGHTS_A_PIECE + 1)], ids=["odd", "none", "one", "many"])
-def test_a_model_comes_back_to_the_bit(name, bias, w):
-    model = make(w, bias=bias, w_bias=0.7 if bias is not None else 0.0, labels=(3.0, -7.0))
+def test_a_model_comes_back_to_the_bit(name, bias, base, w):
+    model = make(w, bias=bias, w_bias=0.7 if bias is not None else 0.0, labels=(3.0, -7.0), index_base=base)
     found = read(name, export(name, model))
-    assert same(found, model)
+    assert same(found, model) and found.index_base == base
     assert found.w.dtype == np.float64 and found.w.flags.aligned
     assert found.about["loss"] == "hinge"
 
