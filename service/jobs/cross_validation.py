@@ -9,7 +9,7 @@ import numpy as np
 
 from service.errors import ServiceError
 from service.jobs.fold_metrics import LESS_IS_BETTER, Figures, Rows, class_metrics, number_metrics
-from service.jobs.lane_files import held_out, holds_weights
+from service.jobs.held_out import held_out, holds_weights
 from service.jobs.lanes import Cs_of, n_folds_of
 from service.jobs.problem import JobPlan
 from storage.platt import fit_sigmoid
