@@ -15,6 +15,7 @@ from service.errors import ServiceError
 from service.processes.keeper import WorkerKeeper
 from service.processes.lock import lock
 from service.processes.logs import log_as_json
+from service.records.opening import open_store
 from service.settings import Settings
 
 _REFUSED = 5
@@ -30,9 +31,9 @@ def main() -> int:
     parser.add_argument("--no-worker", action="store_true")
     options = parser.parse_args()
     settings = Settings.from_environment(options.data_dir, options.host)
-    settings.create_directories()
     log_as_json()
     try:
+        open_store(settings)
         check_bind(settings)
         # Held until the process ends. Uploads of another api process are not ours to clean up.
         lock(settings.data_dir, "api")

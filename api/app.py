@@ -16,15 +16,14 @@ from api.requests import Requests
 from service.datasets.registry import Datasets
 from service.jobs.feed import JobFeed
 from service.records.database import Database
-from service.records.store import Store
+from service.records.opening import open_store
 from service.records.tokens import Tokens
 from service.settings import Settings
 
 
 def create_app(settings: Settings) -> FastAPI:
     """An app on the data directory of `settings`, which is created if need be."""
-    settings.create_directories()
-    store = Store(settings.database)
+    store = open_store(settings)
     context = AppContext(settings, store, Datasets(settings, store), JobFeed(settings, store))
     context.datasets.recover()
     app = FastAPI(

@@ -1,6 +1,5 @@
 """/v1/jobs"""
 
-import shutil
 import sys
 from typing import Annotated, Any, Literal
 
@@ -18,6 +17,7 @@ from service.jobs.spec import JobSpec, parse_spec
 from service.jobs.states import TRANSITIONS
 from service.jobs.views import history, history_csv, job_view
 from service.jobs.warm_start import check_warm_start
+from service.records.unrecorded import mark_if_possible, remove
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
@@ -117,8 +117,10 @@ def resume_job(context: Context, job_id: str, changes: OptionalJsonObject, respo
 @router.delete("/{job_id}", status_code=204, operation_id="deleteJob")
 def delete_job(context: Context, job_id: str) -> Response:
     """Forget a job that has ended. Its model stays."""
+    directory = context.settings.jobs / context.store.job(job_id)["id"]
+    mark_if_possible(directory)
     context.store.delete_job(job_id)
-    shutil.rmtree(context.settings.jobs / job_id, ignore_errors=True)
+    remove(directory)
     return Response(status_code=204)
 
 

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from service.records.database import Database
+from service.records.opening import open_store
 from service.records.tokens import SCOPES, Tokens
 from service.settings import Settings
 
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Change or show the tokens of a data directory, whether a service runs on it or not."""
     settings = Settings.from_environment(options.data_dir)
-    settings.create_directories()
+    open_store(settings)
     tokens = Tokens(Database(settings.database))
     if options.action == "new":
         print(tokens.new(options.name, options.scope))

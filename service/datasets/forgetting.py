@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from service.datasets.ingesting import SPREAD
+from service.records.unrecorded import remove, unmark
 from service.settings import Settings
 from storage.child import child_environment
 from storage.errors import StorageError
@@ -29,10 +30,11 @@ def forget(directory: Path, settings: Settings, waits: bool = False) -> None:
     except (StorageError, OSError):
         manifest = None
     if manifest is None or not manifest.parts:
-        shutil.rmtree(directory, ignore_errors=True)
+        remove(directory)
         return
     gone = directory.rename(directory.with_name(f".{manifest.uid}{_GONE}"))
     gone.touch()  # the month begins
+    unmark(directory)
     thread = forget_parts(directory.parent, settings)
     if waits:
         thread.join()

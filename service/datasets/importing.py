@@ -21,6 +21,7 @@ from service.datasets.forgetting import forget
 from service.datasets.ingesting import Ingesting, ingest_failed
 from service.errors import ServiceError
 from service.records.store import Store
+from service.records.unrecorded import mark, unmark
 from service.settings import Settings
 from storage.dataset import staged_path
 
@@ -111,6 +112,7 @@ class Importer:
         directory = self._settings.datasets / dataset_id
         is_kept = False
         try:
+            mark(directory)
             with (
                 self._opened(source["import"]) as file,
                 Ingesting(
@@ -121,6 +123,8 @@ class Importer:
                 while self._store.dataset_state(dataset_id) and not ingesting.is_done():
                     time.sleep(_POLL_SECONDS)
             is_kept = self._store.set_dataset_ready(dataset_id)
+            if is_kept:
+                unmark(directory)
         except (InputError, ServiceError) as error:
             self._store.fail_dataset(dataset_id, error.problem())
         except OSError:

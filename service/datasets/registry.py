@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,10 @@ from service.datasets.uploads import MoreRows, NewDataset, Upload, undo_change
 from service.datasets.views import dataset_view
 from service.errors import ServiceError
 from service.records.store import Store
+from service.records.unrecorded import is_marked, mark_if_possible, sweep
 from service.settings import Settings
 from storage.dataset import Dataset, staged_path
-from storage.manifest import Manifest, read_manifest
+from storage.manifest import MANIFEST, Manifest, read_manifest
 from storage.profile import read_profile
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
@@ -48,20 +48,30 @@ class Datasets:
         """What a process before this one did not finish: uploads are forgotten, imports begin anew."""
         for record in self._store.datasets():
             if record["state"] == "ingesting":
-                # Published but not yet recorded is no loss: it was never acknowledged.
-                forget(self.directory(record["id"]), self._settings)
-                if record["source"] is None:
-                    self._store.drop_dataset(record["id"])
+                self._recover(record)
             elif record["state"] == "changing":
                 # Either all of the change is there or nothing.
                 undo_change(self.directory(record["id"]))
                 self._store.set_dataset_ready(record["id"])
-        for hidden in self._settings.datasets.glob(".*"):
-            if not is_gone(hidden):
-                shutil.rmtree(hidden, ignore_errors=True)
+        recorded = {record["id"] for record in self._store.datasets()}
+        sweep(self._settings.datasets, recorded, self._forget, keeps=is_gone)
         forget_parts(self._settings.datasets, self._settings)
         if self._store.next_import() is not None:
             self._importer.wake()
+
+    def _recover(self, record: dict[str, Any]) -> None:
+        directory = self.directory(record["id"])
+        if (directory / MANIFEST).exists() and not is_marked(directory):
+            # The store is an older copy: the dataset was complete, and whoever sent it has been told so.
+            self._store.set_dataset_ready(record["id"])
+            return
+        # Published but not yet recorded is no loss: it was never acknowledged.
+        self._forget(directory)
+        if record["source"] is None:
+            self._store.drop_dataset(record["id"])
+
+    def _forget(self, directory: Path) -> None:
+        forget(directory, self._settings)
 
     async def begin_upload(self, name: str, options: InputOptions) -> Upload:
         """Reserve the name and start reading in."""
@@ -147,9 +157,11 @@ class Datasets:
     def delete(self, name: str) -> None:
         """Forget a dataset and remove its files."""
         record = self._store.dataset(name)
+        directory = self.directory(record["id"])
         # Of an import that is under way, the importer removes the files.
+        mark_if_possible(directory)
         self._store.delete_dataset(record["id"])
-        forget(self.directory(record["id"]), self._settings)
+        forget(directory, self._settings)
 
     def directory(self, dataset_id: str) -> Path:
         """Where its files are."""

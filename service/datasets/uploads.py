@@ -12,6 +12,7 @@ from service.datasets.ingesting import failure, ingest_command
 from service.datasets.pipe import PipeWriter
 from service.errors import ServiceError
 from service.records.store import Store
+from service.records.unrecorded import mark, remove, unmark
 from service.settings import Settings
 from storage.child import child_environment
 from storage.dataset import staged_path
@@ -59,6 +60,7 @@ class Upload:
         output, _ = await self._child.communicate()
         if self._child.returncode == 0:
             self._store.set_dataset_ready(self._dataset_id)
+            unmark(self._directory)
             return
         raise ServiceError.of(failure(self._child.returncode or 0, output).problem())
 
@@ -82,9 +84,14 @@ class Upload:
 class NewDataset(Upload):
     """A body that becomes a dataset."""
 
+    async def start(self, options: InputOptions) -> None:
+        # Its child may complete it, and nobody be there any more who says so to the client.
+        await asyncio.to_thread(mark, self._directory)
+        await super().start(options)
+
     def _drop(self) -> None:
-        for left in (self._directory, staged_path(self._directory)):
-            shutil.rmtree(left, ignore_errors=True)
+        shutil.rmtree(staged_path(self._directory), ignore_errors=True)
+        remove(self._directory)
         self._store.drop_dataset(self._dataset_id)
 
 

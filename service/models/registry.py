@@ -3,7 +3,6 @@
 import functools
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -22,6 +21,7 @@ from service.models.heaviest import input_about, with_heaviest
 from service.models.predictor import Predictor
 from service.records.ids import new_id
 from service.records.store import Store
+from service.records.unrecorded import mark, mark_if_possible, remove, unmark
 from service.settings import Settings
 from storage.csr import Array
 from storage.dataset import Dataset
@@ -108,7 +108,7 @@ def publish_models(
 ) -> list[dict[str, Any]]:
     """Make the models of a job on this dataset durable, see `models_of`.
 
-    Returns their values of C and the ids under which they are to be recorded.
+    Returns their values of C and the ids under which they are to be recorded; then `settle_models`.
     The files name no job and no time: the same runs make the same bytes.
     """
     about = {"dataset": {"name": plan.spec.dataset, "uid": plan.manifest.uid}, **input_about(plan.manifest)}
@@ -116,18 +116,25 @@ def publish_models(
     try:
         for C, model in models_of(plan, n_done, outcome_of, about, folds, settings.models):
             published.append({"C": C, "model_id": new_id("mdl")})
-            told = with_heaviest(model, settings.datasets / dataset_id)
-            write_model(settings.models / published[-1]["model_id"], told)
+            directory = settings.models / published[-1]["model_id"]
+            mark(directory)
+            write_model(directory, with_heaviest(model, settings.datasets / dataset_id))
     except BaseException:
         unpublish_models(settings, published)
         raise
     return published
 
 
+def settle_models(settings: Settings, published: Iterable[dict[str, Any]]) -> None:
+    """They are on record."""
+    for each in published:
+        unmark(settings.models / each["model_id"])
+
+
 def unpublish_models(settings: Settings, published: Iterable[dict[str, Any]]) -> None:
     """Remove models that are on no record."""
     for each in published:
-        shutil.rmtree(settings.models / each["model_id"], ignore_errors=True)
+        remove(settings.models / each["model_id"])
 
 
 def load_model(settings: Settings, model_id: str) -> Model:
@@ -165,5 +172,7 @@ def model_file(settings: Settings, record: dict[str, Any], format_: str | None =
 
 def delete_model(settings: Settings, store: Store, model_id: str) -> None:
     """Forget a model and remove its files."""
+    directory = settings.models / store.model(model_id)["id"]
+    mark_if_possible(directory)
     store.delete_model(model_id)
-    shutil.rmtree(settings.models / model_id, ignore_errors=True)
+    remove(directory)

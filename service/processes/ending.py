@@ -11,7 +11,7 @@ from service.jobs.lane_files import abouts_of, keep_outcomes, outcome_of
 from service.jobs.problem import JobPlan
 from service.jobs.progress import HISTORY, last_passes, progress
 from service.jobs.results import job_result
-from service.models.registry import lane_outcome, publish_models, unpublish_models
+from service.models.registry import lane_outcome, publish_models, settle_models, unpublish_models
 from service.processes.attempts import Attempt
 from service.records.store import Store
 from service.settings import Settings
@@ -65,8 +65,7 @@ class Ending:
                 progress=last,
                 model_id=chosen,
             )
-        if state == "cancelled":
-            unpublish_models(self._settings, published)
+        (unpublish_models if state == "cancelled" else settle_models)(self._settings, published)
         return state, result["stop_reason"]
 
     def _progress(self, active: Attempt, plan: JobPlan, passes: list[dict[str, Any]]) -> dict[str, Any]:
@@ -78,8 +77,8 @@ class Ending:
         try:
             yield
         except BaseException:
-            if self._store.job(job_id)["state"] == "running":
-                unpublish_models(self._settings, published)
+            is_running = self._store.job(job_id)["state"] == "running"
+            (unpublish_models if is_running else settle_models)(self._settings, published)
             raise
 
     def _job_dir(self, active: Attempt) -> Path:

@@ -27,7 +27,8 @@ from service.processes.fork_server import fork_server
 from service.processes.lock import give_sign, lock, unlock
 from service.processes.logs import JobLog, log_as_json
 from service.processes.setbacks import Setbacks, WorkerDied
-from service.records.store import Store
+from service.records.opening import open_store
+from service.records.unrecorded import sweep
 from service.settings import Settings
 from storage.child import die_with_parent
 from storage.csr import load_kernels
@@ -37,7 +38,7 @@ from storage.kept_rows import release_when_short
 
 _POLL_SECONDS, _SIGN_SECONDS = 0.1, 1.0
 _NO_CRASHES = (DatasetCorrupt.code, OutOfSpace.code, *FOR_GOOD)
-REFUSED = 5  # exit code: another worker has the data directory
+REFUSED, UNUSABLE = 5, 1  # exit codes: another worker has the data directory; it, or its store, cannot be used
 _log = logging.getLogger("streamsvm.worker")
 
 
@@ -46,8 +47,8 @@ class Worker:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._store = open_store(settings)
         self._lock = lock(settings.data_dir, "worker")
-        self._store = Store(settings.database)
         self._attempts = Attempts(settings, self._store)
         self._active: Attempt | None = None
         self._next_sign = 0.0
@@ -95,16 +96,14 @@ class Worker:
                 _log.exception("not done now, tried again")
 
     def _recover(self) -> None:
-        """Of what a worker that died left, caches and all that is on no record go; its jobs are queued again."""
+        """Of what a worker that died left, caches and what is half-done go; its jobs are queued again."""
         running = self._store.jobs("running")
         # Before anything of theirs is looked at: that may be what it died of.
         died = {record["id"]: WorkerDied(self._store.count_crash(record["id"])) for record in running}
         trained = {job_id: self._trained_seconds(job_id, error) for job_id, error in died.items()}
         self._attempts.directories.remove_all()
-        recorded = {record["id"] for record in (*self._store.models(), *self._store.jobs())}
-        for directory in (*self._settings.models.iterdir(), *self._settings.jobs.iterdir()):
-            if directory.name not in recorded:
-                shutil.rmtree(directory, ignore_errors=True)
+        sweep(self._settings.models, {record["id"] for record in self._store.models()})
+        sweep(self._settings.jobs, {record["id"] for record in self._store.jobs()})
         for record in self._store.jobs():
             if not TRANSITIONS[record["state"]]:
                 self._settle_lanes(record, record["state"] == "succeeded")
@@ -218,7 +217,6 @@ def main(data_dir: Path) -> int:
     die_with_parent()
     log_as_json()
     settings = Settings.from_environment(data_dir)
-    settings.create_directories()
     stopping: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _frame: stopping.append(received))
@@ -227,8 +225,8 @@ def main(data_dir: Path) -> int:
     try:
         worker = Worker(settings)
     except ServiceError as error:
-        print(error.message, file=sys.stderr)
-        return REFUSED
+        print(f"streamsvm: {error.message}\n  {error.hint}".rstrip(), file=sys.stderr)
+        return REFUSED if error.code == "already_running" else UNUSABLE
     # An error that is of no job ends the process as it is: the next one counts what it had begun.
     while not stopping:
         worker.step()

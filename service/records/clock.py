@@ -4,5 +4,10 @@ from datetime import UTC, datetime
 
 
 def now() -> str:
-    """The time, as shown to users: RFC 3339, UTC."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """The time, as shown to users."""
+    return shown(datetime.now(UTC))
+
+
+def shown(time: datetime) -> str:
+    """A time of UTC as RFC 3339 has it."""
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

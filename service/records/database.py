@@ -9,6 +9,8 @@ from typing import Any
 
 # WAL loses data in a rare race before these versions (https://sqlite.org/wal.html, section 11).
 _WAL_FIXED = ((3, 51, 3), (3, 50, 7), (3, 44, 6))
+# Codes of a file that is no sound database.
+DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def journal_mode(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> str:
@@ -19,10 +21,14 @@ def journal_mode(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> str:
 
 
 class Database:
-    """Reads and writes, from any thread or process; sqlite3.Error for what the disk did."""
+    """Reads and writes, from any thread or process; sqlite3.Error for what the disk did.
+
+    The file is made here, and never later: one that was moved away is not followed by an empty one.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        path.touch()
+        self._uri = f"{path.absolute().as_uri()}?mode=rw"
         self._written = (str(path), f"{path}-wal")
 
     def rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
@@ -54,7 +60,7 @@ class Database:
         return tuple(marks)
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._path, timeout=30, isolation_level=None)
+        connection = sqlite3.connect(self._uri, uri=True, timeout=30, isolation_level=None)
         connection.row_factory = sqlite3.Row
         # A text that is damaged costs its own record, not every list.
         connection.text_factory = lambda text: text.decode(errors="replace")

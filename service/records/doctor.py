@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from service.errors import ServiceError
+from service.records.opening import CORRUPT, check_store, content, read_id
 from service.records.store import Store
+from service.records.strays import stray_paths
 from service.settings import Settings
 from storage.checkpoint import SLOTS, read_checkpoint
 from storage.errors import StorageError
@@ -22,7 +24,8 @@ class Finding:
 
     kind    store, dataset, model or checkpoint
     name    of the dataset, or its id below the data directory
-    code    that of the error, or `stray` for a file that belongs to nothing: harmless, the service removes it
+    code    that of the error, or `stray` for what belongs to nothing that is on record: the service leaves it alone,
+            but for what is half-written
     """
 
     kind: str
@@ -38,12 +41,18 @@ class Finding:
 
 def examine(settings: Settings) -> Iterator[Finding]:
     """All that is wrong, as it is found. Raises ServiceError `no_data_dir` where there is none."""
-    if not settings.database.exists():
+    if not settings.database.exists() and not content(settings) and read_id(settings) is None:
         raise ServiceError("no_data_dir", "this is no data directory of a service", "Say where it is with --data-dir.")
     try:
+        check_store(settings)
         store = _open(settings)
+    except ServiceError as error:
+        yield Finding("store", settings.database.name, error.code, error.message)
+        if error.code != CORRUPT:
+            yield from (_stray(path.parts[0][:-1], Path(path.name)) for path in stray_paths(settings))
+        return
     except sqlite3.Error as error:
-        yield Finding("store", settings.database.name, "store_corrupt", str(error))
+        yield Finding("store", settings.database.name, CORRUPT, str(error))
         return
     yield from _datasets(settings, store)
     yield from _models(settings, store)

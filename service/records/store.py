@@ -99,6 +99,13 @@ class Store(JobRecords):
                 raise ServiceError("not_ready", f"dataset {name} is not ready")
         return record
 
+    def adopt_dataset(self, dataset_id: str, name: str, made: str) -> None:
+        """Put one that has files and was on no record on record; it was made at that time."""
+        with self._database.write() as connection:
+            connection.execute(
+                "INSERT INTO datasets (id, name, state, created_at) VALUES (?, ?, 'ready', ?)", (dataset_id, name, made)
+            )
+
     def drop_dataset(self, dataset_id: str) -> None:
         """Forget one that could not be read in; jobs that waited for it fail."""
         with self._database.write() as connection:
@@ -113,6 +120,11 @@ class Store(JobRecords):
     def models(self) -> list[dict[str, Any]]:
         """All, the newest first."""
         return self._all("SELECT * FROM models ORDER BY id DESC")
+
+    def adopt_model(self, model_id: str, made: str) -> None:
+        """Put one that has files and was on no record on record, without a job; it was made at that time."""
+        with self._database.write() as connection:
+            connection.execute("INSERT INTO models VALUES (?, '', ?)", (model_id, made))
 
     def delete_model(self, model_id: str) -> None:
         """Forget it; the job that made it stays."""

@@ -218,7 +218,7 @@ def test_a_signal_at_a_step_of_a_job_counts_too(settings, store):
 import os, signal, sys, service.processes.ending as ending, service.processes.worker as worker, pathlib
 publish = ending.publish_models
 def die(settings, dataset_id, plan, *rest):
-    for record in worker.Store(settings.database).jobs("running"):
+    for record in worker.open_store(settings).jobs("running"):
         if record["id"] == {job!r}:
             os.kill(os.getpid(), signal.SIGSEGV)
     return publish(settings, dataset_id, plan, *rest)

@@ -117,9 +117,9 @@ def test_pages_of_jobs_are_all_jobs_newest_first(store):
     assert found == [record["id"] for record in store.jobs()]
 
 
-def test_every_write_is_a_change(store):
+def test_every_write_is_a_change(store, tmp_path):
     job = add_job(store, "running")
     before = store.change()
     assert store.change() == before
-    Store(store._database._path).request(job, "stop")
+    Store(tmp_path / "store.sqlite").request(job, "stop")
     assert store.change() != before

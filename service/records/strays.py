@@ -1,0 +1,118 @@
+"""What to do with datasets, models and jobs that have files and are on no record: take them over, or put them aside.
+
+Both are done on request only, and remove nothing.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from service.errors import ServiceError
+from service.processes.lock import lock, unlock
+from service.records.clock import shown
+from service.records.opening import KINDS, check_sound, give_id, is_blank, open_store, read_known
+from service.records.store import Store
+from service.records.unrecorded import strays
+from service.settings import Settings
+from storage.errors import StorageError
+from storage.manifest import read_manifest
+from storage.model_file import read_about
+
+ASIDE = "aside"
+
+
+def stray_paths(settings: Settings) -> list[Path]:
+    """All that are on no record, as paths below the data directory."""
+    database = settings.database
+    recorded = frozenset() if is_blank(database) else read_known(database).recorded
+    found = [path for kind in KINDS for path in strays(settings.data_dir / kind, recorded)]
+    return [path.relative_to(settings.data_dir) for path in found]
+
+
+def put_aside(settings: Settings) -> list[Path]:
+    """Move them below `aside`; where they are now. Raises ServiceError already_running, and what `open_store` does."""
+    with _alone(settings):
+        open_store(settings)
+        moved = []
+        for path in stray_paths(settings):
+            target = settings.data_dir / ASIDE / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (settings.data_dir / path).rename(target)
+            moved.append(target)
+        return moved
+
+
+def adopt(settings: Settings) -> list[Path]:
+    """Put models and datasets that are whole on record, in a new store if there is none; those that are now.
+
+    A dataset gets the name by which a model knows it, else its id. Of jobs, what they were asked is in the store alone.
+    Raises ServiceError already_running, and what `open_store` does where there is a store.
+    """
+    with _alone(settings):
+        store = _store(settings)
+        names: dict[str, str] = {}
+        found = stray_paths(settings)
+        for model in _models(settings):
+            with suppress(StorageError, OSError, KeyError, TypeError):
+                told = read_about(model)["dataset"]
+                names[told["uid"]] = told["name"]
+        return [path for path in found if _TAKE[path.parts[0]](store, settings.data_dir / path, names)]
+
+
+def _models(settings: Settings) -> list[Path]:
+    return strays(settings.models, ())
+
+
+def _store(settings: Settings) -> Store:
+    if not is_blank(settings.database):
+        return open_store(settings)
+    store = Store(settings.database)
+    give_id(settings)
+    check_sound(settings.database)
+    return store
+
+
+def _take_model(store: Store, directory: Path, _names: dict[str, str]) -> bool:
+    with suppress(StorageError, OSError):
+        read_about(directory)
+        store.adopt_model(directory.name, _made(directory))
+        return True
+    return False
+
+
+def _take_dataset(store: Store, directory: Path, names: dict[str, str]) -> bool:
+    with suppress(StorageError, OSError):
+        name = names.get(read_manifest(directory).uid, directory.name.lower())
+        taken = {record["name"] for record in store.datasets()}
+        store.adopt_dataset(directory.name, directory.name.lower() if name in taken else name, _made(directory))
+        return True
+    return False
+
+
+def _made(directory: Path) -> str:
+    return shown(datetime.fromtimestamp(directory.stat().st_mtime, UTC))
+
+
+_TAKE: dict[str, Callable[[Store, Path, dict[str, str]], bool]] = {
+    "datasets": _take_dataset,
+    "models": _take_model,
+    "jobs": lambda *_: False,
+}
+
+
+@contextmanager
+def _alone(settings: Settings) -> Iterator[None]:
+    """No service, and no worker, runs on the directory."""
+    held: list[int] = []
+    try:
+        for kind in ("api", "worker"):
+            held.append(lock(settings.data_dir, kind))
+        yield
+    except ServiceError as error:
+        if error.code != "already_running":
+            raise
+        raise ServiceError(error.code, error.message, "Stop the service first.") from None
+    finally:
+        for descriptor in held:
+            unlock(descriptor)

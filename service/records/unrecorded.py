@@ -1,0 +1,73 @@
+"""Directories that may go because they are on no record: those that are marked, and no others.
+
+That a record is missing is no reason to remove anything: the store may be an older copy, or another's. So who makes a
+directory before its record, or removes the record before the directory, leaves a file `.NAME.unrecorded` beside it.
+"""
+
+import shutil
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from pathlib import Path
+
+from storage.durable import write_file
+
+_ENDING = ".unrecorded"
+
+
+def mark(directory: Path) -> None:
+    """It goes when the service starts, unless it is on record then."""
+    write_file(_mark_of(directory), [])
+
+
+def mark_if_possible(directory: Path) -> None:
+    """The same for one that is to be removed, maybe because the disk is full."""
+    with suppress(OSError):
+        mark(directory)
+
+
+def unmark(directory: Path) -> None:
+    """It stays, or has gone."""
+    _mark_of(directory).unlink(missing_ok=True)
+
+
+def is_marked(directory: Path) -> bool:
+    """Whether nobody was told yet that it is there, or somebody wanted it removed."""
+    return _mark_of(directory).exists()
+
+
+def remove(directory: Path) -> None:
+    """Remove it, and then its mark."""
+    shutil.rmtree(directory, ignore_errors=True)
+    unmark(directory)
+
+
+def sweep(
+    parent: Path,
+    recorded: Collection[str],
+    give_up: Callable[[Path], object] = remove,
+    keeps: Callable[[Path], bool] = lambda _: False,
+) -> None:
+    """Give up what is marked and on no record, and remove what is half-written: hidden directories, but those it keeps.
+
+    Call it when nobody is writing there.
+    """
+    for hidden in list(parent.glob(".*")):
+        if not hidden.name.endswith(_ENDING):
+            if not keeps(hidden):
+                shutil.rmtree(hidden, ignore_errors=True)
+            continue
+        directory = parent / hidden.name[1 : -len(_ENDING)]
+        if directory.name not in recorded:
+            give_up(directory)
+        unmark(directory)
+
+
+def strays(parent: Path, recorded: Collection[str]) -> list[Path]:
+    """What is on no record and stays."""
+    if not parent.is_dir():
+        return []
+    return sorted(path for path in parent.iterdir() if path.name not in recorded and not path.name.startswith("."))
+
+
+def _mark_of(directory: Path) -> Path:
+    return directory.with_name(f".{directory.name}{_ENDING}")

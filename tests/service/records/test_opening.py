@@ -1,0 +1,274 @@
+"""A store that is missing, empty, older, damaged or another's costs nothing that cannot be made again."""
+
+import json
+import logging
+import shutil
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import pytest
+
+from service.cli import main
+from service.errors import ServiceError
+from service.processes.worker import Worker
+from service.records.opening import open_store
+from service.settings import Settings
+from tests.api.app import Service, some_model
+
+STORE = "streamsvm.sqlite"
+
+
+@dataclass
+class Directory:
+    """A data directory that was in use, and the contents of its store at an earlier time."""
+
+    service: Service
+    older: bytes
+
+    @property
+    def path(self):
+        return self.service.settings.data_dir
+
+    @property
+    def store(self):
+        return self.path / STORE
+
+    def files(self):
+        """What cannot be made again."""
+        kinds = ("datasets", "models", "jobs")
+        return {path for kind in kinds for path in (self.path / kind).rglob("*") if path.is_file()}
+
+
+def used(path, name="data"):
+    """A data directory with datasets, models and jobs, some of which an older copy of the store does not know."""
+    service = Service(path)
+    service.tokens.new("ada", "admin")
+    _add(service, f"{name}0")
+    half = service.store.add_dataset("half")
+    older = service.settings.database.read_bytes()
+    service.store.drop_dataset(half)
+    _add(service, f"{name}1")
+    return Directory(service, older)
+
+
+def _add(service, name):
+    model = service.add_model(service.add_dataset(name), some_model())
+    job = service.settings.jobs / service.store.model(model)["job_id"]
+    job.mkdir()
+    (job / "history.jsonl").write_text("{}\n")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return used(tmp_path_factory.mktemp("made") / "data")
+
+
+@pytest.fixture
+def directory(made, tmp_path):
+    shutil.copytree(made.path, tmp_path / "data")
+    service = object.__new__(Service)
+    service.settings = Settings(tmp_path / "data", tmp_path)
+    return Directory(service, made.older)
+
+
+def start(directory):
+    """As api and worker do, one after the other."""
+    app = Service(directory.path)
+    worker = Worker(app.settings)
+    worker.shutdown()
+    return app
+
+
+def refused(directory):
+    """The code with which both and the command `token` refuse; nothing has changed."""
+    before = {path: path.read_bytes() for path in directory.path.rglob("*") if path.is_file()}
+    codes = set()
+    for begin in (lambda: Service(directory.path), lambda: Worker(directory.service.settings)):
+        with pytest.raises(ServiceError) as caught:
+            begin()
+        assert caught.value.hint
+        codes.add(caught.value.code)
+    assert main(["token", "new", "eve", "--data-dir", str(directory.path)]) == 2
+    assert {path: path.read_bytes() for path in directory.path.rglob("*") if path.is_file()} == before
+    (code,) = codes
+    return code
+
+
+def no_id(directory):
+    """As an older version has left it."""
+    (directory.path / "streamsvm.id").unlink()
+    if directory.store.exists():
+        with closing(sqlite3.connect(directory.store)) as connection:
+            connection.execute("DROP TABLE directory")
+            connection.commit()
+
+
+def flip(path, page):
+    """Damage a page of the store."""
+    data = bytearray(path.read_bytes())
+    data[page * 4096 + 8 : page * 4096 + 4000] = b"\xff" * 3992
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("is_older", [False, True], ids=["", "of an older version"])
+@pytest.mark.parametrize("left", [None, b""], ids=["missing", "empty"])
+def test_no_store_beside_data_is_no_new_directory(directory, left, is_older):
+    if is_older:
+        no_id(directory)
+    directory.store.unlink() if left is None else directory.store.write_bytes(left)
+    assert refused(directory) == "store_missing"
+
+
+def test_no_store_where_there_were_only_tokens(tmp_path):
+    main(["token", "new", "ada", "--data-dir", str(tmp_path)])
+    (tmp_path / STORE).unlink()
+    with pytest.raises(ServiceError, match="has been used"):
+        Service(tmp_path)
+
+
+def test_a_new_directory_gets_a_store(tmp_path):
+    assert Service(tmp_path / "new").store.jobs() == []
+    assert start(Directory(Service(tmp_path / "new"), b"")).store.jobs() == []
+
+
+def test_a_store_without_tables_is_none(directory):
+    with closing(sqlite3.connect(directory.path / "other")) as connection:
+        connection.execute("VACUUM")
+    (directory.path / "other").replace(directory.store)
+    assert refused(directory) in ("store_missing", "store_foreign")
+
+
+@pytest.mark.parametrize("is_older", [False, True], ids=["", "of an older version"])
+def test_the_store_of_another_directory_is_refused(directory, tmp_path, is_older):
+    other = used(tmp_path / "other", "other")
+    if is_older:
+        no_id(directory)
+        no_id(other)
+    shutil.copy(other.store, directory.store)
+    assert refused(directory) == "store_foreign"
+
+
+@pytest.mark.parametrize("is_older", [False, True], ids=["", "of an older version"])
+def test_a_store_without_its_data_is_refused(directory, tmp_path, is_older):
+    if is_older:
+        no_id(directory)
+    (tmp_path / "elsewhere").mkdir()
+    shutil.copy(directory.store, tmp_path / "elsewhere" / STORE)
+    directory.service.settings = Settings(tmp_path / "elsewhere", tmp_path)
+    assert refused(directory) == "store_foreign"
+
+
+@pytest.mark.parametrize("page", [0, 2, 5])
+def test_a_damaged_store_is_refused(directory, page):
+    flip(directory.store, page)
+    assert refused(directory) == "store_corrupt"
+
+
+def test_text_is_no_store(directory):
+    directory.store.write_bytes(b"no database" * 1000)
+    assert refused(directory) == "store_corrupt"
+
+
+def test_what_an_older_store_does_not_know_stays_and_is_told(directory, caplog):
+    before = directory.files()
+    directory.store.write_bytes(directory.older)
+    with caplog.at_level(logging.WARNING):
+        service = start(directory)
+    assert before <= directory.files()
+    assert any("on no record and stay" in record.message for record in caplog.records)
+    assert [record["name"] for record in service.store.datasets()] == ["data0"]
+
+
+def test_a_dataset_that_was_being_read_in_when_the_store_was_copied_is_there(directory):
+    service = Service(directory.path)
+    dataset_id = service.store.add_dataset("later")
+    older = directory.store.read_bytes()
+    service.store.drop_dataset(dataset_id)
+    shutil.copytree(next((directory.path / "datasets").iterdir()), directory.path / "datasets" / dataset_id)
+    directory.store.write_bytes(older)
+    assert start(directory).store.dataset("later")["state"] == "ready"
+
+
+@pytest.mark.parametrize("kind", ["datasets", "models", "jobs"])
+def test_what_was_to_go_goes(directory, kind):
+    service = Service(directory.path)
+    path = next(path for path in sorted((directory.path / kind).iterdir()) if path.is_dir())
+    (path.parent / f".{path.name}.unrecorded").touch()
+    start(directory)
+    assert path.exists()  # it is on record
+    (path.parent / f".{path.name}.unrecorded").touch()
+    (path.parent / ".x.staged").mkdir()
+    with service.store._database.write() as connection:
+        connection.execute(f"DELETE FROM {kind} WHERE id = ?", (path.name,))
+    start(directory)
+    assert not path.exists() and list(path.parent.glob(".*")) == []
+
+
+def test_one_store_is_made_by_many_at_once(tmp_path):
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(open_store, [Settings(tmp_path / "data", tmp_path)] * 8))
+    assert open_store(Settings(tmp_path / "data", tmp_path)).jobs() == []
+
+
+def doctor(directory, capsys, *options):
+    """Exit code, and what it says."""
+    code = main(["doctor", "--data-dir", str(directory.path), "--json", *options])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_the_doctor_says_that_there_is_no_store_and_what_is_there(directory, capsys):
+    directory.store.unlink()
+    code, said = doctor(directory, capsys)
+    assert code == 3 and [found["code"] for found in said["findings"]] == ["store_missing"] + 6 * ["stray"]
+
+
+def test_strays_are_put_aside_when_asked_for(directory, capsys):
+    directory.store.write_bytes(directory.older)
+    contents = sorted(path.read_bytes() for path in directory.files())
+    moved = doctor(directory, capsys, "--put-aside")[1]["done"]
+    assert len(moved) == 3 and all("/aside/" in path for path in moved)
+    aside = {path for path in (directory.path / "aside").rglob("*") if path.is_file()}
+    assert sorted(path.read_bytes() for path in directory.files() | aside) == contents
+    assert doctor(directory, capsys) == (0, {"sound": True, "findings": []})
+
+
+def test_nothing_is_put_aside_without_the_right_store(directory, capsys):
+    directory.store.unlink()
+    before = directory.files()
+    assert main(["doctor", "--data-dir", str(directory.path), "--put-aside"]) == 2
+    assert directory.files() == before and not directory.store.exists()
+
+
+@pytest.mark.parametrize("left", ["older", "missing"])
+def test_strays_are_adopted_when_asked_for(directory, capsys, left):
+    before = {path: path.read_bytes() for path in directory.files()}
+    names = {path.name for kind in ("datasets", "models") for path in (directory.path / kind).iterdir()}
+    directory.store.unlink() if left == "missing" else directory.store.write_bytes(directory.older)
+    assert doctor(directory, capsys, "--adopt")[0] == 0
+    service = start(directory)
+    assert {path: path.read_bytes() for path in directory.files()} == before
+    datasets, models = service.store.datasets(), service.store.models()
+    assert {record["id"] for record in (*datasets, *models)} == names
+    headers = {"Authorization": f"Bearer {service.tokens.new('bob', 'admin')}"}
+    files = (f"/v1/models/{record['id']}/file" for record in models)
+    for page in ("/", "/v1/models", *files, *(f"/v1/datasets/{record['name']}" for record in datasets)):
+        assert service.request("GET", page, headers=headers).status_code == 200
+
+
+def test_nothing_is_moved_while_a_service_runs(directory):
+    worker = Worker(directory.service.settings)
+    for option in ("--adopt", "--put-aside"):
+        assert main(["doctor", "--data-dir", str(directory.path), option]) == 2
+    worker.shutdown()
+
+
+def test_an_adopted_dataset_has_the_name_its_models_know(tmp_path, capsys):
+    service = Service(tmp_path / "data")
+    dataset_id = service.add_dataset("mine")
+    uid = service.request("GET", "/v1/datasets/mine").json()["uid"]
+    service.add_model(dataset_id, replace(some_model(), about={"dataset": {"name": "mine", "uid": uid}}))
+    service.settings.database.unlink()
+    assert main(["doctor", "--data-dir", str(tmp_path / "data"), "--adopt"]) == 0
+    assert Service(tmp_path / "data").request("GET", "/v1/datasets/mine").json()["uid"] == uid
