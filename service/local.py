@@ -32,7 +32,6 @@ from service.processes.run import Run, prepare_run
 from service.processes.run_directories import has_room
 from service.settings import Settings
 from storage.csr import load_kernels
-from storage.errors import DatasetLost, RowTooLong
 from storage.manifest import read_manifest
 from storage.model_file import Model
 from storage.state import State
@@ -69,17 +68,23 @@ def train_file(
         Ingesting(source, work / "dataset", settings, options, True, machines=_readers(file, spec)) as ingesting,
     ):
         training = Training(work, work / "dataset", settings, report, check, ingesting)
-        if can_follow(spec):
-            try:
-                return training.all_lanes(plan_following(spec, settings.max_features))
-            except ServiceError as error:
-                if error.code not in (RowTooLong.code, DatasetLost.code):
-                    raise
-        # What cannot be followed, or turned out so: for rows of unknown length the cache was divided too finely. If the
-        # dataset is lost, `wait` says why.
+        if can_follow(spec) and (trained := _follow(training, spec, settings.max_features)):
+            return trained
+        # What cannot be followed, or turned out so. If the dataset is lost, `wait` says why.
         load_kernels()  # the model will need one, and this process has nothing else to do now
         ingesting.wait()
         return training.all_lanes(plan_job(spec, read_manifest(work / "dataset")))
+
+
+def _follow(training: "Training", spec: JobSpec, max_features: int) -> Trained | None:
+    """Train while the dataset is read in; None: that is not to be."""
+    plan: FollowPlan | None = plan_following(spec, max_features)
+    while plan:
+        try:
+            return training.all_lanes(plan)
+        except ServiceError as error:
+            plan = plan.after(error)
+    return None
 
 
 class Training:

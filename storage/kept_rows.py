@@ -14,7 +14,7 @@ from storage.errors import StorageError
 from storage.spill_file import SpillFile
 
 FILE, INDEX = "rows.kept", "rows.index"
-VERSION = 1
+VERSION, _PLAIN_VERSION = 2, 1  # plain: all segments are of one size
 
 Key = dict[str, Any]  # of which dataset, and as which problem, they are
 
@@ -24,16 +24,22 @@ def keep(file: SpillFile, directory: Path, key: Key, n_rows: int) -> None:
     release(directory)
     file.link(directory / FILE)
     content = {"key": key, "n_rows": n_rows, "segment_bytes": file.segment_bytes, "sums": file.sums}
-    write_file(directory / INDEX, [pack(content, VERSION)])
+    longer = [[number, size] for number, size in enumerate(file.sizes) if size != file.segment_bytes]
+    packed = pack({**content, "longer": longer}, VERSION) if longer else pack(content, _PLAIN_VERSION)
+    write_file(directory / INDEX, [packed])
 
 
 def find(directory: Path, key: Key) -> tuple[SpillFile, int] | None:
     """The file that was kept under this key, and how many rows it has; None if there is none."""
     try:
-        index = unpack((directory / INDEX).read_bytes(), VERSION, "index of kept rows", "")
+        index = unpack((directory / INDEX).read_bytes(), VERSION, "index of kept rows", "", _PLAIN_VERSION)
         if index["key"] != key:
             return None
-        return SpillFile.kept(directory / FILE, index["segment_bytes"], index["sums"]), index["n_rows"]
+        segment_bytes, sums = index["segment_bytes"], index["sums"]
+        sizes = [segment_bytes] * len(sums)
+        for number, size in index.get("longer", ()):
+            sizes[number] = size
+        return SpillFile.kept(directory / FILE, segment_bytes, sums, sizes), index["n_rows"]
     except (OSError, StorageError):
         return None
 

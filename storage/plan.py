@@ -34,6 +34,11 @@ class CachePlan:
         """Bytes of rows the cache holds when full."""
         return self.most_live * room(self.segment_bytes)
 
+    @property
+    def longest_row(self) -> int:
+        """Non-zeros of the longest row that it has room for."""
+        return (room(self.segment_bytes) - packed_bytes(1, 0)) // packed_bytes(0, 1)
+
     def sure_bytes(self, longest_row: int) -> int:
         """Bytes of rows, of up to so many non-zeros each, that the cache holds whatever their lengths are."""
         whole = room(self.segment_bytes)
@@ -41,10 +46,15 @@ class CachePlan:
         return max(self.most_live * (whole - packed_bytes(1, longest_row) + 1), (self.most_live - 1) * whole // 2)
 
 
+def least_segment(longest_row: int) -> int:
+    """Size of the smallest segment, with its page header, that has room for a row of so many non-zeros."""
+    needed = packed_bytes(1, longest_row) + PAGE - room(PAGE) + LMDB_PAGE_HEADER
+    return max(SMALLEST_SEGMENT, _power_of_two_from(needed))
+
+
 def plan_cache(cache_bytes: int, longest_row: int) -> CachePlan:
     """The plan for rows of at most `longest_row` non-zeros; raises CacheTooSmall with the least that would do."""
-    least = _power_of_two_from(packed_bytes(1, longest_row) + PAGE - room(PAGE) + LMDB_PAGE_HEADER)
-    least = max(SMALLEST_SEGMENT, least)
+    least = least_segment(longest_row)
     wanted = min(LARGEST_SEGMENT, _power_of_two_upto(cache_bytes // _SEGMENTS_WANTED))
     plan = _divide(cache_bytes, max(least, wanted))
     if plan.most_live < FEWEST_LIVE:

@@ -20,7 +20,7 @@ import numpy as np
 from storage.csr import Array
 
 GIVEN, GIVEN_ALPHA, TAKEN_ALPHA = "given", "given_alpha.npy", "taken_alpha.npy"
-_COUNTS = np.dtype([(name, "<i8") for name in ("asked", "answered", "order", "most_segments")])
+_COUNTS = np.dtype([(name, "<i8") for name in ("asked", "answered", "order", "most_bytes")])
 OF_LANE = np.dtype(
     [
         # trainer
@@ -53,7 +53,7 @@ class Order(IntEnum):
 class RoundState:
     """
     counts     asked (by the trainer: what it found is there), answered (by the agent), order (an Order),
-               most_segments (to be given)
+               most_bytes (of rows, to be given)
     lanes      (lanes,) OF_LANE
     own_w      sum_i alpha_i y_i x_i of the machine's rows, as of its last look; written by the reader
     """

@@ -43,9 +43,14 @@ def room(segment_bytes: int) -> int:
     return segment_bytes - _FIXED
 
 
+def bytes_of(rows: int, nnz: int) -> int:
+    """Of a segment's buffer, all that tells something, for `rows` rows of `nnz` values together."""
+    return _FIXED + packed_bytes(rows, nnz)
+
+
 def used_bytes(rows: "Segment") -> int:
     """Of the buffer of a segment; what follows tells nothing."""
-    return _FIXED + packed_bytes(len(rows), len(rows.indices))
+    return bytes_of(len(rows), len(rows.indices))
 
 
 def most_rows(segment_bytes: int) -> int:

@@ -1,4 +1,4 @@
-"""A file for segments of one size, on disk. Without a name it is gone with the process that wrote it.
+"""A file for segments, on disk. Without a name it is gone with the process that wrote it.
 
 It goes through the page cache while twice as much memory is free as it takes. Then sweeps over it need not wait for the
 disk, and the kernel takes that memory back when anybody asks for it. Elsewhere it goes past the page cache, where the
@@ -10,6 +10,7 @@ import mmap
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +23,13 @@ _LOOK_EVERY = 64  # segments read or written: to look takes as long as one
 
 
 class SpillFile:
-    """Segments of one size, numbered from 0. Raises OSError where the directory's disk has no such files.
+    """Segments numbered from 0, in whole pages. Raises OSError where the directory's disk has no such files.
 
-    A buffer is one of `make_buffer`, of the same size. One that does not come back as it was written is an OSError.
+    A buffer is one of `make_buffer`. A segment that does not come back as it was written is an OSError.
 
-    free    bytes of memory that are free
+    segment_bytes  of most of them
+    sums, sizes    of each, one that is there already
+    free           bytes of memory that are free
     """
 
     def __init__(
@@ -34,19 +37,21 @@ class SpillFile:
         path: str | Path,
         segment_bytes: int = SPILL_SEGMENT,
         sums: list[int] | None = None,
+        sizes: list[int] | None = None,
         free: Callable[[], int] = free_memory,
     ) -> None:
         flags = os.O_RDWR | os.O_TMPFILE if sums is None else os.O_RDONLY
         self.segment_bytes = segment_bytes
         self._file = os.open(path, flags, 0o600)
         self._free, self._until_look = free, 0
-        self.sums = sums or []
-        self.bytes = len(self.sums) * segment_bytes  # on the disk
+        self.sums, self.sizes = sums or [], sizes or []
+        self._ends = [0, *accumulate(self.sizes)]
+        self.bytes = self._ends[-1]  # on the disk
 
     @classmethod
-    def kept(cls, path: Path, segment_bytes: int, sums: list[int]) -> "SpillFile":
+    def kept(cls, path: Path, segment_bytes: int, sums: list[int], sizes: list[int]) -> "SpillFile":
         """One that was given a name, to be read; raises OSError."""
-        return cls(path, segment_bytes, sums)
+        return cls(path, segment_bytes, sums, sizes)
 
     def link(self, path: Path) -> None:
         """Give it a name on its disk; raises OSError."""
@@ -68,23 +73,28 @@ class SpillFile:
     def append(self, buffer: mmap.mmap) -> None:
         """Write one more."""
         self._look_for_memory()
-        if os.pwrite(self._file, buffer, len(self) * self.segment_bytes) != self.segment_bytes:
+        if os.pwrite(self._file, buffer, self._ends[-1]) != len(buffer):
             raise OSError("the disk took only part of a segment")
         self.sums.append(_sum(buffer))
-        self.bytes = max(self.bytes, len(self) * self.segment_bytes)
+        self.sizes.append(len(buffer))
+        self._ends.append(self._ends[-1] + len(buffer))
+        self.bytes = max(self.bytes, self._ends[-1])
 
-    def read(self, number: int, buffer: mmap.mmap) -> mmap.mmap:
-        """Fill the buffer."""
+    def read(self, number: int, buffer: mmap.mmap) -> memoryview:
+        """Fill the buffer, or its beginning, which is what is returned."""
         self._look_for_memory()
-        got = os.preadv(self._file, [buffer], number * self.segment_bytes)
+        data = memoryview(buffer)[: self.sizes[number]]
+        got = os.preadv(self._file, [data], self._ends[number])
         # A kernel that is given wrong indices reads and writes beyond w.
-        if got != self.segment_bytes or _sum(buffer) != self.sums[number]:
+        if got != self.sizes[number] or _sum(data) != self.sums[number]:
             raise OSError(f"spilled segment {number} did not come back as it was written")
-        return buffer
+        return data
 
     def clear(self) -> None:
         """Forget all segments. Their disk stays, to be written again."""
         self.sums.clear()
+        self.sizes.clear()
+        self._ends = [0]
 
     def close(self) -> None:
         os.close(self._file)
@@ -109,7 +119,7 @@ def make_buffer(segment_bytes: int = SPILL_SEGMENT) -> mmap.mmap:
     return mmap.mmap(-1, segment_bytes)
 
 
-def _sum(buffer: mmap.mmap) -> int:
+def _sum(buffer: mmap.mmap | memoryview) -> int:
     """Any word that changes changes it; ten times as fast as a CRC."""
     words: Array = np.frombuffer(buffer, np.uint64)
     return int(words.sum())

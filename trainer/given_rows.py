@@ -1,14 +1,14 @@
 """Rows of a part that do not rest, for who trains those of all parts as one; and what becomes of their alpha."""
 
 from collections.abc import Callable, Iterator
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from storage.csr import Array
+from storage.packing import Packer
 from storage.rounds import GIVEN, GIVEN_ALPHA, TAKEN_ALPHA
-from storage.segment import Segment, SegmentBuilder
+from storage.segment import Segment, used_bytes, view
 from storage.spill_file import SPILL_SEGMENT
 from trainer.sweep import LEAST_SLACK
 
@@ -18,12 +18,12 @@ Windows = Callable[[Callable[[Array], Array], np.random.Generator], Iterator[Seg
 class GivenRows:
     """`write_some` until none are left, then `take_alpha`; or `forget` them.
 
-    at_once    segments written at a time
+    at_once    bytes written at a time, or one row that is longer
     directory  of the run; alpha (n_rows,), or with an axis of lanes; score (n_rows,) of their last visits
     windows    of the rows at hand, those of these ids (k,) that are active (k,) bool; set by who sweeps
     """
 
-    def __init__(self, directory: Path, alpha: Array, score: Array, at_once: int = 32) -> None:
+    def __init__(self, directory: Path, alpha: Array, score: Array, at_once: int = 16 << 20) -> None:
         self._directory, self._alpha, self._score, self._at_once = directory, alpha, score, at_once
         self.windows: Windows = lambda *_: iter(())
         self._rng = np.random.default_rng(0)  # if there is no room for all, others are given each time
@@ -31,13 +31,15 @@ class GivenRows:
         self._segments: Iterator[bytes] | None = None
 
     def write_some(self, most: int) -> None:
-        """Some more of them, and their alpha; at most so many segments in all."""
+        """Some more of them, and their alpha; at most so many bytes in all, or one segment."""
         if self._segments is None:
-            self._segments = islice(self._packed(), most)
-        before = len(self._row_ids)
+            self._segments = _fitting(most, self._packed())
+        before, n_bytes = len(self._row_ids), 0
         with (self._directory / GIVEN).open("wb") as file:
-            for _, segment in zip(range(self._at_once), self._segments, strict=False):
-                file.write(segment)
+            while n_bytes < self._at_once and (segment := next(self._segments, None)):
+                rows = view(segment)
+                self._row_ids.append(rows.row_id.astype(np.int64))
+                n_bytes += file.write(segment[: used_bytes(rows)])
         np.save(self._directory / GIVEN_ALPHA, self._alpha[_joined(self._row_ids[before:])])
 
     def take_alpha(self) -> bool:
@@ -55,26 +57,22 @@ class GivenRows:
         self._row_ids, self._segments = [], None
 
     def _packed(self) -> Iterator[bytes]:
-        """A row longer than a segment is left out."""
-        builder = SegmentBuilder(SPILL_SEGMENT)
+        packer = Packer(SPILL_SEGMENT)
         for rows in self.windows(self._is_active, self._rng):
-            picked = np.flatnonzero(self._is_active(rows.row_id)).astype(np.int32)
-            while len(picked):
-                added = builder.add(rows, picked)
-                if not added and builder.is_empty:
-                    added = 1
-                picked = picked[added:]
-                if len(picked) and not builder.is_empty:
-                    yield self._take(builder)
-        if not builder.is_empty:
-            yield self._take(builder)
-
-    def _take(self, builder: SegmentBuilder) -> bytes:
-        self._row_ids.append(builder.rows.row_id.astype(np.int64))
-        return builder.take()
+            yield from packer.add(rows, np.flatnonzero(self._is_active(rows.row_id)).astype(np.int32))
+        yield from packer.rest()
 
     def _is_active(self, row_id: Array) -> Array:
         return self._score[row_id] <= LEAST_SLACK
+
+
+def _fitting(most: int, segments: Iterator[bytes]) -> Iterator[bytes]:
+    """Those that fit into so many bytes in all, or one of the usual size; rows too long for what is left stay."""
+    left = max(most, SPILL_SEGMENT)
+    while left >= SPILL_SEGMENT and (segment := next(segments, None)):
+        if len(segment) <= left:
+            left -= len(segment)
+            yield segment
 
 
 def _joined(row_ids: list[Array]) -> Array:

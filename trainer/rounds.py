@@ -46,7 +46,7 @@ class Round:
         self._take_over()
         while order in (Order.LOOK, Order.GIVE):
             if order is Order.GIVE:
-                self.given.write_some(int(self._state.counts[0]["most_segments"]))
+                self.given.write_some(int(self._state.counts[0]["most_bytes"]))
             else:
                 self._take_alpha()
                 self._tell()

@@ -26,10 +26,10 @@ from service.settings import Settings
 from storage.csr import Array
 from storage.manifest import read_manifest
 from storage.naps import nap
+from storage.packing import split
 from storage.rounds import GIVEN, GIVEN_ALPHA, TAKEN_ALPHA, Order, create_round
 from storage.row_runs import written_ids
-from storage.segment import used_bytes, view
-from storage.spill_file import SPILL_SEGMENT
+from storage.segment import view
 from storage.state import RUN_FILE, State, open_state
 
 _SHARE_OF_GAP = 0.75
@@ -117,7 +117,7 @@ class Running:
         self._state.lanes["converged_by"][: self._lanes] = answer.converged
         counts = self._round.counts[0]
         counts["order"] = self._order = answer.order
-        counts["most_segments"] = max(1, answer.most_bytes // SPILL_SEGMENT)
+        counts["most_bytes"] = answer.most_bytes
         self._began = time.monotonic()
         counts["answered"] += 1
         if answer.order is Order.END:
@@ -142,15 +142,12 @@ class Running:
 
     def _given(self) -> Given:
         """The rows that the trainer has written."""
-        segments = []
-        with (self._directory / GIVEN).open("rb") as file:
-            while segment := file.read(SPILL_SEGMENT):
-                segments.append(segment[: used_bytes(view(segment))])
+        segments = split((self._directory / GIVEN).read_bytes())
         weight = self._state.weight
         if len(weight):
             weight = weight[np.concatenate([np.empty(0, np.int32), *(view(each).row_id for each in segments)])]
         alpha = np.load(self._directory / GIVEN_ALPHA) / self._sigma
-        return Given(tuple(segments), alpha, weight.copy())
+        return Given(segments, alpha, weight.copy())
 
     def _losses(self) -> Array:
         """sum_i C loss_i of the problem, (lanes,)."""

@@ -14,15 +14,24 @@ def uses_blocks(spec: JobSpec) -> bool:
     return SOLVERS[spec.solver].feed == "blocks"
 
 
+def rows_bytes(spec: JobSpec, manifest: Manifest) -> int:
+    """Of all rows as the job's cache or its own disk holds them."""
+    return packed_bytes(manifest.n_rows, manifest.nnz + extra_values(spec) * manifest.n_rows)
+
+
+def holds_all(spec: JobSpec, manifest: Manifest, cache: CachePlan) -> bool:
+    """Whether the cache has room for all rows, whatever lengths they have."""
+    return rows_bytes(spec, manifest) <= cache.sure_bytes(manifest.longest_row + extra_values(spec))
+
+
 def count_blocks(spec: JobSpec, manifest: Manifest, cache: CachePlan) -> int:
     """Blocks that fit into the cache one at a time: as many as asked for, else as few as can be.
 
     Raises ServiceError: n_blocks_range, data_too_large.
     """
     asked = getattr(spec.options, "n_blocks", None)
-    extra = extra_values(spec)
-    longest = manifest.longest_row + extra
-    size = packed_bytes(manifest.n_rows, manifest.nnz + extra * manifest.n_rows)
+    longest = manifest.longest_row + extra_values(spec)
+    size = rows_bytes(spec, manifest)
     room = cache.sure_bytes(longest)
     if size <= room and asked is None:
         return 1

@@ -4,7 +4,8 @@ How many rows and features there will be is not known, so state files are made f
 sparse, and take memory as rows and features come.
 """
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,13 @@ from service.jobs.spec import JobSpec
 from service.processes.run_file import run_file, spills
 from storage.cores import usable_cores
 from storage.dataset import staged_path
+from storage.errors import DatasetLost, RowTooLong
 from storage.plan import CachePlan
 from trainer.solvers import SOLVERS
 
 MOST_ROWS = 1 << 30
 _LONGEST_ROW_GUESSED = 1
+_LONGER = 4  # times as long a row as was expected
 _STATE_BYTES_GUESSED = 256 << 20
 
 
@@ -42,6 +45,18 @@ class FollowPlan:
     def run_bytes(self) -> int:
         """Size of cache and state files, a guess."""
         return self.spec.cache_bytes + _STATE_BYTES_GUESSED
+
+    def after(self, error: ServiceError) -> "FollowPlan | None":
+        """What is to be run after one that ended so, for longer rows if one was too long; raises all other errors.
+
+        None: the dataset is lost, or the cache has no room for rows that may be much longer.
+        """
+        if error.code not in (RowTooLong.code, DatasetLost.code):
+            raise error
+        with suppress(ServiceError):
+            if error.code == RowTooLong.code:
+                return replace(self, cache=cache_of(self.spec.cache_bytes, _LONGER * self.cache.longest_row))
+        return None
 
     def run_file(self, dataset: Path) -> dict[str, Any]:
         """Contents of `run.json` for the dataset that will be in this directory."""

@@ -16,8 +16,11 @@ from storage.errors import CacheTooSmall
 from storage.lanes import WIDTHS, width_for
 from storage.manifest import Manifest
 from storage.objective import REGRESSION
-from storage.plan import CachePlan, plan_cache
+from storage.packing import bytes_alone
+from storage.plan import LARGEST_SEGMENT, CachePlan, least_segment, plan_cache
+from storage.spill_file import SPILL_SEGMENT
 from trainer.problem import LOSSES
+from trainer.rows.mixture import SEGMENTS
 from trainer.solvers import SOLVERS
 
 # Measured, rounded up: two interpreters with compiled kernels, and pieces and segments on their way.
@@ -32,6 +35,9 @@ _HELD_OUT_BYTES = HELD_OUT.itemsize  # of a row, for each lane with a fold
 _FEATURE_BYTES, _FEATURE_LANE_BYTES = 40, 24
 # Of a piece that is certified, and of each that is looked at ahead, measured: arrays of its rows and classes.
 _CERTIFIED_ARRAYS, _SCREENED_ARRAYS = 10, 7
+# Where rows are long: those that are being decoded, and packed for the disk; windows on the disk beyond one a thread,
+# and what is mixed in one; segments of the cache that the reader puts together.
+_PACKED_ROWS, _WINDOWS_AHEAD, _MOST_MIXED_BYTES, _PACKED_SEGMENTS = 10, 3, 16 * SPILL_SEGMENT, 5
 # What a group of lanes may hold for each row and feature, if nobody says how much memory there is.
 _GROUP_BYTES = 2 << 30
 _LEAST_SHARE = 0.05  # of the memory, for the cache of a group
@@ -84,8 +90,18 @@ def memory_of(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1) -
     own += (axis - 1) * _ROW_LANE_BYTES * manifest.n_rows  # alpha before a sweep
     if lanes > 1:
         own += axis * _ROW_LANE_BYTES * manifest.n_rows  # both of the lanes that are left, while they are being packed
-    buffers = _BUFFERS_BYTES + (_class_buffers(manifest, axis, threads) if spec.is_joint else 0)
+    buffers = _BUFFERS_BYTES + _long_row_buffers(manifest.longest_row + extra_values(spec), threads)
+    buffers += _class_buffers(manifest, axis, threads) if spec.is_joint else 0
     return Memory(_PROCESSES_BYTES, buffers, row_bytes * manifest.n_rows, features, own, spec.cache_bytes)
+
+
+def _long_row_buffers(longest_row: int, threads: int) -> int:
+    """What buffers hold more where a row is longer than the segments of most datasets."""
+    alone = max(0, bytes_alone(longest_row) - SPILL_SEGMENT)
+    window = alone + min((SEGMENTS - 1) * alone, _MOST_MIXED_BYTES)
+    segment = max(0, least_segment(longest_row) - LARGEST_SEGMENT)
+    on_disk = _PACKED_ROWS * alone + (threads + _WINDOWS_AHEAD) * window
+    return on_disk + (_PACKED_SEGMENTS + SEGMENTS * (threads + 1)) * segment
 
 
 def _class_buffers(manifest: Manifest, axis: int, threads: int) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import ServiceError
-from service.jobs.blocks import count_blocks, kept_bytes, uses_blocks
+from service.jobs.blocks import count_blocks, holds_all, kept_bytes, uses_blocks
 from service.jobs.features import planned_maps
 from service.jobs.gamma import distances_of
 from service.jobs.lanes import Lane, class_weights, labels_of, lanes_of, n_folds_of, shown
@@ -116,7 +116,7 @@ class JobPlan:
     @property
     def spills(self) -> bool:
         """Whether the active set is kept on disk, too."""
-        return spills(self.spec) and self.cache.row_bytes < self.manifest.decoded_bytes
+        return spills(self.spec) and not holds_all(self.spec, self.manifest, self.cache)
 
     @property
     def width(self) -> int:

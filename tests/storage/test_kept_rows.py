@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from storage import kept_rows
+from storage.document import pack
 from storage.spill_file import SpillFile, make_buffer
 
 SIZE = 4096
@@ -31,6 +32,32 @@ def test_they_are_found_under_their_key(dataset):
     for number in range(2):
         assert bytes(file.read(number, make_buffer(SIZE))) == bytes([number + 1]) * SIZE
     file.close()
+
+
+def test_segments_longer_than_most_are_found_as_they_were(tmp_path):
+    file = SpillFile(tmp_path, SIZE)
+    sizes = [SIZE, 3 * SIZE, SIZE, 2 * SIZE]
+    for number, size in enumerate(sizes):
+        buffer = make_buffer(size)
+        buffer[:] = bytes([number + 1]) * size
+        file.append(buffer)
+    kept_rows.keep(file, tmp_path, KEY, n_rows=9)
+    file.close()
+    found, _ = kept_rows.find(tmp_path, KEY)
+    assert found.segment_bytes == SIZE and found.bytes == sum(sizes)
+    for number in (3, 1, 0, 2):
+        assert bytes(found.read(number, make_buffer(4 * SIZE))) == bytes([number + 1]) * sizes[number]
+    found.close()
+
+
+def test_an_index_says_what_programs_before_it_can_read(dataset):
+    """All segments are of one size. An index that says more is none for these."""
+    file, _ = kept_rows.find(dataset, KEY)
+    file.close()
+    content = {"key": KEY, "n_rows": 7, "segment_bytes": SIZE, "sums": file.sums}
+    assert (dataset / kept_rows.INDEX).read_bytes() == pack(content, 1)
+    (dataset / kept_rows.INDEX).write_bytes(pack(content, 3))
+    assert kept_rows.find(dataset, KEY) is None
 
 
 @pytest.mark.parametrize("other", [{"uid": "b"}, {"positive": 2.0}, {"bias": 1.0}])

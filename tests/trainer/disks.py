@@ -17,12 +17,14 @@ PLENTY = 1 << 40
 class Disk:
     """Free space and speed to be set; `calls` counts what has been asked of it. Fails where `fails` says so.
 
+    is_gone files that are closed say so, too
     fails   given ("read" or "append", the call's number from 1), raises or does nothing
     second  each segment takes so many seconds
     """
 
     def __init__(self, fails: Callable[[str, int], object] = lambda kind, call: None) -> None:
         self.free = PLENTY
+        self.is_gone = False
         self.seconds = 0.0
         self.second = 0.0
         self.calls = {"append": 0, "read": 0}
@@ -76,6 +78,8 @@ class File(SpillFile):
     def close(self) -> None:
         self.is_closed = True
         super().close()
+        if self._disk.is_gone:
+            raise OSError(errno.EIO, "the disk is gone")
 
 
 def refuses(wanted: str, at: int) -> Callable[[str, int], None]:

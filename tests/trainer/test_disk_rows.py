@@ -5,10 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
-from storage.segment import ROW_ID, TARGET, Segment, row_bytes
+from storage import kept_rows
+from storage.segment import ROW_ID, TARGET, Segment, bytes_of, row_bytes
 from tests.contracts.problems import random_problem
 from tests.trainer.disks import SMALL, Disk, refuses
-from trainer.rows.disk import DiskRows
+from trainer.rows.disk import DiskRows, Shelf
 from trainer.rows.mixture import SEGMENTS
 
 N_ROWS = 400
@@ -169,16 +170,62 @@ def test_a_set_that_the_disk_did_not_take_whole_is_not_used(sealed, rows, disk):
         assert (len(swept(sealed, rng, some)) < N_ROWS) == narrows
 
 
-def test_a_row_longer_than_a_segment_closes_it(store):
-    lengths = np.array([10, SMALL, 20])
-    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    assert row_bytes(lengths)[1] > SMALL
-    values = np.ones(indptr[-1], np.float32)
-    rows = Segment(np.arange(3, dtype=ROW_ID), np.ones(3, TARGET), np.ones(3), indptr, values.astype(np.int32), values)
-    store.collect(rows, np.arange(3, dtype=np.int32))
+def of_lengths(lengths):
+    rng, indptr = np.random.default_rng(0), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    values = rng.random(indptr[-1], np.float32)
+    ids, y = np.arange(len(lengths), dtype=ROW_ID), np.ones(len(lengths), TARGET)
+    return Segment(ids, y, rng.random(len(lengths)), indptr, rng.integers(0, 99, len(values), np.int32), values)
+
+
+LONGEST = (SMALL - bytes_of(1, 0)) // 8  # values of a row that fills a segment
+LENGTHS = {
+    "one long": [10] * 900 + [20 * SMALL] + [10] * 900,
+    "first": [LONGEST + 1] + [10] * 900,
+    "last": [10] * 900 + [LONGEST + 1],
+    "all": [3 * SMALL] * 9,
+    "just not": [LONGEST] * 30,
+    "of all lengths": np.random.default_rng(3).integers(0, 4 * LONGEST, 200).tolist(),
+}
+
+
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+def test_rows_longer_than_a_segment_come_back_beside_the_others(tmp_path, disk, lengths):
+    rows, rng = of_lengths(lengths), np.random.default_rng(1)
+    whole, shelf = content(rows), Shelf(tmp_path, {"uid": "a"})
+    for _ in range(2):  # the second has what the first has kept
+        store = disk.rows(str(tmp_path), shelf=shelf)
+        for part in np.array_split(rng.permutation(len(lengths)).astype(np.int32), 3):
+            store.collect(rows, part)
+        store.seal(len(lengths))
+        assert store.is_sealed and swept(store, rng) == whole
+        store.forget_active()
+        for window in store.windows(None, rng):
+            store.set_aside(window, np.flatnonzero(some(window.row_id)).astype(np.int32))
+        store.narrow()
+        assert swept(store, rng, some) == {row: own for row, own in whole.items() if row % 3 == 0}
+        store.shutdown()
+    assert len(disk.files) == 3  # that of all rows was made once
+    assert disk.files[0].bytes <= 1.6 * row_bytes(np.array(lengths)).sum() + 2 * SMALL
+
+
+def test_of_long_rows_no_more_are_held_than_of_short_ones(tmp_path, disk):
+    """A window has up to sixteen segments' bytes, or one row."""
+    store, rows = disk.rows(str(tmp_path)), of_lengths([3 * SMALL // 8, SMALL, 3 * SMALL] * 30)
+    store.collect(rows, np.arange(90, dtype=np.int32))
+    store.seal(90)
+    windows = list(map(len, store.windows(None, np.random.default_rng(0))))
+    assert max(windows) > 1
+    rng = np.random.default_rng(0)
+    assert all(len(each) == 1 or each.row_bytes.sum() <= 16 * SMALL for each in store.windows(None, rng))
+    store.shutdown()
+
+
+def test_a_long_row_that_the_disk_has_no_room_for_closes_it(store, disk):
+    disk.free = 8 * SMALL
+    store.collect(of_lengths([10, SMALL, 10]), np.arange(3, dtype=np.int32))
     assert not store.is_open
     store.seal(3)
-    assert not store.is_sealed
+    assert not store.is_sealed and all(file.bytes == 0 for file in disk.files)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
@@ -187,6 +234,7 @@ def test_it_leaves_most_of_the_disk_to_others(sealed, rows, disk, tmp_path, shar
     disk.free = int(2 * share * disk.files[0].bytes)
     store = disk.rows(str(tmp_path))
     store.collect(rows, ALL)
+    store.seal(N_ROWS)
     assert not store.is_open
     assert disk.files[-2].is_closed and disk.files[-2].bytes <= disk.free
     store.shutdown()
@@ -294,4 +342,44 @@ def test_without_room_for_the_buffers_of_a_second_file_the_first_is_closed(tmp_p
 
     store = DiskRows(str(tmp_path), make_file=file)
     assert not store.is_open and disk.files[0].is_closed
+    store.shutdown()
+
+
+def test_kept_rows_without_a_second_file_are_left_alone(tmp_path, sealed_shelf, rows):
+    """The rows come from the reader: the job goes on, with or without a disk that can be written to."""
+
+    def file(directory, segment_bytes):
+        raise OSError("no more files")
+
+    store = DiskRows(str(tmp_path), shelf=sealed_shelf, make_file=file)
+    assert not store.is_open and not store.is_sealed
+    store.collect(rows, ALL)
+    store.seal(N_ROWS)
+    assert list(store.windows(None, np.random.default_rng(0))) == []
+    store.close()
+    store.shutdown()
+
+
+@pytest.fixture
+def sealed_shelf(tmp_path, disk, rows):
+    """Where a job has kept all rows."""
+    shelf = Shelf(tmp_path / "dataset", {"uid": "a"})
+    shelf.directory.mkdir()
+    store = disk.rows(str(tmp_path), shelf=shelf)
+    store.collect(rows, ALL)
+    store.seal(N_ROWS)
+    store.shutdown()
+    return shelf
+
+
+def test_a_disk_that_fails_for_good_fails_but_once(tmp_path, sealed_shelf, disk):
+    """What it says when files are closed and given back is of no use any more."""
+    store = disk.rows(str(tmp_path), shelf=sealed_shelf)
+    assert store.is_sealed
+    disk.is_gone = True
+    (sealed_shelf.directory / kept_rows.FILE).write_bytes(b"")
+    sealed_shelf.directory.rename(tmp_path / "elsewhere")
+    sealed_shelf.directory.touch()
+    assert list(store.windows(None, np.random.default_rng(0))) == []
+    assert not store.is_open
     store.shutdown()

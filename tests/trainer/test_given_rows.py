@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from storage.packing import split
 from storage.rounds import GIVEN, GIVEN_ALPHA, TAKEN_ALPHA
 from storage.segment import ROW_ID, TARGET, Segment, view
 from storage.spill_file import SPILL_SEGMENT
@@ -15,7 +16,7 @@ N_ROWS = 3000
 def rows():
     """Of 200 values each, but one that is longer than a segment."""
     lengths = np.full(N_ROWS, 200)
-    lengths[7] = SPILL_SEGMENT // 8
+    lengths[7] = 2 * SPILL_SEGMENT // 8
     indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     rng = np.random.default_rng(0)
     indices = np.zeros(indptr[-1], np.int32)
@@ -38,7 +39,7 @@ def score():
 
 @pytest.fixture
 def given(tmp_path, rows, alpha, score):
-    made = GivenRows(tmp_path, alpha, score, at_once=2)
+    made = GivenRows(tmp_path, alpha, score, at_once=2 * SPILL_SEGMENT)
     made.windows = lambda is_active, _: iter([part(rows, 0, 1000), part(rows, 1000, N_ROWS)])
     return made
 
@@ -52,13 +53,12 @@ def part(rows, first, last):
 
 def written(directory):
     """Ids of the rows, and their alpha, as they lie there."""
-    content = (directory / GIVEN).read_bytes()
-    segments = [view(content[k : k + SPILL_SEGMENT]) for k in range(0, len(content), SPILL_SEGMENT)]
+    segments = [view(each) for each in split((directory / GIVEN).read_bytes())]
     ids = np.concatenate([np.empty(0, ROW_ID), *(each.row_id for each in segments)])
     return ids, np.load(directory / GIVEN_ALPHA)
 
 
-def everything(given, directory, most=1000):
+def everything(given, directory, most=1000 * SPILL_SEGMENT):
     found = []
     while True:
         given.write_some(most)
@@ -73,14 +73,17 @@ def test_all_that_do_not_rest_are_given_once_with_their_alpha(given, tmp_path, a
     assert len(found) > 1
     ids = np.concatenate([ids for ids, _ in found])
     expected = np.flatnonzero(score < 0)
-    assert sorted(ids) == [k for k in expected.tolist() if k != 7]  # it fits in no segment
+    assert sorted(ids) == expected.tolist()
     assert np.array_equal(np.concatenate([own for _, own in found]), alpha[ids])
 
 
-def test_no_more_segments_than_there_is_room_for(given, tmp_path):
-    found = everything(given, tmp_path, most=1)
-    assert len(found) == 1
-    assert 0 < len(found[0][0]) <= SPILL_SEGMENT / (200 * 8)
+@pytest.mark.parametrize("most", [1, 2 * SPILL_SEGMENT])
+def test_no_more_than_there_is_room_for(given, tmp_path, rows, most):
+    """A row that is too long for that stays, and others are given."""
+    found = everything(given, tmp_path, most)
+    ids = np.concatenate([ids for ids, _ in found])
+    assert 0.9 * SPILL_SEGMENT < rows.row_bytes[ids].sum() <= max(most, SPILL_SEGMENT)
+    assert 7 not in ids
 
 
 def test_what_comes_back_is_taken_by_the_rows_that_were_given(given, tmp_path, alpha):
@@ -104,7 +107,7 @@ def test_who_had_none_to_give_takes_none(given, tmp_path, alpha, score):
 
 
 def test_who_was_late_halfway_begins_anew(given, tmp_path, alpha):
-    given.write_some(1000)
+    given.write_some(1000 * SPILL_SEGMENT)
     given.forget()
     ids = np.concatenate([ids for ids, _ in everything(given, tmp_path)])
     assert len(set(ids.tolist())) == len(ids) > 1900
@@ -114,7 +117,7 @@ def test_who_was_late_halfway_begins_anew(given, tmp_path, alpha):
 
 
 def test_another_time_begins_anew(given, tmp_path, score):
-    given.write_some(1000)
+    given.write_some(1000 * SPILL_SEGMENT)
     assert not given.take_alpha()  # given up
     score[:] = 5.0
     score[100:120] = -1.0

@@ -23,6 +23,7 @@ from storage.spill_file import SPILL_SEGMENT, SpillFile, make_buffer
 from trainer.rows.mixture import SEGMENTS, IsActive, Mixture
 
 _READS = 2  # at once: a fifth faster than one after the other
+_MOST_MIXED = 4 * SEGMENTS  # segments' bytes in a window: of rows that are long fewer are mixed
 
 
 class Shelf(NamedTuple):
@@ -53,6 +54,7 @@ class DiskRows:
     ) -> None:
         self._shelf = shelf
         self._writer, self._readers = ThreadPoolExecutor(1), ThreadPoolExecutor(_READS)
+        self._read_ahead = _ReadAhead(self._readers, lent)
         self._files: list[RowFile] = []  # all rows, and the active ones
         self.n_rows = self.n_aside = 0
         self._is_aside = np.zeros(0, bool)  # by row id
@@ -67,7 +69,6 @@ class DiskRows:
                     file = make_file(directory, segment_bytes)
                 self._files.append(RowFile(file, patience, self._writer))
                 self._files.append(RowFile(make_file(directory, segment_bytes), patience, self._writer))
-                self._read_ahead = _ReadAhead(segment_bytes, patience, self._readers, lent)
 
     @property
     def is_open(self) -> bool:
@@ -110,7 +111,7 @@ class DiskRows:
         """
         with self._closing_on_failure():
             if self.is_sealed:
-                file = self._files[self.has_active and is_active is not None].file
+                file = self._files[self.has_active and is_active is not None]
                 for window in self._read_ahead.windows(file, rng):
                     yield window
                     if not self.is_open:
@@ -142,10 +143,10 @@ class DiskRows:
     def close(self) -> None:
         """Let go of the disk."""
         files, self._files = self._files, []
-        if self._is_sealed:
-            self._read_ahead.drain()
+        self._read_ahead.drain()
         for file in files:
-            file.close()
+            with suppress(OSError):  # a disk that is gone may say so once more
+                file.close()
 
     def shutdown(self) -> None:
         """No more is to come."""
@@ -160,7 +161,8 @@ class DiskRows:
         except OSError:
             self.close()
             if self._shelf:
-                kept_rows.release(self._shelf.directory)
+                with suppress(OSError):
+                    kept_rows.release(self._shelf.directory)
 
 
 MakeDisk = Callable[[str | None, int, Shelf | None], DiskRows]  # directory, windows lent, where rows are kept
@@ -169,19 +171,19 @@ MakeDisk = Callable[[str | None, int, Shelf | None], DiskRows]  # directory, win
 class _ReadAhead:
     """Windows on the rows of a file, some segments each. `lent` may be in use at a time, two more are being read."""
 
-    def __init__(self, segment_bytes: int, patience: Patience, pool: Executor, lent: int) -> None:
+    def __init__(self, pool: Executor, lent: int) -> None:
         self._pool = pool
         self._coming: deque[Future[Segment]] = deque()
-        self._windows = deque(_Window(segment_bytes, patience) for _ in range(lent + _READS))
+        self._windows = deque(_Window() for _ in range(lent + _READS))
 
-    def windows(self, file: SpillFile, rng: np.random.Generator) -> Iterator[Segment]:
+    def windows(self, rows: RowFile, rng: np.random.Generator) -> Iterator[Segment]:
         """All rows once; each window is valid until `lent` more have been taken. Raises OSError."""
-        order = rng.permutation(len(file)).tolist()
+        order = rng.permutation(len(rows.file)).tolist()
         try:
-            for start in range(0, len(order), SEGMENTS):
+            for numbers in _some_at_a_time(order, rows.file):
                 window = self._windows.popleft()
                 self._windows.append(window)
-                self._coming.append(self._pool.submit(window.fill, file, order[start : start + SEGMENTS]))
+                self._coming.append(self._pool.submit(window.fill, rows, numbers))
                 if len(self._coming) >= _READS:
                     yield self._coming.popleft().result()
             while self._coming:
@@ -195,17 +197,37 @@ class _ReadAhead:
             self._coming.popleft().exception()
 
 
-class _Window:
-    def __init__(self, segment_bytes: int, patience: Patience) -> None:
-        self._mixture = Mixture()
-        self._buffer: mmap.mmap = make_buffer(segment_bytes)
-        self._patience = patience
+def _some_at_a_time(order: list[int], file: SpillFile) -> Iterator[list[int]]:
+    """The segments of these numbers; those that are long alone, or fewer together."""
+    some: list[int] = []
+    n_bytes, most_bytes = 0, _MOST_MIXED * file.segment_bytes
+    for number in order:
+        if len(some) == SEGMENTS or (some and n_bytes + file.sizes[number] > most_bytes):
+            yield some
+            some, n_bytes = [], 0
+        some.append(number)
+        n_bytes += file.sizes[number]
+    if some:
+        yield some
 
-    def fill(self, file: SpillFile, numbers: list[int]) -> Segment:
+
+class _Window:
+    """Memory for some segments side by side, or for one."""
+
+    def __init__(self) -> None:
+        self._mixture = Mixture()
+        self._buffer: mmap.mmap = make_buffer()
+
+    def fill(self, rows: RowFile, numbers: list[int]) -> Segment:
+        if len(numbers) == 1:
+            return self._read(rows, numbers[0])
         self._mixture.clear()
         for number in numbers:
-            self._patience.timed(len(self._buffer), _READS, lambda: file.read(number, self._buffer))  # noqa: B023
-            if self._patience.is_over:
-                raise OSError("the disk is slow")
-            self._mixture.add(view(memoryview(self._buffer)))
+            self._mixture.add(self._read(rows, number))
         return self._mixture.rows
+
+    def _read(self, rows: RowFile, number: int) -> Segment:
+        """Valid until the next."""
+        if len(self._buffer) < rows.file.sizes[number]:
+            self._buffer = make_buffer(rows.file.sizes[number])
+        return view(rows.read(number, self._buffer, _READS))

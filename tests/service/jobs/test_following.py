@@ -95,3 +95,20 @@ def test_a_row_too_long_is_not_a_process_that_died(following):
     staging.write(1, make_rows([dict.fromkeys(range(5000), 1.0)], [1.0]))
     assert failure(run).code == RowTooLong.code
     assert "5000 values" in (run.directory.parent / "log").read_text()
+
+
+def test_a_row_too_long_is_followed_again_in_longer_segments():
+    """As long as the cache has room for some of them; then the dataset is waited for."""
+    plan = plan_following(JobSpec(dataset="data"), 1000)
+    lengths = []
+    while plan:
+        lengths.append(plan.cache.longest_row)
+        plan = plan.after(ServiceError(RowTooLong.code, "too long"))
+    assert len(lengths) == 2 and lengths[0] > 131_000 and lengths[1] >= 4 * lengths[0]
+
+
+def test_only_a_row_too_long_is_a_reason_to_follow_again():
+    plan = plan_following(JobSpec(dataset="data"), 1000)
+    assert plan.after(ServiceError(DatasetLost.code, "lost")) is None
+    with pytest.raises(ServiceError, match="died"):
+        plan.after(ServiceError("process_died", "it died"))

@@ -42,6 +42,18 @@ def test_what_a_solver_keeps_of_a_row_counts(solver, more):
     assert many - few == (16 + more) * 1_000_000
 
 
+@pytest.mark.parametrize("threads", [1, 8])
+def test_rows_longer_than_a_segment_count_as_often_as_they_are_held(threads):
+    spec, lengths = parse_spec({"dataset": "d"}), [100, 65_000, 200_000, 4_000_000]
+    short, most, long, longest = (
+        memory_of(spec, replace(manifest(), longest_row=length), threads).buffers_bytes for length in lengths
+    )
+    assert short == most == 48 << 20
+    # Packed for the disk and ahead of it, and in segments of the cache.
+    assert long - short > (10 + threads) * (8 * 200_000 - (1 << 19))
+    assert longest - short > (10 + threads) * 32_000_000 + (5 + 4 * threads) * 32_000_000
+
+
 def test_to_settle_it_twice_changes_nothing():
     once = plan_job(parse_spec({"dataset": "d", "memory_bytes": 1 << 30}), manifest(), cores=1)
     assert plan_job(once.spec, manifest(), cores=1) == once

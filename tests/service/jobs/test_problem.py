@@ -118,6 +118,22 @@ def test_a_bias_makes_w_one_longer():
     assert plan(bias=1.0).width == plan().width + 1 == 52
 
 
+@pytest.mark.parametrize(
+    ("longest_row", "cache_bytes", "spills"),
+    [
+        (1_000, 1 << 30, False),
+        (140_000, 1 << 30, True),  # a segment of 2 MiB has room for one row, and the cache for half of what it is
+        (140_000, 1 << 32, False),
+    ],
+)
+def test_rows_go_to_disk_unless_the_cache_is_sure_to_hold_them(longest_row, cache_bytes, spills):
+    own = replace(manifest({-1.0: 350, 1.0: 350}, longest_row), nnz=700 * longest_row)
+    found = plan_job(parse_spec({"dataset": "d", "cache_bytes": cache_bytes, "bias": 1.0}), own)
+    assert found.spills == spills
+    told = found.run_file(Path("somewhere"))
+    assert told["reader"]["keeps_all"] and bool(told["trainer"]["spill_directory"]) == spills
+
+
 def test_reader_and_trainer_are_told_the_same_problem():
     told = plan(C=2.0, class_weight={"1": 3.0}, seed=5, loss="squared_hinge").run_file("somewhere")
     shared = ("loss", "C_positive", "C_negative", "seed", "cache")
