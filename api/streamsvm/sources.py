@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from reader.options import InputOptions
-from reader.parsers.matrix import label_by_name
+from reader.parsers.columns import Heading
 from reader.sources.locations import is_pattern, is_url
 from streamsvm.batches import batches, size_of
 from streamsvm.labels import Labels
@@ -111,7 +111,7 @@ def _is_dataset(X: Any) -> bool:
 
 def _tables(dataset: Any, y: Any, weight: Any) -> Iterator[tuple[Any, Any, Any]]:
     names = list(dataset.schema.names)
-    label = names[label_by_name(names)] if y is None else y
+    label = names[Heading(names, len(names)).label()] if y is None else y
     aside = {label, weight} - {None}
     if missing := aside - set(names):
         raise ValueError(f"there is no column {missing.pop()!r}; the first are {', '.join(names[:8])}")

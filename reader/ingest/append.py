@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from reader.errors import InputError
 from reader.ingest.manifests import joined, manifest_of
@@ -27,6 +28,7 @@ from reader.ingest.shuffle import BUCKETS, Shuffler
 from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers.label_names import LabelNames
+from reader.parsers.mixed_columns import is_numbers
 from reader.parsers.strings import is_of_strings
 from reader.parsers.text_options import as_input
 from storage.block import BlockInfo
@@ -39,8 +41,6 @@ from storage.features.statistics import drop_statistics, read_statistics, write_
 from storage.manifest import Manifest, read_manifest, write_manifest
 from storage.weight_counts import WeightCounts
 
-# What rows are made of, by the format of `Manifest.input`.
-_KINDS = {None: "numbers", "fasta": "strings", "csv": "a table", "tsv": "a table", "parquet": "a table"}
 _FROM_ONE = "features of this dataset are numbered from 1: add one to the indices, or make a dataset with index_base=0"
 
 
@@ -146,9 +146,29 @@ def _as_before(options: InputOptions, before: Manifest) -> InputOptions:
 
 
 def _check_kind(reading: Reading, before: Manifest) -> None:
-    kinds = [_KINDS.get((input_ or {}).get("format"), "documents") for input_ in (before.input, reading.parser.input)]
-    if kinds[0] != kinds[1]:
-        raise InputError("input_mismatch", f"the rows of this dataset are made of {kinds[0]}, these of {kinds[1]}")
+    ours, theirs = before.input, reading.parser.input
+    if _kind(ours) == _kind(theirs) or (not _has_names(ours) and _is_numbered(ours) and _is_numbered(theirs)):
+        return
+    told = f"the rows of this dataset are made of {_kind(ours)}, these of {_kind(theirs)}"
+    raise InputError("input_mismatch", told)
+
+
+def _kind(input_: dict[str, Any] | None) -> str:
+    """What rows are made of."""
+    if input_ is None:
+        return "numbered features"
+    if is_of_strings(input_):
+        return "strings"
+    return "a table" if "columns" in input_ else "documents"
+
+
+def _is_numbered(input_: dict[str, Any] | None) -> bool:
+    """Whether a feature is a number, or a column whose number it has."""
+    return input_ is None or is_numbers(input_)
+
+
+def _has_names(input_: dict[str, Any] | None) -> bool:
+    return bool((input_ or {}).get("has_names"))
 
 
 def _stage(reading: Reading, directory: Path, staged: Path, uid: str, threads: int) -> tuple[BlockInfo, ...]:

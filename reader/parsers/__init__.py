@@ -10,11 +10,9 @@ from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers.batches import BatchesParser
 from reader.parsers.csv import CsvParser
-from reader.parsers.csv_mixed import MixedCsvParser
 from reader.parsers.fasta import FastaParser
 from reader.parsers.label_names import LabelNames
 from reader.parsers.libsvm import LibsvmParser
-from reader.parsers.mixed_columns import is_mixed
 from reader.parsers.npz import NpzParser
 from reader.parsers.rejected import Rejected
 from reader.parsers.strings import is_of_strings
@@ -75,21 +73,20 @@ def _csv(options: InputOptions, limits: Limits, names: LabelNames, threads: int,
     if options.text_column is not None:
         return TextTableParser(options, limits, names, threads)
     _refuse_kind(options)
-    return MixedCsvParser(options, limits, names) if is_mixed(options) else CsvParser(options, limits, names)
+    return CsvParser(options, limits, names)
 
 
 def _parquet(options: InputOptions, limits: Limits, names: LabelNames, threads: int, scratch: Path) -> Parser:
     # An extra, and slow to import.
     try:
         from reader.parsers.parquet import ParquetParser  # noqa: PLC0415
-        from reader.parsers.parquet_mixed import MixedParquetParser  # noqa: PLC0415
         from reader.parsers.text_parquet import TextParquetParser  # noqa: PLC0415
     except ModuleNotFoundError:
         raise InputError("not_installed", "reading Parquet needs pyarrow") from None
     if options.text_column is not None:
         return TextParquetParser(options, limits, scratch, names, threads)
     _refuse_kind(options)
-    return (MixedParquetParser if is_mixed(options) else ParquetParser)(options, limits, scratch, names)
+    return ParquetParser(options, limits, scratch, names)
 
 
 def _npz(options: InputOptions, limits: Limits, names: LabelNames, _threads: int, scratch: Path) -> Parser:
@@ -112,7 +109,7 @@ def _fasta(options: InputOptions, limits: Limits, names: LabelNames, _threads: i
 
 def _refuse_kind(options: InputOptions) -> None:
     """Rows of a dataset of numbered features are not made of words, nor those of strings without saying where."""
-    if options.like is not None and not options.like and is_mixed(options):
+    if options.like == {} and options.given & _MIXED:
         raise InputError("input_mismatch", "the dataset was made of numbers only")
     if options.string_column and options.given & _NOT_OF_STRINGS:
         raise InputError("option_unused", f"{min(options.given & _NOT_OF_STRINGS)} is no option of strings")

@@ -1,10 +1,77 @@
-"""Columns of a table that are no features."""
+"""The columns of a table: their names, and which of them are no features."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reader.errors import InputError
 from reader.options import InputOptions
-from reader.parsers.matrix import column_number
+
+LABEL_NAMES = ("label", "y", "target", "class")
+
+
+class Heading:
+    """
+    names      of the columns; None: they have none, and are told by their places
+    n_columns  how many there are
+    """
+
+    def __init__(self, names: Sequence[str] | None, n_columns: int) -> None:
+        self.names = names
+        self.n_columns = n_columns
+        self._places = {} if names is None else {name: place for place, name in enumerate(names)}
+
+    def place_of(self, name: str) -> int | None:
+        """The place, from 0, of the column with this name."""
+        return self._places.get(name)
+
+    def place(self, wanted: str, option: str) -> int:
+        """The place, from 0, of the column that a user names or numbers in this option.
+
+        InputError label_column_missing and the like, column_ambiguous.
+        """
+        named, numbered = self.place_of(wanted), self._numbered(wanted)
+        if named is not None and numbered is not None and named != numbered:
+            raise self._ambiguous(wanted, option, named, numbered)
+        found = numbered if named is None else named
+        if found is not None:
+            return found
+        known = f"; the first columns are {', '.join(self.names[:8])}" if self.names else ""
+        raise InputError(f"{option}_missing", f"there is no column {wanted!r} among {self.n_columns}{known}", line=1)
+
+    def places(self, wanted: str, option: str) -> list[int]:
+        """Those of columns between commas."""
+        return [self.place(each.strip(), option) for each in wanted.split(",")]
+
+    def name(self, place: int) -> str:
+        """The name of a column, its number from 1 if it has none."""
+        return (self.names[place] if self.names else "") or str(place + 1)
+
+    def shown(self, place: int) -> str:
+        """A column as messages tell it."""
+        return f"column {place + 1} ({self.names[place][:40]})" if self.names else f"column {place + 1}"
+
+    def label(self) -> int:
+        """The place of the one column that is called as labels are. InputError label_column_missing."""
+        found = [place for place, name in enumerate(self.names or ()) if name.lower() in LABEL_NAMES]
+        if len(found) != 1:
+            told = f"none of the columns, or more than one, is called {', '.join(LABEL_NAMES)}"
+            raise InputError("label_column_missing", told, line=1)
+        return found[0]
+
+    def _numbered(self, wanted: str) -> int | None:
+        try:
+            number = int(wanted)
+        except ValueError:
+            return None
+        if not 1 <= abs(number) <= self.n_columns:
+            return None
+        return number - 1 if number > 0 else self.n_columns + number
+
+    def _ambiguous(self, wanted: str, option: str, named: int, numbered: int) -> InputError:
+        from_end = [place - self.n_columns for place in (numbered, named)]
+        told = f"{option} {wanted} is the number of {self.shown(numbered)} and the name of {self.shown(named)}"
+        hint = f"count from the end, where -1 is the last: {from_end[0]} is the one, {from_end[1]} the other"
+        return InputError("column_ambiguous", told, hint=hint, line=1)
 
 
 @dataclass(frozen=True)
@@ -21,13 +88,44 @@ class Columns:
         return [place for place in (self.label, self.weight, self.group) if place is not None]
 
 
-def find_columns(label: int | None, options: InputOptions, names: list[str] | None, n_columns: int) -> Columns:
-    """With the other columns that the options name. InputError weight_column_missing and the like, same_column."""
-    weight, group = (
-        None if wanted is None else column_number(wanted, names, n_columns, option)
-        for option, wanted in (("weight_column", options.weight_column), ("group_column", options.group_column))
-    )
+def find_label(options: InputOptions, heading: Heading, labelled: bool = True) -> int | None:
+    """The place of the labels: as told, as in rows before, by name, or the first; None only if not `labelled`.
+
+    InputError label_column_missing, column_ambiguous.
+    """
+    if options.label_column is not None:
+        return heading.place(options.label_column, "label_column")
+    if not labelled:
+        return None
+    before = (options.like or {}).get("label_column")
+    if before is not None and (heading.names is None or heading.place_of(before) is not None):
+        return _before(before, "label_column", heading)
+    return 0 if heading.names is None else heading.label()
+
+
+def find_columns(label: int | None, options: InputOptions, heading: Heading) -> Columns:
+    """With the other columns that the options name, or that rows before had and these have, too.
+
+    InputError weight_column_missing and the like, column_ambiguous, same_column.
+    """
+    weight, group = (_aside(option, options, heading) for option in ("weight_column", "group_column"))
     found = Columns(label, weight, group)
     if len(set(found.aside)) < len(found.aside):
         raise InputError("same_column", "a column is named for two of labels, weights and groups", line=1)
     return found
+
+
+def _aside(option: str, options: InputOptions, heading: Heading) -> int | None:
+    wanted = getattr(options, option)
+    if wanted is not None:
+        return heading.place(wanted, option)
+    before = (options.like or {}).get(option)
+    if before is None or (heading.names is not None and heading.place_of(before) is None):
+        return None
+    return _before(before, option, heading)
+
+
+def _before(column: str, option: str, heading: Heading) -> int:
+    """The place of a column by its name in rows before, or its number if they had no names."""
+    named = heading.place_of(column)
+    return heading.place(column, option) if named is None else named

@@ -1,14 +1,9 @@
-"""CSV and TSV to rows, in bounded memory.
+"""CSV and TSV to rows of numbers, categories or strings of bases. Lines and quotes are as in `csv_lines`.
 
-    line = field (delimiter field)* [CR] LF      field = content | '"' content '"', with blanks around
-
-A content is a number; labels and groups may be strings.
-All lines have as many fields as the first. numpy reads whole windows of lines. A window that it refuses, or may have
-misread, is read line by line, which finds the fault and its place.
+A kernel finds fields and reads numbers. What it leaves over is looked at field by field, which finds faults.
 """
 
-import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -16,34 +11,25 @@ import numpy as np
 
 from reader.limits import Limits
 from reader.options import InputOptions
-from reader.parsers.columns import find_columns
-from reader.parsers.csv_fields import (
-    BadQuote,
-    Field,
-    FieldReader,
-    field_fault,
-    find_delimiter,
-    is_missing,
-    is_text,
-    text_fault,
-)
-from reader.parsers.csv_head import has_header
-from reader.parsers.label_names import MOST_CHARACTERS, LabelNames
-from reader.parsers.matrix import column_number, label_by_name
-from reader.parsers.sniff import HEAD_BYTES, refuse_foreign
-from reader.parsers.table import TableParser, Texts
-from reader.parsers.text_window import WINDOW_BYTES, TextWindow
-from storage.csr import Array, Rows
+from reader.parsers import fields_kernel as kernel
+from reader.parsers.categories import Fields, is_utf8
+from reader.parsers.csv_fields import BadQuote, field_fault, text_fault
+from reader.parsers.csv_lines import BAD_QUOTE, CsvLines
+from reader.parsers.groups import groups_of
+from reader.parsers.label_names import LabelNames
+from reader.parsers.mixed import Maker, MixedFeatures, StringColumn
+from reader.parsers.mixed_columns import ALL, columns_before, like_before, new_columns, string_place, told_columns
+from reader.parsers.mixed_lines import MixedLines
+from reader.parsers.text_window import WINDOW_BYTES
+from storage.csr import LABEL, Array, Rows
 
-BAD_QUOTE = "a quote that is not closed, or stands in a field"
+Faults = dict[int, dict[int, tuple[Any, ...]]]  # of a row: of a column: code, message, place in the field
 
 
-class CsvParser(TableParser):
-    """Reads one text, given in pieces of any size.
+class CsvParser(CsvLines):
+    """As CsvLines.
 
-    options.label_column  by default the column called label, y, target or class; without a header the first
-    labelled              False: every column is a feature, unless options.label_column names one; labels are NaN then
-    names                 of labels that are strings
+    unknown   categories that make no features
     """
 
     def __init__(
@@ -55,183 +41,185 @@ class CsvParser(TableParser):
         labelled: bool = True,
         window_bytes: int = WINDOW_BYTES,
     ) -> None:
-        super().__init__(options, limits, names)
-        self._window = TextWindow(limits.max_line_bytes, max(window_bytes, 2 * HEAD_BYTES))
-        self._labelled = labelled
-        self._lines = 0
-        self._names: list[str] | None = None
-        self._n_columns = 0
-        self._reader: FieldReader | None = None
+        super().__init__(like_before(options), limits, names, labelled=labelled, window_bytes=window_bytes)
+        self._lines_read: MixedLines | None = None
+        self._maker: Maker | None = None
+        self._told: dict[str, Any] = {}
 
     @property
-    def has_names(self) -> bool:
-        """Whether the first line names the columns, as far as it has been read."""
-        return self._names is not None
+    def input(self) -> dict[str, Any] | None:  # type: ignore[override]
+        """What further tables need to make the same features."""
+        return None if self._maker is None else {**self._told, **self._maker.told()}
 
-    def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """The rows in batches of up to about 4 MiB of text. InputError at the first fault, unless rows are skipped."""
-        window = self._window
-        for chunk in chunks:
-            rest = memoryview(chunk)
-            while rest:
-                rest = rest[window.take(rest) :]
-                if window.full:
-                    yield from self._read_lines()
-                    window.make_room(self._lines)
-        window.end_last_line()
-        yield from self._read_lines()
-        self.check_end()
-
-    def _read_lines(self) -> Iterator[Rows]:
-        window = self._window
-        if self._lines == window.begin == 0:
-            window.skip_mark()
-            refuse_foreign(bytes(window.buffer[window.begin : min(window.begin + HEAD_BYTES, window.filled)]))
-        end = window.lines_end()
-        begin = self._read_head(window.begin, end) if self._reader is None else window.begin
-        if begin < end:
-            if self._labels.type == "auto":
-                self._settle_type(begin, end)
-            yield from self.rows_between(begin, end)
-        self._lines += window.buffer.count(b"\n", window.begin, end)
-        window.begin = end
-        window.check_tail()
-
-    def rows_between(self, begin: int, end: int) -> Iterator[Rows]:
-        """Those of the whole lines at these offsets of the window."""
-        table, texts = self._read_fast(bytes(self._window.buffer[begin:end])) or self._read_slowly(begin, end)
-        if len(table):
-            yield self.give_columns(table, texts, labelled=self._labelled)
+    @property
+    def unknown(self) -> int:
+        return self._maker.unknown if self._maker else 0
 
     def settle_columns(self, begin: int, end: int) -> None:
-        """What the columns are: the first line is known, and rows begin at this offset."""
-        self.set_features(self._n_columns - len(self._columns.aside))
-
-    def _settle_type(self, begin: int, end: int) -> None:
-        """Labels are of the type of the first that is there."""
-        assert self._reader is not None
-        while begin < end and self._columns.label is not None:
-            line, begin = self._line(begin)
-            try:
-                fields = self._reader.split(line)
-            except BadQuote:
-                continue
-            if len(fields) == self._n_columns and not is_missing(fields[self._columns.label][1]):
-                self._labels.type = "string" if is_text(fields[self._columns.label][1]) else "number"
-                return
-
-    def _read_head(self, begin: int, end: int) -> int:
-        """Find out the columns from the first line that is not blank; where the first row begins."""
-        while begin < end:
-            line, following = self._line(begin)
-            if line.strip():
-                break
-            self._blank_lines += 1
-            begin = following
+        # What a column holds is seen in rows.
+        if begin == end and self._options.categorical == ALL:
+            return
+        self._lines_read = MixedLines(self._heading.n_columns)
+        aside, like = self._columns.aside, self._options.like
+        place = string_place(self._options, self._heading, aside)
+        if place is not None:
+            self._maker = StringColumn(place, self._options)
+            self.index_base = 0
+            return
+        if like:
+            columns = columns_before(like, self._heading, aside, may_have_others=not self._labelled)
         else:
-            return end
-        try:
-            given = "tab" if self._options.format == "tsv" else self._options.delimiter
-            reader = FieldReader(find_delimiter(line, given, may_be_one=not self._labelled))
-            fields = reader.split(line)
-        except BadQuote as bad:
-            raise self._window.error(begin + bad.args[0], "bad_quote", BAD_QUOTE) from None
-        names_columns = self._has_header(reader, fields, following, end)
-        if names_columns:
-            self._names = [name.decode(errors="replace") for _, name in fields]
-            for number, (place, name) in enumerate(fields):
-                if name and self._names.index(self._names[number]) < number:
-                    raise self._window.error(begin + place, "duplicate_column", "a column name stands twice")
-        self._reader, self._n_columns = reader, len(fields)
-        self._columns = find_columns(self._find_label(), self._options, self._names, self._n_columns)
-        begin = following if names_columns else begin
-        self.settle_columns(begin, end)
-        return begin
+            words = self._word_columns(begin, end) if self._options.categorical == ALL else set()
+            columns = new_columns(self._options, self._heading, aside, words)
+        self._maker = MixedFeatures(columns, self._options, grows=self._labelled)
+        format_ = "tsv" if self._options.format == "tsv" else "csv"
+        self._told = {"format": format_, **told_columns(columns, self._columns, self._heading)}
+        self.set_features(self._maker.n_features)
 
-    def _has_header(self, reader: FieldReader, fields: list[Field], following: int, end: int) -> bool:
-        """Whether the first line, of these fields, names the columns; the next one begins at `following`."""
-        if self._options.header != "auto":
-            return self._options.header == "yes"
-        second = self._line(following)[0] if following < end else b""
-        return has_header(fields, second, reader, self._options, self._labelled)
-
-    def _find_label(self) -> int | None:
-        wanted = self._options.label_column
-        if wanted is not None:
-            return column_number(wanted, self._names, self._n_columns)
-        if not self._labelled:
-            return None
-        return 0 if self._names is None else label_by_name(self._names)
-
-    def _read_fast(self, text: bytes) -> tuple[Array, Texts] | None:
-        """The table of a text of whole lines; None if it has any oddity."""
-        assert self._reader is not None
-        text = self._reader.unquoted(text)
-        if b'"' in text or text.isspace() or text.count(b"\r") != text.count(b"\r\n"):
-            return None
-        delimiter = self._reader.delimiter.decode()
-        texts: dict[int, list[str]] = {column: [] for column in self.text_columns}
-        converters: dict[int | str, Any] = {column: partial(_set_aside, found) for column, found in texts.items()}
-        try:
-            lines = io.StringIO(text.decode("ascii"))
-            table = np.loadtxt(lines, delimiter=delimiter, comments=None, ndmin=2, converters=converters or None)
-        except ValueError:
-            return None
-        if table.shape != (text.count(b"\n"), self._n_columns):
-            return None
-        are_good = all(0 < len(field) <= MOST_CHARACTERS for found in texts.values() for field in found)
-        return (table, texts) if are_good and self.fitting(table).all() else None
-
-    def _read_slowly(self, begin: int, end: int) -> tuple[Array, Texts]:
-        assert self._reader is not None
-        rows: list[list[bytes]] = []
+    def _word_columns(self, begin: int, end: int) -> set[int]:
+        """Columns with a field in these lines that is no number, and not missing."""
+        found: set[int] = set()
+        text, lines = self._window.text, MixedLines(self._heading.n_columns)
         while begin < end:
-            line, following = self._line(begin)
-            # A line of tabs may be a row without any value.
-            if line.strip() or self._reader.delimiter in line:
-                self._read_row(rows, begin, line)
-            else:
-                self._blank_lines += 1
-            begin = following
-        texts = {column: [row[column].decode() for row in rows] for column in self.text_columns}
-        numbers = [[0.0 if k in texts else float(field) for k, field in enumerate(row)] for row in rows]
-        return np.array(numbers).reshape(len(rows), self._n_columns), texts
+            lines.rows, begin = kernel.split_lines(text, begin, end, self._delimiter, lines.start, lines.stop)
+            found |= lines.word_columns(text, found)
+            if lines.rows == 0:
+                begin = self._line(begin)[1]
+        return found
 
-    def _read_row(self, rows: list[list[bytes]], begin: int, line: bytes) -> None:
+    @property
+    def _delimiter(self) -> int:
         assert self._reader is not None
+        return self._reader.delimiter[0]
+
+    def rows_between(self, begin: int, end: int) -> Iterator[Rows]:
+        if self._lines_read is None:
+            self.settle_columns(begin, end)
+        lines, maker = self._lines_read, self._maker
+        assert lines is not None and maker is not None
+        window, is_text_ = self._window, bool(maker.word_places) and is_utf8(self._window.text[begin:end])
+        while begin < end:
+            rows, begin = kernel.split_lines(
+                window.text, begin, end, self._delimiter, lines.start[lines.rows :], lines.stop[lines.rows :]
+            )
+            lines.rows += rows
+            if begin < end and not lines.full:
+                begin = self._read_odd(lines, begin)
+            if lines.full or begin >= end:
+                found = self._made(lines, maker, is_text_)
+                lines.clear()
+                if len(found):
+                    yield found
+
+    def _read_odd(self, lines: MixedLines, begin: int) -> int:
+        """A line that the kernel leaves over; where the next one begins."""
+        assert self._reader is not None
+        line, following = self._line(begin)
+        # A line of tabs may be a row without any value.
+        if not line.strip() and self._reader.delimiter not in line:
+            self._blank_lines += 1
+            return following
         try:
             fields = self._reader.split(line)
         except BadQuote as bad:
-            self._reject(begin + bad.args[0], "bad_quote", BAD_QUOTE)
-            return
-        if len(fields) != self._n_columns:
-            self._reject_count(begin, len(fields))
-            return
-        for number, (place, field) in enumerate(fields):
-            fault = text_fault(field) if number in self.text_columns else field_fault(field, self._kind(number))
+            lines.faults.append((begin + bad.args[0], "bad_quote", BAD_QUOTE))
+            return following
+        if len(fields) != self._heading.n_columns:
+            told = f"the line has {len(fields)} columns, the first has {self._heading.n_columns}"
+            lines.faults.append((begin, "column_count", told))
+        else:
+            lines.add_odd(fields, begin, self._window.filled)
+        return following
+
+    def _made(self, lines: MixedLines, maker: Maker, is_text_: bool) -> Rows:
+        """The rows of lines that can be read."""
+        text, n = lines.text(self._window.text, self._window.filled), lines.rows
+        faults: Faults = {}
+        weight, group = self._columns.weight, self._columns.group
+        texts = {k: self._texts(lines.fields(text, k), k, faults) for k in self.text_columns}
+        aside = [k for k in (self._columns.label, weight) if k is not None and k not in texts]
+        numbers = {k: self._aside(lines.fields(text, k), k, faults) for k in aside}
+        words = {k: lines.fields(text, k) for k in maker.word_places}
+        for k, fields in words.items():
+            _note(faults, k, maker, fields, is_text_)
+        table = self._table(text, lines, maker.number_places, faults)
+        keep = np.ones(n, bool)
+        keep[list(faults)] = False
+        self._reject(lines, faults)
+        labels = self._kept_labels(numbers, texts, keep)
+        made_of = [fields.kept(keep) for fields in words.values()]
+        made = maker.make(table if keep.all() else table[keep], made_of, self.index_base)
+        self.set_features(maker.n_features)
+        weights = None if weight is None else numbers[weight][keep]
+        groups = None if group is None else groups_of(np.array(texts[group], object)[keep].tolist())
+        return self.give(Rows(labels, *made, weights, groups))
+
+    def _reject(self, lines: MixedLines, faults: Faults) -> None:
+        """Lines, and rows for the first column that cannot be read, in the order of the text."""
+        found = list(lines.faults)
+        for row, of in faults.items():
+            column = min(of)
+            code, message, offset = of[column]
+            found.append((lines.place(row, column) + offset, code, f"{self._heading.shown(column)}: {message}"))
+        for fault in sorted(found):
+            self.rejected.add(partial(self._window.error, *fault))
+
+    def _kept_labels(self, numbers: dict[int, Array], texts: dict[int, list[str]], keep: Array) -> Array:
+        label = self._columns.label
+        if label is None or (label in texts and not self._labelled):
+            return np.full(int(keep.sum()), np.nan)
+        if label in texts:
+            return self._labels.numbers(np.array(texts[label], object)[keep].tolist())
+        return numbers[label][keep].astype(LABEL)
+
+    def _table(self, text: Array, lines: MixedLines, places: Array, faults: Faults) -> Array:
+        """(n, k) float64 of the features that are numbers, nan where one is missing."""
+        values = np.empty((lines.rows, len(places)))
+        if kernel.read_table(text, lines.start, lines.stop, places, values) == 0:
+            return values
+        may_miss = self._options.missing != "error"
+        hard = np.isnan(values)
+        if may_miss:
+            hard &= (lines.stop > lines.start)[: lines.rows, places]
+        for row, k in np.argwhere(hard).tolist():
+            column = int(places[k])
+            field = lines.field(text, row, column)
+            fault = field_fault(field)
+            if fault is None:
+                values[row, k] = float(field)
+            elif not (may_miss and fault[0] == "missing_value"):
+                faults.setdefault(row, {})[column] = (*fault, 0)
+        return values
+
+    def _aside(self, fields: Fields, column: int, faults: Faults) -> Array:
+        """(n,) float64 of labels or weights."""
+        kind = self._kind(column)
+        values = np.empty(len(fields))
+        kernel.read_doubles(fields.text, fields.start, fields.stop, values)
+        hard = np.isnan(values)
+        if kind == "weight":
+            hard |= values < 0
+        for row in np.flatnonzero(hard).tolist():
+            fault = field_fault(fields[row], kind)
+            if fault is None:
+                values[row] = float(fields[row])
+            else:
+                faults.setdefault(row, {})[column] = (*fault, 0)
+        return values
+
+    def _texts(self, fields: Fields, column: int, faults: Faults) -> list[str]:
+        found = []
+        for row in range(len(fields)):
+            field = fields[row]
+            fault = text_fault(field)
             if fault is not None:
-                self._reject(begin + place, fault[0], f"column {self._column(number)}: {fault[1]}")
-                return
-        rows.append([field for _, field in fields])
-
-    def _kind(self, column: int) -> str:
-        return {self._columns.label: "label", self._columns.weight: "weight"}.get(column, "field")
-
-    def _reject_count(self, line: int, count: int) -> None:
-        self._reject(line, "column_count", f"the line has {count} columns, the first has {self._n_columns}")
-
-    def _reject(self, place: int, code: str, message: str) -> None:
-        self.rejected.add(partial(self._window.error, place, code, message))
-
-    def _column(self, number: int) -> str:
-        return str(number + 1) if self._names is None else f"{number + 1} ({self._names[number][:40]})"
-
-    def _line(self, begin: int) -> tuple[bytes, int]:
-        """The line at `begin` without its end, and where the next one begins."""
-        end = self._window.buffer.index(b"\n", begin)
-        return bytes(self._window.buffer[begin:end]).removesuffix(b"\r"), end + 1
+                faults.setdefault(row, {})[column] = (*fault, 0)
+            found.append("" if fault else field.decode())
+        return found
 
 
-def _set_aside(found: list[str], field: str) -> float:
-    found.append(field.strip(" \t"))
-    return 0.0
+def _note(faults: Faults, column: int, maker: Maker, fields: Fields, is_text_: bool) -> None:
+    for row in np.flatnonzero(~maker.words_fit(fields, is_text_)).tolist():
+        fault = maker.word_fault(fields[row])
+        if fault is not None:
+            faults.setdefault(row, {})[column] = fault

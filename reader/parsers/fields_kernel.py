@@ -16,8 +16,10 @@ NEWLINE, RETURN, QUOTE, SPACE, TAB = 10, 13, 34, 32, 9
 # place: where it stopped: `end`, or behind r rows, or at a line that is not so: of another number of fields, with
 # quotes inside a field, a CR inside the line, or no byte but blanks.
 #
-# read_numbers(text, start (n,), stop (n,), as_double, out (n,) float64) -> how many are nan
-# The numbers that the fields are, to the nearest float32, or double; nan where a field is no number, or not rounded.
+# read_table(text, start (r, c), stop (r, c), places (k,) int64, out (n, k) float64), n <= r -> how many are nan
+# read_doubles(text, start (n,), stop (n,), out (n,) float64) -> how many are nan
+# The numbers that the fields, of the columns at `places`, are, to the nearest float32, or double; nan where a field is
+# no number, or not rounded.
 #
 # text must go on for a byte behind each field.
 
@@ -74,7 +76,27 @@ def split_lines(text: Array, begin: int, end: int, delimiter: int, start: Array,
 
 
 @njit(cache=True, nogil=True)
-def read_numbers(text: Array, start: Array, stop: Array, as_double: bool, out: Array) -> int:
+def read_table(text: Array, start: Array, stop: Array, places: Array, out: Array) -> int:
+    hard = 0
+    for row in range(out.shape[0]):
+        for column in range(out.shape[1]):
+            begin: Any = np.int64(start[row, places[column]])
+            end: Any = np.int64(stop[row, places[column]])
+            value, certain = np.float32(np.nan), False
+            if begin < end:
+                p, mantissa, exponent, exact = scan_number(text, begin)
+                if p == end:
+                    value, certain = round_value(mantissa, exponent, exact)
+            if certain:
+                out[row, column] = -value if text[begin] == MINUS else value
+            else:
+                out[row, column] = np.nan
+                hard += 1
+    return hard
+
+
+@njit(cache=True, nogil=True)
+def read_doubles(text: Array, start: Array, stop: Array, out: Array) -> int:
     hard = 0
     for row in range(out.shape[0]):
         begin: Any = np.int64(start[row])
@@ -82,11 +104,7 @@ def read_numbers(text: Array, start: Array, stop: Array, as_double: bool, out: A
         if begin < stop[row]:
             p, mantissa, exponent, exact = scan_number(text, begin)
             if p == stop[row]:
-                if as_double:
-                    value, certain = exact_double(mantissa, exponent, exact)
-                else:
-                    rounded, certain = round_value(mantissa, exponent, exact)
-                    value = np.float64(rounded)
+                value, certain = exact_double(mantissa, exponent, exact)
         if certain:
             out[row] = -value if text[begin] == MINUS else value
         else:

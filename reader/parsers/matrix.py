@@ -8,13 +8,13 @@ from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers.rejected import Rejected
-from storage.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows
+from storage.csr import Array, Rows
 
 FLOAT32_OVERFLOW = float(2**128 - 2**103)  # from here on a double rounds to an infinite float32
 
 
 class MatrixParser:
-    """Counts what is given out. The features are the columns left over, in their order, from `base` unless told.
+    """Counts what is given out. Features are numbered from `base` unless told.
 
     index_base, rows, nnz, max_index, counters, rejected, input   as in `Parser`
     """
@@ -54,17 +54,6 @@ class MatrixParser:
         self._empty_rows += int(np.count_nonzero(np.diff(rows.indptr) == 0))
         return rows
 
-    def give_table(
-        self, label: Array, features: Array, weight: Array | None = None, group: Array | None = None
-    ) -> Rows:
-        """The rows of `features` (n, d), finite as float32, with their labels and what else there is of each, (n,)."""
-        values = features.astype(VALUE)
-        stored = values != 0
-        indptr = np.zeros(len(label) + 1, INDPTR)
-        np.cumsum(np.count_nonzero(stored, axis=1), out=indptr[1:])
-        indices = (np.nonzero(stored)[1] + self.index_base).astype(INDEX)
-        return self.give(Rows(label.astype(LABEL), indptr, indices, values[stored], weight, group))
-
     def check_end(self) -> None:
         """InputError no_rows if there was none."""
         if self.rows == 0:
@@ -88,31 +77,3 @@ def weight_misfit(value: float) -> tuple[str, str]:
     if np.isfinite(value) and value < 0:
         return "negative_weight", f"weight {value:g} is below 0"
     return misfit(value)
-
-
-def column_number(wanted: str, names: list[str] | None, n_columns: int, option: str = "label_column") -> int:
-    """The column, from 0, that a user names or numbers in this option. InputError label_column_missing and the like."""
-    if names is not None and wanted in names:
-        return names.index(wanted)
-    try:
-        number = int(wanted)
-    except ValueError:
-        number = 0
-    if 1 <= abs(number) <= n_columns:
-        return number - 1 if number > 0 else n_columns + number
-    known = f"; the first columns are {', '.join(names[:8])}" if names else ""
-    raise InputError(f"{option}_missing", f"there is no column {wanted!r} among {n_columns}{known}", line=1)
-
-
-def label_by_name(names: list[str]) -> int:
-    """The one column, from 0, that is called as labels are. InputError label_column_missing."""
-    lower = [name.lower() for name in names]
-    found = [lower.index(name) for name in LABEL_NAMES if name in lower]
-    if len(found) != 1:
-        raise InputError(
-            "label_column_missing", f"none of the columns, or more than one, is called {', '.join(LABEL_NAMES)}", line=1
-        )
-    return found[0]
-
-
-LABEL_NAMES = ("label", "y", "target", "class")

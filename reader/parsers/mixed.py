@@ -4,7 +4,7 @@ The features of a table: first the columns of numbers in their order, then, with
 each of them that says where it is missing, then the categories.
 """
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,19 +19,48 @@ from storage.csr import INDEX, INDPTR, VALUE, Array
 Made = tuple[Array, Array, Array]  # indptr, indices, values
 
 
-class MixedFeatures:
+class Maker(Protocol):
+    """Makes rows of the columns of a table.
+
+    number_places  (k,) of the columns that are read as numbers
+    word_places    of those that are read as they are
+    n_features     so far
+    unknown        categories without a feature
     """
+
+    @property
+    def number_places(self) -> Array: ...
+    @property
+    def word_places(self) -> list[int]: ...
+    @property
+    def n_features(self) -> int: ...
+    @property
+    def unknown(self) -> int: ...
+
+    def words_fit(self, fields: Fields, is_text: bool) -> Array:
+        """(n,): which words can be read; is_text: all of them are UTF-8, as is known already."""
+
+    def word_fault(self, word: bytes) -> tuple[str, str, int] | None:
+        """Code, message and place in the word of what is wrong with it, or None."""
+
+    def make(self, numbers: Array, words: list[Fields], base: int) -> Made:
+        """Of numbers (n, k) that fit, nan where they are missing, and the words."""
+
+    def told(self) -> dict[str, Any]:
+        """The part of `input` that says how features are made."""
+
+
+class MixedFeatures:
+    """A `Maker` of features of numbers and categories.
+
     columns      that make features
     grows        whether categories that are not in `like` make features of their own
-
-    n_features   so far
-    unknown      categories without a feature
     """
 
     def __init__(self, columns: MixedColumns, options: InputOptions, *, grows: bool = True) -> None:
         self.columns = columns
         self._missing = options.missing
-        self._n_numbers = len(columns.numbers)
+        self._n_numbers = len(columns.number_places)
         self._n_indicators = self._n_numbers * (options.missing == "indicator")
         words = columns.word_names
         like = options.like or {}
@@ -42,6 +71,14 @@ class MixedFeatures:
             self._categories = Dictionary(words, like.get("dictionary"), grows=grows)
 
     @property
+    def number_places(self) -> Array:
+        return self.columns.number_places
+
+    @property
+    def word_places(self) -> list[int]:
+        return self.columns.words
+
+    @property
     def n_features(self) -> int:
         return self._n_numbers + self._n_indicators + self._categories.n_features
 
@@ -49,24 +86,21 @@ class MixedFeatures:
     def unknown(self) -> int:
         return self._categories.unknown
 
-    def word_fault(self, word: bytes) -> tuple[str, str] | None:
-        """Code and message of what is wrong with a category, or None."""
+    def word_fault(self, word: bytes) -> tuple[str, str, int] | None:
         if not word and self._missing == "error":
-            return "missing_value", "a category is missing"
+            return "missing_value", "a category is missing", 0
         try:
             word.decode()
         except UnicodeDecodeError:
-            return "not_text", f"{excerpt(word)} is not UTF-8"
+            return "not_text", f"{excerpt(word)} is not UTF-8", 0
         return None
 
     def words_fit(self, fields: Fields, is_text: bool) -> Array:
-        """(n,): whether the categories can be read; is_text: all of them are UTF-8, as is known already."""
         if is_text:
             return (fields.stop > fields.start) | (self._missing != "error")
         return np.array([self.word_fault(fields[row]) is None for row in range(len(fields))], bool)
 
     def make(self, numbers: Array, words: list[Fields], base: int) -> Made:
-        """Of numbers (n, k) that fit, nan where they are missing, and the columns of categories."""
         n_rows = len(numbers)
         is_missing = np.isnan(numbers)
         values = np.where(is_missing, 0, numbers).astype(VALUE)
@@ -81,7 +115,6 @@ class MixedFeatures:
         return indptr, indices[: indptr[-1]].copy(), kept[: indptr[-1]].copy()
 
     def told(self) -> dict[str, Any]:
-        """The part of `input` that says how features are made."""
         return {
             "columns": self.columns.names,
             "categorical": self.columns.word_names,
@@ -91,17 +124,26 @@ class MixedFeatures:
 
 
 class StringColumn:
-    """A column of strings of bases, all as long as the first, or as those before. length: None before the first."""
+    """A `Maker` of strings of bases, all as long as the first, or as those before.
 
-    def __init__(self, options: InputOptions) -> None:
+    place   of their column; name: as the options say it
+    length  None before the first
+    """
+
+    number_places = np.empty(0, np.int64)
+    unknown = 0
+
+    def __init__(self, place: int, options: InputOptions) -> None:
         self.length: int | None = (options.like or {}).get("length")
+        self.word_places = [place]
+        self._name = options.string_column
 
     @property
     def n_features(self) -> int:
         return 0 if self.length is None else fasta_kernel.words_of(self.length)
 
-    def fault(self, string: bytes) -> tuple[str, str, int] | None:
-        """Code, message and place of what is wrong with a string, or None; the first that fits says the length."""
+    def word_fault(self, string: bytes) -> tuple[str, str, int] | None:
+        """As Maker; the first string that fits says the length."""
         if not string:
             return "empty_sequence", "there is no string", 0
         bad = np.flatnonzero(fasta_kernel.CODES[np.frombuffer(string, np.uint8)] > fasta_kernel.UNKNOWN_BASE)
@@ -112,25 +154,24 @@ class StringColumn:
             return "string_length", f"the string has {len(string)} letters, the first one {self.length}", 0
         return None
 
-    def fit(self, fields: Fields) -> Array:
-        """(n,): whether the strings can be read."""
+    def words_fit(self, fields: Fields, is_text: bool) -> Array:
         row = 0
         while self.length is None and row < len(fields):
-            self.fault(fields[row])
+            self.word_fault(fields[row])
             row += 1
         fit = np.zeros(len(fields), bool)
         strings_kernel.are_strings(fields.text, fields.start, fields.stop, fasta_kernel.CODES, self.length or 0, fit)
         return fit
 
-    def make(self, fields: Fields) -> Made:
-        """Of strings that fit."""
+    def make(self, numbers: Array, words: list[Fields], base: int) -> Made:
+        (fields,) = words
         each = self.n_features
-        words, values = np.empty(len(fields) * each, INDEX), np.empty(len(fields) * each, VALUE)
-        strings_kernel.pack_strings(fields.text, fields.start, fields.stop, fasta_kernel.CODES, words, values)
-        return np.arange(len(fields) + 1, dtype=INDPTR) * each, words, values
+        packed, values = np.empty(len(fields) * each, INDEX), np.empty(len(fields) * each, VALUE)
+        strings_kernel.pack_strings(fields.text, fields.start, fields.stop, fasta_kernel.CODES, packed, values)
+        return np.arange(len(fields) + 1, dtype=INDPTR) * each, packed, values
 
     def told(self) -> dict[str, Any]:
-        return string_input(self.length or 0)
+        return {**string_input(self.length or 0), "string_column": self._name}
 
 
 def feature_names(input: dict[str, Any] | None, wanted: set[int], base: int) -> dict[int, str]:

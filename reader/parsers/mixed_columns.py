@@ -1,13 +1,18 @@
-"""Which columns of a table with words in it make features, and how: as the options say, or as rows before them were."""
+"""Which columns of a table make features, and how: as the options say, or as rows before them were."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from reader.errors import InputError
 from reader.options import InputOptions
-from reader.parsers.matrix import column_number
+from reader.parsers.columns import Columns, Heading
+from storage.csr import Array
 
 ALL = "all"
+_SHOWN = 5  # names in a message
 _KEPT = ("label_column", "weight_column", "group_column")
 _SAME = ("missing", "categories")
 
@@ -24,28 +29,28 @@ class MixedColumns:
     places: list[int]
     is_word: list[bool]
 
-    @property
+    @cached_property
     def word_names(self) -> list[str]:
         """Names of those with categories."""
         return [name for name, is_word in zip(self.names, self.is_word, strict=True) if is_word]
 
-    @property
-    def numbers(self) -> list[int]:
-        """Places of those with numbers."""
-        return [place for place, is_word in zip(self.places, self.is_word, strict=True) if not is_word]
+    @cached_property
+    def number_places(self) -> Array:
+        """(k,) places of those with numbers."""
+        return np.array(self.places, np.int64)[~np.array(self.is_word, bool)]
 
-    @property
+    @cached_property
     def words(self) -> list[int]:
         """Places of those with categories."""
         return [place for place, is_word in zip(self.places, self.is_word, strict=True) if is_word]
 
 
-def is_mixed(options: InputOptions) -> bool:
-    """Whether a table is more than numbers, labels and the like."""
-    return bool(options.categorical or options.string_column or options.missing != "error" or options.like)
+def is_numbers(input_: dict[str, Any] | None) -> bool:
+    """Whether rows of a dataset with this `input` are a table of numbers, each column a feature."""
+    return input_ is not None and "columns" in input_ and not input_["categorical"] and input_["missing"] != "indicator"
 
 
-def like_before(options: InputOptions, labelled: bool) -> InputOptions:
+def like_before(options: InputOptions) -> InputOptions:
     """With what the rows before say. InputError option_unused for an option that contradicts them, input_mismatch."""
     like = options.like
     if not like:
@@ -54,6 +59,8 @@ def like_before(options: InputOptions, labelled: bool) -> InputOptions:
         if like["format"] == "fasta":
             return replace(options, string_column=options.string_column or like.get("string_column"))
         raise InputError("input_mismatch", f"these rows are a table, those before are {like['format']}")
+    if is_numbers(like) and options.categorical:
+        raise InputError("input_mismatch", "the dataset was made of numbers only")
     for name in (*_SAME, *(["n_features"] if "n_features" in like else [])):
         if name in options.given and getattr(options, name) != like[name]:
             raise InputError("option_unused", f"{name} is {like[name]} for all rows of this dataset")
@@ -61,70 +68,90 @@ def like_before(options: InputOptions, labelled: bool) -> InputOptions:
         raise InputError(
             "option_unused", f"categorical is {','.join(like['categorical'])} for all rows of this dataset"
         )
-    known = {name: like.get(name) for name in _KEPT if labelled and getattr(options, name) is None}
     same = {name: like[name] for name in _SAME}
-    return replace(options, categorical=None, **same, **known)  # type: ignore[arg-type]
+    return replace(options, categorical=None, **same)
 
 
-def new_columns(
-    options: InputOptions, names: list[str] | None, n_columns: int, aside: list[int], with_words: set[int]
-) -> MixedColumns:
+def new_columns(options: InputOptions, heading: Heading, aside: list[int], with_words: set[int]) -> MixedColumns:
     """Of a dataset to be made; with_words: those that words were seen in. InputError categorical_missing."""
-    places = [place for place in range(n_columns) if place not in aside]
+    is_aside = set(aside)
+    places = [place for place in range(heading.n_columns) if place not in is_aside]
     if options.categorical == ALL:
         words = with_words & set(places)
     else:
-        wanted = options.categorical.split(",") if options.categorical else []
-        words = {column_number(name.strip(), names, n_columns, "categorical") for name in wanted}
-    if words & set(aside):
+        words = set(heading.places(options.categorical, "categorical")) if options.categorical else set()
+    if words & is_aside:
         raise InputError("same_column", "a column of labels, weights or groups is named as categorical", line=1)
-    return MixedColumns([_name(place, names) for place in places], places, [place in words for place in places])
+    return MixedColumns([heading.name(place) for place in places], places, [place in words for place in places])
 
 
-def columns_before(
-    like: dict[str, Any], names: list[str] | None, n_columns: int, aside: list[int], may_have_others: bool
-) -> MixedColumns:
-    """Those of `like` in a further table: by name, or where they stood. InputError column_missing, column_count.
+def columns_before(like: dict[str, Any], heading: Heading, aside: list[int], may_have_others: bool) -> MixedColumns:
+    """Those of `like` in a further table: by name, or where they stood if neither has names.
 
+    InputError column_missing, columns_differ, header_differs, column_count.
     may_have_others: whether columns that were not there before are passed over
     """
-    wanted = like["columns"]
+    names = like["columns"]
     words = set(like["categorical"])
-    is_word = [name in words for name in wanted]
-    if names is not None and like["has_names"]:
-        for name in wanted:
-            if name not in names:
-                raise InputError("column_missing", f"there is no column {name[:40]!r}", line=1)
-        others = set(range(n_columns)) - set(aside) - {names.index(name) for name in wanted}
-        if others and not may_have_others:
-            raise InputError("column_count", f"the dataset has no column {names[min(others)][:40]!r}", line=1)
-        return MixedColumns(wanted, [names.index(name) for name in wanted], is_word)
-    if n_columns == like["n_columns"]:
-        return MixedColumns(wanted, like["places"], is_word)
-    rest = [place for place in range(n_columns) if place not in aside]
-    if len(rest) == len(wanted):
-        return MixedColumns(wanted, rest, is_word)
-    raise InputError("column_count", f"the line has {n_columns} columns, those before had {like['n_columns']}", line=1)
+    is_word = [name in words for name in names]
+    if (heading.names is not None) != like["has_names"]:
+        ours, theirs = ("have no", "have") if like["has_names"] else ("have", "have no")
+        raise InputError("header_differs", f"these rows {ours} names of columns, those before {theirs} names", line=1)
+    if like["has_names"]:
+        return MixedColumns(names, _named(names, heading, aside, may_have_others), is_word)
+    if heading.n_columns == like["n_columns"]:
+        return MixedColumns(names, like["places"], is_word)
+    is_aside = set(aside)
+    rest = [place for place in range(heading.n_columns) if place not in is_aside]
+    if len(rest) == len(names):
+        return MixedColumns(names, rest, is_word)
+    told = f"the line has {heading.n_columns} columns, those before had {like['n_columns']}"
+    raise InputError("column_count", told, line=1)
 
 
-def string_place(options: InputOptions, names: list[str] | None, n_columns: int, aside: list[int]) -> int | None:
+def _named(names: list[str], heading: Heading, aside: list[int], may_have_others: bool) -> list[int]:
+    """The places of all columns with these names."""
+    places = [heading.place_of(name) for name in names]
+    if both := [heading.name(place) for place in aside if place in set(places)]:
+        raise InputError("same_column", f"column {_listed(both)} was a feature in the rows before", line=1)
+    known = {*aside, *places}
+    others = [heading.name(place) for place in range(heading.n_columns) if place not in known]
+    missing = [name for name, place in zip(names, places, strict=True) if place is None]
+    if others and not may_have_others:
+        told = f", without {_listed(missing)}" if missing else ""
+        raise InputError(
+            "columns_differ", f"there are columns that were not there before: {_listed(others)}{told}", line=1
+        )
+    if missing:
+        raise InputError("column_missing", f"there is no column {_listed(missing)}", line=1)
+    return [place for place in places if place is not None]
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(repr(name[:40]) for name in names[:_SHOWN])
+    return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
+
+
+def string_place(options: InputOptions, heading: Heading, aside: list[int]) -> int | None:
     """Place of the column with strings; None if there is none. InputError string_column_missing, same_column."""
     wanted = options.string_column
     if wanted is None:
         if options.like and "columns" not in options.like:
             raise InputError("string_column_missing", "string_column says which column has the strings", line=1)
         return None
-    place = column_number(wanted, names, n_columns, "string_column")
+    place = heading.place(wanted, "string_column")
     if place in aside:
         raise InputError("same_column", "the column of strings is one of labels, weights or groups, too", line=1)
     return place
 
 
-def told_columns(columns: MixedColumns, options: InputOptions, has_names: bool, n_columns: int) -> dict[str, Any]:
-    """The part of `input` that says where columns are found."""
-    kept = {name: getattr(options, name) for name in _KEPT if getattr(options, name) is not None}
-    return {"has_names": has_names, "n_columns": n_columns, "places": columns.places, **kept}
-
-
-def _name(place: int, names: list[str] | None) -> str:
-    return str(place + 1) if names is None else names[place]
+def told_columns(columns: MixedColumns, aside: Columns, heading: Heading) -> dict[str, Any]:
+    """The part of `input` that says where columns are found: by name, or by number from 1 if they have none."""
+    found = zip(_KEPT, (aside.label, aside.weight, aside.group), strict=True)
+    kept = {option: heading.name(place) for option, place in found if place is not None}
+    return {
+        "has_names": heading.names is not None,
+        "n_columns": heading.n_columns,
+        "places": columns.places,
+        **kept,
+    }

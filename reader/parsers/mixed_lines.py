@@ -2,6 +2,9 @@
 
 import numpy as np
 
+from reader.parsers import fields_kernel as kernel
+from reader.parsers.categories import Fields
+from reader.parsers.csv_fields import is_text
 from storage.csr import Array
 
 _MOST_FIELDS = 1 << 18  # of a batch
@@ -12,6 +15,7 @@ class MixedLines:
 
     start, stop  (n, columns) places in `text`
     begins       of odd lines: row -> places of their fields in the window
+    faults       of lines that are no rows: place in the window, code, message
     """
 
     def __init__(self, n_columns: int) -> None:
@@ -23,6 +27,7 @@ class MixedLines:
         """None are left."""
         self.rows = 0
         self.begins: dict[int, list[int]] = {}
+        self.faults: list[tuple[int, str, str]] = []
         self._further = bytearray()
 
     @property
@@ -44,6 +49,26 @@ class MixedLines:
         if not self._further:
             return window
         return np.concatenate((window[:filled], np.frombuffer(bytes(self._further), np.uint8)))
+
+    def fields(self, text: Array, column: int) -> Fields:
+        """Those of a column; text: as `text` gives it."""
+        return Fields(text, self.start[: self.rows, column], self.stop[: self.rows, column])
+
+    def field(self, text: Array, row: int, column: int) -> bytes:
+        """One of them."""
+        return text[self.start[row, column] : self.stop[row, column]].tobytes()
+
+    def word_columns(self, text: Array, known: set[int]) -> set[int]:
+        """Columns besides those known with a field that is no number, and not missing."""
+        left = np.array([column for column in range(self.start.shape[1]) if column not in known], np.int64)
+        values = np.empty((self.rows, len(left)))
+        kernel.read_table(text, self.start, self.stop, left, values)
+        is_hard = np.isnan(values)
+        return {
+            int(left[k])
+            for k in np.flatnonzero(is_hard.any(axis=0)).tolist()
+            if any(is_text(self.field(text, row, left[k])) for row in np.flatnonzero(is_hard[:, k]).tolist())
+        }
 
     def place(self, row: int, column: int) -> int:
         """Of a field in the window."""

@@ -1,170 +1,209 @@
-"""Parquet to rows, batch by batch: flat columns of numbers without nulls; labels and groups may be strings.
-
-Needs pyarrow, of the extra `parquet`.
-"""
+"""Parquet to rows, batch by batch: flat columns of numbers, and of words where CSV may have them; nulls are missing."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pyarrow
-from pyarrow import parquet, types
+from pyarrow import types
 
 from reader.errors import InputError
-from reader.ingest.decompress import check_size
 from reader.limits import Limits
 from reader.options import InputOptions
-from reader.parsers.columns import find_columns
+from reader.parsers.categories import Fields, is_utf8
+from reader.parsers.columns import Heading, find_columns, find_label
+from reader.parsers.groups import groups_of
 from reader.parsers.label_names import MOST_CHARACTERS, LabelNames
-from reader.parsers.matrix import column_number, label_by_name, misfit, weight_misfit
+from reader.parsers.matrix import misfit, weight_misfit
+from reader.parsers.mixed import Maker, MixedFeatures, StringColumn
+from reader.parsers.mixed_columns import columns_before, like_before, new_columns, string_place, told_columns
+from reader.parsers.parquet_file import (
+    check_sizes,
+    is_number,
+    is_string,
+    lengths,
+    next_batch,
+    numbers_of,
+    open_table,
+    strings_of,
+)
 from reader.parsers.spool import size_of, spooled
 from reader.parsers.table import TableParser
-from storage.csr import Array, Rows
+from storage.csr import LABEL, Array, Rows
 
 _BATCH_VALUES = 1 << 20
 _MOST_BATCH_ROWS = 1 << 16
-_BUFFER_BYTES = 1 << 20
+_MISSING = ("missing_value", "a value is missing")
+
+Fault = tuple[str, str]
+Faults = dict[int, tuple[int, Fault]]  # of a row: its first column that cannot be read
 
 
 class ParquetParser(TableParser):
     """`scratch` is where the input is kept while it is read. Of a fault, `line` is the number of the row."""
 
     def __init__(self, options: InputOptions, limits: Limits, scratch: Path, names: LabelNames | None = None) -> None:
-        super().__init__(options, limits, names)
+        super().__init__(like_before(options), limits, names)
         self._scratch = scratch
-        self._names: list[str] = []
+        self._heading = Heading((), 0)
+        self._maker: Maker | None = None
+        self._told: dict[str, Any] = {}
 
     @property
-    def column_names(self) -> list[str]:
-        """Of all columns, as far as it has been read."""
-        return self._names
+    def input(self) -> dict[str, Any] | None:  # type: ignore[override]
+        """What further tables need to make the same features."""
+        return None if self._maker is None else {**self._told, **self._maker.told()}
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """The rows. InputError at the first fault, unless rows are skipped."""
         with spooled(chunks, self._scratch) as file, open_table(file) as table:
             check_sizes(table.metadata, size_of(file), self._limits)
             self._set_columns(table.schema_arrow)
-            batch_rows = max(1, min(_MOST_BATCH_ROWS, _BATCH_VALUES // len(self._names)))
+            batch_rows = max(1, min(_MOST_BATCH_ROWS, _BATCH_VALUES // self._heading.n_columns))
             batches = table.iter_batches(batch_rows, use_threads=False)
             first = 1
             while (batch := next_batch(batches)) is not None:
-                rows = self.read_batch(batch, first)
+                rows = self._read_batch(batch, first)
                 first += batch.num_rows
                 if len(rows):
                     yield rows
         self.check_end()
 
     def _set_columns(self, schema: Any) -> None:
-        self._names = schema.names
-        if not self._names:
+        names = schema.names
+        if not names:
             raise InputError("no_rows", "the table has no column")
-        if len(set(self._names)) < len(self._names):
+        if len(set(names)) < len(names):
             raise InputError("duplicate_column", "a column name stands twice")
-        wanted = self._options.label_column
-        n_columns = len(self._names)
-        label = label_by_name(self._names) if wanted is None else column_number(wanted, self._names, n_columns)
-        self._columns = find_columns(label, self._options, self._names, n_columns)
+        self._heading = Heading(names, len(names))
+        label = find_label(self._options, self._heading)
+        assert label is not None
+        self._columns = find_columns(label, self._options, self._heading)
         if self._labels.type == "auto":
             self._labels.type = "string" if is_string(schema.field(label).type) else "number"
-        self.settle_features(schema)
+        self._settle_features(schema)
 
-    def settle_features(self, schema: Any) -> None:
+    def _settle_features(self, schema: Any) -> None:
         """What the columns that are left make."""
-        for number in range(len(self._names)):
-            if number in self.text_columns and is_string(schema.field(number).type):
-                continue
-            if not is_number(schema.field(number).type):
-                raise self.column_type(number, schema)
-        self.set_features(len(self._names) - len(self._columns.aside))
-
-    def column_type(self, place: int, schema: Any) -> InputError:
-        """A column cannot be what it should be."""
-        kind = str(schema.field(place).type)[:40]
-        return InputError("column_type", f"column {place + 1} ({self._names[place][:40]}) is of type {kind}")
-
-    def read_batch(self, batch: Any, first: int) -> Rows:
-        """The rows of a batch whose first has the number `first`."""
-        table = np.empty((batch.num_rows, len(self._names)))
-        texts = {place: strings_of(batch.column(place)) for place in self.text_columns}
-        for number, column in enumerate(batch.columns):
-            # Of a string, whether it can be one.
-            table[:, number] = lengths(texts[number]) if number in texts else numbers_of(column)
-        fitting = self.fitting(table)
-        fitting[:, self.text_columns] = table[:, self.text_columns] <= MOST_CHARACTERS
-        keep = fitting.all(axis=1)
-        for row in np.flatnonzero(~keep).tolist():
-            column = int(np.argmin(fitting[row]))
-            self.rejected.add(partial(self._fault, first + row, column, table[row, column]))
-        return self.give_columns(table[keep], {place: texts[place][keep].tolist() for place in texts})
-
-    def _fault(self, row: int, column: int, value: float) -> InputError:
-        # A null comes as NaN.
-        if np.isnan(value):
-            code, message = "missing_value", "a value is missing"
-        elif column in self.text_columns:
-            code, message = "label_too_long", f"the text has {value:.0f} characters"
+        heading, aside, options = self._heading, self._columns.aside, self._options
+        place = string_place(options, heading, aside)
+        if place is not None:
+            if not is_string(schema.field(place).type):
+                raise self._column_type(place, schema)
+            self._maker = StringColumn(place, options)
+            self.index_base = 0
         else:
-            code, message = weight_misfit(value) if column == self._columns.weight else misfit(value)
-        return InputError(code, f"row {row}, column {column + 1} ({self._names[column][:40]}): {message}", line=row)
+            if options.like:
+                columns = columns_before(options.like, heading, aside, may_have_others=False)
+            else:
+                words = {place for place in range(heading.n_columns) if is_string(schema.field(place).type)}
+                columns = new_columns(options, heading, aside, words)
+            self._maker = MixedFeatures(columns, options)
+            self._told = {"format": "parquet", **told_columns(columns, self._columns, heading)}
+        for number in self._number_places(self._maker):
+            if not is_number(schema.field(number).type):
+                raise self._column_type(number, schema)
+        self.set_features(self._maker.n_features)
+
+    def _column_type(self, place: int, schema: Any) -> InputError:
+        """A column cannot be what it should be."""
+        return InputError(
+            "column_type", f"{self._heading.shown(place)} is of type {str(schema.field(place).type)[:40]}"
+        )
+
+    def _number_places(self, maker: Maker) -> list[int]:
+        aside = [k for k in (self._columns.label, self._columns.weight) if k is not None]
+        return [k for k in (*aside, *maker.number_places.tolist()) if k not in self.text_columns]
+
+    def _read_batch(self, batch: Any, first: int) -> Rows:
+        """The rows of a batch whose first has the number `first`."""
+        maker, faults = self._maker, Faults()
+        assert maker is not None
+        texts = {k: strings_of(batch.column(k)) for k in self.text_columns}
+        for k, found in texts.items():
+            sizes = lengths(found)
+            _note(faults, k, np.nan_to_num(sizes, nan=np.inf) <= MOST_CHARACTERS, partial(_text_fault, sizes))
+        numbers = {k: self._numbers(batch.column(k), k, faults) for k in self._number_places(maker)}
+        words = {k: _fields(batch.column(k)) for k in maker.word_places}
+        for k, fields in words.items():
+            fit = maker.words_fit(fields, is_utf8(fields.text))
+            _note(faults, k, fit, lambda row, fields=fields: maker.word_fault(fields[row]))
+        keep = np.ones(batch.num_rows, bool)
+        for row in sorted(faults):
+            keep[row] = False
+            column, (code, message) = faults[row]
+            self.rejected.add(partial(self._fault_at, first + row, column, code, message))
+        return self._made(maker, keep, numbers, texts, {k: fields.kept(keep) for k, fields in words.items()})
+
+    def _made(
+        self,
+        maker: Maker,
+        keep: Array,
+        numbers: dict[int, Array],
+        texts: dict[int, Array],
+        words: dict[int, Fields],
+    ) -> Rows:
+        label, weight, group = self._columns.label, self._columns.weight, self._columns.group
+        assert label is not None
+        if label in texts:
+            labels = self._labels.numbers(texts[label][keep].tolist())
+        else:
+            labels = numbers[label][keep].astype(LABEL)
+        table = np.empty((len(labels), len(maker.number_places)))
+        for place, k in enumerate(maker.number_places.tolist()):
+            table[:, place] = numbers[k][keep]
+        made = maker.make(table, list(words.values()), self.index_base)
+        self.set_features(maker.n_features)
+        weights = None if weight is None else numbers[weight][keep]
+        groups = None if group is None else groups_of(texts[group][keep].tolist())
+        return self.give(Rows(labels, *made, weights, groups))
+
+    def _numbers(self, column: Any, place: int, faults: Faults) -> Array:
+        """(n,) float64, nan where a feature is missing."""
+        values = numbers_of(column)
+        fit = self.fitting(values, place)
+        if fit.all():
+            return values
+        is_missing = np.asarray(column.is_null(nan_is_null=True))
+        if place not in self._columns.aside and self._options.missing != "error":
+            fit |= is_missing
+        is_weight = place == self._columns.weight
+        _note(
+            faults,
+            place,
+            fit,
+            lambda row: _MISSING if is_missing[row] else _number_fault(float(values[row]), is_weight),
+        )
+        return values
+
+    def _fault_at(self, row: int, column: int, code: str, message: str) -> InputError:
+        return InputError(code, f"row {row}, {self._heading.shown(column)}: {message}", line=row)
 
 
-def check_sizes(metadata: Any, size: int, limits: Limits) -> None:
-    """InputError if a table is too large by what its footer says; nothing has been decoded yet."""
-    encoded = sum(metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups))
-    check_size(encoded, size, limits)
-    # How large it is as a table: columns of one value take next to nothing in the file.
-    if metadata.num_rows * metadata.num_columns * 8 > limits.max_bytes:
-        raise InputError("decompressed_too_large", f"the table has more than {limits.max_bytes} bytes")
+def _number_fault(value: float, is_weight: bool) -> Fault:
+    return weight_misfit(value) if is_weight else misfit(value)
 
 
-def open_table(file: IO[bytes]) -> Any:
-    """A Parquet file. InputError bad_parquet."""
-    try:
-        return parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise InputError("bad_parquet", f"this is no whole Parquet file: {_first_line(error)}") from error
+def _text_fault(sizes: Array, row: int) -> Fault:
+    return _MISSING if np.isnan(sizes[row]) else ("label_too_long", f"the text has {sizes[row]:.0f} characters")
 
 
-def next_batch(batches: Iterator[Any]) -> Any:
-    """The next batch, None at the end."""
-    try:
-        return next(batches, None)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise InputError("bad_parquet", f"the file is damaged: {_first_line(error)}") from error
+def _note(faults: Faults, column: int, fit: Array, fault_of: Any) -> None:
+    """The first column of a row that cannot be read says what is wrong."""
+    for row in np.flatnonzero(~fit).tolist():
+        fault = fault_of(row)
+        if fault is not None and (row not in faults or column < faults[row][0]):
+            faults[row] = column, fault[:2]
 
 
-def is_number(kind: Any) -> bool:
-    """Whether a column of this type has numbers."""
-    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
-    return any(test(kind) for test in tests)
-
-
-def is_string(kind: Any) -> bool:
-    """Whether a column of this type has strings."""
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(types.is_string(kind) or types.is_large_string(kind))
-
-
-def strings_of(column: Any) -> Array:
-    """(n,) of str, None for null; numbers as Python writes them."""
-    found = [None if value is None else str(value) for value in column.to_pylist()]
-    return np.array(found, object)
-
-
-def lengths(texts: Array) -> Array:
-    """(n,) characters of each, NaN where there is none."""
-    return np.array([len(text) if text else np.nan for text in texts])
-
-
-def numbers_of(column: Any) -> Array:
-    """(n,) float64, NaN for null."""
-    if types.is_boolean(column.type):
-        column = column.cast(pyarrow.uint8())
-    return column.cast(pyarrow.float64(), safe=False).to_numpy(zero_copy_only=False)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:200]
+def _fields(column: Any) -> Fields:
+    """Words of a column, those that are null empty."""
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    texts = column.cast(pyarrow.large_string()).fill_null("")
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    text = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
+    return Fields(text, ends[:-1], ends[1:])

@@ -22,7 +22,6 @@ class SeveralParser:
         self._open_one = open_one
         self._options = options
         self._last = open_one(options)
-        self._columns: list[str] | None = None
         self._counters: Counter[str] = Counter()
         self._max_indices: list[int] = []
         self.rows = self.nnz = 0
@@ -61,7 +60,6 @@ class SeveralParser:
                 self._open_next()
             try:
                 for rows in self._last.parse_chunks(chunks):
-                    self._check_columns()
                     self.rows += len(rows)
                     self.nnz += rows.nnz
                     yield rows
@@ -82,14 +80,6 @@ class SeveralParser:
         self._last = self._open_one(options)
         if words is not None:
             self._last.know(words.kept())
-
-    def _check_columns(self) -> None:
-        """Features are told by the places of their columns, unless the rows say what their columns are."""
-        names = getattr(self._last, "column_names", None)
-        if names and self._last.input is None:
-            self._columns = self._columns or names
-            if names != self._columns:
-                raise InputError("columns_differ", "the columns are not those of the first file")
 
     def _close(self, name: str) -> None:
         parser = self._last

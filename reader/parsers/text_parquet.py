@@ -9,11 +9,10 @@ import numpy as np
 from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions
-from reader.parsers.columns import find_columns
+from reader.parsers.columns import Heading, find_columns, find_label
 from reader.parsers.hashed_text import Documents, HashedText, PlacedFault
 from reader.parsers.label_names import LabelNames
-from reader.parsers.matrix import column_number, label_by_name
-from reader.parsers.parquet import check_sizes, is_number, is_string, next_batch, open_table
+from reader.parsers.parquet_file import check_sizes, is_number, is_string, next_batch, open_table
 from reader.parsers.spool import size_of, spooled
 from storage.csr import Rows
 
@@ -57,10 +56,11 @@ class TextParquetParser(HashedText):
         if len(set(names)) < len(names):
             raise InputError("duplicate_column", "a column name stands twice")
         assert options.text_column is not None
-        text = column_number(options.text_column, names, len(names), "text_column")
-        wanted = options.label_column
-        label = label_by_name(names) if wanted is None else column_number(wanted, names, len(names))
-        columns = find_columns(label, options, names, len(names))
+        heading = Heading(names, len(names))
+        text = heading.place(options.text_column, "text_column")
+        label = find_label(options, heading)
+        assert label is not None
+        columns = find_columns(label, options, heading)
         if text in columns.aside:
             raise InputError("same_column", "the column of documents is named for something else, too", line=1)
         for place in (text, *columns.aside):

@@ -10,12 +10,11 @@ import numpy as np
 from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions
-from reader.parsers.columns import find_columns
+from reader.parsers.columns import LABEL_NAMES, Heading, find_columns
 from reader.parsers.csv_fields import find_delimiter, is_text
 from reader.parsers.hashed_text import Documents, HashedText, PlacedFault
 from reader.parsers.label_names import LabelNames
 from reader.parsers.libsvm_fault import NUMBER
-from reader.parsers.matrix import LABEL_NAMES, column_number, label_by_name
 from reader.parsers.records_kernel import COLUMNS, FAULT, PLACE, find_records
 from reader.parsers.sniff import HEAD_BYTES, refuse_foreign
 from reader.parsers.text_window import WINDOW_BYTES, TextWindow
@@ -151,15 +150,15 @@ class TextTableParser(HashedText):
         return any(is_text(field.encode()) and NUMBER.fullmatch(under) is not None for field, under in pairs)
 
     def _find(self, names: list[str] | None) -> tuple[int | None, ...]:
-        options, n_columns = self._options, self._n_columns
+        options, heading = self._options, Heading(names, self._n_columns)
         assert options.text_column is not None
-        text = 0 if n_columns == 1 else column_number(options.text_column, names, n_columns, "text_column")
+        text = 0 if heading.n_columns == 1 else heading.place(options.text_column, "text_column")
         label = None
         if options.label_column is not None:
-            label = column_number(options.label_column, names, n_columns)
+            label = heading.place(options.label_column, "label_column")
         elif self._labelled:
-            label = int(text == 0) if names is None else label_by_name(names)
-        columns = find_columns(label, options, names, n_columns)
+            label = int(text == 0) if names is None else heading.label()
+        columns = find_columns(label, options, heading)
         if text in columns.aside:
             raise InputError("same_column", "the column of documents is named for something else, too", line=1)
         return text, columns.label, columns.weight, columns.group

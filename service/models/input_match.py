@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from reader.parsers.mixed_columns import is_numbers
 from reader.parsers.strings import is_of_strings
 from service.errors import ServiceError
 
@@ -26,9 +27,9 @@ Input = dict[str, Any] | None
 def check_input(model: Input, dataset: Input) -> None:
     """Of their `input`s. ServiceError input_mismatch that says what differs.
 
-    Features that are numbered in the dataset may be those the model makes: nobody can tell.
+    Features that are numbered in either may be those of the other: nobody can tell.
     """
-    if dataset is None and not is_of_strings(model):
+    if not is_of_strings(model) and (dataset is None or (model is None and is_numbers(dataset))):
         return
     if different := _differing(model, dataset):
         raise ServiceError(

@@ -59,7 +59,7 @@ def rows_of_columns(
     options = InputOptions("csv", missing=input["missing"], categories=input["categories"], like=input)
     features = MixedFeatures(found, options, grows=False)
     given = [columns.get(name, [None] * n_rows) for name in names]
-    numbers = [_numbers(given[k], names[k], input["missing"] == "error") for k in found.numbers]
+    numbers = [_numbers(given[k], names[k], input["missing"] == "error") for k in found.number_places.tolist()]
     words = [_words(given[k], names[k], features) for k in found.words]
     table = np.stack(numbers, axis=1) if numbers else np.empty((n_rows, 0))
     rows = Rows(np.zeros(n_rows, LABEL), *features.make(table, words, index_base))

@@ -6,10 +6,8 @@ from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers import Parser
 from reader.parsers.csv import CsvParser
-from reader.parsers.csv_mixed import MixedCsvParser
 from reader.parsers.fasta import FastaParser
 from reader.parsers.libsvm import LibsvmParser
-from reader.parsers.mixed_columns import is_mixed
 from reader.parsers.text import TextParser
 from reader.parsers.text_table import TextTableParser
 
@@ -17,8 +15,7 @@ from reader.parsers.text_table import TextTableParser
 def _table(options: InputOptions, limits: Limits) -> Parser:
     if options.text_column is not None:
         return TextTableParser(options, limits, labelled=False)
-    kind = MixedCsvParser if is_mixed(options) else CsvParser
-    return kind(options, limits, labelled=False)
+    return CsvParser(options, limits, labelled=False)
 
 
 FORMATS: dict[str, Callable[[InputOptions, Limits], Parser]] = {

@@ -13,7 +13,7 @@ from reader.ingest.append import append_rows
 from reader.ingest.run import ingest
 from reader.limits import Limits
 from reader.options import InputOptions
-from reader.parsers.csv_mixed import MixedCsvParser
+from reader.parsers.csv import CsvParser
 from storage.dataset import Dataset
 from storage.manifest import read_manifest
 from tests.reader.parsers.test_csv_mixed import feature_names, parsed
@@ -92,9 +92,9 @@ def test_ten_million_categories_in_bounded_memory():
             yield b"".join(b"1,user%d\n" % number for number in range(first, first + 50_000))
 
     options = InputOptions("csv", categorical="id", categories="hashed")
-    list(MixedCsvParser(options, Limits()).parse_chunks([b"label,id\n1,a\n"]))
+    list(CsvParser(options, Limits()).parse_chunks([b"label,id\n1,a\n"]))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    parser = MixedCsvParser(options, Limits())
+    parser = CsvParser(options, Limits())
     seen = np.zeros((1 << 20) + 1, bool)
     for rows in parser.parse_chunks(chunks()):
         seen[rows.indices] = True

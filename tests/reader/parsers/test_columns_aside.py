@@ -181,7 +181,7 @@ def test_the_first_label_decides_the_type(tmp_path):
         (b"setosa,5.1\nvirginica,4.9\n", {}, 2),
         (b"g1,1,5.1\ng2,-1,4.9\n", {"label_column": "2", "group_column": "1"}, 2),
         (b"species,5,6\nsetosa,5.1,1\n", {"label_column": "1", "header": "yes"}, 1),
-        (b"class,1\n1,5\n-1,6\n", {"label_column": "1"}, 2),
+        (b"class,1\n1,5\n-1,6\n", {"label_column": "class"}, 2),
         (b"a,b,class\n5.1,3.5,setosa\n4.9,3.0,virginica\n", {}, 2),
     ],
 )

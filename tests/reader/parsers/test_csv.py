@@ -127,8 +127,17 @@ def test_what_is_accepted(text, options, size):
     assert (parser.index_base, parser.max_index) == (1, 2)
 
 
-def test_a_header_of_numbers_can_name_the_label():
-    assert read(b"2,1\n7,8\n", header="yes", label_column="1")[1] == [8.0]
+def test_a_number_that_is_also_a_name_is_refused():
+    text = b"2,1,7\n7,8,9\n"
+    with pytest.raises(InputError) as caught:
+        read(text, header="yes", label_column="1")
+    assert caught.value.code == "column_ambiguous"
+    assert "-3 is the one, -2 the other" in caught.value.hint
+    assert read(text, header="yes", label_column="-3")[1] == [7.0]
+    assert read(text, header="yes", label_column="-2")[1] == [8.0]
+    assert read(text, header="yes", label_column="7")[1] == [9.0]
+    assert read(text, header="yes", label_column="3")[1] == [9.0]
+    assert read(b"1,2\n7,8\n", header="yes", label_column="1")[1] == [7.0]
 
 
 def test_labels_are_doubles_and_values_are_rounded_once():

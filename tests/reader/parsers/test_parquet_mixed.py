@@ -8,7 +8,7 @@ import pytest
 from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions
-from reader.parsers.parquet_mixed import MixedParquetParser
+from reader.parsers.parquet import ParquetParser
 from tests.contracts.problems import joined
 from tests.reader.parsers.test_csv_mixed import as_dicts, feature_names
 from tests.reader.parsers.test_csv_mixed import parsed as parsed_csv
@@ -20,7 +20,7 @@ parquet = pytest.importorskip("pyarrow.parquet")
 def parsed(tmp_path, table: dict, **given):
     file = io.BytesIO()
     parquet.write_table(pyarrow.table(table), file, row_group_size=3)
-    parser = MixedParquetParser(InputOptions("parquet", **given), Limits(), tmp_path)
+    parser = ParquetParser(InputOptions("parquet", **given), Limits(), tmp_path)
     return parser, joined(list(parser.parse_chunks([file.getvalue()])))
 
 

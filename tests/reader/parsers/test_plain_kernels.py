@@ -11,7 +11,7 @@ from pathlib import Path
 from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions
-from reader.parsers.csv_mixed import MixedCsvParser
+from reader.parsers.csv import CsvParser
 from reader.parsers.fasta import FastaParser
 
 def show(parser, text):
@@ -30,7 +30,7 @@ for given in (
     {"categorical": "proto,seq", "missing": "zero", "categories": "hashed", "n_features": 7},
     {"categorical": "proto,seq"}, {"string_column": "seq"}, {"categorical": "all", "on_bad_row": "skip"},
 ):
-    show(MixedCsvParser(InputOptions("csv", **given), Limits(), window_bytes=64), table)
+    show(CsvParser(InputOptions("csv", **given), Limits(), window_bytes=64), table)
 for skip in ("skip", "fail"):
     show(FastaParser(InputOptions("fasta", on_bad_row=skip), Limits(), window_bytes=64), fasta)
     show(FastaParser(InputOptions("fasta", on_bad_row=skip), Limits(), labelled=False), b"ACG\\nNNT\\nAC\\n")

@@ -1,0 +1,154 @@
+"""CSV and TSV to lines, in bounded memory, the first of which may name the columns.
+
+    line = field (delimiter field)* [CR] LF      field = content | '"' content '"', with blanks around
+
+A content is a number; of labels, groups and categories it may be a string. All lines have as many fields as the first.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from reader.limits import Limits
+from reader.options import InputOptions
+from reader.parsers.columns import Heading, find_columns, find_label
+from reader.parsers.csv_fields import BadQuote, Field, FieldReader, find_delimiter, is_missing, is_text
+from reader.parsers.csv_head import has_header
+from reader.parsers.label_names import LabelNames
+from reader.parsers.sniff import HEAD_BYTES, refuse_foreign
+from reader.parsers.table import TableParser
+from reader.parsers.text_window import WINDOW_BYTES, TextWindow
+from storage.csr import Rows
+
+BAD_QUOTE = "a quote that is not closed, or stands in a field"
+
+
+class CsvLines(TableParser):
+    """Reads one text, given in pieces of any size: `settle_columns` once, then `rows_between`, as the subclass has.
+
+    options.label_column  by default the column called label, y, target or class; without a header the first
+    labelled              False: every column is a feature, unless options.label_column names one; labels are NaN then
+    names                 of labels that are strings
+    """
+
+    def __init__(
+        self,
+        options: InputOptions,
+        limits: Limits,
+        names: LabelNames | None = None,
+        *,
+        labelled: bool = True,
+        window_bytes: int = WINDOW_BYTES,
+    ) -> None:
+        super().__init__(options, limits, names)
+        self._window = TextWindow(limits.max_line_bytes, max(window_bytes, 2 * HEAD_BYTES))
+        self._labelled = labelled
+        self._lines = 0
+        self._heading = Heading(None, 0)
+        self._reader: FieldReader | None = None
+
+    @property
+    def has_names(self) -> bool:
+        """Whether the first line names the columns, as far as it has been read."""
+        return self._heading.names is not None
+
+    def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
+        """The rows in batches of up to about 4 MiB of text. InputError at the first fault, unless rows are skipped."""
+        window = self._window
+        for chunk in chunks:
+            rest = memoryview(chunk)
+            while rest:
+                rest = rest[window.take(rest) :]
+                if window.full:
+                    yield from self._read_lines()
+                    window.make_room(self._lines)
+        window.end_last_line()
+        yield from self._read_lines()
+        self.check_end()
+
+    def settle_columns(self, begin: int, end: int) -> None:
+        """What the columns are: the first line is known, and rows begin at this offset."""
+        raise NotImplementedError
+
+    def rows_between(self, begin: int, end: int) -> Iterator[Rows]:
+        """Those of the whole lines at these offsets of the window."""
+        raise NotImplementedError
+
+    def _read_lines(self) -> Iterator[Rows]:
+        window = self._window
+        if self._lines == window.begin == 0:
+            window.skip_mark()
+            refuse_foreign(bytes(window.buffer[window.begin : min(window.begin + HEAD_BYTES, window.filled)]))
+        end = window.lines_end()
+        begin = self._read_head(window.begin, end) if self._reader is None else window.begin
+        if begin < end:
+            if self._labels.type == "auto":
+                self._settle_type(begin, end)
+            yield from self.rows_between(begin, end)
+        self._lines += window.buffer.count(b"\n", window.begin, end)
+        window.begin = end
+        window.check_tail()
+
+    def _settle_type(self, begin: int, end: int) -> None:
+        """Labels are of the type of the first that is there."""
+        assert self._reader is not None
+        while begin < end and self._columns.label is not None:
+            line, begin = self._line(begin)
+            try:
+                fields = self._reader.split(line)
+            except BadQuote:
+                continue
+            if len(fields) == self._heading.n_columns and not is_missing(fields[self._columns.label][1]):
+                self._labels.type = "string" if is_text(fields[self._columns.label][1]) else "number"
+                return
+
+    def _read_head(self, begin: int, end: int) -> int:
+        """Find out the columns from the first line that is not blank; where the first row begins."""
+        while begin < end:
+            line, following = self._line(begin)
+            if line.strip():
+                break
+            self._blank_lines += 1
+            begin = following
+        else:
+            return end
+        try:
+            given = "tab" if self._options.format == "tsv" else self._options.delimiter
+            reader = FieldReader(find_delimiter(line, given, may_be_one=not self._labelled))
+            fields = reader.split(line)
+        except BadQuote as bad:
+            raise self._window.error(begin + bad.args[0], "bad_quote", BAD_QUOTE) from None
+        names_columns = self._has_header(reader, fields, following, end)
+        self._reader = reader
+        self._heading = Heading(self._names(fields, begin) if names_columns else None, len(fields))
+        self._columns = find_columns(
+            find_label(self._options, self._heading, self._labelled), self._options, self._heading
+        )
+        begin = following if names_columns else begin
+        self.settle_columns(begin, end)
+        return begin
+
+    def _names(self, fields: list[Field], begin: int) -> list[str]:
+        """Those of the columns. InputError duplicate_column."""
+        names: list[str] = []
+        known: set[str] = set()
+        for place, field in fields:
+            name = field.decode(errors="replace")
+            if name and name in known:
+                raise self._window.error(begin + place, "duplicate_column", "a column name stands twice")
+            known.add(name)
+            names.append(name)
+        return names
+
+    def _has_header(self, reader: FieldReader, fields: list[Field], following: int, end: int) -> bool:
+        """Whether the first line, of these fields, names the columns; the next one begins at `following`."""
+        if self._options.header != "auto":
+            return self._options.header == "yes"
+        second = self._line(following)[0] if following < end else b""
+        return has_header(fields, second, reader, self._options, self._labelled)
+
+    def _kind(self, column: int) -> str:
+        return {self._columns.label: "label", self._columns.weight: "weight"}.get(column, "field")
+
+    def _line(self, begin: int) -> tuple[bytes, int]:
+        """The line at `begin` without its end, and where the next one begins."""
+        end = self._window.buffer.index(b"\n", begin)
+        return bytes(self._window.buffer[begin:end]).removesuffix(b"\r"), end + 1
