@@ -21,7 +21,6 @@ from service.jobs.spec import KERNEL_SOLVERS, JobSpec
 from service.jobs.states import TRANSITIONS
 from service.jobs.views import job_view
 from service.models.exports import MODEL_FORMATS
-from service.models.exports.mapped import is_foldable
 from service.models.names import formats_for
 from service.models.registry import load_model
 from service.models.views import model_view
@@ -114,7 +113,7 @@ def _formats(labels: Iterable[Any], spec: Mapping[str, Any]) -> dict[str, Any]:
     maps = [name for name, _ in named_maps(spec.get("features", ()))]
     return {
         name: MODEL_FORMATS[name]
-        for name in formats_for(list(labels), spec.get("kernel") == "rbf", not is_foldable(maps))
+        for name in formats_for(list(labels), spec.get("kernel") == "rbf", maps, spec.get("bias"))
     }
 
 

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from service.models.applied import applied
 from service.models.exports import MODEL_FORMATS
-from service.models.names import format_of
+from service.models.names import check_ending, format_of
 from service.models.predictor import Predictor
 from storage.csr import Array
 from storage.model_file import Label, Model
@@ -90,8 +90,13 @@ class Predictions:
         return self.classes_[values.argmax(axis=1) if values.ndim == 2 else (values > 0).astype(int)]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model, as LIBLINEAR's text (LIBSVM's with a kernel), or, by the name, as .npz, .json or .onnx."""
+        """Write the model, as LIBLINEAR's text (LIBSVM's with a kernel), or, by the name, as .npz, .json or .onnx.
+
+        The text is what names without an ending, and those in .model and .txt, stand for. InvalidInput for another
+        ending, and for a model that the format has no place for.
+        """
         with told_plainly():
+            check_ending(path)
             format_ = format_of(path, self.model_.vectors is not None)
             pieces = MODEL_FORMATS[format_].write(self._as_it_is())
         with Path(path).open("wb") as file:

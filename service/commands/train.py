@@ -1,10 +1,8 @@
 """Train a model on a file."""
 
 import argparse
-import errno
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,10 +17,10 @@ from service.commands.display import Display, display
 from service.commands.feature_option import add_feature_option
 from service.commands.inputs import dataset_name, file_or_url, plain_name
 from service.commands.liblinear_options import add_liblinear_options
+from service.commands.model_output import check_dataset, check_output, check_plan, left_out, output_files
 from service.commands.option_values import NONE, gamma, machines, or_none, values, weight
 from service.commands.remote import CONVERGED, NOT_CONVERGED, exit_code, watch
 from service.errors import ServiceError
-from service.jobs.features import named_maps
 from service.jobs.fold_metrics import OF_CLASSES, OF_NUMBERS
 from service.jobs.lanes import order_note
 from service.jobs.problem import JobPlan
@@ -30,9 +28,7 @@ from service.jobs.scaling import scaling_note
 from service.jobs.spec import JobSpec, parse_spec
 from service.local import train_file
 from service.models.exports import MODEL_FORMATS
-from service.models.exports.mapped import is_foldable
-from service.models.exports.onnx_graph import onnx_package
-from service.models.names import format_of, formats_for
+from service.models.names import format_of
 from service.processes.kernels import are_compiled, compile_kernels, show_bar
 from service.remote.client import Client
 from service.settings import Settings
@@ -103,12 +99,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Train, write the model, say what came out."""
     output = options.output or Path("stdin.model" if options.file == Path("-") else f"{plain_name(options.file)}.model")
-    if not output.absolute().parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "no such directory", str(output.parent))
-    if format_of(output) == "onnx" and options.url is None:
-        onnx_package()  # better missed now than when all has been trained
     fields = _fields(options)
     spec = parse_spec(fields)
+    check_output(output, spec, options.url is None)
     show = display(options.json, spec.tolerance)
     if note := order_note(spec.C):
         show.say(note)
@@ -132,13 +125,15 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
         check_ray(settings.ray_address)
 
     def check(plan: JobPlan) -> None:
+        check_plan(output, plan)
+        if not plans:
+            list(map(show.say, left_out(output, plan)))
         plans.append(plan)
-        _check_format(output, plan)
 
     models, folds = train_file(options.file, spec, settings, input_options(options), show, check)
     show.show_folds(folds)
     for (_, model), path in zip(models, output_files(output, [C for C, _ in models]), strict=True):
-        pieces = MODEL_FORMATS[format_of(path, model.vectors is not None)].write(model)
+        pieces = MODEL_FORMATS[format_of(output, model.vectors is not None)].write(model)
         with path.open("wb") as file:
             file.writelines(pieces)
         show.finish(model.about, str(path))
@@ -147,26 +142,6 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
     if note := scaling_note(spec, plans[-1].manifest):
         show.say(note)
     return NOT_CONVERGED
-
-
-def _check_format(output: Path, plan: JobPlan) -> None:
-    """Better refused now than when all has been trained."""
-    has_kernel = plan.spec.kernel == "rbf"
-    names = [name for name, _ in named_maps(plan.spec.features)]
-    if format_of(output) not in formats_for((), has_kernel=False, has_maps=not is_foldable(names)):
-        raise ServiceError(
-            "not_exportable",
-            f"the model carries feature maps ({', '.join(names)}), for which this format has no place",
-            "Choose another format: -o NAME.npz or NAME.json.",
-        )
-    if format_of(output, has_kernel) not in formats_for(plan.model_labels, has_kernel):
-        program = "LIBSVM" if has_kernel else "LIBLINEAR"
-        what = "strings" if plan.manifest.label_names else "more than two"
-        raise ServiceError(
-            "not_exportable",
-            f"labels of the file are {what}, for which {program}'s text has no place",
-            "Choose another format: -o NAME.npz, NAME.json or NAME.onnx.",
-        )
 
 
 def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Path, show: Display) -> int:
@@ -179,6 +154,7 @@ def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Pa
         added = upload(client, name, options.file, input_options(options), options.machines)
         if not isinstance(options.file, Path):
             added.wait()
+    check_dataset(output, parse_spec(fields), client.dataset(name).view)
     submitted = client.submit(**{**fields, "dataset": name})
     show.say(f"training as {submitted.id}")
     try:
@@ -190,16 +166,9 @@ def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Pa
     show.show_folds(job["result"] or {})
     values = [model["C"] for model in (job["result"] or {}).get("models", ())]
     for model, path in zip(submitted.models, output_files(output, values), strict=True):
-        model.download(path)
+        model.download(path, format_of(output))
         show.finish(job["result"], str(path))
     return code
-
-
-def output_files(output: Path, values: Sequence[float]) -> list[Path]:
-    """A file for the model of each C: the one that was asked for, or, of several, that with C in its name."""
-    if len(values) == 1:
-        return [output]
-    return [output.with_name(f"{output.stem}.C={C:g}{output.suffix}") for C in values]
 
 
 def _fields(options: argparse.Namespace) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
 from service.errors import ServiceError
-from service.models.names import format_of
+from service.models.names import TEXTS, check_ending, format_of
 from service.remote.connection import Connection, suppress_unanswered
 
 _PATIENCE_SECONDS = 60.0
@@ -65,11 +65,16 @@ class RemoteModel(Remote):
 
     _FOLDER = "models"
 
-    def download(self, path: str | PathLike[str]) -> None:
-        """Into a file, in the format that the ending of its name says; `streamsvm.load` reads it."""
-        format_ = format_of(path)
+    def download(self, path: str | PathLike[str], format: str | None = None) -> None:
+        """Into a file, in the format that the ending of its name says; `streamsvm.load` reads it.
+
+        format: in place of what the name says. Raises ServiceError not_exportable, unknown_format.
+        """
+        if format is None:
+            check_ending(path)
+        format_ = format or format_of(path)
         # Which program's text it is decides the model: the service knows.
-        query = f"?format={format_}" if format_ == format_of(path, has_kernel=True) else ""
+        query = "" if format_ in TEXTS else f"?format={format_}"
         with Path(path).open("wb") as target:
             self._connection.download(f"{self.path}/file{query}", target)
 

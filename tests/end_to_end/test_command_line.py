@@ -85,6 +85,32 @@ def test_strings_that_the_format_has_no_place_for_are_refused_before_training(pr
         assert "-o NAME.npz" in done.stderr and not (tmp_path / "a.model").exists()
 
 
+@pytest.mark.parametrize(
+    ("content", "options", "name", "code"),
+    [
+        ("0.5 1:1\n-0.5 1:2\n", (), "a.model", "not_exportable"),
+        ("3000000000 1:1\n1 1:2\n", ("--pace=fixed",), "a.model", "not_exportable"),
+        ("1 1:1\n-1 1:2\n", ("--bias=-1",), "a.model", "not_exportable"),
+        ("1 1:1\n-1 1:2\n", ("--features=pairs",), "a.onnx", "not_exportable"),
+        ("this is not even read", (), "a.xyz", "unknown_format"),
+    ],
+)
+def test_what_the_file_cannot_say_is_refused_before_training(processes, tmp_path, content, options, name, code):
+    (tmp_path / "rows").write_text(content * 20)
+    done = processes.run("train", tmp_path / "rows", *options, "-o", tmp_path / name, text=True)
+    assert done.returncode == 2 and f"[{code}]" in done.stderr and "pass 1" not in done.stderr
+    assert ".npz" in done.stderr and not (tmp_path / name).exists()
+
+
+def test_what_the_file_leaves_out_is_told_before_training(processes, tmp_path):
+    (tmp_path / "rows").write_text("1 0:1\n-1 0:2 3:1\n" * 20)
+    command = ("train", tmp_path / "rows", "--cache", "128KiB", "--probability", "sigmoid", "-o")
+    done = processes.run(*command, tmp_path / "a.model", text=True)
+    said, _, rest = done.stderr.partition("pass 1")
+    assert rest and "add one to the indices" in said and "no place for probabilities" in said
+    assert "indices" not in processes.run(*command, tmp_path / "a.npz", text=True).stderr
+
+
 def test_several_labels_of_a_kernel_machine_are_refused_as_libsvm_before_training(processes, tmp_path):
     (tmp_path / "a").write_text("1 1:1\n2 1:2\n3 1:3\n" * 20)
     done = processes.run("train", tmp_path / "a", "--solver", "bsca", "-o", tmp_path / "a.model", text=True)
@@ -237,13 +263,6 @@ def test_usage_errors(processes, file, tmp_path, case):
 def test_a_model_file_that_is_none(processes, file):
     done = processes.run("predict", file, file, text=True)
     assert done.returncode == 3 and "Traceback" not in done.stderr
-
-
-def test_a_model_that_the_format_cannot_hold_leaves_no_file(processes, tmp_path):
-    (tmp_path / "half.svm").write_bytes(b"0.5 1:1\n-0.5 1:-1\n")
-    done = processes.run("train", tmp_path / "half.svm", "-o", tmp_path / "m", text=True)
-    assert done.returncode == 3 and "npz" in done.stderr
-    assert not (tmp_path / "m").exists()
 
 
 def training(processes, file, output):

@@ -119,6 +119,14 @@ def test_a_model_is_fetched_in_the_format_of_its_name(typed, tmp_path):
     assert "[unknown_model]" in typed("model", "get", "mdl_0", code=2)
 
 
+def test_what_the_file_cannot_say_is_refused_before_a_job_is_submitted(typed, tmp_path):
+    (tmp_path / "half.svm").write_text("0.5 1:1\n-0.5 1:2\n")
+    before = typed("job", "ls")
+    assert "[not_exportable]" in typed("train", tmp_path / "half.svm", "-o", tmp_path / "m.model", code=2)
+    assert "[unknown_format]" in typed("train", tmp_path / "half.svm", "-o", tmp_path / "m.xyz", code=2)
+    assert typed("job", "ls") == before and not (tmp_path / "m.model").exists()
+
+
 def test_a_cancelled_job_has_no_model_and_can_be_forgotten(typed, endless):
     assert "cancelled" in typed("job", "cancel", endless)
     typed("job", "watch", endless, code=130)

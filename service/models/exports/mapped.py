@@ -43,8 +43,3 @@ def folded(model: Model, program: str) -> Model:
         w_bias = (np.asarray(model.intercept) + constant) / bias
     told = tuple(w_bias.tolist()) if np.ndim(w_bias) else float(w_bias)
     return replace(model, w=np.ascontiguousarray(w[..., model.index_base :]), bias=bias, w_bias=told, maps=None)
-
-
-def is_foldable(names: list[str]) -> bool:
-    """Whether maps of these names can be folded."""
-    return set(names) <= {"scale", "bias"}

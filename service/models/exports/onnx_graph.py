@@ -19,12 +19,12 @@ from service.models.exports.json_text import head_of, parse_object, with_weights
 from service.models.exports.mapped import folded
 from service.models.exports.onnx_machine import USED, arrays_of, products_of, size_of
 from service.models.exports.onnx_outputs import outputs_of
+from service.models.names import MOST_ONNX_WEIGHTS
 from storage.model_file import Model
 
 HEAD = "streamsvm"  # name of the metadata
 OPSET, IR_VERSION = 13, 8  # read by every onnxruntime since 1.10
 PIECE_BYTES = 1 << 19
-MOST_WEIGHTS = (1 << 27) + 1
 
 
 def write(model: Model) -> Iterator[bytes]:
@@ -33,8 +33,10 @@ def write(model: Model) -> Iterator[bytes]:
     ModelFormatError, before the first, if a weight is not finite, there are too many, or there is no package onnx.
     """
     model = folded(model, "ONNX")
-    if checked(model).w.size + size_of(model) > MOST_WEIGHTS:
-        raise ModelFormatError(f"an ONNX file holds at most {MOST_WEIGHTS} weights", "take the model as npz or json")
+    if checked(model).w.size + size_of(model) > MOST_ONNX_WEIGHTS:
+        raise ModelFormatError(
+            f"an ONNX file holds at most {MOST_ONNX_WEIGHTS} weights", "take the model as npz or json"
+        )
     return _stream(_graph(model).SerializeToString(deterministic=True))
 
 

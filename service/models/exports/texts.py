@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import BinaryIO
 
 from service.models.exports.errors import ModelFormatError
+from service.models.names import is_c_int
 from storage.model_file import Label
 
 HEADER_BYTES = 1 << 20  # of a line of the header: there may be many labels
@@ -53,6 +54,6 @@ def label_number(label: Label, program: str, hint: str) -> int:
     """A label as a C int; ModelFormatError if it is none."""
     if isinstance(label, str):
         raise ModelFormatError(f"{program}'s labels are numbers, this model's are texts", hint)
-    if label != int(label) or not -(2**31) <= label < 2**31:
+    if not is_c_int(label):
         raise ModelFormatError(f"{program}'s labels are 32-bit integers, {label!r} is not", hint)
     return int(label)

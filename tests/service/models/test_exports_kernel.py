@@ -292,7 +292,7 @@ def test_onnx_holds_the_values_of_the_vectors_not_all_their_features():
 
 
 def test_onnx_refuses_a_matrix_that_fills_the_memory(monkeypatch):
-    monkeypatch.setattr(onnx_graph, "MOST_WEIGHTS", 100)
+    monkeypatch.setattr(onnx_graph, "MOST_ONNX_WEIGHTS", 100)
     with pytest.raises(ModelFormatError, match="ONNX"):
         MODEL_FORMATS["onnx"].write(random_machine(10, 12))
 

@@ -8,7 +8,6 @@ import scipy.sparse as sp
 
 from reader.errors import InputError
 from service.models.exports import MODEL_FORMATS, ModelFormatError
-from service.models.exports.mapped import is_foldable
 from service.models.names import formats_for
 from service.models.predictor import Predictor
 from storage.csr import Rows
@@ -130,9 +129,9 @@ def test_a_recorded_model_has_its_maps(tmp_path, name):
 @pytest.mark.parametrize("n_values", [1, 3])
 def test_other_formats_have_maps_folded_or_are_refused(name, format_, bias, n_values):
     model, X = make(name, 1, n_values, bias)
-    foldable = is_foldable([each.name for each in model.maps.maps])
-    assert foldable == (name in ("scale", "scale and bias"))
-    assert (format_ in formats_for(model.labels, has_kernel=False, has_maps=not foldable)) == foldable
+    maps = [each.name for each in model.maps.maps]
+    foldable = name in ("scale", "scale and bias")
+    assert (format_ in formats_for(model.labels, False, maps)) == foldable
     if not foldable:
         with pytest.raises(ModelFormatError, match="no feature map") as refused:
             MODEL_FORMATS[format_].write(model)

@@ -98,6 +98,9 @@ def test_formats_by_the_names_of_files(name, linear, kernel):
         (["a", "b"], False, []),
         (["a", "b"], True, []),
         ([], False, ["liblinear"]),
+        ([0.5, -0.5], False, []),
+        ([3e9, 1.0], True, []),
+        ([2.0**31 - 1, -(2.0**31)], False, ["liblinear"]),
     ],
 )
 def test_formats_that_can_say_a_model(labels, has_kernel, text):

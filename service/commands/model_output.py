@@ -1,0 +1,74 @@
+"""The file that a model is to go into: what it cannot say is refused before training, what it leaves out is told."""
+
+import errno
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from service.errors import ServiceError
+from service.jobs.features import named_maps
+from service.jobs.problem import JobPlan
+from service.jobs.spec import JobSpec
+from service.models.exports.onnx_graph import onnx_package
+from service.models.names import check_ending, format_of, formats_for, refusal
+from storage.objective import REGRESSION
+
+Labels = Sequence[float | str]
+_BY_ENDING = ("npz", "json", "onnx")
+
+
+def check_output(output: Path, spec: JobSpec, is_here: bool) -> None:
+    """Refuse what a job's fields tell already. FileNotFoundError, ServiceError unknown_format, not_exportable.
+
+    is_here  this program writes the file, not a service
+    """
+    if not output.absolute().parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "no such directory", str(output.parent))
+    check_ending(output)
+    if format_of(output) == "onnx" and is_here:
+        onnx_package()
+    _check(output, spec, ())
+
+
+def check_plan(output: Path, plan: JobPlan) -> None:
+    """Refuse what the labels of the data tell, and how many features there are. ServiceError not_exportable."""
+    labels = plan.model_labels
+    _check(output, plan.spec, labels, plan.width * (len(labels) if len(labels) > 2 else 1))
+
+
+def check_dataset(output: Path, spec: JobSpec, dataset: Mapping[str, Any]) -> None:
+    """Refuse what the labels of a service's dataset tell. ServiceError not_exportable."""
+    labels = list(dataset.get("label_counts") or ())
+    is_number = dataset.get("label_type") == "number"
+    _check(output, spec, [] if spec.loss in REGRESSION else [float(label) if is_number else label for label in labels])
+
+
+def _check(output: Path, spec: JobSpec, labels: Labels, n_weights: int = 0) -> None:
+    """Of a job that makes a model."""
+    if not spec.refit:
+        return
+    has_kernel, maps = spec.kernel == "rbf", [name for name, _ in named_maps(spec.features)]
+    why = refusal(format_of(output, has_kernel), labels, has_kernel, maps, spec.bias, n_weights)
+    if why:
+        others = [f"NAME.{name}" for name in formats_for(labels, has_kernel, maps, spec.bias) if name in _BY_ENDING]
+        raise ServiceError("not_exportable", why, f"Choose another format: -o {', '.join(others)}.")
+
+
+def left_out(output: Path, plan: JobPlan) -> Iterator[str]:
+    """What the file will not say, in a sentence each."""
+    format_ = format_of(output, plan.spec.kernel == "rbf")
+    if format_ not in ("liblinear", "libsvm"):
+        return
+    if plan.manifest.input is not None:
+        yield "the text does not say how columns or documents become features: .npz and .json do"
+    elif plan.manifest.index_base == 0 and format_ == "liblinear":
+        yield "features count from 0 here: add one to the indices of a file before LIBLINEAR's own predict reads it"
+    if plan.spec.probability and format_ == "liblinear":
+        yield "LIBLINEAR's text has no place for probabilities: .npz, .json and .onnx have"
+
+
+def output_files(output: Path, values: Sequence[float]) -> list[Path]:
+    """A file for the model of each C: the one that was asked for, or, of several, that with C in its name."""
+    if len(values) == 1:
+        return [output]
+    return [output.with_name(f"{output.stem}.C={C:g}{output.suffix}") for C in values]
