@@ -27,6 +27,9 @@ GROUP = np.dtype("<u8")
 # From this length on w outgrows the cache next to a core, and it pays to ask for a row's weights one row ahead.
 LARGE_W = 1 << 18
 
+# Up to this length a w has a place for each feature there could be, whether it occurs or not.
+DENSE_WIDTH = 1 << 21
+
 # Rows that are met one after the other: weights are asked for so many non-zeros ahead (64 and 128 take 0.74 of the time
 # that one row ahead does, 32 takes 0.91).
 READ_AHEAD = 64

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from storage.block import BlockReader, Piece, decode_piece, locations
-from storage.csr import Array
+from storage.csr import INDEX, Array
 from storage.direct import Part, read_part
 from storage.durable import publish
 from storage.errors import UNREADABLE, CorruptData, DatasetCorrupt
-from storage.feature_places import in_dataset_order, in_input_order, read_places
+from storage.feature_places import read_places
+from storage.listed_features import read_listed
 from storage.manifest import Manifest, read_manifest, write_manifest
 from storage.row_runs import RUN, one_run, runs_of
 
@@ -31,18 +32,50 @@ class Dataset:
 
     def in_input_order(self, w: Array) -> Array:
         """w (width,), indexed as the rows are, with its features in the order of the input. DatasetCorrupt."""
-        return in_input_order(w, self.places()) if self.manifest.renumbered else w
+        if not self.has_own_order:
+            return w
+        ordered = np.empty_like(w)
+        ordered[self.columns] = w
+        return ordered
 
     def in_own_order(self, w: Array) -> Array:
-        """The reverse: w (width,) indexed as the input's features, as the rows are. DatasetCorrupt."""
-        return in_dataset_order(w, self.places()) if self.manifest.renumbered else w
+        """The reverse: w (width,) in the order of the input's features, as the rows are. DatasetCorrupt."""
+        return w[self.columns] if self.has_own_order else w
+
+    @property
+    def has_own_order(self) -> bool:
+        """Whether its features are in another order than those of the input."""
+        return bool(self.manifest.renumbered or self.manifest.listed)
+
+    @cached_property
+    def columns(self) -> Array:
+        """Places that the features of the blocks have in the order of the input, (width,). Raises DatasetCorrupt."""
+        if not self.manifest.listed:
+            return self.numbers
+        columns = np.empty(self.manifest.width, INDEX)
+        columns[np.argsort(self.numbers)] = np.arange(len(columns), dtype=INDEX)
+        return columns
+
+    @cached_property
+    def numbers(self) -> Array:
+        """The number that each feature of the blocks has in the input, (width,) int32. Raises DatasetCorrupt."""
+        numbers = np.arange(self.manifest.width, dtype=INDEX)
+        if self.manifest.renumbered:
+            numbers[self.places()] = np.arange(self.manifest.renumbered, dtype=INDEX)
+        if self.manifest.listed:
+            numbers[-self.manifest.listed :] = self.listed()
+        return numbers
 
     def places(self) -> Array:
-        """Feature f of the input is places[f] in the blocks, (renumbered,); others keep their numbers.
+        """Feature f of the input is places[f] in the blocks, (renumbered,); others that are not listed are f there.
 
         Raises DatasetCorrupt.
         """
         return read_places(self.directory, self.manifest.renumbered, self.manifest.places_checksum)
+
+    def listed(self) -> Array:
+        """The input's numbers (listed,) of those listed. Raises DatasetCorrupt."""
+        return read_listed(self.directory, self.manifest.listed)
 
     def pieces(self, number: int) -> Array:
         """The LOCATIONs (n_pieces,) of a block's pieces. Raises DatasetCorrupt naming the block."""

@@ -3,8 +3,6 @@
 import zlib
 from pathlib import Path
 
-import numpy as np
-
 from storage import codec
 from storage.csr import INDEX, Array
 from storage.durable import write_file
@@ -33,17 +31,3 @@ def read_places(directory: Path, count: int, checksum: int) -> Array:
     except CorruptData as error:
         raise DatasetCorrupt(f"the file of feature places: {error.message}") from error
     return places
-
-
-def in_input_order(w: Array, places: Array) -> Array:
-    """w (width,) as the dataset numbers features -> (width,) as its input does."""
-    restored = np.array(w)
-    restored[: len(places)] = w[places]
-    return restored
-
-
-def in_dataset_order(w: Array, places: Array) -> Array:
-    """The reverse of `in_input_order`."""
-    placed = np.array(w)
-    placed[places] = w[: len(places)]
-    return placed

@@ -11,10 +11,10 @@ from storage.errors import UNREADABLE, CorruptData, DatasetCorrupt
 from storage.segment import packed_bytes
 from storage.weight_counts import WeightCounts
 
-# 6 has FURTHER, 7 `input`, 8 `parts`. A manifest is written as the oldest that can say it.
-VERSION, _INPUT_VERSION, _FURTHER_VERSION, _PLAIN_VERSION = 8, 7, 6, 5
+# 6 has FURTHER, 7 `input`, 8 `parts`, 9 `own_width`. A manifest is written as the oldest that can say it.
+VERSION, _PARTS_VERSION, _INPUT_VERSION, _FURTHER_VERSION, _PLAIN_VERSION = 9, 8, 7, 6, 5
 MANIFEST = "manifest.json"
-FURTHER = ("weights", "label_names", "has_groups", "input", "parts")
+FURTHER = ("weights", "label_names", "has_groups", "input", "parts", "own_width", "listed")
 
 
 def number_text(number: float) -> str:
@@ -47,6 +47,8 @@ class Manifest:
     input         of an input whose rows hold no numbered features (documents, strings, tables with words): its `format`
                   and all that is needed to make features of further rows in the same way; JSON. A model carries it
     parts         blocks of each of the machines that have them, in the order of `blocks`; none: they are all here
+    own_width     numbers of features are below it in the blocks; 0: below n_features + index_base, as in the input
+    listed        features, the last ones there, that storage.listed_features says the input's numbers of
     """
 
     uid: str
@@ -74,6 +76,8 @@ class Manifest:
     has_groups: bool = False
     input: dict[str, Any] | None = None
     parts: tuple[int, ...] = ()
+    own_width: int = 0
+    listed: int = 0
 
     @property
     def decoded_bytes(self) -> int:
@@ -106,6 +110,11 @@ class Manifest:
     @property
     def width(self) -> int:
         """Length of a weight vector indexed as the rows are: an unused place 0 if the input counts from 1."""
+        return self.own_width or self.input_width
+
+    @property
+    def input_width(self) -> int:
+        """Numbers of features are below it in the input."""
         return self.n_features + self.index_base
 
 
@@ -143,8 +152,10 @@ def _packed(manifest: Manifest) -> bytes:
 
 
 def _version(used: dict[str, Any]) -> int:
-    if "parts" in used:
+    if "own_width" in used:
         return VERSION
+    if "parts" in used:
+        return _PARTS_VERSION
     if "input" in used:
         return _INPUT_VERSION
     return _FURTHER_VERSION if used else _PLAIN_VERSION

@@ -32,15 +32,14 @@ class SupportVectors:
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
-    def renumbered(self, place: Array) -> "SupportVectors":
-        """The same with feature f at place[f] (width,), a permutation; features at a negative place are left out."""
-        own = place[self.indices]
+    def renumbered(self, own: Array, width: int) -> "SupportVectors":
+        """The same with the features own (nnz,), all below `width`; those below 0 are left out."""
         vector = np.repeat(np.arange(len(self)), np.diff(self.indptr))
         kept = own >= 0
         order = np.lexsort((own[kept], vector[kept]))
         lengths = np.bincount(vector[kept], minlength=len(self))
         indptr = np.concatenate([[0], np.cumsum(lengths)])
-        return SupportVectors(self.gamma, len(place), indptr, own[kept][order].astype(INDEX), self.values[kept][order])
+        return SupportVectors(self.gamma, width, indptr, own[kept][order].astype(INDEX), self.values[kept][order])
 
 
 def joined(parts: Sequence[SupportVectors]) -> SupportVectors:

@@ -23,6 +23,8 @@ def faults(directory: Path) -> Iterator[StorageError]:
     checks: list[Callable[[], object]] = [partial(_read, dataset, number) for number in range(here)]
     if dataset.manifest.renumbered:
         checks.append(dataset.places)
+    if dataset.manifest.listed:
+        checks.append(dataset.listed)
     checks.append(partial(check_words, directory))
     for check in checks:
         try:

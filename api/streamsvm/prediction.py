@@ -16,6 +16,7 @@ from service.models.predictor import Predictor
 from storage.csr import Array
 from storage.model_file import Label, Model
 from storage.probability import probabilities
+from streamsvm.coefficients import coefficients, with_coefficients
 from streamsvm.errors import told_plainly
 from streamsvm.raw import raw_rows
 
@@ -41,7 +42,8 @@ class Certificate(NamedTuple):
 class Predictions:
     """Attributes of a fitted model.
 
-    coef_       (1, n_features) float64, of three classes or more (n_classes, n_features); in regression (n_features,)
+    coef_       (1, n_features) float64, of three classes or more (n_classes, n_features); in regression (n_features,).
+                Of scipy.sparse, (1, n_features) also in regression, where few of more than 2 million features occur
     intercept_  (1,) or (n_classes,) float64
     support_vectors_, dual_coef_, n_support_, gamma_   of a kernel machine, in place of coef_: (n_support_, n_features)
                 of scipy.sparse, float32; (1, n_support_) or (n_classes, n_support_) float64; two numbers
@@ -115,7 +117,7 @@ class Predictions:
         self.n_features_in_ = model.n_features
         self.intercept_ = np.atleast_1d(np.array(model.intercept, np.float64))
         if model.vectors is None:
-            self.coef_ = model.w if model.is_regression else np.atleast_2d(model.w)
+            self.coef_ = coefficients(model)
             self._forget("dual_coef_", "support_vectors_", "n_support_", "gamma_")
         else:
             self.dual_coef_, self.support_vectors_ = np.atleast_2d(model.w), _as_matrix(model)
@@ -133,6 +135,9 @@ class Predictions:
         """The model, with weights that may have been changed since."""
         model = self.model_
         weights = self.coef_ if model.vectors is None else self.dual_coef_
+        if sparse.issparse(weights):
+            model = with_coefficients(model, weights)
+            weights = model.w
         w = np.ascontiguousarray(weights.reshape(model.w.shape), np.float64)
         labels = () if model.is_regression else tuple(map(_plain, self.classes_))
         return replace(model, w=w, labels=labels if model.is_multiclass else labels[::-1])

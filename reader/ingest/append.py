@@ -3,8 +3,8 @@
 The rules that keep what is there as it is:
 
 - New rows make new blocks, which are read like all others; their rows come after all rows there were.
-- The numbering of features stays: those the dataset has renumbered have the same places in new blocks, and features
-  that did not occur before keep their own numbers, which are beyond all places. Nothing is counted or sorted anew.
+- The numbering of features stays: those the dataset has renumbered or listed have the same numbers in new blocks.
+  Others keep their own, or, if they are far beyond all there were, are listed behind these. Nothing is sorted anew.
 - index_base and normalize are the dataset's. A block that goes leaves n_features as it was.
 - Labels that are strings keep their numbers, and new ones come after them.
 - Rows of strings have the length of the dataset's, and no others come to them.
@@ -23,7 +23,7 @@ from reader.errors import InputError
 from reader.ingest.manifests import joined, manifest_of
 from reader.ingest.parts import Parts
 from reader.ingest.reading import Reading
-from reader.ingest.renumber import Renumbering
+from reader.ingest.renumber import Renumbering, numbering_of
 from reader.ingest.shuffle import BUCKETS, Shuffler
 from reader.limits import Limits
 from reader.options import InputOptions
@@ -38,6 +38,7 @@ from storage.durable import publish
 from storage.errors import StorageError
 from storage.feature_words import read_words, write_words
 from storage.features.statistics import drop_statistics, read_statistics, write_statistics
+from storage.listed_features import write_listed
 from storage.manifest import Manifest, read_manifest, write_manifest
 from storage.weight_counts import WeightCounts
 
@@ -68,10 +69,15 @@ def append_rows(
         known = read_words(directory)
         reading = Reading(chunks, _as_before(options, before), limits, threads, staged, names, known)
         uid = uuid.uuid4().hex
-        blocks = _stage(reading, directory, staged, uid, threads)
+        features = Renumbering.known(numbering_of(Dataset(directory)), before.width - 1)
+        blocks = _stage(reading, before, staged, uid, threads, features)
         for block in blocks:
             publish(block_path(staged, block.number), block_path(directory, block.number))
         after = joined(before, manifest_of(reading, uid, blocks))
+        listed = features.numbering.listed
+        after = replace(after, own_width=features.own_width(after.input_width), listed=len(listed))
+        if len(listed) > before.listed:
+            write_listed(directory, listed)
         if (words := reading.words) is not None:
             # Those of rows that are not there after all do no harm.
             write_words(directory, words)
@@ -171,10 +177,9 @@ def _has_names(input_: dict[str, Any] | None) -> bool:
     return bool((input_ or {}).get("has_names"))
 
 
-def _stage(reading: Reading, directory: Path, staged: Path, uid: str, threads: int) -> tuple[BlockInfo, ...]:
-    dataset = Dataset(directory)
-    before = dataset.manifest
-    features = Renumbering.known(dataset.places() if before.renumbered else None)
+def _stage(
+    reading: Reading, before: Manifest, staged: Path, uid: str, threads: int, features: Renumbering
+) -> tuple[BlockInfo, ...]:
     bounds, buckets = (before.row_bound, before.block_bound), BUCKETS if before.shuffle == "yes" else 1
     shuffler = Shuffler(staged, uid, before.row_bound, threads, *bounds, features, buckets)
     try:
@@ -192,7 +197,8 @@ def _stage(reading: Reading, directory: Path, staged: Path, uid: str, threads: i
 def _join_statistics(directory: Path, before: Manifest, reading: Reading) -> None:
     """Those of another number of rows than the manifest's are counted anew when they are needed."""
     known = read_statistics(directory)
-    if known is not None and known.n_rows == before.n_rows and reading.statistics is not None:
+    are_joined = known is not None and known.n_rows == before.n_rows and not before.listed
+    if are_joined and known is not None and reading.statistics is not None:
         write_statistics(directory, known.plus(reading.statistics))
 
 

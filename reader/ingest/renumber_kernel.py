@@ -1,21 +1,52 @@
-"""Counting and renumbering features, the inner loops of `renumber`."""
+"""Counting, listing and renumbering features, the inner loops of `renumber` and `feature_list`."""
 
+import numpy as np
 from numba import njit
 
 from storage.csr import Array
 from storage.prefetch_kernel import prefetch
 
 _AHEAD = 32
+# A page of a list has so many features, one cache line; which page a feature is on says the directory, 0: none yet.
+PAGE_BITS = 4
+PAGE = 1 << PAGE_BITS
 
-# count(indices (nnz,), counts (d,)): adds one to counts[f] for every index f; all are below d.
+
+# enter(indices (nnz,), start, directory, pages (n, PAGE), features (m,), ends (2,)): lists each feature from `start` on
+# that is not listed yet: the k-th gets features[k - 1] and is k on its page. ends: pages in use, features listed; both
+# grow. Returns the place in `indices` where there was no more room, or nnz.
 
 
 @njit(cache=True, nogil=True)
-def count(indices: Array, counts: Array) -> None:
+def enter(indices: Array, start: int, directory: Array, pages: Array, features: Array, ends: Array) -> int:
     for j in range(indices.shape[0]):
-        if j + _AHEAD < indices.shape[0]:
-            prefetch(counts, indices[j + _AHEAD])
-        counts[indices[j]] += 1
+        f = indices[j]
+        if j + _AHEAD < indices.shape[0] and indices[j + _AHEAD] >= start:
+            prefetch(directory, indices[j + _AHEAD] >> PAGE_BITS)
+        if f < start:
+            continue
+        page = directory[f >> PAGE_BITS]
+        if page == 0:
+            if ends[0] == pages.shape[0]:
+                return j
+            ends[0] += 1
+            page = directory[f >> PAGE_BITS] = ends[0]
+        if pages[page - 1, f & (PAGE - 1)] == 0:
+            if ends[1] == features.shape[0]:
+                return j
+            features[ends[1]] = f
+            ends[1] += 1
+            pages[page - 1, f & (PAGE - 1)] = ends[1]
+    return indices.shape[0]
+
+
+# count(indices (nnz,), directory, pages, counts (m,)): adds one to counts[k - 1] for every feature, the k-th of a list.
+
+
+@njit(cache=True, nogil=True)
+def count(indices: Array, directory: Array, pages: Array, counts: Array) -> None:
+    for j in range(indices.shape[0]):
+        counts[pages[directory[indices[j] >> PAGE_BITS] - 1, indices[j] & (PAGE - 1)] - 1] += 1
 
 
 # renumber(indices (nnz,), places (d,)): index f becomes places[f], in place; those from d on stay as they are.
@@ -28,3 +59,17 @@ def renumber(indices: Array, places: Array) -> None:
             prefetch(places, indices[j + _AHEAD])
         if indices[j] < places.shape[0]:
             indices[j] = places[indices[j]]
+
+
+# renumber_listed(indices (nnz,), start, directory, pages): the k-th feature of a list becomes start + k - 1, in place;
+# those below `start` stay as they are.
+
+
+@njit(cache=True, nogil=True)
+def renumber_listed(indices: Array, start: int, directory: Array, pages: Array) -> None:
+    for j in range(indices.shape[0]):
+        if j + _AHEAD < indices.shape[0] and indices[j + _AHEAD] >= start:
+            prefetch(directory, indices[j + _AHEAD] >> PAGE_BITS)
+        f = indices[j]
+        if f >= start:
+            indices[j] = np.int32(start + pages[directory[f >> PAGE_BITS] - 1, f & (PAGE - 1)] - 1)

@@ -37,6 +37,7 @@ from storage.errors import NO_ROOM, OutOfSpace
 from storage.feature_places import write_places
 from storage.feature_words import write_words
 from storage.features.statistics import far_scales, write_statistics
+from storage.listed_features import write_listed
 from storage.manifest import Manifest
 from storage.profile import Profile, write_profile
 
@@ -65,7 +66,7 @@ def ingest(
     staged = staged_path(final)
     staged.mkdir(parents=True)
     try:
-        settled = settled or Settled(uuid.uuid4().hex, (), None, Renumbering())
+        settled = settled or Settled(uuid.uuid4().hex, (), None, None)
         reading = _reading(chunks, options or InputOptions(), limits or Limits(), threads, staged, settled)
         manifest = _stage(reading, staged, seed, threads, settled)
         publish_dataset(staged, final, manifest)
@@ -86,30 +87,40 @@ def _reading(
 
 def _stage(reading: Reading, staged: Path, seed: int, threads: int, settled: Settled) -> Manifest:
     buckets = BUCKETS if reading.options.shuffle == "yes" else 1
-    shuffler = Shuffler(staged, settled.uid, seed, threads, 0, settled.first_block, settled.features, buckets)
+    features = Renumbering() if settled.features is None else Renumbering.known(settled.features)
+    shuffler = Shuffler(staged, settled.uid, seed, threads, 0, settled.first_block, features, buckets)
     try:
         progress = Progress(staged)
         for rows in reading.rows():
             if reading.holds_strings:
-                shuffler.features.leave()
+                features.leave()
             shuffler.add(rows)
             progress.note(reading.input.taken, reading.parser.rows, reading.parser.nnz, reading.input.total)
         check_weights(reading.weights, reading.parser.rows)
         progress.remove()
-        width = reading.n_features + reading.parser.index_base
         blocks = shuffler.finish()
-        places = shuffler.features.places
-        checksum = 0 if places is None else write_places(staged, places)
+        manifest = _write_numbering(staged, features, manifest_of(reading, settled.uid, blocks))
         if reading.statistics is not None:
-            write_statistics(staged, reading.statistics.of_width(width))
-        write_profile(staged, _profile(reading, shuffler.features))
+            write_statistics(staged, reading.statistics.of_width(manifest.width))
+        write_profile(staged, _profile(reading, features))
         if (words := reading.words) is not None:
             write_words(staged, words)
     except BaseException:
         shuffler.abandon()
         raise
-    renumbered = 0 if places is None else len(places)
-    return replace(manifest_of(reading, settled.uid, blocks), renumbered=renumbered, places_checksum=checksum)
+    return manifest
+
+
+def _write_numbering(staged: Path, features: Renumbering, manifest: Manifest) -> Manifest:
+    """Keep how features are numbered; the manifest that says so."""
+    numbering = features.numbering
+    if numbering.places is not None:
+        checksum = write_places(staged, numbering.places)
+        manifest = replace(manifest, renumbered=len(numbering.places), places_checksum=checksum)
+    if len(numbering.listed):
+        write_listed(staged, numbering.listed)
+    own_width = features.own_width(manifest.input_width)
+    return replace(manifest, own_width=own_width, listed=len(numbering.listed))
 
 
 def _profile(reading: Reading, features: Renumbering) -> Profile:

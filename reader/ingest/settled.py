@@ -13,15 +13,18 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from reader.errors import InputError
 from reader.ingest.manifests import joined
 from reader.ingest.parts import Parts
 from reader.ingest.reading import Reading
-from reader.ingest.renumber import Renumbering
+from reader.ingest.renumber import Numbering, Renumbering
 from reader.ingest.shuffle import BUCKETS
 from reader.limits import Limits
 from reader.options import InputOptions
 from reader.sources.files import SourceFile
+from storage.csr import Array
 from storage.manifest import Manifest
 
 _LOOK_BYTES = 64 << 20
@@ -33,14 +36,14 @@ class Settled:
     uid       of the dataset
     names     of labels that are strings: a label's number is its place
     input     of categories and strings, as `Manifest.input` has it; None: features need nothing of it
-    features  how they are numbered in blocks
+    features  how they are numbered in blocks; None: that shows as they come
     first_block  of a part: blocks have numbers from here on
     """
 
     uid: str
     names: tuple[str, ...]
     input: dict[str, Any] | None
-    features: Renumbering
+    features: Numbering | None
     first_block: int = 0
 
     def of_part(self, number: int) -> "Settled":
@@ -62,7 +65,7 @@ def settle(files: Sequence[SourceFile], options: InputOptions, limits: Limits, t
                 break
     if not features.is_settled:
         features.settle()
-    return Settled(uuid.uuid4().hex, reading.names.known, like_of(reading.parser.input), features)
+    return Settled(uuid.uuid4().hex, reading.names.known, like_of(reading.parser.input), features.numbering)
 
 
 def like_of(input_: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -70,14 +73,28 @@ def like_of(input_: dict[str, Any] | None) -> dict[str, Any] | None:
     return None if input_ is None or input_["format"] == "text" else input_
 
 
-def agreed(settled: Settled, parts: Sequence[Manifest]) -> tuple[Settled, list[int]]:
-    """What holds for all of these parts, and the numbers of those that were read in otherwise."""
+def agreed(settled: Settled, parts: Sequence[Manifest], listed: Sequence[Array]) -> tuple[Settled, list[int]]:
+    """What holds for all of these parts, and the numbers of those that were read in otherwise.
+
+    listed  features (m,) that each part has listed
+    """
     names, input_ = list(settled.names), settled.input
     for part in parts:
         names += [name for name in part.label_names if name not in names]
         input_ = _with_categories(input_, part.input)
-    after = replace(settled, names=tuple(names), input=input_)
-    return after, [number for number, part in enumerate(parts) if not _is_as(after, part)]
+    after = replace(settled, names=tuple(names), input=input_, features=_with_listed(settled.features, listed))
+    of_parts = zip(parts, listed, strict=True)
+    return after, [number for number, (part, own) in enumerate(of_parts) if not _is_as(after, part, own)]
+
+
+def _with_listed(known: Numbering | None, listed: Sequence[Array]) -> Numbering | None:
+    """Those of the first part that has further ones as it has them."""
+    if known is None:
+        return None
+    all_ = known.listed
+    for own in listed:
+        all_ = np.concatenate((all_, own[~np.isin(own, all_)]))
+    return replace(known, listed=all_)
 
 
 def whole(settled: Settled, parts: Sequence[Manifest], n_features: int | None) -> Manifest:
@@ -89,7 +106,15 @@ def whole(settled: Settled, parts: Sequence[Manifest], n_features: int | None) -
         raise InputError("index_zero", "some rows have the index 0, and others as many features as there are to be")
     found = reduce(joined, parts)
     input_ = found.input if settled.input is None else settled.input
-    return replace(found, index_base=base, n_features=n_features, label_names=settled.names, input=input_)
+    all_ = replace(found, index_base=base, n_features=n_features, label_names=settled.names, input=input_)
+    listed = len(settled.features.listed) if settled.features else 0
+    own_width = settled.features.bound + listed if settled.features and listed else _own_width(parts)
+    return replace(all_, own_width=own_width, listed=listed)
+
+
+def _own_width(parts: Sequence[Manifest]) -> int:
+    """Of parts that list none: as far as their features go, if that is not as far as there are to be."""
+    return max(part.width for part in parts) if any(part.own_width for part in parts) else 0
 
 
 def _with_categories(known: dict[str, Any] | None, found: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -104,7 +129,9 @@ def _with_categories(known: dict[str, Any] | None, found: dict[str, Any] | None)
     return {**known, "dictionary": dictionary}
 
 
-def _is_as(settled: Settled, part: Manifest) -> bool:
+def _is_as(settled: Settled, part: Manifest, listed: Array) -> bool:
+    if settled.features is not None and not np.array_equal(settled.features.listed[: len(listed)], listed):
+        return False
     dictionary = (settled.input or {}).get("dictionary", {})
     found = (part.input or {}).get("dictionary", {})
     return settled.names[: len(part.label_names)] == part.label_names and all(

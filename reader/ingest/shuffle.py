@@ -86,15 +86,23 @@ class Shuffler:
         while True:
             start = row
             row = scatter(row, bucket_of, *_columns(rows), self._slot, self._memory, self._used, self._rows)
-            if not self.features.is_settled:
-                self.features.observe(rows.indices[rows.indptr[start] : rows.indptr[row]], row - start)
+            self._look_at(rows, start, row)
             if row == len(rows):
                 break
             bucket = int(bucket_of[row])
             self._flush(bucket)
             if _words(rows, row) > PIECE_WORDS:
+                self._look_at(rows, row, row + 1)
                 self._write_alone(bucket, rows, row)
                 row += 1
+
+    def _look_at(self, rows: Rows, start: int, end: int) -> None:
+        """Before any of these rows is written: their features have to have numbers then."""
+        indices = rows.indices[rows.indptr[start] : rows.indptr[end]]
+        if self.features.is_settled:
+            self.features.enter(indices)
+        else:
+            self.features.observe(indices, end - start)
 
     def finish(self) -> tuple[BlockInfo, ...]:
         """Write what is left; the blocks in order, complete but not yet durable."""

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from reader.ingest.parts import Parts
-from reader.ingest.renumber import Renumbering
+from reader.ingest.renumber import numbering_of
 from reader.ingest.settled import Settled, like_of
 from reader.limits import Limits
 from reader.options import InputOptions
@@ -79,5 +79,4 @@ def read_origin(directory: Path) -> Origin:
 
 def _settled(dataset: Dataset) -> Settled:
     manifest = dataset.manifest
-    features = Renumbering.known(dataset.places() if manifest.renumbered else None)
-    return Settled(manifest.uid, manifest.label_names, like_of(manifest.input), features)
+    return Settled(manifest.uid, manifest.label_names, like_of(manifest.input), numbering_of(dataset))

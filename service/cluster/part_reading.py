@@ -6,13 +6,16 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import numpy as np
+
 from reader.errors import InputError
 from reader.ingest.progress import read_progress
 from reader.ingest.run import ingest
 from service.cluster.leftovers import Leftovers
 from service.cluster.origin import Origin
 from service.errors import ServiceError, needing_space
-from storage.dataset import staged_path
+from storage.csr import INDEX, Array
+from storage.dataset import Dataset, staged_path
 from storage.durable import publish
 from storage.errors import DatasetCorrupt
 from storage.feature_words import FeatureWords, read_words
@@ -29,6 +32,7 @@ class ReadIn:
     statistics: FeatureStatistics | None
     words: FeatureWords | None
     profile: Profile | None
+    listed: Array
 
 
 class PartReading:
@@ -57,7 +61,8 @@ class PartReading:
             raise self._error
         assert self._found is not None
         own = self._directory
-        return ReadIn(self._found, read_statistics(own), read_words(own), read_profile(own))
+        listed = Dataset(own).listed() if self._found.listed else np.zeros(0, INDEX)
+        return ReadIn(self._found, read_statistics(own), read_words(own), read_profile(own), listed)
 
     def settle(self, manifest: Manifest) -> None:
         """It is complete, and a shard of this manifest. Raises DatasetCorrupt if it is another one's."""

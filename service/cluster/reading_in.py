@@ -56,9 +56,11 @@ class ReadingIn:
         missing = list(range(self.origin.machines))
         while missing:
             found |= self._read(missing)
-            settled, missing = agreed(self.origin.settled, [found[k].manifest for k in sorted(found)])
+            parts = [found[k] for k in sorted(found)]
+            settled, missing = agreed(
+                self.origin.settled, [part.manifest for part in parts], [part.listed for part in parts]
+            )
             self.origin = replace(self.origin, settled=settled)
-        parts = [found[k] for k in sorted(found)]
         manifests = [part.manifest for part in parts]
         all_ = whole(self.origin.settled, manifests, self.origin.options.n_features)
         all_ = replace(all_, parts=tuple(len(each.blocks) for each in manifests))

@@ -22,6 +22,7 @@ import numpy as np
 
 from reader.errors import InputError
 from reader.ingest.progress import Progress
+from reader.ingest.renumber import Numbering
 from reader.ingest.run import add_reading_options, limits_of
 from reader.ingest.settled import settle
 from reader.options import input_options
@@ -38,6 +39,7 @@ from storage.dataset import publish_dataset, staged_path
 from storage.feature_places import write_places
 from storage.feature_words import FeatureWords, write_words
 from storage.features.statistics import FeatureStatistics, far_scales, write_statistics
+from storage.listed_features import write_listed
 from storage.manifest import Manifest, read_manifest
 from storage.profile import Profile, write_profile
 
@@ -98,9 +100,11 @@ def _drop_part(ray: Any, agent: Any, name: str, found: Path) -> None:
 
 def _write(staged: Path, origin: Origin, manifest: Manifest, parts: Sequence[ReadIn]) -> None:
     """What lies beside the blocks of a dataset, of all parts."""
-    features = origin.settled.features
+    features = origin.settled.features or Numbering()
     if features.places is not None:
         write_places(staged, features.places)
+    if manifest.listed:
+        write_listed(staged, features.listed)
     statistics = _summed([part.statistics for part in parts])
     if statistics is not None:
         write_statistics(staged, statistics.of_width(manifest.width))

@@ -28,7 +28,7 @@ def sample(dataset: Dataset) -> list[dict[str, Any]]:
         assert manifest.input is not None
         shown: list[dict[str, Any]] = [_string(rows, *part, manifest.input["length"]) for part in parts]
     else:
-        numbers = _numbers(dataset, rows.indices[: ends[-1]])
+        numbers = dataset.numbers[rows.indices[: ends[-1]]]
         names = feature_names(manifest.input, set(numbers.tolist()), manifest.index_base)
         shown = [_features(rows, *part, numbers, names) for part in parts]
     labels = rows.label[: len(parts)].tolist()
@@ -45,13 +45,3 @@ def _features(rows: Rows, begin: int, end: int, numbers: Array, names: dict[int,
     pairs = zip(numbers[first].tolist(), rows.values[first].tolist(), strict=True)
     features = [{"feature": number, "name": names.get(number), "value": value} for number, value in pairs]
     return {"non_zeros": end - begin, "features": features}
-
-
-def _numbers(dataset: Dataset, stored: Array) -> Array:
-    """What features that blocks number so are numbered in the input, (n,)."""
-    if not dataset.manifest.renumbered:
-        return stored
-    places = dataset.places()
-    wanted = np.flatnonzero(np.isin(places, stored))
-    number_of = dict(zip(places[wanted].tolist(), wanted.tolist(), strict=True))
-    return np.array([number_of.get(place, place) for place in stored.tolist()], np.int64)

@@ -63,11 +63,20 @@ def planned_maps(spec: Any, manifest: Manifest) -> FeatureMaps:
     return maps
 
 
-def asked_maps(spec: Any, dataset: Dataset) -> FeatureMaps:
-    """Those of a job that its models carry, fitted to the dataset; the constant feature is not among them."""
+def asked_maps(spec: Any, dataset: Dataset) -> FeatureMaps | None:
+    """Those of a job that its models carry, fitted to the dataset; the constant feature is not among them.
+
+    Where rows have few of the features that there could be, the first one leaves out all others. None: there are none.
+    """
+    manifest = dataset.manifest
+    if not spec.features and not manifest.own_width:
+        return None
     with _telling():
-        planned = FeatureMaps.planned(_shape(dataset.manifest), named_maps(spec.features))
-        return planned.fitted(_statistics(planned, dataset))
+        planned = FeatureMaps.planned(_shape(manifest), named_maps(spec.features))
+        fitted = planned.fitted(_statistics(planned, dataset))
+    if not manifest.own_width:
+        return fitted
+    return fitted.of_listed(manifest.n_features, manifest.index_base, np.sort(dataset.numbers))
 
 
 def fitted_maps(spec: Any, dataset: Dataset) -> FeatureMaps:
@@ -75,7 +84,7 @@ def fitted_maps(spec: Any, dataset: Dataset) -> FeatureMaps:
     planned = planned_maps(spec, dataset.manifest)
     with _telling():
         fitted = planned.fitted(_statistics(planned, dataset))
-    return fitted.placed(dataset.in_own_order) if dataset.manifest.renumbered else fitted
+    return fitted.placed(dataset.in_own_order) if dataset.has_own_order else fitted
 
 
 def extra_values(spec: Any) -> int:
@@ -100,7 +109,8 @@ def _early(spec: Any) -> Iterator[FeatureMap]:
 
 def _shape(manifest: Manifest) -> Shape:
     strings = manifest.input["length"] if manifest.input and is_of_strings(manifest.input) else 0
-    return Shape(manifest.width, manifest.index_base, strings)
+    # Features of which those are left out that do not occur are numbered from 0.
+    return Shape(manifest.width, 0 if manifest.own_width else manifest.index_base, strings)
 
 
 def _statistics(maps: FeatureMaps, dataset: Dataset) -> FeatureStatistics | None:
@@ -117,12 +127,10 @@ def _statistics(maps: FeatureMaps, dataset: Dataset) -> FeatureStatistics | None
 
 def _counted(dataset: Dataset) -> FeatureStatistics | None:
     manifest, found = dataset.manifest, FeatureStatistics.none()
-    # What w[f] is of a feature f as the blocks number it: its number in the input.
-    numbers = dataset.in_own_order(np.arange(manifest.width, dtype=np.float64)).astype(np.int64)
     for block in range(len(manifest.blocks)):
         for location in dataset.pieces(block):
             rows = dataset.piece(location).rows
-            if not found.add(rows.indptr, numbers[rows.indices], rows.values):
+            if not found.add(rows.indptr, dataset.columns[rows.indices], rows.values):
                 return None
     return found
 

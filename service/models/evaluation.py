@@ -136,30 +136,29 @@ def _check(model: Model, labels: Array, manifest: Manifest) -> None:
 
 def _applied(model: Model, dataset: Dataset) -> Applied:
     """The model with its features numbered as in the dataset."""
-    width, begin = dataset.manifest.width, model.index_base
-    end = min(begin + model.n_features, width)
-    known = np.zeros(width, bool)
-    known[begin:end] = True
-    unknown = None if known[dataset.manifest.index_base :].all() else dataset.in_own_order(~known)
+    begin, end = model.index_base, model.index_base + model.n_features
+    numbers = dataset.numbers
+    unknown = (numbers < begin) | (numbers >= end)
+    # The place before the first feature is no feature.
+    is_known = not unknown[numbers >= dataset.manifest.index_base].any()
     if model.maps is not None:
         values = _mapped(model, dataset)
     else:
-        values = _linear(model, dataset, begin, end) if model.vectors is None else _machine(model, dataset)
-    return Applied(values, unknown, model_losses(model), dataset.manifest.weights is not None)
+        values = _linear(model, dataset) if model.vectors is None else _machine(model, dataset)
+    return Applied(values, None if is_known else unknown, model_losses(model), dataset.manifest.weights is not None)
 
 
-def _linear(model: Model, dataset: Dataset, begin: int, end: int) -> Callable[[Segment], Array]:
+def _linear(model: Model, dataset: Dataset) -> Callable[[Segment], Array]:
+    places = dataset.numbers - model.index_base
+    known = np.flatnonzero((places >= 0) & (places < model.n_features))
     w = np.zeros((len(np.atleast_2d(model.w)), dataset.manifest.width))
     for own, weights in zip(w, np.atleast_2d(model.w), strict=True):
-        own[begin:end] = weights[: end - begin]
-        own[:] = dataset.in_own_order(own)
+        own[known] = weights[places[known]]
     return partial(decision_values, w=w if model.is_multiclass else w[0], intercept=model.intercept)
 
 
 def _mapped(model: Model, dataset: Dataset) -> Callable[[Segment], Array]:
-    own, width = applied(model), dataset.manifest.width
-    # What w[f] is of a feature f as the blocks number it: its number in the input.
-    numbers = dataset.in_own_order(np.arange(width, dtype=np.float64)).astype(np.int64)
+    own, numbers = applied(model), dataset.numbers
     is_string = model.maps is not None and model.maps.shape.strings
 
     def values(rows: Segment) -> Array:
@@ -171,11 +170,14 @@ def _mapped(model: Model, dataset: Dataset) -> Callable[[Segment], Array]:
 
 def _machine(model: Model, dataset: Dataset) -> Callable[[Segment], Array]:
     assert model.vectors is not None
-    width = dataset.manifest.width
     # Features that no row has are part of the distance from all rows: they stay, beyond those of the rows.
-    place = np.arange(max(width, model.vectors.width))
-    place[dataset.in_own_order(np.arange(width, dtype=np.float64)).astype(np.int64)] = np.arange(width)
-    return machine_values(model.vectors.renumbered(place), model.w, model.intercept)
+    numbers, width = dataset.numbers, dataset.manifest.width
+    used, place = np.unique(model.vectors.indices, return_inverse=True)
+    own = width + np.arange(len(used))
+    _, ours, theirs = np.intersect1d(used, numbers, assume_unique=True, return_indices=True)
+    own[ours] = theirs
+    vectors = model.vectors.renumbered(own[place], width + len(used))
+    return machine_values(vectors, model.w, model.intercept)
 
 
 def _squared_norm(model: Model) -> float:

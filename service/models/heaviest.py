@@ -36,12 +36,21 @@ def with_heaviest(model: Model, dataset: Path) -> Model:
     labels = model.labels[:MOST_CLASSES] if model.is_multiclass else (model.labels[0] if model.labels else None,)
     found = []
     for label, w in zip(labels, np.atleast_2d(model.w), strict=False):
-        weights = w[words.features] * signs
+        weights = _weights(model, w, words.features) * signs
         entry = {"label": label, "positive": _largest(weights, words)}
         if not model.is_multiclass:
             entry["negative"] = [{**each, "weight": -each["weight"]} for each in _largest(-weights, words)]
         found.append(entry)
     return replace(model, about={**model.about, "heaviest": found})
+
+
+def _weights(model: Model, w: Array, features: Array) -> Array:
+    """Those (k,) of these features, of all (n,)."""
+    listed = None if model.maps is None else model.maps.listed
+    if listed is None:
+        return w[features]
+    places = np.minimum(np.searchsorted(listed, features), len(listed) - 1)
+    return np.where(listed[places] == features, w[places], 0.0)
 
 
 def _is_text(about: Mapping[str, Any]) -> bool:

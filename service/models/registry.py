@@ -5,6 +5,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -25,6 +26,7 @@ from service.records.unrecorded import mark, mark_if_possible, remove, unmark
 from service.settings import Settings
 from storage.csr import Array
 from storage.dataset import Dataset
+from storage.features.maps import listed_maps
 from storage.model_file import Model, read_model, tuples, write_model
 from storage.state import RUN_FILE, State, open_state
 from storage.support_vectors import published_machine
@@ -42,15 +44,28 @@ def lane_outcome(plan: JobPlan, dataset: Path, run: Path, results: Sequence[dict
     has_bias, w = plan.spec.bias is not None, state.w.reshape(plan.width, -1)
     columns = w[:, : len(plan.labels)].T if _has_classes(plan) else w[:, place]
     w_bias = columns[..., -1].tolist() if has_bias else 0.0
-    return Model(
+    model = Model(
         w=_in_input_order(plan, dataset, columns),
         labels=plan.model_labels if _has_classes(plan) else (1.0, -1.0) if plan.labels else (),
         index_base=plan.manifest.index_base,
         bias=plan.spec.bias,
         w_bias=tuples(w_bias),
         about=_about(plan, state, results[place]),
-        maps=asked_maps(plan.spec, Dataset(dataset)) if plan.spec.features else None,
+        maps=asked_maps(plan.spec, Dataset(dataset)),
     )
+    is_plain = plan.manifest.own_width and not plan.spec.features
+    return _without_others(model, plan.manifest.width - plan.manifest.listed) if is_plain else model
+
+
+def _without_others(model: Model, begin: int) -> Model:
+    """The same model without features below `begin` that have no weight: they may never have come."""
+    assert model.maps is not None and model.maps.listed is not None
+    features = model.maps.listed
+    kept = (features >= begin) | np.any(np.atleast_2d(model.w) != 0.0, axis=0)
+    if kept.all():
+        return model
+    maps = listed_maps(model.n_features, model.index_base, features[kept])
+    return replace(model, w=np.ascontiguousarray(model.w[..., kept]), maps=maps)
 
 
 def _about(plan: JobPlan, state: State, result: dict[str, Any]) -> dict[str, Any]:
@@ -69,14 +84,13 @@ def _machine(plan: JobPlan, dataset: Path, run: Path, about: dict[str, Any]) -> 
         "merges": machine.merges,
         "weight_degradation": machine.degradation,
     }
-    # What w[f] is of a feature f as the blocks number it: its number in the input.
-    numbers = own.in_own_order(np.arange(own.manifest.width, dtype=np.float64)).astype(np.int64)
+    vectors = machine.vectors
     return Model(
         w=machine.beta,
         labels=(1.0, -1.0),
         index_base=plan.manifest.index_base,
         about={**about, "result": {**about["result"], "machine": told}},
-        vectors=machine.vectors.renumbered(numbers),
+        vectors=vectors.renumbered(own.numbers[vectors.indices], own.manifest.input_width),
     )
 
 
@@ -86,12 +100,12 @@ def _has_classes(plan: JobPlan) -> bool:
 
 
 def _in_input_order(plan: JobPlan, dataset: Path, w: Array) -> Array:
-    """w (..., width) as the input numbers its features, (..., n_features); with maps as they number those they make."""
+    """w (..., width) in the order of the input's features, (..., n_features); with maps in that of those they make."""
     own, base = Dataset(dataset), plan.manifest.index_base
     maps = planned_maps(plan.spec, plan.manifest)
     end = maps.width - (plan.spec.bias is not None)
     # A model that carries maps has a weight for each feature that they make.
-    begin = 0 if plan.spec.features else base
+    begin = 0 if plan.spec.features or plan.manifest.own_width else base
     rows = [np.ascontiguousarray(row[:end]) for row in np.atleast_2d(w)]
     if maps.keeps_numbers:
         rows = [own.in_input_order(row) for row in rows]

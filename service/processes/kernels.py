@@ -110,6 +110,7 @@ def _reading() -> Iterator[None]:
     """Parses, shuffles and encodes some rows, and decodes them; numbers features anew, as only wide data has them."""
     import numpy as np  # noqa: PLC0415 - slow to import, and not needed by who shows the bar
 
+    from reader.ingest.feature_list import FeatureList  # noqa: PLC0415
     from reader.ingest.renumber_kernel import renumber  # noqa: PLC0415
     from reader.ingest.run import ingest  # noqa: PLC0415
     from reader.limits import Limits  # noqa: PLC0415
@@ -130,6 +131,7 @@ def _reading() -> Iterator[None]:
             dataset.piece(location)
         yield
     renumber(np.empty(0, INDEX), np.empty(0, INDEX))
+    FeatureList(0, np.ones(1, INDEX)).apply(np.ones(1, INDEX))
     yield
     for format_, line in (("text", "%+d\ta word or two\n"), ("fasta", ">label=%+d\nACGTN\n")):
         lines = "".join(line % label for label in (-1, 1)).encode()

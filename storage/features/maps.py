@@ -14,11 +14,13 @@ import numpy as np
 
 from storage.csr import INDPTR, Array
 from storage.features import FEATURE_MAPS
+from storage.features.listed import Listed
 from storage.features.renumbered import Renumbered
 from storage.features.rows import Apply, FeatureMap, Features, FeaturesError, Shape, not_counted
 from storage.features.statistics import FeatureStatistics
 
-_KINDS: dict[str, type[FeatureMap]] = {**FEATURE_MAPS, "renumbered": Renumbered}
+LISTED = "listed"
+_KINDS: dict[str, type[FeatureMap]] = {**FEATURE_MAPS, "renumbered": Renumbered, LISTED: Listed}
 _FILE = "features.npz"  # in a run directory
 
 MOST_MADE = 1 << 24  # features of one row
@@ -42,11 +44,12 @@ class Fitted:
         }
         if found != self.map.sizes(self.shape):
             raise FeaturesError("features_range", f"what {self.name} was fitted to is not there")
+        self.map.check_fitted(self.shape, self.arrays)
 
     @property
     def made(self) -> Shape:
         """The shape of the rows it makes."""
-        return Shape(self.map.width(self.shape), self.shape.base)
+        return self.map.shape(self.shape)
 
 
 class FeatureMaps:
@@ -93,6 +96,16 @@ class FeatureMaps:
             first = Fitted("renumbered", Renumbered(), self.shape, {"numbers": numbers.astype(np.int32)})
             return FeatureMaps(self.shape, (first, *self.maps))
         return FeatureMaps(self.shape, [_placed(each, place) for each in self.maps])
+
+    def of_listed(self, n_features: int, base: int, features: Array) -> "FeatureMaps":
+        """The same for rows of so many features from `base` on, of which `features` (n,), ascending, are those here."""
+        shape = Shape(n_features + base, base)
+        return FeatureMaps(shape, (Fitted(LISTED, Listed(len(features)), shape, {"features": features}), *self.maps))
+
+    @property
+    def listed(self) -> Array | None:
+        """The features (n,), ascending, that there are weights of, if all others are left out at first."""
+        return self.maps[0].arrays["features"] if self.maps and self.maps[0].name == LISTED else None
 
     @property
     def width(self) -> int:
@@ -182,6 +195,11 @@ class FeatureMaps:
         for each in maps:
             each.check()
         return cls(shape, maps)
+
+
+def listed_maps(n_features: int, base: int, features: Array) -> FeatureMaps:
+    """Of a model that has no other maps, and weights of `features` (n,), ascending, alone."""
+    return FeatureMaps(Shape(len(features))).of_listed(n_features, base, features)
 
 
 def _of(name: str, place: int) -> bool:

@@ -11,6 +11,8 @@ from storage.features.rows import Apply, FeatureMap, Shape
 class Renumbered(FeatureMap):
     """Of a dataset that has numbered its features anew: `numbers` (width,) are those of the input."""
 
+    keeps_count = True
+
     def sizes(self, shape: Shape) -> Mapping[str, int]:
         return {"numbers": shape.width}
 

@@ -78,6 +78,10 @@ class FeatureMap:
         """The numbers of the features made are below."""
         return shape.width
 
+    def shape(self, given: Shape) -> Shape:
+        """Of the rows it makes of rows of this shape."""
+        return Shape(self.width(given), given.base)
+
     def made(self, lengths: Array) -> Array:
         """Most values made of rows that have so many (n,) int64."""
         return lengths
@@ -93,6 +97,9 @@ class FeatureMap:
     def sizes(self, _shape: Shape) -> Mapping[str, int]:
         """Of what `fit` finds, float64: name -> length."""
         return {}
+
+    def check_fitted(self, _shape: Shape, _arrays: Mapping[str, Array]) -> None:
+        """Raises FeaturesError if arrays of these sizes, of finite numbers, cannot be what `fit` found."""
 
     def folded(self, _w: Array, _arrays: Mapping[str, Array]) -> tuple[Array, Array] | None:
         """Of w for the rows it makes, w (..., width) for those it is given, and what <w, x> lacks (...).

@@ -18,14 +18,17 @@ same number in C: so a model that is read again has its features where they were
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import BinaryIO
 
 import numpy as np
 
-from service.models.exports.errors import WEIGHTS_A_PIECE, ModelFormatError, checked, numbers
-from service.models.exports.mapped import folded
+from service.models.exports.errors import ModelFormatError, checked
+from service.models.exports.mapped import columns_of, folded
 from service.models.exports.texts import floats, integer, label_number, one_word, read_header
+from service.models.exports.weight_lines import dense_lines, read_rows, spread_lines
 from storage.csr import Array
+from storage.features.maps import listed_maps
 from storage.model_file import Model
 
 SOLVER_TYPES = {
@@ -54,8 +57,6 @@ LOSSES = {
 }
 HEADER = ("solver_type", "nr_class", "label", "nr_feature", "bias")
 OTHER_FORMATS = "take the model as npz or json"
-READ_BYTES = 1 << 20
-LINE_BYTES = 1 << 10  # of a weight
 
 
 def write(model: Model) -> Iterator[bytes]:
@@ -69,21 +70,14 @@ def write(model: Model) -> Iterator[bytes]:
             "LIBLINEAR has no kernels", "take the model as npz, json or onnx, of two classes also as libsvm"
         )
     model = folded(model, "LIBLINEAR")
-    return _stream(_head(checked(model)), np.atleast_2d(model.w).T, _bias_weights(model))
+    return _stream(_head(checked(model)), model)
 
 
-def _stream(head: bytes, features: Array, bias_weights: Array) -> Iterator[bytes]:
-    """features (n_features, n_values), bias_weights (0 or 1, n_values)"""
+def _stream(head: bytes, model: Model) -> Iterator[bytes]:
+    weights, places = np.atleast_2d(model.w).T, columns_of(model)
     yield head
-    size = max(1, WEIGHTS_A_PIECE // features.shape[1])
-    for rows in (features, bias_weights):
-        for begin in range(0, len(rows), size):
-            yield _lines(rows[begin : begin + size])
-
-
-def _lines(rows: Array) -> bytes:
-    """A line for each row, spaces between its numbers."""
-    return numbers(rows)[1:-1].replace(b"],[", b"\n").replace(b",", b" ") + b"\n"
+    yield from dense_lines(weights) if places is None else spread_lines(weights, places, model.n_features)
+    yield from dense_lines(_bias_weights(model))
 
 
 def _bias_weights(model: Model) -> Array:
@@ -134,13 +128,20 @@ def read(file: BinaryIO) -> Model:
     base = 0 if len(word) > 1 and word.startswith("0") else 1
     (bias,) = floats([one_word(header["bias"]).encode()])
     has_bias = not bias < 0  # nan is refused with the other numbers that are not finite
-    rows = _read_weights(file, (n_features + has_bias) * n_columns, LINE_BYTES * n_columns).reshape(-1, n_columns)
+    places, rows = read_rows(file, n_features + has_bias, n_columns)
     about = {"loss": LOSSES[solver], "solver_type": solver}
     if solver == CRAMMER_SINGER:
         about["multiclass"] = "crammer_singer"
     # Of two classes by Crammer and Singer, too, LIBLINEAR looks at the first column alone.
-    w, w_bias = np.split(rows if n_classes > 2 else rows[:, :1], [n_features])
-    return checked(_model(np.ascontiguousarray(w.T), w_bias, labels, base, bias if has_bias else None, about))
+    own = rows if n_classes > 2 else rows[:, :1]
+    n_weights = n_features if places is None else int(np.searchsorted(places, n_features))
+    w, w_bias = np.split(own, [n_weights])
+    if has_bias and not len(w_bias):  # it is 0
+        w_bias = np.zeros((1, own.shape[1]))
+    model = _model(np.ascontiguousarray(w.T), w_bias, labels, base, bias if has_bias else None, about)
+    if places is None:
+        return checked(model)
+    return checked(replace(model, maps=listed_maps(n_features, base, places[:n_weights] + base)))
 
 
 def _model(
@@ -151,18 +152,3 @@ def _model(
     if len(w) > 1:
         return Model(w, labels, base, bias, factors or 0.0, about)
     return Model(w[0], labels, base, bias, factors[0] if factors else 0.0, about)
-
-
-def _read_weights(file: BinaryIO, count: int, line_bytes: int) -> Array:
-    """(count,) float64: what is left of the file, lines of at most so many bytes."""
-    parts: list[Array] = []
-    found, rest = 0, b""
-    while chunk := file.read(READ_BYTES):
-        lines, _, rest = (rest + chunk).rpartition(b"\n")
-        parts.append(np.array(floats(lines.split()), np.float64))
-        found += len(parts[-1])
-        if found > count or len(rest) > line_bytes:
-            raise ModelFormatError(f"more than the {count} weights of the header")
-    if found != count or rest.strip():
-        raise ModelFormatError(f"the file ends inside its weights: {found} of {count} are whole")
-    return np.concatenate(parts) if parts else np.empty(0)

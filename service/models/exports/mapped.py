@@ -8,7 +8,7 @@ import numpy as np
 
 from service.models.exports.errors import ModelFormatError
 from storage.csr import Array
-from storage.features.maps import FeatureMaps
+from storage.features.maps import FeatureMaps, listed_maps
 from storage.features.rows import FeaturesError
 from storage.model_file import Model
 
@@ -24,12 +24,14 @@ def read_maps(document: Any, arrays: Mapping[str, Array]) -> FeatureMaps:
 def folded(model: Model, program: str) -> Model:
     """The same model for rows as they are, without maps. ModelFormatError if there is none, of a map or of strings.
 
-    A constant that maps make becomes part of the constant feature's weight.
+    A constant that maps make becomes part of the constant feature's weight. A list of features stays, without those
+    that there cannot be: `columns_of` tells where they are.
     """
     if model.maps is None:
         return model
     w, constant = model.w, np.zeros(model.w.shape[:-1])
-    for each in reversed(model.maps.maps):
+    listed = model.maps.listed
+    for each in reversed(model.maps.maps[listed is not None :]):
         found = each.map.folded(w, each.arrays)
         if found is None:
             raise ModelFormatError(
@@ -42,4 +44,14 @@ def folded(model: Model, program: str) -> Model:
         bias = model.bias or 1.0
         w_bias = (np.asarray(model.intercept) + constant) / bias
     told = tuple(w_bias.tolist()) if np.ndim(w_bias) else float(w_bias)
-    return replace(model, w=np.ascontiguousarray(w[..., model.index_base :]), bias=bias, w_bias=told, maps=None)
+    if listed is None:
+        return replace(model, w=np.ascontiguousarray(w[..., model.index_base :]), bias=bias, w_bias=told, maps=None)
+    first = int(np.searchsorted(listed, model.index_base))
+    maps = listed_maps(model.n_features, model.index_base, listed[first:])
+    return replace(model, w=np.ascontiguousarray(w[..., first:]), bias=bias, w_bias=told, maps=maps)
+
+
+def columns_of(model: Model) -> Array | None:
+    """Places (k,) int64 of a folded model's weights among its features; None: each has one."""
+    listed = None if model.maps is None else model.maps.listed
+    return None if listed is None else listed.astype(np.int64) - model.index_base

@@ -16,10 +16,11 @@ import numpy as np
 
 from service.models.exports.errors import ModelFormatError, checked
 from service.models.exports.json_text import head_of, parse_object, with_weights
-from service.models.exports.mapped import folded
+from service.models.exports.mapped import columns_of, folded
 from service.models.exports.onnx_machine import USED, arrays_of, products_of, size_of
 from service.models.exports.onnx_outputs import outputs_of
 from service.models.names import MOST_ONNX_WEIGHTS
+from storage.features.maps import LISTED
 from storage.model_file import Model
 
 HEAD = "streamsvm"  # name of the metadata
@@ -58,6 +59,8 @@ def read(file: BinaryIO) -> Model:
     document = parse_object(heads.get(HEAD, ""))
     if columns.dtype != np.float64:
         raise ModelFormatError("the weights are not float64")
+    if LISTED in constants and type(document.get("index_base")) is int:
+        document["0_features"] = (constants[LISTED] + document["index_base"]).tolist()
     several = isinstance(document.get("intercept"), list)
     w = np.ascontiguousarray(columns.T) if several else columns.reshape(-1)
     arrays = arrays_of(constants, document.get("index_base")) if USED in constants else None
@@ -76,6 +79,12 @@ def _graph(model: Model, outputs: list[Any] | None = None) -> Any:
     products = [onnx.helper.make_node("MatMul", ["X", "w"], ["products"])]
     if not is_linear:
         products, own = products_of(model)
+    elif (places := columns_of(model)) is not None:
+        products = [
+            onnx.helper.make_node("Gather", ["X", LISTED], ["X_listed"], axis=1),
+            onnx.helper.make_node("MatMul", ["X_listed", "w"], ["products"]),
+        ]
+        own = [onnx.numpy_helper.from_array(places, LISTED)]
     nodes = [*products, onnx.helper.make_node("Add", ["products", "intercept"], ["decision_values"])]
     constants = [
         onnx.numpy_helper.from_array(np.atleast_2d(model.w).T, "w"),

@@ -59,5 +59,6 @@ def machine_of(run: Path, dataset: Path) -> Machine:
     """What the job in this run directory has published, its features as columns from 0 on, as scipy has them."""
     own = Dataset(dataset)
     machine = published_machine(run)
-    numbers = own.in_own_order(np.arange(own.manifest.width, dtype=np.float64)).astype(np.int64)
-    return Machine(machine.vectors.renumbered(numbers - own.manifest.index_base), machine.beta)
+    vectors, manifest = machine.vectors, own.manifest
+    columns = own.numbers[vectors.indices] - manifest.index_base
+    return Machine(vectors.renumbered(columns, manifest.n_features), machine.beta)

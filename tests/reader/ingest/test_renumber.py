@@ -9,7 +9,6 @@ from reader.ingest.run import ingest
 from storage.csr import LARGE_W
 from storage.dataset import Dataset
 from storage.errors import CorruptData
-from storage.feature_places import in_input_order
 from tests.reference.dcd import dcd
 from tests.training import train
 
@@ -39,19 +38,14 @@ def test_frequent_features_come_first():
     indices = np.array([LARGE_W + 3, 7, 0, 2, 1, LARGE_W + 4, LARGE_W + 900], np.int32)
     renumbering.apply(indices)
     assert indices.tolist() == [0, 1, 2, 3, 4, LARGE_W + 4, LARGE_W + 900]
-    assert np.array_equal(np.sort(renumbering.places), np.arange(LARGE_W + 4))
+    assert np.array_equal(np.sort(renumbering.numbering.places), np.arange(LARGE_W + 4))
 
 
 def test_a_short_w_stays_as_it_is():
     renumbering = Renumbering()
     renumbering.observe(np.array([5, LARGE_W - 1], np.int32), 1)
     renumbering.settle()
-    assert renumbering.places is None
-
-
-def test_weights_are_given_back_in_the_order_of_the_input():
-    places = np.array([2, 0, 1], np.int32)
-    assert in_input_order(np.array([10.0, 11.0, 12.0, 13.0]), places).tolist() == [12.0, 10.0, 11.0, 13.0]
+    assert renumbering.numbering.places is None
 
 
 @pytest.mark.parametrize("chunk", [1 << 20, 997])

@@ -33,7 +33,9 @@ def unknown(settled):
 def rows_of(directory: Path, manifest) -> Counter:
     """By what they mean: names, and the input's numbers."""
     own = Dataset(directory)
-    numbers = own.in_own_order(np.arange(manifest.width, dtype=float)).astype(int) if own.manifest.renumbered else None
+    # As a machine has it when all is settled.
+    own.manifest = replace(manifest, blocks=own.manifest.blocks, parts=())
+    numbers = own.numbers if manifest.renumbered or manifest.listed else None
     words = feature_names(manifest.input, set(range(manifest.width)), manifest.index_base)
     rows: Counter = Counter()
     for block in range(len(own.manifest.blocks)):
@@ -61,7 +63,11 @@ def read_in_parts(tmp_path, text: bytes, stripe_bytes=512, again=0, forget=lambd
             directory = directories[k] = tmp_path / f"part{k}-{rounds}"
             share = Parts(files, limits, Share(k, OF, stripe_bytes))
             parts[k] = ingest(share, directory, options, limits, threads=1, settled=settled.of_part(k))
-        settled, missing = agreed(settled, parts)
+        listed = [
+            Dataset(own).listed() if part.listed else np.zeros(0, np.int32)
+            for own, part in zip(directories, parts, strict=True)
+        ]
+        settled, missing = agreed(settled, parts, listed)
         rounds += 1
     assert rounds == 1 + again
     return whole(settled, parts, options.n_features), directories

@@ -119,7 +119,7 @@ def test_pieces_are_bounded_and_bytes_repeat(name):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_reads_from_a_file_that_gives_little_at_once(name, monkeypatch):
-    monkeypatch.setattr("service.models.exports.liblinear_text.READ_BYTES", 3)
+    monkeypatch.setattr("service.models.exports.weight_lines.READ_BYTES", 3)
     monkeypatch.setattr("service.models.exports.npz.READ_BYTES", 3)
     model = make()
     assert same(read(name, export(name, model)), model)
