@@ -73,8 +73,9 @@ def write_run(run: Path, dataset: Path, cache_bytes: int, positive: float | None
     """Lay out a run directory as the worker does.
 
     `settings` are a job's fields, C_negative, `checkpoints`, and ways of the contracts: on_disk, rows are kept there at
-    pace "fixed", too, and a pass has as many sweeps as updates_per_row says; holds_all, which is about `cache_bytes`;
-    keeps_rows, also for the next job on the dataset; lanes, all that the fields say, side by side; number, of the lane.
+    pace "fixed", too, as there are threads, and a pass has as many sweeps as updates_per_row says; holds_all, which is
+    about `cache_bytes`; keeps_rows, also for the next job on the dataset; lanes, all that the fields say, side by side;
+    number, of the lane.
     """
     settings.pop("holds_all", None)
     checkpoints = settings.pop("checkpoints", None)
@@ -96,6 +97,7 @@ def write_run(run: Path, dataset: Path, cache_bytes: int, positive: float | None
         plan = JobPlan(spec, manifest, labels, (lane,), cache, usable_cores())
     prepare_run(run, plan, dataset, checkpoints)
     told = json.loads((run / RUN_FILE).read_text())
+    told["trainer"]["threads"] = spec.threads or told["trainer"]["threads"]
     if on_disk:
         told["trainer"]["spill_directory"], told["reader"]["keeps_all"] = str(run), True
     if not keeps_rows:

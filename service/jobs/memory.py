@@ -68,8 +68,15 @@ class Memory:
 
 
 def threads_of(spec: JobSpec, cores: int) -> int:
-    """Of the trainer. A run of pace "fixed" is a function of data, settings and seed: not of the machine."""
-    return spec.threads or (1 if spec.pace == "fixed" else cores)
+    """Of the trainer. A run of pace "fixed" is a function of data, settings and seed, to the byte.
+
+    There threads share no work, but where a kernel machine comes out the same with any number of them.
+    """
+    if spec.pace == "adaptive":
+        return spec.threads or cores
+    # What is left of memory_bytes for the cache depends on threads.
+    is_same = SOLVERS[spec.solver].has_kernel and spec.memory_bytes is None
+    return spec.threads or 1 if is_same else 1
 
 
 def memory_of(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1) -> Memory:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from service.errors import ServiceError
+from service.jobs.memory import threads_of
 from service.jobs.problem import TRAINS_WEIGHTS, plan_job
 from service.jobs.spec import parse_spec
 from storage.manifest import Manifest
@@ -147,6 +148,12 @@ def test_the_reader_is_told_what_leaves_the_cache():
     assert evicts == {"streamsvm": "score", "streamsvm_paper": "random"}
 
 
+@pytest.mark.parametrize(("fields", "threads"), [({}, 2), ({"memory_bytes": 1 << 30}, 1)])
+def test_of_fixed_pace_threads_share_what_comes_out_the_same(fields, threads):
+    spec = parse_spec({"dataset": "d", "kernel": "rbf", "pace": "fixed", "threads": 2, **fields})
+    assert threads_of(spec, 3) == threads
+
+
 @pytest.mark.parametrize(
     ("fields", "trainer", "reader"),
     [
@@ -154,8 +161,8 @@ def test_the_reader_is_told_what_leaves_the_cache():
         ({"pace": "fixed"}, 1, 3),
         ({"threads": 2}, 2, 2),
         ({"threads": 1000}, 1000, 3),
-        ({"threads": 2, "pace": "fixed"}, 2, 2),
-        ({"solver": "ocas", "pace": "fixed", "threads": 2}, 2, 2),
+        ({"threads": 2, "pace": "fixed"}, 1, 2),
+        ({"solver": "ocas", "pace": "fixed", "threads": 2}, 1, 2),
     ],
 )
 def test_both_are_told_how_many_threads(fields, trainer, reader):
