@@ -17,6 +17,7 @@ from service.datasets.registry import Datasets
 from service.jobs.feed import JobFeed
 from service.records.database import Database
 from service.records.opening import open_store
+from service.records.soundness import Soundness
 from service.records.tokens import Tokens
 from service.settings import Settings
 
@@ -37,6 +38,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.context = context
     app.state.access = Access(Tokens(Database(settings.database)), required=not settings.is_loopback)
     app.state.metrics = Metrics(settings, store)
+    app.state.soundness = Soundness(settings, store)
     add_error_handlers(app)
     pages = routes, dataset, compare, reference, files
     for module in (datasets, jobs, events, models, inference, info, metrics, login, *pages):

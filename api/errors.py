@@ -16,6 +16,8 @@ from api.pages.render import page
 from service.errors import ServiceError
 from service.models.exports import ModelFormatError
 from service.processes.logs import request_id
+from service.records.database import DAMAGED
+from service.records.opening import RESTORE, is_blank
 from storage.errors import NO_ROOM, ROOM_HINT, StorageError
 
 STATUS = {
@@ -54,6 +56,8 @@ STATUS = {
     "dataset_corrupt": 500,
     "ingest_failed": 500,
     "evaluation_failed": 500,
+    "store_corrupt": 500,
+    "store_missing": 503,
     "unavailable": 503,
     "out_of_space": 507,
 }
@@ -146,8 +150,12 @@ def _on_validation_error(_request: Request, error: Any) -> JSONResponse:
     return problem("wrong_type", f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}")
 
 
-def _on_disk_error(_request: Request, error: Any) -> JSONResponse:
+def _on_disk_error(request: Request, error: Any) -> JSONResponse:
     number, of_store = getattr(error, "errno", None), getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if of_store in DAMAGED or "no such table" in str(error):
+        return problem("store_corrupt", "the records are damaged", RESTORE)
+    if of_store == sqlite3.SQLITE_CANTOPEN and is_blank(request.app.state.context.settings.database):
+        return problem("store_missing", "the records are not there any more", RESTORE)
     if number in NO_ROOM or of_store == sqlite3.SQLITE_FULL:
         return problem("out_of_space", "the disk is full", ROOM_HINT)
     if number in _NO_MORE_FILES or of_store == sqlite3.SQLITE_CANTOPEN:

@@ -1,6 +1,7 @@
 """/v2, the Open Inference Protocol, with Triton's binary tensor extension."""
 
 import json
+import logging
 import sqlite3
 from importlib.metadata import version
 from typing import Annotated, Any
@@ -17,6 +18,8 @@ from service.models.tensors import read_tensors, wanted_outputs, write_tensors
 
 router = APIRouter(prefix="/v2", tags=["inference"])
 
+_log = logging.getLogger("streamsvm.api")
+_SEE_LOG = "The service's log says more."
 _BINARY = "application/octet-stream"
 _LENGTH = "Inference-Header-Content-Length"
 _TENSORS = {"type": "array", "items": {"type": "object"}}
@@ -38,12 +41,15 @@ async def server_live() -> dict[str, bool]:
 
 
 @router.get("/health/ready", operation_id="serverReady")
-def server_ready(context: Context) -> dict[str, bool]:
-    """Whether requests can be served: the records can be read."""
+def server_ready(context: Context, request: Request) -> dict[str, bool]:
+    """Whether requests can be served: the records can be read, and imports are seen to."""
     try:
-        context.store.dataset_state("")
-    except sqlite3.Error:
-        raise ServiceError("unavailable", "the records cannot be read", "The service's log says more.") from None
+        request.app.state.soundness.check()
+    except (sqlite3.Error, ServiceError) as error:
+        _log.error("the records cannot be read: %s", error)
+        raise ServiceError("unavailable", "the records cannot be read", _SEE_LOG) from None
+    if missing := context.datasets.missing_threads():
+        raise ServiceError("unavailable", f"there is no thread for {' and '.join(missing)}", _SEE_LOG)
     return {"ready": True}
 
 

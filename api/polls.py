@@ -5,6 +5,7 @@ but a plain request that has its answer, such as one without a token or for a jo
 """
 
 import re
+import sqlite3
 
 from fastapi.routing import APIRoute
 from starlette.requests import Request
@@ -47,7 +48,7 @@ class Polls:
         try:
             if allows(await scope_of_request(Request(scope), self._access), self._needed):
                 return await self._feed.encoded(job_id)
-        except ServiceError:
+        except (ServiceError, sqlite3.Error):
             pass
         return None
 

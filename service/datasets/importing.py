@@ -4,15 +4,16 @@ What is to be read in stands in the store: after a restart of the process, an im
 """
 
 import errno
+import logging
 import os
 import shutil
+import sqlite3
 import stat
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from reader.errors import InputError
 from reader.options import InputOptions
@@ -20,12 +21,15 @@ from reader.sources.locations import check_installed, is_below, is_url, located
 from service.datasets.forgetting import forget
 from service.datasets.ingesting import Ingesting, ingest_failed
 from service.errors import ServiceError
+from service.processes.background import Background
 from service.records.store import Store
 from service.records.unrecorded import mark, unmark
 from service.settings import Settings
 from storage.dataset import staged_path
+from storage.errors import NO_ROOM, ROOM_HINT
 
 _POLL_SECONDS = 0.05
+_log = logging.getLogger("streamsvm.importer")
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -84,33 +88,44 @@ def _invalid() -> ServiceError:
 class Importer:
     """`wake` it when there is something in the store; a thread works until nothing is left."""
 
-    def __init__(self, settings: Settings, store: Store) -> None:
+    def __init__(self, settings: Settings, store: Store, pauses: tuple[float, float] = (1.0, 30.0)) -> None:
         self._settings = settings
         self._store = store
-        self._lock = threading.Lock()
-        self._is_awake = False
+        self.background = Background("importer", self._next, pauses)
+        self._outcome: _Outcome | None = None
 
     def wake(self) -> None:
         """Begin, unless it is at work."""
-        with self._lock:
-            if not self._is_awake:
-                self._is_awake = True
-                threading.Thread(target=self._work, name="importer", daemon=True).start()
+        self.background.wake()
 
-    def _work(self) -> None:
-        while (record := self._next()) is not None:
-            self._import(record)
+    def _next(self) -> bool:
+        """Write down what the last import came to, if that could not be done, and see to the next one."""
+        self._write_down()
+        record = self._store.next_import()
+        if record is None:
+            return False
+        self._outcome = _Outcome(record["id"], self._import(record))
+        self._write_down()
+        return True
 
-    def _next(self) -> dict[str, Any] | None:
-        with self._lock:
-            record = self._store.next_import()
-            self._is_awake = record is not None
-            return record
+    def _write_down(self) -> None:
+        if self._outcome is None:
+            return
+        dataset_id, problem = self._outcome
+        directory = self._settings.datasets / dataset_id
+        if problem is not None:
+            self._store.fail_dataset(dataset_id, problem)
+            unmark(directory)
+        elif self._store.set_dataset_ready(dataset_id):
+            unmark(directory)
+        else:
+            self._give_up(directory)
+        self._outcome = None
 
-    def _import(self, record: dict[str, Any]) -> None:
+    def _import(self, record: dict[str, Any]) -> dict[str, Any] | None:
+        """What was wrong; None if the dataset is complete, or deleted meanwhile. Raises sqlite3.Error."""
         dataset_id, source = record["id"], record["source"]
         directory = self._settings.datasets / dataset_id
-        is_kept = False
         try:
             mark(directory)
             with (
@@ -122,20 +137,37 @@ class Importer:
                 # Deleted meanwhile: leaving the context ends it.
                 while self._store.dataset_state(dataset_id) and not ingesting.is_done():
                     time.sleep(_POLL_SECONDS)
-            is_kept = self._store.set_dataset_ready(dataset_id)
-            if is_kept:
-                unmark(directory)
+            return None
         except (InputError, ServiceError) as error:
-            self._store.fail_dataset(dataset_id, error.problem())
-        except OSError:
-            self._store.fail_dataset(dataset_id, ingest_failed().problem())
-        finally:
-            if not is_kept:
-                forget(directory, self._settings)
-                shutil.rmtree(staged_path(directory), ignore_errors=True)
+            found = error.problem()
+        except OSError as error:
+            found = _no_room() if error.errno in NO_ROOM else ingest_failed().problem()
+        except sqlite3.Error:
+            self._give_up(directory)
+            raise
+        except Exception:
+            _log.exception("an import ended in an error that nobody foresaw")
+            found = ingest_failed().problem()
+        self._give_up(directory)
+        return found
+
+    def _give_up(self, directory: Path) -> None:
+        forget(directory, self._settings)
+        shutil.rmtree(staged_path(directory), ignore_errors=True)
 
     def _opened(self, name: str) -> AbstractContextManager[IO[bytes] | list[str]]:
         if is_url(name):
             check_source(self._settings.import_sources, name)
             return nullcontext([name])
         return open_import(self._settings.import_dir, name)
+
+
+class _Outcome(NamedTuple):
+    """Of an import that has ended: what was wrong, if anything was."""
+
+    dataset_id: str
+    problem: dict[str, Any] | None
+
+
+def _no_room() -> dict[str, Any]:
+    return ServiceError("out_of_space", "the disk is full", ROOM_HINT).problem()

@@ -3,6 +3,7 @@
 import os
 import re
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ class Datasets:
             elif record["state"] == "changing":
                 # Either all of the change is there or nothing.
                 undo_change(self.directory(record["id"]))
-                self._store.set_dataset_ready(record["id"])
+                self._store.later(partial(self._store.set_dataset_ready, record["id"]))
         recorded = {record["id"] for record in self._store.datasets()}
         sweep(self._settings.datasets, recorded, self._forget, keeps=is_gone)
         forget_parts(self._settings.datasets, self._settings)
@@ -63,12 +64,17 @@ class Datasets:
         directory = self.directory(record["id"])
         if (directory / MANIFEST).exists() and not is_marked(directory):
             # The store is an older copy: the dataset was complete, and whoever sent it has been told so.
-            self._store.set_dataset_ready(record["id"])
+            self._store.later(partial(self._store.set_dataset_ready, record["id"]))
             return
         # Published but not yet recorded is no loss: it was never acknowledged.
         self._forget(directory)
         if record["source"] is None:
-            self._store.drop_dataset(record["id"])
+            self._store.later(partial(self._store.drop_dataset, record["id"]))
+
+    def missing_threads(self) -> list[str]:
+        """Names of those that do not run and have something to do. One that is missing is begun anew."""
+        found = {"importer": self._importer.background, "writing-later": self._store.later.background}
+        return [name for name, background in found.items() if not background.is_there()]
 
     def _forget(self, directory: Path) -> None:
         forget(directory, self._settings)
@@ -92,7 +98,7 @@ class Datasets:
         try:
             remove_block(self.directory(record["id"]), number)
         finally:
-            self._store.set_dataset_ready(record["id"])
+            self._store.later(partial(self._store.set_dataset_ready, record["id"]))
 
     def begin_import(
         self, name: str, file: str, options: InputOptions, machines: int | str | None = None

@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from reader.ingest.append import appending_path, remove_unlisted_blocks
@@ -92,7 +93,7 @@ class NewDataset(Upload):
     def _drop(self) -> None:
         shutil.rmtree(staged_path(self._directory), ignore_errors=True)
         remove(self._directory)
-        self._store.drop_dataset(self._dataset_id)
+        self._store.later(partial(self._store.drop_dataset, self._dataset_id))
 
 
 class MoreRows(Upload):
@@ -102,7 +103,7 @@ class MoreRows(Upload):
 
     def _drop(self) -> None:
         undo_change(self._directory)
-        self._store.set_dataset_ready(self._dataset_id)
+        self._store.later(partial(self._store.set_dataset_ready, self._dataset_id))
 
 
 def undo_change(directory: Path) -> None:

@@ -14,10 +14,10 @@ DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def journal_mode(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> str:
-    """WAL where this SQLite has the fix, else TRUNCATE."""
+    """WAL where this SQLite has the fix, else PERSIST: the room of the last journal is there on a full disk, too."""
     newest, *branches = _WAL_FIXED
     is_fixed = version >= newest or any(version[:2] == fixed[:2] and version >= fixed for fixed in branches)
-    return "WAL" if is_fixed else "TRUNCATE"
+    return "WAL" if is_fixed else "PERSIST"
 
 
 class Database:

@@ -138,15 +138,16 @@ def unusable(settings: Settings, error: Exception) -> ServiceError:
 
 def give_id(settings: Settings) -> None:
     """See that a directory and its store have the same id."""
-    before = read_id(settings)
-    with Database(settings.database).write() as connection:
+    database = Database(settings.database)
+    with database.write() as connection:
         connection.execute(_SCHEMA)
         found = connection.execute("SELECT id FROM directory").fetchone()
-        own = found["id"] if found else before or uuid.uuid4().hex
+        own = found["id"] if found else read_id(settings) or uuid.uuid4().hex
         if not found:
             connection.execute("INSERT INTO directory VALUES (?)", (own,))
-    if before is None:
-        write_file(settings.data_dir / "streamsvm.id", [f"{own}\n".encode()])
+    with database.write():  # one process at a time, and after the store has it
+        if read_id(settings) is None:
+            write_file(settings.data_dir / "streamsvm.id", [f"{own}\n".encode()])
 
 
 def _tell_strays(settings: Settings, store: Store) -> None:

@@ -31,6 +31,8 @@ def migrate(connection: sqlite3.Connection) -> None:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > len(_MIGRATIONS):
         raise ServiceError("unknown_version", f"the store has version {version}, this program {len(_MIGRATIONS)}")
+    if version == len(_MIGRATIONS):
+        return  # without a write: the disk may be full
     for statement in "".join(_MIGRATIONS[version:]).split(";"):
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")

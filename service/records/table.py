@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import ServiceError
+from service.processes.background import Later
 from service.records.database import Database
 from service.records.schema import migrate
 
@@ -23,6 +24,7 @@ class Records:
 
     def __init__(self, path: Path) -> None:
         self._database = Database(path)
+        self.later = Later()
         with self._database.write() as connection:
             migrate(connection)
 

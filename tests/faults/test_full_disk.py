@@ -1,6 +1,7 @@
 """A disk without room costs an answer or a while, never what is there."""
 
 import os
+from contextlib import suppress
 
 import httpx
 import pytest
@@ -58,11 +59,55 @@ def test_rows_that_do_not_fit_are_refused_and_change_nothing(service, text):
     assert (files(service), service.get("/v1/datasets/data")) == (before, shown)
 
 
-def test_a_job_that_cannot_be_recorded_is_refused(service):
+def test_uploads_refused_by_a_full_disk_leave_their_names_and_slots_free(service, text):
     filler = fill(service)
-    check_full(httpx.post(f"{service.url}/v1/jobs", json=SPEC))
+    for number in range(6):
+        check_full(httpx.put(f"{service.url}/v1/datasets/d{number % 5}", content=text, timeout=60))
     filler.unlink()
-    assert service.get("/v1/jobs")["jobs"] == []
+    names = [f"d{number}" for number in range(5)]
+    wait_for(lambda: not {each["name"] for each in service.get("/v1/datasets")["datasets"]} & set(names))
+    for name in names:
+        service.upload(name, text[: 1 << 10].rsplit(b"\n", 1)[0])
+
+
+def test_imports_on_a_full_disk_end_and_others_follow(new_service, small_disk, text, tmp_path):
+    (tmp_path / "rows.svm").write_bytes(text)
+    service = new_service(import_dir=tmp_path)
+    small_disk(service.data_dir, DISK_BYTES)
+    service.start()
+    filler = fill(service)
+    os.truncate(filler, filler.stat().st_size - (24 << 10))  # room for the record, not for the rows
+
+    def put(name):
+        return httpx.put(f"{service.url}/v1/datasets/{name}?import=rows.svm")
+
+    assert put("first").status_code == 202
+    with filler.open("ab", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(1 << 10))
+    filler.unlink()
+    shown = wait_for(lambda: (found := service.get("/v1/datasets/first"))["state"] != "ingesting" and found)
+    assert shown["state"] == "ready" or shown["failure"]["code"] in ("out_of_space", "ingest_failed")
+    assert put("second").status_code == 202
+    wait_for(lambda: service.get("/v1/datasets/second")["state"] == "ready")
+    assert httpx.get(f"{service.url}/v2/health/ready").status_code == 200
+
+
+def test_what_is_deleted_makes_room_on_a_full_disk(service, text):
+    service.upload("old", text)
+    fill(service)
+    assert httpx.delete(f"{service.url}/v1/datasets/old").status_code == 204
+    assert httpx.delete(f"{service.url}/v1/datasets/data").status_code == 204
+
+
+def test_a_job_that_cannot_be_recorded_is_refused(service):
+    filler, taken = fill(service), []
+    # The first ones may find room in the store.
+    while (answer := httpx.post(f"{service.url}/v1/jobs", json=SPEC)).status_code == 202 and len(taken) < 100:
+        taken.append(answer.json()["id"])
+    check_full(answer)
+    filler.unlink()
+    assert [job["id"] for job in service.get("/v1/jobs")["jobs"]] == taken[::-1]
     service.submit(**SPEC)
 
 

@@ -14,6 +14,7 @@ from service.cli import main
 from service.errors import ServiceError
 from service.processes.worker import Worker
 from service.records.opening import open_store
+from service.records.soundness import Soundness
 from service.settings import Settings
 from tests.api.app import Service, some_model
 
@@ -272,3 +273,33 @@ def test_an_adopted_dataset_has_the_name_its_models_know(tmp_path, capsys):
     service.settings.database.unlink()
     assert main(["doctor", "--data-dir", str(tmp_path / "data"), "--adopt"]) == 0
     assert Service(tmp_path / "data").request("GET", "/v1/datasets/mine").json()["uid"] == uid
+
+
+def test_a_running_service_says_what_is_wrong_with_its_store(directory):
+    service = Service(directory.path)
+    token = service.tokens.new("bob", "admin")
+
+    def asked(path):
+        response = service.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+        return response.status_code, response.json().get("code")
+
+    assert asked("/v1/jobs") == (200, None) and asked("/v2/health/ready") == (200, None)
+    kept = directory.store.read_bytes()
+    directory.store.unlink()
+    assert {asked(path) for path in ("/v1/jobs", "/v1/datasets", "/v1/models")} == {(503, "store_missing")}
+    assert asked("/v2/health/ready") == (503, "unavailable") and not directory.store.exists()
+    directory.store.write_bytes(b"no database" * 1000)
+    assert {asked(path) for path in ("/v1/jobs", "/v1/datasets", "/v1/models")} == {(500, "store_corrupt")}
+    assert asked("/v2/health/ready") == (503, "unavailable")
+    directory.store.write_bytes(kept)
+    assert asked("/v1/jobs") == (200, None) and asked("/v2/health/ready") == (200, None)
+
+
+def test_readiness_reads_the_whole_store_now_and_then(directory):
+    times = iter([0.0, 10.0, 40.0, 40.0])
+    service = Service(directory.path)
+    soundness = Soundness(service.settings, service.store, 30.0, lambda: next(times))
+    flip(directory.store, 5)
+    soundness.check()  # not yet: what it asks for is well
+    with pytest.raises(ServiceError, match="damaged"):
+        soundness.check()

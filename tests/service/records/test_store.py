@@ -36,14 +36,14 @@ def refusal(operation, *arguments) -> str:
 @pytest.mark.parametrize(
     ("version", "mode"),
     [
-        ((3, 40, 1), "TRUNCATE"),
-        ((3, 44, 5), "TRUNCATE"),
+        ((3, 40, 1), "PERSIST"),
+        ((3, 44, 5), "PERSIST"),
         ((3, 44, 6), "WAL"),
-        ((3, 45, 0), "TRUNCATE"),
-        ((3, 50, 6), "TRUNCATE"),
+        ((3, 45, 0), "PERSIST"),
+        ((3, 50, 6), "PERSIST"),
         ((3, 50, 7), "WAL"),
-        ((3, 51, 0), "TRUNCATE"),
-        ((3, 51, 2), "TRUNCATE"),
+        ((3, 51, 0), "PERSIST"),
+        ((3, 51, 2), "PERSIST"),
         ((3, 51, 3), "WAL"),
         ((3, 52, 0), "WAL"),
         ((4, 0, 0), "WAL"),
@@ -56,7 +56,7 @@ def test_wal_only_where_its_race_is_fixed(version, mode):
 def test_the_store_uses_the_mode_of_this_sqlite(store, path):
     with closing(sqlite3.connect(path)) as connection:
         found = connection.execute("PRAGMA journal_mode").fetchone()[0].upper()
-    # TRUNCATE is a choice of each connection, WAL is one of the file.
+    # PERSIST is a choice of each connection, WAL is one of the file.
     assert (found == "WAL") == (journal_mode() == "WAL")
 
 
