@@ -2,10 +2,12 @@
 
     X                float64 (n, n_features), column j is the feature numbered j + index_base in the input
     decision_values  float64 (n, 1), above 0 for the first of the model's labels; of several classes (n, n_classes)
-    labels           (n,) float64 or string, but of regression
-    probabilities    float64 (n, n_classes), in the order of the labels; of a model that has any
+    labels           (n,) int64, string, or float64 if one is not whole; not of regression
+    probabilities    float64 (n, n_classes), of a model that has any
 
-The labels, and where the model comes from, are in the graph's metadata, as the JSON object that heads a model in JSON.
+Columns are of the labels from the least to the largest: scikit-learn's `classes_`, as sklearn-onnx has them. The labels
+in the model's own order, whose first is predicted where decision values are equal, and where the model comes from, are
+in the graph's metadata, as the JSON object that heads a model in JSON.
 Needs the package onnx. Its messages hold a model in one piece: three times its size of memory, and 2 GiB at most.
 """
 
@@ -18,7 +20,7 @@ from service.models.exports.errors import ModelFormatError, checked
 from service.models.exports.json_text import head_of, parse_object, with_weights
 from service.models.exports.mapped import columns_of, folded
 from service.models.exports.onnx_machine import USED, arrays_of, products_of, size_of
-from service.models.exports.onnx_outputs import outputs_of
+from service.models.exports.onnx_outputs import in_order, order_of, outputs_of
 from service.models.names import MOST_ONNX_WEIGHTS
 from storage.features.maps import LISTED
 from storage.model_file import Model
@@ -26,6 +28,7 @@ from storage.model_file import Model
 HEAD = "streamsvm"  # name of the metadata
 OPSET, IR_VERSION = 13, 8  # read by every onnxruntime since 1.10
 PIECE_BYTES = 1 << 19
+VALUES = "decision_values"
 
 
 def write(model: Model) -> Iterator[bytes]:
@@ -65,14 +68,14 @@ def read(file: BinaryIO) -> Model:
     w = np.ascontiguousarray(columns.T) if several else columns.reshape(-1)
     arrays = arrays_of(constants, document.get("index_base")) if USED in constants else None
     model = with_weights(document, w, arrays)
-    # Older files of two classes give decision values alone.
-    if graph not in (_graph(model), _graph(model, [])):
+    # Older files have probabilities in the model's own order; still older ones of two classes decision values alone.
+    if graph not in (_graph(model), _graph(model, outputs_of(model, VALUES, as_before=True)), _graph(model, [])):
         raise ModelFormatError("the graph is not the one this program writes", "take the model as npz or json")
     return model
 
 
 def _graph(model: Model, outputs: list[Any] | None = None) -> Any:
-    """outputs: beside the decision values; all if not given."""
+    """outputs: beside the decision values, which then stand in the order of the model's labels; all if not given."""
     onnx, shape = onnx_package(), [model.n_features, len(np.atleast_2d(model.w))]
     value, number = onnx.helper.make_tensor_value_info, onnx.TensorProto.DOUBLE
     is_linear, own = model.vectors is None, list[Any]()
@@ -85,14 +88,19 @@ def _graph(model: Model, outputs: list[Any] | None = None) -> Any:
             onnx.helper.make_node("MatMul", ["X_listed", "w"], ["products"]),
         ]
         own = [onnx.numpy_helper.from_array(places, LISTED)]
-    nodes = [*products, onnx.helper.make_node("Add", ["products", "intercept"], ["decision_values"])]
+    order = order_of(model) if outputs is None and model.is_multiclass else None
+    values = VALUES if order is None else "own_values"
+    nodes = [*products, onnx.helper.make_node("Add", ["products", "intercept"], [values])]
     constants = [
         onnx.numpy_helper.from_array(np.atleast_2d(model.w).T, "w"),
         onnx.numpy_helper.from_array(np.atleast_1d(model.intercept), "intercept"),
         *own,
     ]
-    given = [value("decision_values", number, ["n", shape[1]])]
-    for output in outputs_of(model) if outputs is None else outputs:
+    if order is not None:
+        nodes += in_order(values, VALUES)
+        constants.append(onnx.numpy_helper.from_array(np.array(order), "order"))
+    given = [value(VALUES, number, ["n", shape[1]])]
+    for output in outputs_of(model, values) if outputs is None else outputs:
         nodes += output.nodes
         constants += output.constants
         given.append(output.value)

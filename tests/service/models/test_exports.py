@@ -16,6 +16,7 @@ from liblinear import liblinearutil
 
 from service.models.exports import MODEL_FORMATS, ModelFormatError, onnx_graph
 from service.models.exports.errors import WEIGHTS_A_PIECE
+from service.models.exports.onnx_outputs import outputs_of
 from service.models.names import format_of
 from service.models.predictor import Predictor
 from storage.csr import Rows
@@ -326,6 +327,29 @@ def test_an_onnx_file_of_before_there_were_labels_is_read():
     """Its graph gave decision values alone."""
     model = make([0.5, 2.0])
     assert same(read("onnx", onnx_graph._graph(model, []).SerializeToString()), model)
+
+
+@pytest.mark.parametrize("labels", [(1.0, -1.0), (3.0, 1.0, 2.0), ("b", "a", "c")])
+def test_an_onnx_file_of_before_its_columns_ascended_is_read(labels):
+    w = np.ones(2) if len(labels) == 2 else np.eye(3, 2)
+    model = make(w, labels=labels, bias=None, w_bias=0.0, about={"loss": "logistic"})
+    older = outputs_of(model, "decision_values", as_before=True)
+    graph = onnx_graph._graph(model, older)
+    assert graph != onnx_graph._graph(model) and same(read("onnx", graph.SerializeToString()), model)
+
+
+@pytest.mark.parametrize(
+    ("labels", "dtype"), [((1.0, -1.0), np.int64), ((0.5, -1.0), np.float64), (("spam", "ham"), object)]
+)
+@pytest.mark.parametrize("first", [0, 1])
+def test_onnx_has_probabilities_as_scikit_learn_has_classes(labels, dtype, first):
+    """Whichever of the labels a positive decision value says."""
+    model = make([2.0], labels=labels[::-1] if first else labels, about={"loss": "logistic"})
+    session = onnxruntime.InferenceSession(export("onnx", model))
+    found, shares = session.run(["labels", "probabilities"], {"X": np.array([[1.0], [-3.0]])})
+    assert found.dtype == dtype
+    for label, row in zip(found.tolist(), shares, strict=True):
+        assert sorted(labels)[row.argmax()] == label
 
 
 def test_another_onnx_graph_is_refused():

@@ -248,11 +248,12 @@ def test_onnxruntime_agrees_on_labels_scores_and_probabilities(labels, probabili
         )
     )
     assert found["labels"].tolist() == expected.labels.tolist()
-    values = found["decision_values"] if n_values > 1 else found["decision_values"][:, 0]
-    np.testing.assert_allclose(values, expected.decision_values, rtol=1e-12, atol=1e-12)
+    ascending = np.argsort(np.array(labels))
+    values = expected.decision_values[:, ascending] if n_values > 1 else expected.decision_values[:, np.newaxis]
+    np.testing.assert_allclose(found["decision_values"], values, rtol=1e-12, atol=1e-12)
     assert ("probabilities" in found) == (probability is not None)
     if probability is not None:
-        shares = predictor.probabilities(expected.decision_values)
+        shares = predictor.probabilities(expected.decision_values)[:, ascending]
         np.testing.assert_allclose(found["probabilities"], shares, rtol=1e-12, atol=1e-15)
 
 
