@@ -3,6 +3,7 @@
 import argparse
 import os
 import signal
+import sqlite3
 import sys
 from importlib import import_module
 from importlib.metadata import version
@@ -57,6 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
         # The reader of our output has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except sqlite3.Error as error:
+        return _complain(f"the store of the data directory cannot be used: {error}", "", OUT_OF_RESOURCE)
     except FileNotFoundError as error:
         return _complain(f"there is no file {error.filename}", "", USAGE)
     except IsADirectoryError as error:

@@ -13,6 +13,7 @@ COMMANDS = {
     "worker": "Run the worker alone: the process that trains queued jobs.",
     "token": "Make, list and revoke the tokens that let others use the service.",
     "doctor": "Check every byte of a data directory, and name what is damaged.",
+    "backup": "Copy a data directory, while a service runs on it.",
     "completion": "Print the script that completes commands in a shell.",
 }
 
@@ -20,6 +21,6 @@ COMMANDS = {
 GROUPS = {
     "On this machine, without a service": ("demo", "train", "predict"),
     "With a service (--url, or STREAMSVM_URL; `train --url` trains there)": ("data", "job", "model", "plot"),
-    "To run a service": ("serve", "worker", "token", "doctor"),
+    "To run a service": ("serve", "worker", "token", "doctor", "backup"),
     "For the shell": ("completion",),
 }

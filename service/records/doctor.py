@@ -41,8 +41,7 @@ class Finding:
 
 def examine(settings: Settings) -> Iterator[Finding]:
     """All that is wrong, as it is found. Raises ServiceError `no_data_dir` where there is none."""
-    if not settings.database.exists() and not content(settings) and read_id(settings) is None:
-        raise ServiceError("no_data_dir", "this is no data directory of a service", "Say where it is with --data-dir.")
+    _refuse_none(settings)
     try:
         check_store(settings)
         store = _open(settings)
@@ -61,10 +60,17 @@ def examine(settings: Settings) -> Iterator[Finding]:
 
 def examine_dataset(settings: Settings, name: str) -> Iterator[Finding]:
     """All that is wrong with a dataset. Raises ServiceError `unknown_dataset`, `not_ready`."""
+    _refuse_none(settings)
+    check_store(settings)
     record = Store(settings.database).dataset(name)
     if record["state"] != "ready":
         raise ServiceError("not_ready", f"dataset {name} is not ready: {record['state']}")
     yield from _faults(settings, record["id"], name)
+
+
+def _refuse_none(settings: Settings) -> None:
+    if not settings.database.exists() and not content(settings) and read_id(settings) is None:
+        raise ServiceError("no_data_dir", "this is no data directory of a service", "Say where it is with --data-dir.")
 
 
 def _open(settings: Settings) -> Store:
