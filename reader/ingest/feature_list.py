@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from reader.ingest.renumber_kernel import PAGE, PAGE_BITS, count, enter, renumber_listed
+from reader.ingest.renumber_kernel import PAGE, PAGE_BITS, count_listed, enter, renumber_listed
 from storage.csr import INDEX, Array
 
 _FEWEST = 1 << 10
@@ -40,20 +40,21 @@ class FeatureList:
             return
         needed = (largest >> PAGE_BITS) + 1
         if needed > len(self._directory):
-            self._directory = _grown(self._directory, max(needed, 2 * len(self._directory)))
+            self._directory = grown(self._directory, max(needed, 2 * len(self._directory)))
         while True:
             done = enter(indices, self.start, self._directory, self._pages, self._features, self._ends)
             if done == len(indices):
                 return
             indices = indices[done:]
             if self._ends[0] == len(self._pages):
-                self._pages = _grown(self._pages, 2 * len(self._pages))
+                self._pages = grown(self._pages, 2 * len(self._pages))
             if self._ends[1] == len(self._features):
-                self._features = _grown(self._features, 2 * len(self._features))
+                self._features = grown(self._features, 2 * len(self._features))
 
     def count(self, indices: Array, counts: Array) -> None:
-        """Add one to counts (m,) for each of these features (nnz,), all of which are listed."""
-        count(indices, self._directory, self._pages, counts)
+        """Add one to counts (m,) for each of these features (nnz,) that is listed; all from `start` on are."""
+        if len(self):
+            count_listed(indices, self.start, self._directory, self._pages, counts)
 
     def apply(self, indices: Array) -> None:
         """The k-th listed becomes start + k, in place."""
@@ -61,7 +62,8 @@ class FeatureList:
             renumber_listed(indices, self.start, self._directory, self._pages)
 
 
-def _grown(array: Array, length: int) -> Array:
-    grown = np.zeros((length, *array.shape[1:]), array.dtype)
-    grown[: len(array)] = array
-    return grown
+def grown(array: Array, length: int) -> Array:
+    """The array with zeros behind it."""
+    longer = np.zeros((length, *array.shape[1:]), array.dtype)
+    longer[: len(array)] = array
+    return longer

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from reader.ingest.feature_list import FeatureList
-from reader.ingest.renumber_kernel import renumber
+from reader.ingest.feature_list import FeatureList, grown
+from reader.ingest.renumber_kernel import count, renumber
 from storage.csr import DENSE_WIDTH, INDEX, LARGE_W, Array
 from storage.dataset import Dataset
 
@@ -46,8 +46,9 @@ class Renumbering:
     """
 
     def __init__(self) -> None:
-        self._list = FeatureList()
-        self._counts = np.zeros(0, np.int64)
+        # While features are counted: of those below DENSE_WIDTH, and of those listed.
+        self._counts = self._counts_listed = np.zeros(0, np.int64)
+        self._list = FeatureList(DENSE_WIDTH)
         self._are_features = True
         self._largest = -1
         self._bound = _UNBOUNDED
@@ -88,15 +89,21 @@ class Renumbering:
         """Count the features (nnz,) of so many rows."""
         self.counted_rows += n_rows
         self._list.enter(indices)
-        if len(self._list) > len(self._counts):
-            self._counts = np.concatenate((self._counts, np.zeros(2 * len(self._list) - len(self._counts), np.int64)))
-        self._list.count(indices, self._counts)
+        if len(self._list) > len(self._counts_listed):
+            self._counts_listed = grown(self._counts_listed, 2 * len(self._list))
+        length = min(int(indices.max(initial=-1)) + 1, DENSE_WIDTH)
+        if length > len(self._counts):
+            self._counts = grown(self._counts, min(2 * length, DENSE_WIDTH))
+        count(indices, self._counts)
+        self._list.count(indices, self._counts_listed)
 
     def settle(self) -> None:
         """Number the features."""
         self.is_settled = True
-        features, counts = self._list.features, self._counts[: len(self._list)]
-        order = np.lexsort((features, -counts))
+        dense, beyond = np.flatnonzero(self._counts), np.argsort(self._list.features)
+        features = np.concatenate((dense, self._list.features[beyond])).astype(INDEX)
+        counts = np.concatenate((self._counts[dense], self._counts_listed[beyond]))
+        order = np.argsort(-counts, kind="stable")
         first = order[:MOST_LISTED]
         self.frequent = tuple(zip(features[first].tolist(), counts[first].tolist(), strict=True))
         by_frequency, length = features[order], int(features.max(initial=-1)) + 1
@@ -106,7 +113,7 @@ class Renumbering:
         else:
             self._bound, self._list, self._largest = most, FeatureList(most), length - 1
             self._places = _places(by_frequency, length) if length > LARGE_W else None
-        self._counts = np.zeros(0, np.int64)
+        self._counts = self._counts_listed = np.zeros(0, np.int64)
 
     def enter(self, indices: Array) -> None:
         """Rows with these features (nnz,) have come: those that are to be listed are from now on."""

@@ -40,13 +40,27 @@ def enter(indices: Array, start: int, directory: Array, pages: Array, features: 
     return indices.shape[0]
 
 
-# count(indices (nnz,), directory, pages, counts (m,)): adds one to counts[k - 1] for every feature, the k-th of a list.
+# count(indices (nnz,), counts (d,)): adds one to counts[f] for every index f below d.
 
 
 @njit(cache=True, nogil=True)
-def count(indices: Array, directory: Array, pages: Array, counts: Array) -> None:
+def count(indices: Array, counts: Array) -> None:
     for j in range(indices.shape[0]):
-        counts[pages[directory[indices[j] >> PAGE_BITS] - 1, indices[j] & (PAGE - 1)] - 1] += 1
+        if j + _AHEAD < indices.shape[0]:
+            prefetch(counts, indices[j + _AHEAD])
+        if indices[j] < counts.shape[0]:
+            counts[indices[j]] += 1
+
+
+# count_listed(indices (nnz,), start, directory, pages, counts (m,)): adds one to counts[k - 1] for the k-th of a list.
+
+
+@njit(cache=True, nogil=True)
+def count_listed(indices: Array, start: int, directory: Array, pages: Array, counts: Array) -> None:
+    for j in range(indices.shape[0]):
+        f = indices[j]
+        if f >= start:
+            counts[pages[directory[f >> PAGE_BITS] - 1, f & (PAGE - 1)] - 1] += 1
 
 
 # renumber(indices (nnz,), places (d,)): index f becomes places[f], in place; those from d on stay as they are.
