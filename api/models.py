@@ -15,7 +15,7 @@ from reader.options import InputOptions
 from reader.options import index_base as as_index_base
 from service.models.exports import MODEL_FORMATS
 from service.models.prediction import ANSWERS
-from service.models.registry import delete_model, load_model, model_file
+from service.models.registry import delete_model, load_head, model_file
 from service.models.views import model_view
 
 router = APIRouter(prefix="/v1/models", tags=["models"])
@@ -66,7 +66,7 @@ def list_models(context: Context) -> dict[str, Any]:
 def get_model(context: Context, model_id: str) -> dict[str, Any]:
     """A model, its certificate, and where it comes from."""
     record = context.store.model(model_id)
-    return model_view(record, load_model(context.settings, model_id))
+    return model_view(record, load_head(context.settings, model_id))
 
 
 @router.delete("/{model_id}", status_code=204, operation_id="deleteModel")
@@ -77,7 +77,7 @@ def remove_model(context: Context, model_id: str) -> Response:
 
 
 @router.get("/{model_id}/file", operation_id="downloadModel", response_class=FileResponse, responses=_FILES)
-def download_model(
+def download_head(
     context: Context,
     model_id: str,
     format: Literal[tuple(MODEL_FORMATS)] | None = None,  # type: ignore[valid-type]

@@ -6,7 +6,7 @@ a value that underflows is 0: a row far from all vectors has f(x) = 0, and not t
 
 import numpy as np
 
-from storage.csr import INDEX, Array, Rows
+from storage.csr import DENSE_WIDTH, INDEX, Array, Rows
 from storage.distance_kernel import squared_distances
 from storage.gaussian_kernel import LANES
 from storage.segment import Segment
@@ -18,7 +18,8 @@ _PIECE = 256  # rows whose kernel values are made at a time
 class KernelMachine:
     """Vectors and beta, (n_vectors,) or (n_classes, n_vectors), ready to be applied by any thread.
 
-    Takes eight bytes a vector for each feature that one of them has, and four for each below the largest of these.
+    Takes eight bytes a vector for each feature that one of them has, and, where these are not far apart, four for each
+    below the largest of them.
     """
 
     def __init__(self, vectors: SupportVectors, beta: Array) -> None:
@@ -26,8 +27,10 @@ class KernelMachine:
         self._count = len(vectors)
         n_slots = -(-max(1, self._count) // LANES) * LANES
         used, slot = np.unique(vectors.indices, return_inverse=True)
-        self._place = np.full(used[-1] + 1 if len(used) else 0, -1, INDEX)
-        self._place[used] = np.arange(len(used))
+        width = used[-1] + 1 if len(used) else 0
+        self._used = used if width > DENSE_WIDTH else None
+        self._place = np.full(width if self._used is None else len(used), -1, INDEX)
+        self._place[used if self._used is None else slice(None)] = np.arange(len(used))
         self._Z = np.zeros((len(used), n_slots))
         vector, values = np.repeat(np.arange(self._count), np.diff(vectors.indptr)), vectors.values.astype(np.float64)
         self._Z[slot, vector] = values
@@ -52,11 +55,19 @@ class KernelMachine:
     def _piece(self, indptr: Array, indices: Array, values: Array) -> Array:
         """k(z_s, x_i), (n_rows, n_vectors)."""
         found = np.empty((len(indptr) - 1, len(self._norms)))
-        rows = indptr, indices.astype(INDEX, copy=False), values.astype(np.float64)
+        rows = indptr, self._numbered(indices).astype(INDEX, copy=False), values.astype(np.float64)
         squared_distances(*rows, self._place, self._Z, self._norms, found)
         found *= -self._gamma
         np.exp(found, out=found)
         return found[:, : self._count]
+
+    def _numbered(self, indices: Array) -> Array:
+        """As `_place` has them: where features are far apart each is its place among those that a vector has."""
+        if self._used is None:
+            return indices
+        places = np.searchsorted(self._used, indices)
+        known = self._used[np.minimum(places, len(self._used) - 1)] == indices
+        return np.where(known, places, len(self._used))
 
 
 def squared_norm(vectors: SupportVectors, beta: Array) -> float:

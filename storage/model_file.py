@@ -25,9 +25,9 @@ from storage.support_vectors import SupportVectors, packed, unpacked
 # 2 has several classes, labels that are texts, and sigmoids; 3 has support vectors, 4 feature maps. A model is written
 # as the oldest that can say it.
 VERSION, _VECTORS_VERSION, _SEVERAL, OLDER = 4, 3, 2, 1
-_RECORD, _WEIGHTS, _VECTORS, _MAPS = "model.json", "w.npy", "vectors.npz", "maps.npz"
+_RECORD, WEIGHTS, VECTORS, _MAPS = "model.json", "w.npy", "vectors.npz", "maps.npz"
 _PART = 1 << 20  # weights
-_TRAIN_AGAIN = "The model was damaged on disk: train it again."
+TRAIN_AGAIN = "The model was damaged on disk: train it again."
 
 
 Label = float | str
@@ -118,7 +118,7 @@ def write_model(final: Path, model: Model) -> None:
     shutil.rmtree(staged, ignore_errors=True)
     staged.mkdir()
     try:
-        checksum = _write_weights(staged / _WEIGHTS, model.w)
+        checksum = _write_weights(staged / WEIGHTS, model.w)
         content = {
             "labels": model.labels,
             "index_base": model.index_base,
@@ -131,7 +131,7 @@ def write_model(final: Path, model: Model) -> None:
             content["sigmoid"] = model.sigmoid
         if model.vectors is not None:
             archive = packed(model.vectors)
-            (staged / _VECTORS).write_bytes(archive)
+            (staged / VECTORS).write_bytes(archive)
             content["vectors_checksum"] = zlib.crc32(archive)
         if model.maps is not None:
             archive = packed_maps(model.maps)
@@ -168,20 +168,21 @@ def _write_weights(path: Path, w: Array) -> int:
 
 def read_about(directory: Path) -> Mapping[str, Any]:
     """Where the model comes from, without its weights; raises CorruptData or UnknownVersion."""
-    return _read_record(directory)["about"]
+    return read_record(directory)["about"]
 
 
-def _read_record(directory: Path) -> dict[str, Any]:
+def read_record(directory: Path) -> dict[str, Any]:
+    """All but the arrays; raises CorruptData or UnknownVersion."""
     try:
-        return unpack((directory / _RECORD).read_bytes(), VERSION, "model", _TRAIN_AGAIN, OLDER)
+        return unpack((directory / _RECORD).read_bytes(), VERSION, "model", TRAIN_AGAIN, OLDER)
     except FileNotFoundError as error:
-        raise CorruptData("a file of the model is missing", _TRAIN_AGAIN) from error
+        raise CorruptData("a file of the model is missing", TRAIN_AGAIN) from error
 
 
 def read_model(directory: Path) -> Model:
     """The model, checked; raises CorruptData or UnknownVersion."""
-    content = _read_record(directory)
-    weights = _read_file(directory / _WEIGHTS, content["w_checksum"])
+    content = read_record(directory)
+    weights = _read_file(directory / WEIGHTS, content["w_checksum"])
     has_vectors = "vectors_checksum" in content
     return Model(
         w=np.load(io.BytesIO(weights), allow_pickle=False),
@@ -191,7 +192,7 @@ def read_model(directory: Path) -> Model:
         w_bias=tuples(content["w_bias"]),
         about=content["about"],
         sigmoid=tuples(content.get("sigmoid")),
-        vectors=unpacked(_read_file(directory / _VECTORS, content["vectors_checksum"])) if has_vectors else None,
+        vectors=unpacked(_read_file(directory / VECTORS, content["vectors_checksum"])) if has_vectors else None,
         maps=_read_maps(directory, content),
     )
 
@@ -202,7 +203,7 @@ def _read_maps(directory: Path, content: Mapping[str, Any]) -> FeatureMaps | Non
     try:
         return unpacked_maps(content["maps"], _read_file(directory / _MAPS, content["maps_checksum"]))
     except (FeaturesError, KeyError, TypeError, ValueError) as error:
-        raise CorruptData("the feature maps of the model are not known", _TRAIN_AGAIN) from error
+        raise CorruptData("the feature maps of the model are not known", TRAIN_AGAIN) from error
 
 
 def _read_file(path: Path, checksum: int) -> bytes:
@@ -210,9 +211,9 @@ def _read_file(path: Path, checksum: int) -> bytes:
     try:
         data = path.read_bytes()
     except FileNotFoundError as error:
-        raise CorruptData("a file of the model is missing", _TRAIN_AGAIN) from error
+        raise CorruptData("a file of the model is missing", TRAIN_AGAIN) from error
     if zlib.crc32(data) != checksum:
-        raise CorruptData("the weights have a wrong checksum", _TRAIN_AGAIN)
+        raise CorruptData("the weights have a wrong checksum", TRAIN_AGAIN)
     return data
 
 

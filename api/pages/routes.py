@@ -22,7 +22,7 @@ from service.jobs.states import TRANSITIONS
 from service.jobs.views import job_view
 from service.models.exports import MODEL_FORMATS
 from service.models.names import formats_for
-from service.models.registry import load_model
+from service.models.registry import load_head
 from service.models.views import model_view
 from service.processes.run import log_tail
 from storage.errors import StorageError
@@ -91,7 +91,7 @@ def show_model(context: Context, request: Request, model_id: str) -> HTMLRespons
     logged_in = COOKIE in request.cookies
     try:
         record = context.store.model(model_id)
-        model = model_view(record, load_model(context.settings, model_id))
+        model = model_view(record, load_head(context.settings, model_id))
     except (ServiceError, StorageError) as error:
         return page("error.html", 404, error=error, logged_in=logged_in)
     job = _model(context, record)["job"]

@@ -36,7 +36,7 @@ from storage.dataset import publish_dataset, staged_path
 from storage.errors import NO_ROOM, OutOfSpace
 from storage.feature_places import write_places
 from storage.feature_words import write_words
-from storage.features.statistics import far_scales, write_statistics
+from storage.features.statistics import MOST_FEATURES, far_scales, write_statistics
 from storage.listed_features import write_listed
 from storage.manifest import Manifest
 from storage.profile import Profile, write_profile
@@ -101,7 +101,7 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int, settled: Set
         blocks = shuffler.finish()
         manifest = _write_numbering(staged, features, manifest_of(reading, settled.uid, blocks))
         if reading.statistics is not None:
-            write_statistics(staged, reading.statistics.of_width(manifest.width))
+            write_statistics(staged, reading.statistics.of_width(min(manifest.width, MOST_FEATURES)))
         write_profile(staged, _profile(reading, features))
         if (words := reading.words) is not None:
             write_words(staged, words)

@@ -38,7 +38,7 @@ from storage.cores import usable_cores
 from storage.dataset import publish_dataset, staged_path
 from storage.feature_places import write_places
 from storage.feature_words import FeatureWords, write_words
-from storage.features.statistics import FeatureStatistics, far_scales, write_statistics
+from storage.features.statistics import MOST_FEATURES, FeatureStatistics, far_scales, write_statistics
 from storage.listed_features import write_listed
 from storage.manifest import Manifest, read_manifest
 from storage.profile import Profile, write_profile
@@ -107,7 +107,7 @@ def _write(staged: Path, origin: Origin, manifest: Manifest, parts: Sequence[Rea
         write_listed(staged, features.listed)
     statistics = _summed([part.statistics for part in parts])
     if statistics is not None:
-        write_statistics(staged, statistics.of_width(manifest.width))
+        write_statistics(staged, statistics.of_width(min(manifest.width, MOST_FEATURES)))
     if words := [part.words for part in parts if part.words is not None]:
         write_words(staged, reduce(_with_words, words))
     lengths = zip_longest(*(part.profile.lengths for part in parts if part.profile is not None), fillvalue=0)

@@ -74,9 +74,10 @@ def _view(options: argparse.Namespace) -> dict[str, Any]:
     from service.models.exports import MODEL_FORMATS  # noqa: PLC0415
     from service.models.names import stored_format  # noqa: PLC0415
     from service.models.views import model_view  # noqa: PLC0415
+    from storage.model_head import head_of  # noqa: PLC0415
 
     with path.open("rb") as file:
-        return model_view({}, MODEL_FORMATS[stored_format(path)].read(file))
+        return model_view({}, head_of(MODEL_FORMATS[stored_format(path)].read(file)))
 
 
 def _said(value: Any) -> str:

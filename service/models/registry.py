@@ -28,6 +28,7 @@ from storage.csr import Array
 from storage.dataset import Dataset
 from storage.features.maps import listed_maps
 from storage.model_file import Model, read_model, tuples, write_model
+from storage.model_head import ModelHead, read_head
 from storage.state import RUN_FILE, State, open_state
 from storage.support_vectors import published_machine
 from trainer.solvers import SOLVERS
@@ -154,6 +155,11 @@ def unpublish_models(settings: Settings, published: Iterable[dict[str, Any]]) ->
 def load_model(settings: Settings, model_id: str) -> Model:
     """A recorded model."""
     return read_model(settings.models / model_id)
+
+
+def load_head(settings: Settings, model_id: str) -> ModelHead:
+    """What a recorded model says of itself, without its weights."""
+    return read_head(settings.models / model_id)
 
 
 @functools.lru_cache(maxsize=4)

@@ -3,12 +3,12 @@
 from typing import Any
 
 from service.datasets.views import input_view
-from storage.model_file import Model
+from storage.model_head import ModelHead
 
 _ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate", "heaviest")
 
 
-def model_view(record: dict[str, Any], model: Model) -> dict[str, Any]:
+def model_view(record: dict[str, Any], model: ModelHead) -> dict[str, Any]:
     """A model and where it comes from."""
     return {
         **record,
@@ -16,11 +16,11 @@ def model_view(record: dict[str, Any], model: Model) -> dict[str, Any]:
         "labels": model.labels,
         "index_base": model.index_base,
         "bias": model.bias,
-        "maps": [] if model.maps is None else model.maps.document["maps"],
-        "kernel": "linear" if model.vectors is None else "rbf",
-        "gamma": None if model.vectors is None else model.vectors.gamma,
-        "support_vectors": None if model.vectors is None else len(model.vectors),
-        "probability": model.probability and ("sigmoid" if model.sigmoid else "logistic"),
+        "maps": list(model.maps),
+        "kernel": "linear" if model.n_vectors is None else "rbf",
+        "gamma": model.gamma,
+        "support_vectors": model.n_vectors,
+        "probability": model.probability,
         "input": model.about.get("input") and input_view(model.about["input"]),
         **{key: model.about.get(key) for key in _ABOUT},
     }

@@ -1,19 +1,27 @@
 """Features far apart: a dataset, its jobs and models are those of the same rows with features numbered side by side."""
 
+import io
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from reader.ingest.append import append_rows
 from reader.ingest.run import ingest
+from reader.limits import Limits
+from reader.options import InputOptions
 from service.jobs.problem import plan_job
 from service.jobs.spec import parse_spec
 from service.local import Training
 from service.models.evaluation import evaluate
+from service.models.exports import MODEL_FORMATS
 from service.models.predictor import Predictor
 from service.settings import Settings
 from storage.dataset import Dataset
-from storage.model_file import Model
+from storage.features.maps import listed_maps
+from storage.model_file import Model, read_model, write_model
+from storage.model_head import head_of, read_head
+from storage.verify import faults
 
 LAST = (1 << 27) - 1
 N_FEATURES, N_ROWS = 40, 300
@@ -79,7 +87,7 @@ def twins(request, tmp_path):
     return found
 
 
-def test_a_model_is_that_of_features_side_by_side(twins):
+def test_a_model_is_that_of_features_side_by_side(twins, tmp_path):
     (dataset, model, text), (narrow, theirs, narrow_text) = twins
     assert (dataset.manifest.width, dataset.manifest.n_features) == (N_FEATURES, LAST)
     assert model.n_features == LAST
@@ -88,8 +96,86 @@ def test_a_model_is_that_of_features_side_by_side(twins):
         next(Predictor(each).predict_text([given])) for each, given in ((model, text), (theirs, narrow_text))
     )
     assert own.decision_values == pytest.approx(expected.decision_values, rel=1e-9, abs=1e-9)
+    write_model(tmp_path / "model", model)
+    assert read_head(tmp_path / "model") == head_of(read_model(tmp_path / "model")) == head_of(model)
     figures, known = evaluate(model, dataset), evaluate(theirs, narrow)
     assert figures["unknown_features"] == 0
     for name in ("accuracy", "auc", "r_squared", "objective"):
         assert (name in figures) == (name in known)
         assert figures.get(name, 0.0) == pytest.approx(known.get(name, 0.0), rel=1e-9)
+
+
+def far_model(last: int, base: int, n_classes: int) -> Model:
+    """Of weights of some features up to `last`."""
+    rng = np.random.default_rng(3)
+    numbers = np.unique(np.append(rng.integers(base, last, 30), last))
+    w = rng.standard_normal((n_classes, len(numbers)) if n_classes > 2 else len(numbers))
+    labels, w_bias = tuple(map(float, range(n_classes))), tuple(rng.standard_normal(n_classes).tolist())
+    maps = listed_maps(last + 1 - base, base, numbers.astype(np.int32))
+    about = {"loss": "hinge"}
+    return Model(w, labels, base, 1.0, w_bias if n_classes > 2 else w_bias[0], about, maps=maps)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("base", [0, 1])
+@pytest.mark.parametrize("format_", ["liblinear", "npz", "json", "onnx"])
+def test_files_hold_the_weights_that_there_are(format_, base, n_classes):
+    last = (1 << 21) + 99 if format_ == "liblinear" else LAST
+    model = far_model(last, base, n_classes)
+    file = io.BytesIO(b"".join(MODEL_FORMATS[format_].write(model)))
+    assert format_ == "liblinear" or len(file.getvalue()) < 1 << 14
+    again = MODEL_FORMATS[format_].read(file)
+    assert (again.n_features, again.labels, again.w_bias) == (model.n_features, model.labels, model.w_bias)
+    assert again.maps.listed.tolist() == model.maps.listed.tolist()
+    assert again.w.tobytes() == model.w.tobytes()
+
+
+def test_a_graph_says_what_the_model_says():
+    """onnxruntime is given dense rows: not of a hundred million features."""
+    runtime = pytest.importorskip("onnxruntime")
+    model = far_model(5000, 1, 3)
+    X = np.random.default_rng(0).standard_normal((4, 5000))
+    session = runtime.InferenceSession(b"".join(MODEL_FORMATS["onnx"].write(model)))
+    (found,) = session.run(["decision_values"], {"X": X})
+    assert found == pytest.approx(Predictor(model).decision_values(X), rel=1e-6)
+
+
+def test_rows_that_come_later(tmp_path):
+    """Features beyond all there were are numbered behind them; the dataset is that of all rows."""
+    X, labels = rows_of()
+    near, far = np.arange(1, N_FEATURES + 1), places_of()
+    ingest([text_of(X[:100], labels[:100], near)], tmp_path / "data", threads=1)
+    for rows, places in ((slice(100, 200), far), (slice(200, 300), near)):
+        append_rows([text_of(X[rows], labels[rows], places)], tmp_path / "data", InputOptions(), Limits(), 1)
+    dataset = Dataset(tmp_path / "data")
+    assert dataset.manifest.n_features == LAST and dataset.manifest.listed == N_FEATURES
+    assert dataset.manifest.width < (1 << 21) + 100
+    model = train(tmp_path / "run", tmp_path / "data")
+    assert len(model.w) <= 2 * N_FEATURES
+    predicted = [
+        next(Predictor(model).predict_text([text_of(X[rows], labels[rows], each)])).labels
+        for rows, each in ((slice(0, 100), near), (slice(100, 200), far), (slice(200, 300), near))
+    ]
+    assert np.mean(np.concatenate(predicted) == labels) == evaluate(model, dataset)["accuracy"] > 0.8
+
+
+def test_as_many_features_as_are_said_to_be(tmp_path):
+    X, labels = rows_of()
+    text = text_of(X, labels, np.arange(1, N_FEATURES + 1))
+    manifest = ingest([text], tmp_path / "data", InputOptions(n_features=LAST), threads=1)
+    assert (manifest.n_features, manifest.width) == (LAST, N_FEATURES + 1)
+    model = train(tmp_path / "run", tmp_path / "data")
+    assert (model.n_features, len(model.w)) == (LAST, N_FEATURES)
+
+
+def test_a_list_that_is_damaged_is_noticed(tmp_path):
+    X, labels = rows_of()
+    ingest([text_of(X, labels, places_of())], tmp_path / "data", threads=1)
+    assert not list(faults(tmp_path / "data"))
+    file = tmp_path / "data" / "listed"
+    data = file.read_bytes()
+    for damaged in (data[:10], data[:-1], data[:-1] + bytes([data[-1] ^ 1]), b""):
+        file.write_bytes(damaged)
+        assert [fault.code for fault in faults(tmp_path / "data")] == ["dataset_corrupt"]
+    file.unlink()
+    assert [fault.code for fault in faults(tmp_path / "data")] == ["dataset_corrupt"]
