@@ -3,7 +3,7 @@
 import json
 import logging
 import sqlite3
-from importlib.metadata import version
+from importlib import metadata
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request, Response
@@ -12,7 +12,7 @@ from api.body import parse_object, stream
 from api.context import Context
 from api.predicting import JSON, find_predictor, in_thread
 from service.errors import ServiceError
-from service.models.inference import describe, infer, outputs_of
+from service.models.inference import VERSION, check_version, describe, infer, outputs_of
 from service.models.predictor import Predictor
 from service.models.tensors import read_tensors, wanted_outputs, write_tensors
 
@@ -26,12 +26,13 @@ _TENSORS = {"type": "array", "items": {"type": "object"}}
 _REQUEST = {"type": "object", "required": ["inputs"], "properties": {"inputs": _TENSORS, "outputs": _TENSORS}}
 _BODY = {"requestBody": {"required": True, "content": {JSON: {"schema": _REQUEST}}}}
 _ANSWER: dict[int | str, dict[str, Any]] = {200: {"description": "The outputs", "content": {JSON: {}, _BINARY: {}}}}
+_INFER: dict[str, Any] = {"response_class": Response, "responses": _ANSWER, "openapi_extra": _BODY}
 
 
 @router.get("", operation_id="serverMetadata")
 def server_metadata() -> dict[str, Any]:
     """What serves the models."""
-    return {"name": "streamsvm", "version": version("streamsvm"), "extensions": ["binary_tensor_data"]}
+    return {"name": "streamsvm", "version": metadata.version("streamsvm"), "extensions": ["binary_tensor_data"]}
 
 
 @router.get("/health/live", operation_id="serverLive")
@@ -54,32 +55,33 @@ def server_ready(context: Context, request: Request) -> dict[str, bool]:
 
 
 @router.get("/models/{model_id}", operation_id="modelMetadata")
-async def model_metadata(context: Context, model_id: str) -> dict[str, Any]:
-    """Which tensors the model takes and gives."""
+@router.get("/models/{model_id}/versions/{version}", operation_id="modelVersionMetadata")
+async def model_metadata(context: Context, model_id: str, version: str = VERSION) -> dict[str, Any]:
+    """Which tensors the model takes and gives. Its one version is 1."""
+    check_version(version)
     return describe(model_id, await find_predictor(context, model_id))
 
 
 @router.get("/models/{model_id}/ready", operation_id="modelReady")
-async def model_ready(context: Context, model_id: str) -> dict[str, Any]:
+@router.get("/models/{model_id}/versions/{version}/ready", operation_id="modelVersionReady")
+async def model_ready(context: Context, model_id: str, version: str = VERSION) -> dict[str, Any]:
     """Whether the model can be applied."""
+    check_version(version)
     await find_predictor(context, model_id)
     return {"name": model_id, "ready": True}
 
 
-@router.post(
-    "/models/{model_id}/infer",
-    operation_id="modelInfer",
-    response_class=Response,
-    responses=_ANSWER,
-    openapi_extra=_BODY,
-)
+@router.post("/models/{model_id}/infer", operation_id="modelInfer", **_INFER)
+@router.post("/models/{model_id}/versions/{version}/infer", operation_id="modelVersionInfer", **_INFER)
 async def model_infer(
     context: Context,
     request: Request,
     model_id: str,
+    version: str = VERSION,
     header_length: Annotated[int | None, Header(alias=_LENGTH, ge=0)] = None,
 ) -> Response:
     """Labels, decision values and, where there are any, probabilities for dense or sparse rows."""
+    check_version(version)
     predictor = await find_predictor(context, model_id)
     _refuse_encoding(request)
     body = b"".join([chunk async for chunk in stream(request, context.settings.max_infer_bytes)])
@@ -96,7 +98,7 @@ def _answer(model_id: str, predictor: Predictor, body: bytes, header_length: int
     binary = {name for name, is_binary in wanted.items() if is_binary}
     outputs, data = write_tensors({name: found[name] for name in wanted}, binary)
     same = {"id": document["id"]} if isinstance(document.get("id"), str) else {}
-    head = json.dumps({"model_name": model_id, "model_version": "1", **same, "outputs": outputs}).encode()
+    head = json.dumps({"model_name": model_id, "model_version": VERSION, **same, "outputs": outputs}).encode()
     if not binary:
         return Response(head, media_type=JSON)
     return Response(head + data, media_type=_BINARY, headers={_LENGTH: str(len(head))})

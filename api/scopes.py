@@ -33,6 +33,9 @@ SCOPES: dict[str, str] = {
     "modelMetadata": "read",
     "modelReady": "read",
     "modelInfer": "read",
+    "modelVersionMetadata": "read",
+    "modelVersionReady": "read",
+    "modelVersionInfer": "read",
     # service
     "getInfo": "read",
     "getMetrics": "read",

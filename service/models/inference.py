@@ -22,7 +22,14 @@ from service.models.raw_rows import is_of_columns, rows_of_columns, rows_of_stri
 from service.models.tensors import datatype_of
 from storage.csr import Array, Rows
 
+VERSION = "1"  # of every model: one that is trained again has another id
 DENSE, SPARSE, DOCUMENTS, STRINGS = ("X",), ("indptr", "indices", "values"), ("documents",), ("strings",)
+
+
+def check_version(version: str) -> None:
+    """ServiceError unknown_model for a version that no model has."""
+    if version != VERSION:
+        raise ServiceError("unknown_model", "the model has no such version", f"Its version is {VERSION}.")
 
 
 def outputs_of(predictor: Predictor) -> tuple[str, ...]:
@@ -51,7 +58,7 @@ def describe(name: str, predictor: Predictor) -> dict[str, Any]:
     outputs = ((output, datatype_of(array), [-1, *array.shape[1:]]) for output, array in infer(predictor, none).items())
     return {
         "name": name,
-        "versions": ["1"],
+        "versions": [VERSION],
         "platform": "streamsvm",
         "inputs": [dict(zip(("name", "datatype", "shape"), tensor, strict=True)) for tensor in inputs],
         "outputs": [dict(zip(("name", "datatype", "shape"), tensor, strict=True)) for tensor in outputs],
@@ -109,8 +116,12 @@ def _rows_of_table(predictor: Predictor, tensors: dict[str, Array]) -> Rows:
     shapes = {array.shape for array in tensors.values()}
     if len(shapes) > 1 or len(next(iter(shapes))) != 1:
         raise _bad("columns are no vectors, or not equally long")
-    columns = {name: array.tolist() for name, array in tensors.items()}
     assert predictor.input is not None
+    words = set(predictor.input["categorical"])
+    columns = {
+        name: (array.astype(np.uint8) if array.dtype.kind == "b" and name not in words else array).tolist()
+        for name, array in tensors.items()
+    }
     rows, _ = rows_of_columns(columns, next(iter(shapes))[0], predictor.input, predictor.index_base)
     return rows
 
@@ -125,7 +136,7 @@ def _raw(predictor: Predictor, make: Callable[[], Rows]) -> Array:
 def _dense(predictor: Predictor, X: Array) -> Array:
     if X.ndim != 2 or X.shape[1] != predictor.n_features:
         raise _bad(f"X has the shape {list(X.shape)}, the model takes [n, {predictor.n_features}]")
-    return predictor.decision_values(X)
+    return predictor.decision_values(_wide(X))
 
 
 def _documents(predictor: Predictor, documents: list[str]) -> Array:
@@ -138,14 +149,19 @@ def _documents(predictor: Predictor, documents: list[str]) -> Array:
 def _sparse(predictor: Predictor, indptr: Array, indices: Array, values: Array) -> Array:
     if not (indptr.ndim == indices.ndim == values.ndim == 1) or len(indices) != len(values):
         raise _bad("indptr, indices and values are no vectors, or indices and values are not equally long")
-    if indptr.dtype.kind == "f" or indices.dtype.kind == "f":
+    if indptr.dtype.kind not in "iu" or indices.dtype.kind not in "iu":
         raise _bad("indptr or indices are not whole numbers")
     if not len(indptr) or indptr[0] != 0 or indptr[-1] != len(values) or (indptr[1:] < indptr[:-1]).any():
         raise _bad("indptr does not rise from 0 to the number of values")
     columns = indices.astype(np.int64) - predictor.index_base
     if (columns < 0).any():
         raise _bad(f"a feature is below {predictor.index_base}, the number of the model's first")
-    return predictor.sparse_values(indptr, columns, values)
+    return predictor.sparse_values(indptr.astype(np.int64), columns, _wide(values))
+
+
+def _wide(values: Array) -> Array:
+    """Numbers of a type that all sums are known of."""
+    return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
 
 
 def _bad(message: str) -> ServiceError:

@@ -15,18 +15,19 @@ from service.models.exports.json_text import plain
 from storage.csr import Array
 
 DATATYPES: dict[str, np.dtype[Any]] = {
-    "FP32": np.dtype("<f4"),
-    "FP64": np.dtype("<f8"),
-    "INT32": np.dtype("<i4"),
-    "INT64": np.dtype("<i8"),
+    "BOOL": np.dtype(bool),
+    **{f"UINT{8 * size}": np.dtype(f"<u{size}") for size in (1, 2, 4, 8)},
+    **{f"INT{8 * size}": np.dtype(f"<i{size}") for size in (1, 2, 4, 8)},
+    **{f"FP{8 * size}": np.dtype(f"<f{size}") for size in (2, 4, 8)},
 }
 TEXTS = "BYTES"
+_JSON_KINDS = {"b": "b", "i": "iu", "u": "iu", "f": "iuf"}  # of numpy, that data of a kind may be in JSON
 _MOST_DIMENSIONS = 8
 _SIZE_LIMIT = 1 << 31
 
 
 def read_tensors(inputs: Any, binary: memoryview) -> dict[str, Array]:
-    """The inputs of a request, by name: finite numbers, or str. ServiceError bad_tensor, not_finite or not_text."""
+    """The inputs of a request, by name: finite numbers, bool, or str. ServiceError bad_tensor, not_finite, not_text."""
     if not isinstance(inputs, list) or not all(isinstance(given, dict) for given in inputs):
         raise _bad("inputs is not a list of tensors")
     found: dict[str, Array] = {}
@@ -108,11 +109,14 @@ def _of_json(data: Any, dtype: np.dtype) -> Array:
         array = np.array(data).reshape(-1)
     except ValueError:
         raise _bad("an input's data is nested unevenly") from None
-    if array.dtype.kind not in ("iu" if dtype.kind == "i" and len(array) else "iuf"):
-        raise _bad("an input's data is not numbers of its datatype")
-    # Whole numbers stay as they are: they could be beyond the datatype.
-    with np.errstate(over="ignore"):
-        return array if array.dtype.kind in "iu" else array.astype(dtype)
+    if len(array) and array.dtype.kind not in _JSON_KINDS[dtype.kind]:
+        raise _bad("an input's data is not of its datatype")
+    if dtype.kind in "iu" and len(array):
+        limits = np.iinfo(dtype)
+        if int(array.min()) < limits.min or int(array.max()) > limits.max:
+            raise _bad("an input has a value beyond its datatype")
+    with np.errstate(over="ignore"):  # what a float has no room for is not finite
+        return array.astype(dtype)
 
 
 def _of_bytes(binary: memoryview, size: Any, dtype: np.dtype) -> tuple[Array, memoryview]:
@@ -121,7 +125,8 @@ def _of_bytes(binary: memoryview, size: Any, dtype: np.dtype) -> tuple[Array, me
         return _lengths_and_texts(binary[:size]), binary[size:]
     if dtype.kind == "O" or not _is_size(size) or size > len(binary) or size % dtype.itemsize:
         raise _bad("an input's binary_data_size does not fit the bytes that follow, or its datatype")
-    return np.frombuffer(binary[:size], dtype), binary[size:]
+    found = np.frombuffer(binary[:size], np.uint8 if dtype.kind == "b" else dtype)
+    return found.astype(dtype, copy=False), binary[size:]
 
 
 def _texts(data: list[Any]) -> Array:

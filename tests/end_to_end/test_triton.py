@@ -4,6 +4,7 @@ import httpx
 import numpy as np
 import pytest
 import tritonclient.http as triton
+from scipy import sparse
 from tritonclient.utils import InferenceServerException
 
 from tests.end_to_end.conftest import ENDLESS
@@ -56,6 +57,33 @@ def test_dense_rows(client, model_id, problem, expected, dtype, binary_input, bi
     outputs = None if binary_output is None else [triton.InferRequestedOutput(name, binary_output) for name in names]
     answer = client.infer(model_id, [tensor("X", X, binary_input)], outputs=outputs)
     agrees(answer, [values[:300] for values in expected])
+
+
+@pytest.mark.parametrize(
+    "dtype", [bool, *(f"{kind}{8 * n}" for kind in ("uint", "int") for n in (1, 2, 4, 8)), "float16"]
+)
+@pytest.mark.parametrize("binary", [True, False])
+def test_other_types_say_the_same(client, model_id, problem, dtype, binary):
+    """Dense and sparse."""
+    X = (problem[0][:50].toarray() > 0.3).astype(dtype)
+    if dtype == "float16" and not binary:
+        pytest.skip("Triton's client sends it in binary alone")
+    rows = sparse.csr_matrix(X.astype(float))
+    parts = {"indptr": rows.indptr, "indices": rows.indices + 1, "values": rows.data.astype(dtype)}
+    same = client.infer(model_id, [tensor("X", X.astype("float64"), True)])
+    for inputs in ({"X": X}, parts):
+        found = client.infer(model_id, [tensor(*part, binary) for part in inputs.items()])
+        np.testing.assert_allclose(found.as_numpy("decision_value"), same.as_numpy("decision_value"), rtol=1e-12)
+
+
+def test_the_version_of_the_metadata_is_there(client, model_id, problem, expected):
+    (version,) = client.get_model_metadata(model_id)["versions"]
+    assert client.get_model_metadata(model_id, version)["name"] == model_id
+    assert client.is_model_ready(model_id, version) and not client.is_model_ready(model_id, "2")
+    X = problem[0][:9].toarray()
+    agrees(client.infer(model_id, [tensor("X", X, True)], model_version=version), [each[:9] for each in expected])
+    with pytest.raises(InferenceServerException, match="no such version"):
+        client.infer(model_id, [tensor("X", X, True)], model_version="2")
 
 
 @pytest.mark.parametrize("index", ["int32", "int64"])

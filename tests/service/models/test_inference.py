@@ -133,6 +133,12 @@ def test_columns_of_a_table(left_out, values):
     assert described.items() >= {"proto": "BYTES", "size": "FP64", "flag": "BYTES", "X": "FP64"}.items()
 
 
+@pytest.mark.parametrize("dtype", [bool, np.float16, np.uint8, np.int64])
+def test_a_column_of_numbers_may_be_of_any_type(dtype):
+    found = infer(Predictor(table_model()), {"size": np.array([1, 0], dtype)})
+    assert found["decision_value"].tolist() == [0.5, 0.0]
+
+
 @pytest.mark.parametrize(
     ("changes", "code"),
     [

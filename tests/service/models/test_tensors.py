@@ -21,8 +21,10 @@ def in_binary(name, array, datatype, **changes):
 @pytest.mark.parametrize("datatype", DATATYPES)
 @pytest.mark.parametrize("shape", [(2, 3), (6,), (0,), (0, 4)])
 def test_json_and_bytes_say_the_same(datatype, shape):
-    array = np.arange(np.prod(shape)).reshape(shape).astype(DATATYPES[datatype]) - 2
-    array = array / 3 if datatype.startswith("FP") else array
+    numbers = np.arange(np.prod(shape)).reshape(shape) - (0 if datatype.startswith(("U", "B")) else 2)
+    array = (numbers / 3 if datatype.startswith("FP") else numbers % 2 if datatype == "BOOL" else numbers).astype(
+        DATATYPES[datatype]
+    )
     binary = memoryview(array.tobytes() * 2)
     described = [in_json("a", array, datatype), in_binary("b", array, datatype), in_binary("c", array, datatype)]
     found = read_tensors(described, binary)
@@ -36,9 +38,10 @@ def test_nested_data_may_come_flat():
     assert found.tolist() == [[1, 2.5], [3, 4]]
 
 
-def test_whole_numbers_of_json_are_never_wrapped_round():
-    (found,) = read_tensors([{"name": "i", "shape": [1], "datatype": "INT32", "data": [2**40]}], NONE).values()
-    assert found.tolist() == [2**40]
+@pytest.mark.parametrize(("datatype", "value"), [("INT32", 2**40), ("UINT8", -1), ("INT8", 128), ("UINT64", -1)])
+def test_whole_numbers_of_json_are_never_wrapped_round(datatype, value):
+    with pytest.raises(ServiceError, match="beyond its datatype"):
+        read_tensors([{"name": "i", "shape": [1], "datatype": datatype, "data": [value]}], NONE)
 
 
 VECTOR = {"name": "X", "shape": [2], "datatype": "FP64", "data": [1, 2]}
@@ -63,6 +66,8 @@ BYTES = {"name": "X", "shape": [2], "datatype": "FP64", "parameters": {"binary_d
         ([{**VECTOR, "data": ["1", "2"]}], b""),
         ([{**VECTOR, "data": [True, False]}], b""),
         ([{**VECTOR, "data": [None, 1]}], b""),
+        ([{**VECTOR, "datatype": "BOOL"}], b""),
+        ([{**VECTOR, "datatype": "BF16"}], b""),
         ([{**VECTOR, "data": [1, 10**30]}], b""),
         ([{**VECTOR, "datatype": "INT64", "data": [1.0, 2.0]}], b""),
         ([{**VECTOR, "parameters": []}], b""),
