@@ -37,7 +37,8 @@ def main() -> int:
         check_bind(settings)
         # Held until the process ends. Uploads of another api process are not ours to clean up.
         lock(settings.data_dir, "api")
-        app = create_app(settings)
+        worker = None if options.no_worker else WorkerKeeper(settings)
+        app = create_app(settings, worker)
     except ServiceError as error:
         print(f"streamsvm: {error.message}\n  {error.hint}".rstrip(), file=sys.stderr)
         return _REFUSED
@@ -46,7 +47,6 @@ def main() -> int:
     sys.setswitchinterval(_SWITCH_SECONDS)
     # At its end uvicorn raises the signal that ended it once more: it must unwind this function, not kill the process.
     signal.signal(signal.SIGTERM, _interrupt)
-    worker = None if options.no_worker else WorkerKeeper(settings)
     try:
         if worker:
             worker.start()

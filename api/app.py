@@ -15,6 +15,7 @@ from api.polls import Polls
 from api.requests import Requests
 from service.datasets.registry import Datasets
 from service.jobs.feed import JobFeed
+from service.processes.keeper import WorkerKeeper
 from service.records.database import Database
 from service.records.opening import open_store
 from service.records.soundness import Soundness
@@ -22,10 +23,10 @@ from service.records.tokens import Tokens
 from service.settings import Settings
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """An app on the data directory of `settings`, which is created if need be."""
+def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAPI:
+    """An app on the data directory of `settings`, which is created if need be; keeper: that of its worker."""
     store = open_store(settings)
-    context = AppContext(settings, store, Datasets(settings, store), JobFeed(settings, store))
+    context = AppContext(settings, store, Datasets(settings, store), JobFeed(settings, store), keeper)
     context.datasets.recover()
     app = FastAPI(
         title="StreamSVM",

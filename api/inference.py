@@ -43,7 +43,7 @@ async def server_live() -> dict[str, bool]:
 
 @router.get("/health/ready", operation_id="serverReady")
 def server_ready(context: Context, request: Request) -> dict[str, bool]:
-    """Whether requests can be served: the records can be read, and imports are seen to."""
+    """Whether requests can be served: the records can be read, imports and jobs are seen to."""
     try:
         request.app.state.soundness.check()
     except (sqlite3.Error, ServiceError) as error:
@@ -51,6 +51,8 @@ def server_ready(context: Context, request: Request) -> dict[str, bool]:
         raise ServiceError("unavailable", "the records cannot be read", _SEE_LOG) from None
     if missing := context.datasets.missing_threads():
         raise ServiceError("unavailable", f"there is no thread for {' and '.join(missing)}", _SEE_LOG)
+    if context.keeper is not None and (trouble := context.keeper.trouble):
+        raise ServiceError("unavailable", trouble, "It is tried again all the time; the service's log says more.")
     return {"ready": True}
 
 

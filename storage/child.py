@@ -4,7 +4,9 @@ import ctypes
 import os
 import signal
 import sys
+import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn
 
 _PR_SET_PDEATHSIG = 1
@@ -19,11 +21,16 @@ def child_environment() -> dict[str, str]:
     Linear algebra with one thread, unless asked otherwise: threads that spin between short products take the cores from
     the processes that work.
     """
-    return {"OPENBLAS_NUM_THREADS": "1", **os.environ, PARENT_VARIABLE: str(os.getpid())}
+    return {"OPENBLAS_NUM_THREADS": "1", **os.environ, PARENT_VARIABLE: _this_thread()}
+
+
+def _this_thread() -> str:
+    """As /proc has it."""
+    return f"{os.getpid()}/task/{threading.get_native_id()}"
 
 
 def die_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent ends, however it ends. Linux only.
+    """Ask the kernel to kill this process when the thread ends that started it, however it ends. Linux only.
 
     Does nothing in a process that was not started with `child_environment`.
     """
@@ -31,8 +38,8 @@ def die_with_parent() -> None:
     if parent is None:
         return
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # The parent may have died before the request.
-    if os.getppid() != int(parent):
+    # It may have ended before the request.
+    if os.getppid() != int(parent.partition("/")[0]) or not Path("/proc", parent).exists():
         os._exit(1)
 
 

@@ -106,6 +106,5 @@ class Ingesting:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._child.kill()
-        self._child.wait()
-        self._output.close()
+        with self._output, self._child:
+            self._child.kill()

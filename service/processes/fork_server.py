@@ -23,47 +23,61 @@ MOST_BYTES = 1 << 16  # of a message
 
 
 class Forked:
-    """A process that was forked, used as one of subprocess.Popen."""
+    """A process that was forked, used as one of subprocess.Popen: leaving its context waits for its end."""
 
     def __init__(self, server: "ForkServer", number: int, pid: int, handle: int) -> None:
         self._server = server
         self._number = number
         self._handle = handle
+        self._code: int | None = None
         self.pid = pid
 
     def poll(self) -> int | None:
         """Its exit code, or minus the signal that ended it; None while it runs."""
-        return self._server.exit_code(self._number, waits=False)
+        if self._code is None:
+            self._code = self._server.exit_code(self._number, waits=False)
+        return self._code
 
     def wait(self) -> None:
         """Until it has ended."""
-        self._server.exit_code(self._number, waits=True)
+        if self._code is None:
+            self._code = self._server.exit_code(self._number, waits=True)
 
     def kill(self) -> None:
         """End it, if it has not ended."""
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+        if self._handle >= 0:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 
-    def __del__(self) -> None:
-        os.close(self._handle)
-        self._server.forget(self._number)
+    def __enter__(self) -> "Forked":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wait()
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._server.forget(self._number)
+            self._handle = -1
 
 
 class ForkServer:
-    """Starts the process and asks it to fork. It ends with the thread that it was made on."""
+    """Starts the process and asks it to fork, until `close`. It ends with the thread that it was made on."""
 
     def __init__(self) -> None:
-        self._owner = os.getpid()
         self._codes: dict[int, int | None] = {}
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "service.processes.forking"],
-                stdin=theirs.fileno(),
-                env=child_environment(),
-                # A Ctrl-C is for the process that started it, which then ends its children itself.
-                start_new_session=True,
-            )
+        try:
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "service.processes.forking"],
+                    stdin=theirs.fileno(),
+                    env=child_environment(),
+                    # A Ctrl-C is for the process that started it, which then ends its children itself.
+                    start_new_session=True,
+                )
+        except BaseException:
+            self._socket.close()
+            raise
 
     @property
     def pid(self) -> int:
@@ -77,7 +91,7 @@ class ForkServer:
     def fork(self, command: Sequence[str], files: Sequence[int]) -> Forked:
         """What `python -m` would start with this module and its arguments, and with these three standard files.
 
-        Raises OSError if there is no server any more.
+        Raises OSError if there is no server any more, or the machine has no room for another process now.
         """
         socket.send_fds(self._socket, [json.dumps(command).encode()], files)
         while True:
@@ -85,6 +99,8 @@ class ForkServer:
             if not message:
                 raise ChildProcessError("the process that forks has died")
             number, pid, code = json.loads(message)
+            if number is None:
+                raise OSError(code, os.strerror(code))
             if code is None:
                 break
             self._note(number, code)
@@ -112,11 +128,6 @@ class ForkServer:
             self._learn()
         self._socket.close()
 
-    def __del__(self) -> None:
-        """With the thread whose it is; in a process that was forked, it is not."""
-        if os.getpid() == self._owner:
-            self.close()
-
     def _learn(self) -> None:
         """Wait until a process has ended; if the server has, all that it had forked have with it."""
         message = self._socket.recv(MOST_BYTES)
@@ -131,33 +142,38 @@ class ForkServer:
             self._codes[number] = code
 
 
-_of_thread = threading.local()
+_servers: dict[threading.Thread, ForkServer] = {}  # by the thread that each ends with
+_lock = threading.Lock()
+
+
+def known_fork_server() -> ForkServer | None:
+    """That of this thread, alive or not; None if it has none."""
+    return _servers.get(threading.current_thread())
 
 
 def fork_server() -> ForkServer:
     """That of this thread, which is started if there is none: it would not outlive the thread."""
-    server = getattr(_of_thread, "server", None)
+    server = known_fork_server()
     if server is None or not server.is_alive():
         close_fork_server()
-        server = _of_thread.server = ForkServer()
+        server = ForkServer()
+        with _lock:
+            _servers[threading.current_thread()] = server
     return server
 
 
 @atexit.register
 def close_fork_server() -> None:
-    """End that of this thread, and all that it has forked."""
-    server = getattr(_of_thread, "server", None)
-    if server is not None:
+    """End that of this thread, and all that it has forked; and what is left of those of threads that have ended."""
+    with _lock:
+        ended = [thread for thread in _servers if thread is threading.current_thread() or not thread.is_alive()]
+        servers = [_servers.pop(thread) for thread in ended]
+    for server in servers:
         server.close()
-        _of_thread.server = None
 
 
-def _forget_fork_server() -> None:
-    """In a process that was forked: the server is its parent's, and answers that one."""
-    _of_thread.server = None
-
-
-os.register_at_fork(after_in_child=_forget_fork_server)
+# In a process that was forked: they are its parent's, and answer that one.
+os.register_at_fork(after_in_child=_servers.clear)
 
 
 def fork(command: Sequence[str], files: Sequence[int]) -> Forked:

@@ -3,6 +3,7 @@
 python -m service.processes.forking    with a socket as its standard input, see fork_server.py
 """
 
+import errno
 import gc
 import json
 import os
@@ -21,6 +22,7 @@ from storage.child import PARENT_VARIABLE, die_with_parent, leave
 from storage.csr import load_kernels
 
 _MODULES = ("reader.ingest.run", "reader.stream.process", "trainer.process", "trainer.part")
+_FILES = 3  # standard input, output and error
 _Task = Callable[[], int | None]
 
 
@@ -43,24 +45,38 @@ class Forking:
                 os.read(self._woken, MOST_BYTES)
                 self._tell_who_ended()
             if self._asked.fileno() in ready:
-                message, files, _, _ = socket.recv_fds(self._asked, MOST_BYTES, 3)
+                message, files, _, _ = socket.recv_fds(self._asked, MOST_BYTES, _FILES)
                 if not message:
                     return None
-                task = self._fork(*json.loads(message), files=files)
+                try:
+                    task = self._fork(*json.loads(message), files=files)
+                except OSError as error:
+                    # Of this process alone: those that run go on.
+                    self._asked.send(json.dumps([None, None, error.errno]).encode())
+                    task = None
                 if task is not None:
                     return task
+                for file in files:
+                    os.close(file)
 
     def _fork(self, module: str, *arguments: str, files: list[int]) -> _Task | None:
+        """What the new process has to do, in it. Raises OSError if there can be none now."""
+        if len(files) < _FILES:
+            raise OSError(errno.EMFILE, "no descriptor is left for its files")
         parent, pid = os.getpid(), os.fork()
         if pid == 0:
             self._become((sys.executable, "-m", module, *arguments), parent, files)
             return partial(import_module(module).main, *arguments)
+        try:
+            handle = os.pidfd_open(pid)
+        except OSError:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
         self._forked += 1
         self._numbers[pid] = self._forked
-        handle = os.pidfd_open(pid)
         socket.send_fds(self._asked, [json.dumps([self._forked, pid, None]).encode()], [handle])
-        for file in (handle, *files):
-            os.close(file)
+        os.close(handle)
         return None
 
     def _become(self, command: Iterable[str], parent: int, files: list[int]) -> None:

@@ -5,14 +5,16 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
+from service.processes.health import worker_is_there
 from service.processes.lock import last_sign
 from service.processes.worker import REFUSED
 from service.settings import Settings
 from storage.child import child_environment
 
-_PAUSE_SECONDS = 1.0
+_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 30.0
 _SHUTDOWN_SECONDS = 10.0
 _LOOK_SECONDS = 1.0
 # More than a reader or a trainer may be silent: a worker may write gigabytes between two signs.
@@ -21,9 +23,23 @@ _log = logging.getLogger("streamsvm.keeper")
 
 
 class WorkerKeeper:
-    """`start`, then `stop`; in between a worker that dies, or falls silent and is killed, is followed by another."""
+    """`start`, then `stop`; in between a worker that dies, or falls silent and is killed, is followed by another.
 
-    def __init__(self, settings: Settings) -> None:
+    popen   starts a process
+    pause   before the next is started; longer each time while none gives a sign of life; seconds
+    look    between two looks for one
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        popen: Callable[..., subprocess.Popen] = subprocess.Popen,
+        pause: float = _PAUSE_SECONDS,
+        look: float = _LOOK_SECONDS,
+    ) -> None:
+        self._popen = popen
+        self._pause, self._look = pause, look
+        self._trouble, self._has_signed = "", False
         self._data_dir = settings.data_dir
         self._patience = _STALLS * settings.stall_seconds
         self._command = [sys.executable, "-m", "service.processes.worker", str(settings.data_dir)]
@@ -32,6 +48,13 @@ class WorkerKeeper:
         self._child: subprocess.Popen | None = None
         # The kernel kills the worker when the thread that started it ends: this one lasts as long as the process.
         self._thread = threading.Thread(target=self._keep, name="worker-keeper", daemon=True)
+
+    @property
+    def trouble(self) -> str:
+        """Why there is no worker that looks after the jobs, or empty: there is one, or one that is just starting."""
+        if self._stopping.is_set() or self._thread.is_alive() or not self._thread.ident:
+            return self._trouble
+        return "nobody keeps a worker running"
 
     def start(self) -> None:
         """Start the worker."""
@@ -49,29 +72,57 @@ class WorkerKeeper:
             self._thread.join()
 
     def _keep(self) -> None:
-        while (child := self._spawn()) is not None:
-            code = self._watch(child)
-            if code == REFUSED:
-                return
-            if not self._stopping.wait(_PAUSE_SECONDS):
-                _log.error("the worker ended with code %s: starting another", code)
+        pause = self._pause
+        while not self._stopping.is_set():
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS) if self._trouble else self._pause
+            self._has_signed = False
+            try:
+                ended = self._one_worker()
+            except Exception as error:
+                # This thread has to go on, whatever it met: nobody else starts a worker.
+                ended = f"no worker can be started: {getattr(error, 'strerror', None) or error!r}"
+            # One that did its work is followed by another at once.
+            self._trouble = "" if self._has_signed else ended
+            if not self._stopping.wait(pause):
+                _log.error("%s: starting another", ended)
+
+    def _one_worker(self) -> str:
+        """From its start to its end; what went wrong."""
+        if (child := self._spawn()) is None:
+            return ""
+        code = self._watch(child)
+        if code != REFUSED:
+            return f"the worker ended with code {code}"
+        # One that is not ours; when it ends, or has ended without a word, there is to be another.
+        while worker_is_there(self._data_dir) and not self._stopping.wait(self._look):
+            self._note_sign()
+        return "the worker that had the data directory is gone"
 
     def _watch(self, child: subprocess.Popen) -> int:
         """Wait for its end, and bring that about if it gives no sign of life; its exit code."""
-        sign, since = None, time.monotonic()
-        while True:
-            with suppress(subprocess.TimeoutExpired):
-                return child.wait(_LOOK_SECONDS)
-            # Another one, not a later one: the clock that signs are made by may step.
-            if (found := last_sign(self._data_dir, "worker")) != sign:
-                sign, since = found, time.monotonic()
-            elif time.monotonic() - since > self._patience:
-                _log.error("the worker fell silent")
-                child.kill()
+        sign, since = last_sign(self._data_dir, "worker"), time.monotonic()
+        try:
+            while True:
+                with suppress(subprocess.TimeoutExpired):
+                    return child.wait(self._look)
+                # Another one, not a later one: the clock that signs are made by may step.
+                if (found := last_sign(self._data_dir, "worker")) != sign:
+                    sign, since = found, time.monotonic()
+                    self._note_sign()
+                elif time.monotonic() - since > self._patience:
+                    _log.error("the worker fell silent")
+                    child.kill()
+        except BaseException:
+            child.kill()
+            child.wait()
+            raise
+
+    def _note_sign(self) -> None:
+        self._has_signed, self._trouble = True, ""
 
     def _spawn(self) -> subprocess.Popen | None:
         with self._lock:
             if self._stopping.is_set():
                 return None
-            self._child = subprocess.Popen(self._command, env=child_environment(), start_new_session=True)
+            self._child = self._popen(self._command, env=child_environment(), start_new_session=True)
             return self._child

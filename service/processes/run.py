@@ -4,6 +4,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,14 @@ class Run:
         self.lane = read_lane(directory)
 
     def start(self) -> None:
-        """Start its processes. What they report is added to the history."""
+        """Start its processes, or none: OSError. What they report is added to the history."""
+        try:
+            self._start()
+        except BaseException:
+            self.kill()
+            raise
+
+    def _start(self) -> None:
         with self._history.open("ab") as history, self._log.open("ab") as log, Path(os.devnull).open("r+b") as nothing:
             for name, module in self._modules.items():
                 output = history if name == "trainer" else nothing
@@ -138,10 +146,10 @@ class Run:
 
     def kill(self) -> None:
         """End its processes and wait for them."""
-        for child in self._children.values():
-            child.kill()
-        for child in self._children.values():
-            child.wait()
+        children, self._children = self._children, {}
+        with ExitStack() as ended:
+            for child in children.values():
+                ended.enter_context(child).kill()
 
     def request_stop(self) -> None:
         """Ask the trainer to end after the running pass."""

@@ -1,6 +1,8 @@
 """File descriptors that run out cost answers, 503 `unavailable`, or an attempt, and nothing else."""
 
+import os
 import resource
+import signal
 from contextlib import contextmanager, suppress
 from itertools import count, islice
 from pathlib import Path
@@ -64,11 +66,23 @@ def test_the_api_says_so_and_recovers(service, text):
     service.upload("other", text)
 
 
-def test_a_worker_without_is_followed_by_another(service):
+def test_a_worker_without_goes_on_when_there_are_some_again(service):
     undisturbed = weights(service.model(service.wait_until_ended(service.submit(**SPEC)))).tobytes()
     job = service.submit(**SPEC)
     service.wait_for_pass(job, 4)
-    worker = service.processes.one("service.processes.worker")
+    worker, log = service.processes.one("service.processes.worker"), service.data_dir.parent / "log"
     with few_files(worker, 0):
-        wait_for(lambda: worker not in service.processes.alive())
+        wait_for(lambda: "tried again" in log.read_text())
     assert weights(service.model(service.wait_until_ended(job))).tobytes() == undisturbed
+    assert service.processes.one("service.processes.worker") == worker
+
+
+def test_a_service_that_can_start_no_worker_is_not_ready_and_tries_again(service):
+    api = service.processes.one("-m api")
+    with httpx.Client(base_url=service.url, **PLAIN) as client:
+        assert client.get("/v2/health/ready").status_code == 200
+        with few_files(api, 0):
+            os.kill(service.processes.one("service.processes.worker"), signal.SIGKILL)
+            wait_for(lambda: client.get("/v2/health/ready").status_code == 503)
+        wait_for(lambda: client.get("/v2/health/ready").status_code == 200)
+    assert service.wait_until_ended(service.submit(**SPEC))["state"] == "succeeded"

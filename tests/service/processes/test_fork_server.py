@@ -1,5 +1,6 @@
 """Processes that are forked behave as those that are started: output, exit codes, signals; no orphans."""
 
+import errno
 import os
 import resource
 import signal
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from service.processes.fork_server import ForkServer, _of_thread, close_fork_server, fork, fork_server
+from service.processes.fork_server import ForkServer, close_fork_server, fork, fork_server, known_fork_server
 from tests.end_to_end.service import is_running, wait_for
 
 TASKS = "tests.service.forked"
@@ -44,6 +45,11 @@ def began(run: Path) -> list[int]:
     """Its pid, its parent's and its session's, once it runs."""
     file = run / "began"
     return list(map(int, wait_for(lambda: file.exists() and file.read_text()).split()))
+
+
+def n_open() -> int:
+    """Descriptors of this process."""
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 def test_output_goes_where_it_is_wanted(start):
@@ -94,18 +100,43 @@ def test_without_a_descriptor_for_it_there_is_no_process(start, server, tmp_path
     assert wait_for(process.poll) == 7
 
 
-def test_exit_codes_are_kept_as_long_as_they_may_be_asked_for(start, server):
-    before = len(server._codes)
+def test_what_is_left_has_no_descriptor_and_keeps_its_exit_code(start):
     ended, _ = start("exit", "a")
-    ended.wait()
     running, run = start("sleep", "b")
     began(run)
-    assert len(server._codes) == before + 2
-    running.kill()
-    del ended, running
+    before = n_open()
+    with ended, running:
+        running.kill()
+    assert n_open() == before - 2
+    assert (ended.poll(), running.poll()) == (7, -signal.SIGKILL)
+    with running:  # once more: nothing
+        running.kill()
     other, _ = start("exit", "c")
-    other.wait()
-    assert len(server._codes) == before + 1
+    with other:
+        other.wait()
+    assert other.poll() == 7
+
+
+@pytest.mark.parametrize("limit", ["NOFILE", "NPROC"])
+def test_a_server_that_cannot_fork_says_so_and_lives_on(tmp_path, start, limit):
+    """What runs goes on, and the next one is forked once there is room again."""
+    if limit == "NPROC" and os.geteuid() == 0:
+        pytest.skip("root has no limit of processes")
+    own, number = ForkServer(), getattr(resource, f"RLIMIT_{limit}")
+    running, run = start("sleep", "running", own.fork)
+    began(run)
+    before = resource.prlimit(own.pid, number)
+    resource.prlimit(own.pid, number, (3, before[1]))
+    with pytest.raises(OSError) as caught:
+        start("exit", "refused", own.fork)
+    assert caught.value.errno in (errno.EMFILE, errno.EAGAIN)
+    resource.prlimit(own.pid, number, before)
+    again, _ = start("exit", "again", own.fork)
+    assert wait_for(again.poll) == 7
+    assert running.poll() is None
+    with again, running:
+        running.kill()
+    own.close()
 
 
 def test_several_at_once_are_told_apart(start):
@@ -163,6 +194,6 @@ def test_a_process_that_is_forked_leaves_that_of_its_parent_alone():
     own = fork_server()
     pid = os.fork()
     if pid == 0:
-        os._exit(0 if getattr(_of_thread, "server", None) is None else 1)
+        os._exit(0 if known_fork_server() is None else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert own.is_alive() and fork_server() is own

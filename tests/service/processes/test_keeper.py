@@ -1,0 +1,105 @@
+"""A worker is kept running whatever happens to it, or to the start of one; it is told when there is none."""
+
+import errno
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from api.app import create_app
+from service.processes.keeper import WorkerKeeper
+from service.processes.lock import give_sign, last_sign, lock, unlock
+from service.processes.worker import REFUSED
+from service.settings import Settings
+from tests.api.app import Client
+from tests.end_to_end.service import wait_for
+
+SIGNS = """
+import sys, time, pathlib
+from service.processes.lock import give_sign, lock
+held = lock(pathlib.Path(sys.argv[1]), "worker")
+while True:
+    give_sign(held)
+    time.sleep(0.02)
+"""
+
+
+class Starts:
+    """Used as subprocess.Popen: what each start comes to, an error or a program; the last one for ever."""
+
+    def __init__(self, *ends):
+        self._ends = list(ends)
+        self.children = []
+
+    def __call__(self, command, **options):
+        end = self._ends.pop(0) if len(self._ends) > 1 else self._ends[0]
+        if isinstance(end, Exception):
+            raise end
+        self.children.append(subprocess.Popen([sys.executable, "-c", end, command[-1]], **options))
+        return self.children[-1]
+
+
+@pytest.fixture
+def settings(tmp_path):
+    made = Settings.from_environment(tmp_path)
+    made.create_directories()
+    return made
+
+
+@pytest.fixture
+def keep(settings):
+    """A keeper whose starts come to these ends; what it started."""
+    made = []
+
+    def start(*ends):
+        starts = Starts(*ends)
+        made.append(WorkerKeeper(settings, starts, pause=0.01, look=0.02))
+        made[-1].start()
+        return made[-1], starts
+
+    yield start
+    for keeper in made:
+        keeper.stop()
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EAGAIN, errno.ENOMEM])
+def test_a_start_that_fails_is_tried_again_and_told(settings, keep, number):
+    lacks = OSError(number, os.strerror(number))
+    keeper, starts = keep(lacks, lacks, lacks, SIGNS)
+    wait_for(lambda: starts.children)
+    wait_for(lambda: not keeper.trouble, 30)
+
+
+@pytest.mark.parametrize(
+    "end", [OSError(errno.EMFILE, "no descriptor"), RuntimeError("can't"), "import sys; sys.exit(1)"]
+)
+def test_a_service_without_a_worker_is_not_ready(settings, keep, end):
+    keeper, _ = keep(end)
+    request = Client(create_app(settings, keeper))
+    wait_for(lambda: keeper.trouble, 30)
+    answer = request("GET", "/v2/health/ready")
+    assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+    assert request("GET", "/v2/health/live").status_code == 200
+
+
+def test_a_worker_that_dies_is_followed_by_another_and_the_service_stays_ready(settings, keep):
+    keeper, starts = keep(SIGNS)
+    for number in range(1, 4):
+        child = wait_for(lambda n=number: len(starts.children) == n and starts.children[-1])
+        before = last_sign(settings.data_dir, "worker")
+        wait_for(lambda b=before: last_sign(settings.data_dir, "worker") != b)
+        time.sleep(0.2)  # the keeper has seen it
+        child.kill()
+        assert keeper.trouble == ""
+
+
+def test_a_worker_elsewhere_is_followed_by_one_of_its_own(settings, keep):
+    other = lock(settings.data_dir, "worker")
+    give_sign(other)
+    keeper, starts = keep(f"import sys; sys.exit({REFUSED})", SIGNS)
+    wait_for(lambda: starts.children and starts.children[0].returncode is not None)
+    assert len(starts.children) == 1 and keeper.trouble == ""
+    unlock(other)
+    wait_for(lambda: len(starts.children) == 2, 30)
