@@ -12,7 +12,8 @@ from api.body import parse_object, stream
 from api.context import Context
 from api.predicting import JSON, find_predictor, in_thread
 from service.errors import ServiceError
-from service.models.inference import VERSION, check_version, describe, infer, outputs_of
+from service.models.inference import VERSION, check_version, describe, infer, left_out, outputs_of
+from service.models.prediction import first_names
 from service.models.predictor import Predictor
 from service.models.tensors import read_tensors, wanted_outputs, write_tensors
 
@@ -96,11 +97,14 @@ def _answer(model_id: str, predictor: Predictor, body: bytes, header_length: int
         raise ServiceError("bad_tensor", "the body is shorter than its header says")
     document = parse_object(body[:length])
     wanted = wanted_outputs(document, outputs_of(predictor))
-    found = infer(predictor, read_tensors(document.get("inputs"), memoryview(body)[length:]))
+    tensors = read_tensors(document.get("inputs"), memoryview(body)[length:])
+    found, unknown = infer(predictor, tensors), left_out(predictor, tensors)
     binary = {name for name, is_binary in wanted.items() if is_binary}
     outputs, data = write_tensors({name: found[name] for name in wanted}, binary)
     same = {"id": document["id"]} if isinstance(document.get("id"), str) else {}
-    head = json.dumps({"model_name": model_id, "model_version": VERSION, **same, "outputs": outputs}).encode()
+    told = {"unknown_columns": len(unknown), "unknown_column_names": ", ".join(first_names(unknown))}
+    answer = {"model_name": model_id, "model_version": VERSION, **same, **({"parameters": told} if unknown else {})}
+    head = json.dumps({**answer, "outputs": outputs}).encode()
     if not binary:
         return Response(head, media_type=JSON)
     return Response(head + data, media_type=_BINARY, headers={_LENGTH: str(len(head))})

@@ -2,6 +2,7 @@
 
 import os
 from typing import IO, Annotated, Any, Literal
+from urllib.parse import quote
 
 from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
@@ -14,7 +15,7 @@ from api.predicting import JSON, TYPES, answer_type, find_predictor, predicted
 from reader.options import InputOptions
 from reader.options import index_base as as_index_base
 from service.models.exports import MODEL_FORMATS
-from service.models.prediction import ANSWERS
+from service.models.prediction import ANSWERS, first_names
 from service.models.registry import delete_model, load_head, model_file
 from service.models.views import model_view
 
@@ -123,17 +124,23 @@ async def predict(
     label_column: str | None = None,
     text_column: str | None = None,
     index_base: Literal["auto", "0", "1"] = "auto",
+    header: Literal["auto", "yes", "no"] = "auto",
 ) -> StreamingResponse:
     """Labels, decision values and any probabilities for rows of LIBSVM text, CSV, FASTA or JSON, or for documents.
 
-    Labels in the text are not looked at. A model of documents takes text/plain as a document a line.
+    Columns of a table are found by name; those that the model does not have are left out, and told. Labels in the text
+    are not looked at. A model of documents takes text/plain as a document a line.
     index_base: number of the first feature, if it is not as in the data of the model.
     """
     predictor = await find_predictor(context, model_id, strict)
-    said = InputOptions(label_column=label_column, text_column=text_column, index_base=as_index_base(index_base))
+    base = as_index_base(index_base)
+    said = InputOptions(label_column=label_column, text_column=text_column, index_base=base, header=header)
     found = await predicted(context, request, predictor, said)
     kind = answer_type(request)
     headers = {"Rows": str(found.rows), "Unknown-Features": str(found.unknown_features)}
+    if found.unknown_columns:
+        names = ", ".join(quote(name, safe=" ") for name in first_names(found.unknown_columns))
+        headers |= {"Unknown-Columns": str(len(found.unknown_columns)), "Unknown-Column-Names": names}
     return StreamingResponse(ANSWERS[kind](found), media_type=kind, headers=headers)
 
 

@@ -18,6 +18,7 @@ from service.errors import ServiceError
 from service.models.json_rows import json_documents, json_rows, json_tables
 from service.models.prediction import ANSWERS, Predicted, keep
 from service.models.predictor import MOST_FEATURES, Prediction, Predictor
+from service.models.raw_rows import TableRows
 from service.models.registry import load_predictor
 
 T = TypeVar("T")
@@ -92,9 +93,10 @@ def _keep(context: AppContext, predictor: Predictor, predictions: Iterator[Predi
 def _of_json(context: AppContext, predictor: Predictor, fields: dict[str, Any], index_base: IndexBase) -> Predicted:
     if predictor.reads_documents and "documents" in fields:
         return _keep(context, predictor, predictor.predict_documents(json_documents(fields)))
-    found, numbering = json_tables(fields, predictor.input, predictor.index_base), predictor.numbering(index_base)
-    rows, unknown = found or (numbering.renumbered(json_rows(fields, numbering.base)), 0)
-    return _keep(context, predictor, (predictor.with_unknown(predictor.predict(each), unknown) for each in [rows]))
+    table, numbering = json_tables(fields, predictor.input, predictor.index_base), predictor.numbering(index_base)
+    if table is None:
+        table = TableRows(numbering.renumbered(json_rows(fields, numbering.base)), 0, None)
+    return _keep(context, predictor, (predictor.predict_table(each) for each in [table]))
 
 
 async def in_thread(work: Callable[[], T], limiter: CapacityLimiter = _WHOLE) -> T:

@@ -1,13 +1,9 @@
 """Decision values of rows, and the class that they say."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from storage.csr import Array, Rows, row_dots
-from storage.kernel_machine import KernelMachine
 from storage.segment import Segment
-from storage.support_vectors import SupportVectors
 
 
 def decision_values(rows: Rows | Segment, w: Array, intercept: float | Array) -> Array:
@@ -20,15 +16,6 @@ def decision_values(rows: Rows | Segment, w: Array, intercept: float | Array) ->
     for weights, values in zip(np.atleast_2d(w), found, strict=True):
         row_dots(rows.indptr, rows.indices, rows.values, weights, values)
     return (found[0] if w.ndim == 1 else np.ascontiguousarray(found.T)) + intercept
-
-
-def machine_values(vectors: SupportVectors, beta: Array, intercept: float | Array) -> Callable[[Rows | Segment], Array]:
-    """The same of a kernel machine: sum_s beta_s k(z_s, x_i) + intercept, beta (n_vectors,) or (n_classes, n_vectors).
-
-    For rows whose features are numbered as those of the vectors.
-    """
-    machine = KernelMachine(vectors, beta)
-    return lambda rows: machine.decision_values(rows) + intercept
 
 
 def predicted_classes(decision_values: Array) -> Array:

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, column_or_1d, validate_data
 
 from storage.model_file import Label, Model
 from streamsvm.bars import progress_bar
 from streamsvm.errors import told_plainly
 from streamsvm.folds import cv_results
+from streamsvm.frames import column_names, selected
 from streamsvm.labels import Labels
 from streamsvm.plots import plot_history
 from streamsvm.prediction import Certificate, Predictions
@@ -157,17 +158,27 @@ class StreamEstimator(Predictions, BaseEstimator):
     def _in_memory(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> tuple[Any, Any, Any]:
         """X, y and weights of a matrix or a data frame, checked; the first rows say how many columns there are."""
         is_first = getattr(self, "_workspace", None) is None
+        if not is_first:
+            X = self._in_known_order(X)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32), reset=is_first, **checks)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
         return X, column_or_1d(y, warn=True), weight
 
     def _matrix(self, X: Any, y: Any, weight: Any) -> Source:
         """Of what is."""
-        return matrix(X, y, weight, self.input_options)
+        return matrix(X, y, weight, getattr(self, "feature_names_in_", None), self.input_options)
+
+    def _in_known_order(self, X: Any) -> Any:
+        """A data frame with the columns of those before in their order; others are for scikit-learn to refuse."""
+        known = vars(self).get("feature_names_in_", ())
+        return selected(X, known) if sorted(column_names(X) or ()) == sorted(known) and len(known) else X
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self, "model_")
-        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
+        kinds = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
+        if self.n_features_in_ == self.model_.n_features:
+            return validate_data(self, X, reset=False, **kinds)
+        return super()._checked(check_array(X, **kinds))  # features that were made of columns
 
     def _be(self, model: Model) -> "StreamEstimator":
         """Be a model that was trained elsewhere."""

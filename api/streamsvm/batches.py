@@ -1,7 +1,7 @@
 """Matrices as the text that the engine reads them in as, see reader.parsers.batches: some rows at a time."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,13 @@ def batches(X: Any, y: Any, weight: Any = None) -> Iterator[bytes]:
             np.save(file, np.asarray(array), allow_pickle=False)
         yield file.getvalue()
         begin = end
+
+
+def name_array(names: Sequence[str]) -> bytes:
+    """Names of the columns of batches that follow."""
+    file = io.BytesIO()
+    np.save(file, np.array(names, str), allow_pickle=False)
+    return file.getvalue()
 
 
 def size_of(X: Any) -> int:

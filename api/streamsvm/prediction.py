@@ -1,6 +1,7 @@
 """What every fitted model can do, whether scikit-learn is there or not."""
 
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from reader.parsers.mixed import feature_names
 from service.models.applied import applied
 from service.models.exports import MODEL_FORMATS
 from service.models.names import check_ending, format_of
@@ -16,9 +18,11 @@ from service.models.predictor import Predictor
 from storage.csr import Array
 from storage.model_file import Label, Model
 from storage.probability import probabilities
+from streamsvm.classes import in_order, label_array
 from streamsvm.coefficients import coefficients, with_coefficients
 from streamsvm.errors import told_plainly
-from streamsvm.raw import raw_rows
+from streamsvm.frames import column_names
+from streamsvm.raw import file_values, raw_rows, with_columns
 
 
 class Certificate(NamedTuple):
@@ -56,6 +60,7 @@ class Predictions:
     intercept_: Array
     classes_: Array
     n_features_in_: int
+    feature_names_in_: Array
     support_vectors_: sparse.csr_matrix
     dual_coef_: Array
     n_support_: int
@@ -63,6 +68,9 @@ class Predictions:
 
     def _values(self, X: Any) -> Array:
         if "model_" in vars(self):
+            if isinstance(X, str | os.PathLike):
+                return file_values(X, self._as_it_is())
+            X = with_columns(X, self.model_)
             rows = raw_rows(X, self.model_)
             if rows is not None:
                 return Predictor(self._as_it_is()).predict(rows).decision_values
@@ -84,7 +92,8 @@ class Predictions:
     def predict(self, X: Any) -> Array:
         """(n_rows,): the label of each row, or, in regression, the number.
 
-        A model of documents takes them as a list of str, too; so do its other methods.
+        X is a matrix, a data frame, whose columns are found by name, or the path of a file. A model of documents takes
+        them as a list of str, too; so do its other methods.
         """
         values = self._values(X)
         if not hasattr(self, "classes_"):
@@ -106,15 +115,21 @@ class Predictions:
 
     def _checked(self, X: Any) -> Any:
         """X as an array or a matrix of scipy.sparse, (n_rows, n_features_in_)."""
+        name, n_features = type(self).__name__, self.model_.n_features
+        if "feature_names_in_" in vars(self) and column_names(X) is None and n_features == self.n_features_in_:
+            warnings.warn(
+                f"X does not have valid feature names, but {name} was fitted with feature names", stacklevel=4
+            )
         X = X.tocsr() if sparse.issparse(X) else np.asarray(X, np.float64)
-        if X.ndim != 2 or X.shape[1] != self.n_features_in_:
-            raise ValueError(f"X has shape {X.shape}, the model takes (n_rows, {self.n_features_in_})")
+        if X.ndim != 2 or X.shape[1] != n_features:
+            raise ValueError(f"X has shape {X.shape}, the model takes (n_rows, {n_features})")
         return X
 
     def _take(self, model: Model) -> None:
         """Be this model, whose labels are as they stood in the input."""
         self.model_ = model = in_order(model)
         self.n_features_in_ = model.n_features
+        self._take_names(model.about.get("input"))
         self.intercept_ = np.atleast_1d(np.array(model.intercept, np.float64))
         if model.vectors is None:
             self.coef_ = coefficients(model)
@@ -125,6 +140,37 @@ class Predictions:
             self._forget("coef_")
         if not model.is_regression:
             self.classes_ = label_array(model.labels if model.is_multiclass else model.labels[::-1])
+
+    def _take_names(self, input_: dict[str, Any] | None) -> None:
+        """Of the columns of X: more or fewer than features where some are of categories."""
+        self._forget("feature_names_in_")
+        if input_ is not None and input_.get("has_names") and "columns" in input_:
+            self.feature_names_in_ = np.array(input_["columns"], object)
+            self.n_features_in_ = len(input_["columns"])
+
+    def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> Array:
+        """(n_features,) of str: what the weights in `coef_` are of.
+
+        A column; `column=word` of categories; `column is missing`; x0, x1, ... where columns have no names.
+        """
+        model, given = self.model_, self._given_names(input_features)
+        if model.maps is not None and not model.maps.keeps_numbers:
+            made = range(model.w.shape[-1])
+            return np.array([f"{type(self).__name__.lower()}{place}" for place in made], object)
+        numbers = range(model.index_base, model.index_base + model.n_features)
+        known = feature_names(model.about.get("input"), set(numbers), model.index_base)
+        names = [known.get(number, f"x{place}") for place, number in enumerate(numbers)]
+        return np.array(names if given is None or known else given, object)
+
+    def _given_names(self, given: Sequence[str] | None) -> Sequence[str] | None:
+        """ValueError for names that cannot be those of the columns, as scikit-learn has it."""
+        if given is None:
+            return None
+        if "feature_names_in_" in vars(self) and list(given) != self.feature_names_in_.tolist():
+            raise ValueError("input_features is not equal to feature_names_in_")
+        if len(given) != self.n_features_in_:
+            raise ValueError(f"input_features should have length equal to {self.n_features_in_}, got {len(given)}")
+        return given
 
     def _forget(self, *names: str) -> None:
         """Attributes that an earlier fit, with another kernel, may have left."""
@@ -190,47 +236,6 @@ def _as_matrix(model: Model) -> sparse.csr_matrix:
     assert vectors is not None
     parts = vectors.values, vectors.indices - model.index_base, vectors.indptr
     return sparse.csr_matrix(parts, (len(vectors), model.n_features))
-
-
-def in_order(model: Model) -> Model:
-    """The same model with its labels sorted; of two the first, which a positive value means, is the larger."""
-    labels = model.labels
-    if model.is_regression:
-        return model
-    if not model.is_multiclass:
-        if labels[0] > labels[1]:  # type: ignore[operator]
-            return model
-        flipped = None if model.sigmoid is None else tuple((A, -B) for A, B in model.sigmoid)
-        return replace(model, w=-model.w, w_bias=-model.w_bias, labels=labels[::-1], sigmoid=flipped)  # type: ignore[operator]
-    order = sorted(range(len(labels)), key=lambda place: labels[place])
-    if order == list(range(len(labels))):
-        return model
-    return replace(
-        model,
-        w=model.w[order],
-        w_bias=tuple(model.w_bias[k] for k in order) if model.bias is not None else model.w_bias,  # type: ignore[index]
-        labels=tuple(labels[k] for k in order),
-        sigmoid=None if model.sigmoid is None else tuple(model.sigmoid[k] for k in order),
-    )
-
-
-def with_absent(model: Model, absent: Sequence[Label]) -> Model:
-    """The model and classes that no row has had so far, each with w = 0 and an intercept of -1."""
-    if not absent:
-        return model
-    w, intercept = np.atleast_2d(model.w), np.atleast_1d(model.intercept)
-    if not model.is_multiclass:
-        w, intercept = np.vstack([w, -w]), np.concatenate([intercept, -intercept])
-    w = np.vstack([w, np.zeros((len(absent), w.shape[1]))])
-    w_bias = (*intercept.tolist(), *[-1.0] * len(absent))
-    return replace(model, w=w, bias=1.0, w_bias=w_bias, labels=(*model.labels, *absent), sigmoid=None)
-
-
-def label_array(labels: Sequence[Label]) -> Array:
-    """Whole numbers as such, as they mostly were before a file had them."""
-    array = np.array(labels)
-    is_whole = array.dtype.kind == "f" and (array == np.rint(array)).all() and (np.abs(array) < 2**53).all()
-    return array.astype(np.int64) if is_whole else array
 
 
 def _plain(label: Any) -> Label:

@@ -1,16 +1,40 @@
-"""Strings, and tables with words in them, for models that were trained on such."""
+"""What a model is asked to predict, as it stands: files, strings, and tables whose columns have names."""
 
+import os
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from reader.ingest.run import read_chunks
+from reader.options import InputOptions
+from reader.parsers.column_match import shown
+from reader.parsers.mixed_columns import is_numbers
 from reader.parsers.strings import is_of_strings
-from service.models.raw_rows import is_of_columns, rows_of_columns, rows_of_strings
-from storage.csr import Rows
+from service.models.predictor import Predictor
+from service.models.raw_rows import TableRows, match_names, rows_of_columns, rows_of_strings
+from service.models.rows_read import format_of_name
+from storage.csr import Array, Rows
 from storage.model_file import Model
 from streamsvm.errors import told_plainly
+from streamsvm.frames import column, column_names, selected, warn_of
+
+
+def file_values(path: str | os.PathLike[str], model: Model) -> Array:
+    """(n_rows,) float64, or (n_rows, n_classes): decision values of the rows of a file."""
+    predictor, unknown = Predictor(model), list[str]()
+    values = [predictor.decision_values(np.zeros((0, model.n_features)))]
+    with told_plainly(), Path(path).open("rb") as file:
+        options = InputOptions(format_of_name(Path(path), predictor.text_format))
+        for found in predictor.predict_text(read_chunks(file), options=options):
+            values.append(found.decision_values)
+            unknown = found.match.unknown if found.match else unknown
+    warn_of(unknown, shown(unknown))
+    return np.concatenate(values)
 
 
 def raw_rows(X: Any, model: Model) -> Rows | None:
-    """The rows of a list of strings, a list of dictionaries or a table of pandas; None of anything else.
+    """The rows of a list of strings, a list of dictionaries or a data frame; None of what is a matrix of features.
 
     Raises
     ------
@@ -21,12 +45,45 @@ def raw_rows(X: Any, model: Model) -> Rows | None:
     with told_plainly():
         if is_of_strings(input_) and isinstance(X, list | tuple) and all(isinstance(each, str) for each in X):
             return rows_of_strings(X, input_)
-        if not is_of_columns(input_) or input_ is None:
+        if input_ is None or "columns" not in input_:
             return None
-        if hasattr(X, "columns"):
-            columns = {str(name): X[name].tolist() for name in X.columns}
-        elif isinstance(X, list | tuple) and all(isinstance(each, dict) for each in X):
+        names = column_names(X)
+        if names is not None:
+            if is_plain(input_):
+                return None
+            match = match_names(input_, names)
+            columns: dict[str, Any] = {name: column(X, name) for name in match.columns.names}
+        elif isinstance(X, list | tuple) and X and all(isinstance(each, dict) for each in X):
+            names = [str(name) for name in dict.fromkeys(name for each in X for name in each)]
             columns = {name: [each.get(name) for each in X] for name in input_["columns"]}
         else:
             return None
-        return rows_of_columns(columns, len(X), input_, model.index_base)[0]
+        return _told(rows_of_columns(columns, names, len(X), input_, model.index_base))
+
+
+def with_columns(X: Any, model: Model) -> Any:
+    """A data frame of numbers with the model's columns in its order; anything else as it is.
+
+    Raises
+    ------
+    InvalidInput
+        The frame lacks a column of the model, or has names where the model's columns have none.
+    """
+    names, input_ = column_names(X), model.about.get("input")
+    if names is None or input_ is None or not is_plain(input_):
+        return X
+    with told_plainly():
+        match = match_names(input_, names)
+    warn_of(match.unknown, shown(match.unknown))
+    return selected(X, [names[place] for place in match.columns.places])
+
+
+def is_plain(input_: dict[str, Any]) -> bool:
+    """Whether features are the columns of a table, none of them missing anywhere."""
+    return is_numbers(input_) and input_["missing"] == "error"
+
+
+def _told(table: TableRows) -> Rows:
+    unknown = table.match.unknown if table.match else []
+    warn_of(unknown, shown(unknown))
+    return table.rows

@@ -1,10 +1,11 @@
 """Where rows come from: what `fit` takes as X, told apart, and made into what the engine reads in."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -12,7 +13,8 @@ from scipy import sparse
 from reader.options import InputOptions
 from reader.parsers.columns import Heading
 from reader.sources.locations import is_pattern, is_url
-from streamsvm.batches import batches, size_of
+from streamsvm.batches import batches, name_array, size_of
+from streamsvm.frames import column_names
 from streamsvm.labels import Labels
 
 # Of a pyarrow dataset at a time; it reads ahead.
@@ -45,6 +47,15 @@ class Stream:
 Source = Files | Stream
 
 
+class Chunk(NamedTuple):
+    """Rows of an iterator, and the names of their columns, if they have any."""
+
+    X: Any
+    y: Any
+    weight: Any
+    names: list[str] | None
+
+
 def is_in_memory(X: Any) -> bool:
     """Whether X is a matrix or a data frame, not what rows are read from."""
     return not (is_files(X) or _is_dataset(X) or isinstance(X, Iterator))
@@ -69,14 +80,15 @@ def _path(given: Any) -> Path | str:
     return given if is_elsewhere else Path(given)
 
 
-def matrix(X: Any, y: Any, weight: Any, given: dict[str, Any] | None) -> Stream:
-    """X (n_rows, n_columns) checked, y (n_rows,) of numbers."""
-    return Stream(batches(X, y, weight), _as_batches(given), size_of(X))
+def matrix(X: Any, y: Any, weight: Any, names: Sequence[str] | None, given: dict[str, Any] | None) -> Stream:
+    """X (n_rows, n_columns) checked, y (n_rows,) of numbers, names of the columns."""
+    head = [] if names is None else [name_array(names)]
+    return Stream(chain(head, batches(X, y, weight)), _as_batches(given), size_of(X))
 
 
 def chunks(X: Any, y: Any, sample_weight: Any, labels: Labels, given: dict[str, Any] | None) -> Stream:
     """An iterator of (X, y) or (X, y, weight), or a pyarrow dataset, whose columns y and sample_weight name."""
-    parts: Iterable[Any] = _tables(X, y, sample_weight) if _is_dataset(X) else X
+    parts: Iterable[Any] = _tables(X, y, sample_weight) if _is_dataset(X) else map(_chunk, X)
     if not _is_dataset(X) and (y is not None or sample_weight is not None):
         raise ValueError("an iterator brings y and sample_weight with each chunk: leave them out")
     return Stream(_encoded(parts, labels), _as_batches(given), None)
@@ -86,12 +98,24 @@ def _as_batches(given: dict[str, Any] | None) -> InputOptions:
     return replace(InputOptions(**(given or {})), format="batches", index_base=0)
 
 
-def _encoded(parts: Iterable[Any], labels: Labels) -> Iterator[bytes]:
-    for part in parts:
-        if not isinstance(part, tuple) or len(part) not in (2, 3):
-            raise ValueError("a chunk is (X, y) or (X, y, sample_weight)")
-        X, y, weight = _checked(*part)
+def _encoded(parts: Iterable[Chunk], labels: Labels) -> Iterator[bytes]:
+    """Names before the first chunk, and where they change."""
+    names: list[str] | None = None
+    for place, part in enumerate(parts):
+        X, y, weight = _checked(part.X, part.y, part.weight)
+        if place and (names is None) != (part.names is None):
+            raise ValueError("columns of some chunks have names, those of others have none")
+        if part.names is not None and part.names != names:
+            yield name_array(part.names)
+        names = part.names
         yield from batches(X, labels.encode(y), weight)
+
+
+def _chunk(part: Any) -> Chunk:
+    if not isinstance(part, tuple) or len(part) not in (2, 3):
+        raise ValueError("a chunk is (X, y) or (X, y, sample_weight)")
+    X, y, weight = (*part, None)[:3]
+    return Chunk(X, y, weight, column_names(X))
 
 
 def _checked(X: Any, y: Any, weight: Any = None) -> tuple[Any, Any, Any]:
@@ -109,7 +133,7 @@ def _is_dataset(X: Any) -> bool:
     return type(X).__module__.startswith("pyarrow.") and hasattr(X, "to_batches") and hasattr(X, "schema")
 
 
-def _tables(dataset: Any, y: Any, weight: Any) -> Iterator[tuple[Any, Any, Any]]:
+def _tables(dataset: Any, y: Any, weight: Any) -> Iterator[Chunk]:
     names = list(dataset.schema.names)
     label = names[Heading(names, len(names)).label()] if y is None else y
     aside = {label, weight} - {None}
@@ -123,4 +147,4 @@ def _tables(dataset: Any, y: Any, weight: Any) -> Iterator[tuple[Any, Any, Any]]
         if batch.num_rows:
             columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in features]
             weights = None if weight is None else batch.column(weight).to_numpy(zero_copy_only=False)
-            yield np.column_stack(columns), np.array(batch.column(label).to_pylist()), weights
+            yield Chunk(np.column_stack(columns), np.array(batch.column(label).to_pylist()), weights, features)

@@ -1,9 +1,11 @@
 """Rows that another program hands over as it has them: CSR matrices, one after the other, each as a few numpy arrays.
 
 A batch is `shape`, `y`, `indptr`, `indices`, `data` and `weight`, each as `numpy.save` writes it, with nothing between;
-an empty `weight` says that rows have none. All batches have as many columns, numbered from 0. Memory is for one batch:
-an array has 32 MiB at most.
+an empty `weight` says that rows have none. All batches have as many columns, numbered from 0. Before a batch may stand
+the names of its columns, and of those that follow: columns that have names are found by them, in any order. Memory is
+for one batch: an array has 32 MiB at most.
 
+    numpy.save(file, numpy.array(["income", "debt"]))  # or nothing
     for X, y in batches:
         for array in (X.shape, y, X.indptr, X.indices, X.data, ()):
             numpy.save(file, array)
@@ -17,6 +19,7 @@ import numpy as np
 from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions
+from reader.parsers.column_match import match_columns, named_numbers
 from reader.parsers.matrix import MatrixParser
 from reader.parsers.matrix_part import MatrixPart
 from storage.csr import Array, Rows
@@ -27,12 +30,14 @@ _FAULTS = (ValueError, EOFError, SyntaxError, TypeError)
 
 
 class BatchesParser(MatrixParser):
-    """Of a fault, `line` is the number of the row."""
+    """Of a fault, `line` is the number of the row. If the first columns have names, all have them."""
 
     def __init__(self, options: InputOptions, limits: Limits) -> None:
         super().__init__(options, limits, base=0)
         self._rows_before = 0
         self._n_columns: int | None = None
+        self.input = options.like or None
+        self._column: Array | None = None  # of those of a batch, where their names are in another order
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """The rows. InputError at the first fault, unless rows are skipped."""
@@ -44,7 +49,11 @@ class BatchesParser(MatrixParser):
         self.check_end()
 
     def _batch(self, source: "_Source") -> Rows:
-        n_rows, n_columns = self._shape(source.array("iu"))
+        first = source.array("iuU")
+        if first.dtype.kind == "U":
+            self._take_names(first.tolist())
+            first = source.array("iu")
+        n_rows, n_columns = self._shape(first)
         y, indptr, indices, data, weight = (source.array(kinds) for kinds in ("biuf", "iu", "iu", "biuf", "biuf"))
         if len(y) != n_rows or len(indptr) != n_rows + 1 or len(indices) != len(data):
             raise _bad(f"the arrays are not those of {n_rows} rows: y one number a row, indptr one more")
@@ -53,7 +62,8 @@ class BatchesParser(MatrixParser):
         if indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
             raise _bad("indptr does not rise from 0 to the number of values")
         ends, label = indptr.astype(np.int64), y.astype(np.float64)
-        part = MatrixPart(label, ends, indices, data, n_columns, weight if len(weight) else None)
+        columns = indices if self._column is None else self._in_order(indices)
+        part = MatrixPart(label, ends, columns, data, n_columns, weight if len(weight) else None)
         for row in part.bad_rows():
             self.rejected.add(partial(part.fault, row, self._rows_before + row + 1))
         self._rows_before += n_rows
@@ -61,13 +71,40 @@ class BatchesParser(MatrixParser):
         self._explicit_zeros += part.good_values - rows.nnz
         return self.give(rows)
 
+    def _take_names(self, names: list[str]) -> None:
+        """InputError duplicate_column, column_missing, column_count, input_mismatch."""
+        if len(set(names)) < len(names):
+            raise InputError("duplicate_column", "a column name stands twice")
+        if self.input is None and self._options.like is None and self.rows == 0:
+            self.input = {"format": "batches", **named_numbers(names)}
+        elif not (self.input or {}).get("has_names"):
+            raise InputError("input_mismatch", "the columns have names, those before had none")
+        assert self.input is not None
+        match = match_columns(self.input, names, len(names), [])
+        if match.unknown:
+            raise InputError("column_count", f"the dataset has no column {match.unknown[0][:40]!r}")
+        self._column = np.empty(len(names), np.int64)
+        self._column[match.columns.places] = np.arange(len(names))
+
+    def _in_order(self, indices: Array) -> Array:
+        """Where the columns stood first; those that cannot be are left as they are."""
+        assert self._column is not None
+        places = indices.astype(np.int64)
+        known = (places >= 0) & (places < len(self._column))
+        places[known] = self._column[places[known]]
+        return places
+
     def _shape(self, shape: Array) -> tuple[int, int]:
         if len(shape) != 2 or (shape < 0).any():
             raise _bad("shape is not two whole numbers from 0 on")
         n_rows, n_columns = shape.tolist()
         if self._n_columns is None:
             self._n_columns = n_columns
+            if self.input is not None and n_columns != len(self.input["columns"]):
+                raise InputError("column_count", f"a batch has {n_columns} columns, those before had others")
             self.set_features(n_columns)
+        if self._column is not None and n_columns != len(self._column):
+            raise _bad(f"a batch has {n_columns} columns, and names for {len(self._column)}")
         if n_columns != self._n_columns:
             raise _bad(f"a batch has {n_columns} columns, the first one {self._n_columns}")
         return n_rows, n_columns

@@ -18,7 +18,15 @@ from reader.parsers.csv_lines import BAD_QUOTE, CsvLines
 from reader.parsers.groups import groups_of
 from reader.parsers.label_names import LabelNames
 from reader.parsers.mixed import Maker, MixedFeatures, StringColumn
-from reader.parsers.mixed_columns import ALL, columns_before, like_before, new_columns, string_place, told_columns
+from reader.parsers.mixed_columns import (
+    ALL,
+    MixedColumns,
+    columns_before,
+    like_before,
+    new_columns,
+    string_place,
+    told_columns,
+)
 from reader.parsers.mixed_lines import MixedLines
 from reader.parsers.text_window import WINDOW_BYTES
 from storage.csr import LABEL, Array, Rows
@@ -60,21 +68,24 @@ class CsvParser(CsvLines):
         if begin == end and self._options.categorical == ALL:
             return
         self._lines_read = MixedLines(self._heading.n_columns)
-        aside, like = self._columns.aside, self._options.like
-        place = string_place(self._options, self._heading, aside)
+        place = string_place(self._options, self._heading, self._columns.aside)
         if place is not None:
             self._maker = StringColumn(place, self._options)
             self.index_base = 0
             return
-        if like:
-            columns = columns_before(like, self._heading, aside, may_have_others=not self._labelled)
-        else:
-            words = self._word_columns(begin, end) if self._options.categorical == ALL else set()
-            columns = new_columns(self._options, self._heading, aside, words)
+        columns = self.feature_columns(begin, end)
         self._maker = MixedFeatures(columns, self._options, grows=self._labelled)
         format_ = "tsv" if self._options.format == "tsv" else "csv"
         self._told = {"format": format_, **told_columns(columns, self._columns, self._heading)}
         self.set_features(self._maker.n_features)
+
+    def feature_columns(self, begin: int, end: int) -> MixedColumns:
+        """Those that make features; rows are between these offsets."""
+        aside, like = self._columns.aside, self._options.like
+        if like:
+            return columns_before(like, self._heading, aside)
+        words = self._word_columns(begin, end) if self._options.categorical == ALL else set()
+        return new_columns(self._options, self._heading, aside, words)
 
     def _word_columns(self, begin: int, end: int) -> set[int]:
         """Columns with a field in these lines that is no number, and not missing."""

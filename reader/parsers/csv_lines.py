@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from reader.limits import Limits
 from reader.options import InputOptions
-from reader.parsers.columns import Heading, find_columns, find_label
+from reader.parsers.columns import Columns, Heading, find_columns, find_label
 from reader.parsers.csv_fields import BadQuote, Field, FieldReader, find_delimiter, is_missing, is_text
 from reader.parsers.csv_head import has_header
 from reader.parsers.label_names import LabelNames
@@ -119,12 +119,14 @@ class CsvLines(TableParser):
         names_columns = self._has_header(reader, fields, following, end)
         self._reader = reader
         self._heading = Heading(self._names(fields, begin) if names_columns else None, len(fields))
-        self._columns = find_columns(
-            find_label(self._options, self._heading, self._labelled), self._options, self._heading
-        )
+        self._columns = self._find_columns()
         begin = following if names_columns else begin
         self.settle_columns(begin, end)
         return begin
+
+    def _find_columns(self) -> Columns:
+        label = find_label(self._options, self._heading, self._labelled)
+        return find_columns(label, self._options, self._heading)
 
     def _names(self, fields: list[Field], begin: int) -> list[str]:
         """Those of the columns. InputError duplicate_column."""

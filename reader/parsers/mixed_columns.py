@@ -53,7 +53,7 @@ def is_numbers(input_: dict[str, Any] | None) -> bool:
 def like_before(options: InputOptions) -> InputOptions:
     """With what the rows before say. InputError option_unused for an option that contradicts them, input_mismatch."""
     like = options.like
-    if not like:
+    if not like or "format" not in like:
         return options
     if "columns" not in like:
         if like["format"] == "fasta":
@@ -85,11 +85,10 @@ def new_columns(options: InputOptions, heading: Heading, aside: list[int], with_
     return MixedColumns([heading.name(place) for place in places], places, [place in words for place in places])
 
 
-def columns_before(like: dict[str, Any], heading: Heading, aside: list[int], may_have_others: bool) -> MixedColumns:
+def columns_before(like: dict[str, Any], heading: Heading, aside: list[int]) -> MixedColumns:
     """Those of `like` in a further table: by name, or where they stood if neither has names.
 
     InputError column_missing, columns_differ, header_differs, column_count.
-    may_have_others: whether columns that were not there before are passed over
     """
     names = like["columns"]
     words = set(like["categorical"])
@@ -98,7 +97,7 @@ def columns_before(like: dict[str, Any], heading: Heading, aside: list[int], may
         ours, theirs = ("have no", "have") if like["has_names"] else ("have", "have no")
         raise InputError("header_differs", f"these rows {ours} names of columns, those before {theirs} names", line=1)
     if like["has_names"]:
-        return MixedColumns(names, _named(names, heading, aside, may_have_others), is_word)
+        return MixedColumns(names, _named(names, heading, aside), is_word)
     if heading.n_columns == like["n_columns"]:
         return MixedColumns(names, like["places"], is_word)
     is_aside = set(aside)
@@ -109,7 +108,7 @@ def columns_before(like: dict[str, Any], heading: Heading, aside: list[int], may
     raise InputError("column_count", told, line=1)
 
 
-def _named(names: list[str], heading: Heading, aside: list[int], may_have_others: bool) -> list[int]:
+def _named(names: list[str], heading: Heading, aside: list[int]) -> list[int]:
     """The places of all columns with these names."""
     places = [heading.place_of(name) for name in names]
     if both := [heading.name(place) for place in aside if place in set(places)]:
@@ -117,7 +116,7 @@ def _named(names: list[str], heading: Heading, aside: list[int], may_have_others
     known = {*aside, *places}
     others = [heading.name(place) for place in range(heading.n_columns) if place not in known]
     missing = [name for name, place in zip(names, places, strict=True) if place is None]
-    if others and not may_have_others:
+    if others:
         told = f", without {_listed(missing)}" if missing else ""
         raise InputError(
             "columns_differ", f"there are columns that were not there before: {_listed(others)}{told}", line=1
@@ -136,7 +135,7 @@ def string_place(options: InputOptions, heading: Heading, aside: list[int]) -> i
     """Place of the column with strings; None if there is none. InputError string_column_missing, same_column."""
     wanted = options.string_column
     if wanted is None:
-        if options.like and "columns" not in options.like:
+        if options.like and options.like.get("format") == "fasta":
             raise InputError("string_column_missing", "string_column says which column has the strings", line=1)
         return None
     place = heading.place(wanted, "string_column")

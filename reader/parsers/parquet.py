@@ -96,7 +96,7 @@ class ParquetParser(TableParser):
             self.index_base = 0
         else:
             if options.like:
-                columns = columns_before(options.like, heading, aside, may_have_others=False)
+                columns = columns_before(options.like, heading, aside)
             else:
                 words = {place for place in range(heading.n_columns) if is_string(schema.field(place).type)}
                 columns = new_columns(options, heading, aside, words)

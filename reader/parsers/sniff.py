@@ -54,6 +54,11 @@ def refuse_foreign(head: bytes) -> None:
             raise InputError("unknown_format", f"this looks like {name}", byte=0)
 
 
+def has_pairs(head: bytes) -> bool:
+    """Whether a line at the beginning of a text has index:value pairs, as LIBSVM text has."""
+    return any(_PAIR.search(line) and not _DELIMITER.search(line) for line in head[:PEEK_BYTES].split(b"\n"))
+
+
 def recognise(head: bytes) -> str:
     """The format of an input that begins with `head`, PEEK_BYTES of it: a name in parsers.READERS."""
     if head.startswith(NPZ):

@@ -13,17 +13,24 @@ import numpy as np
 from reader.errors import InputError
 from reader.ingest.run import read_chunks
 from reader.options import InputOptions, index_base
+from reader.parsers.column_match import Match, shown
 from reader.sources.fetch import read_range
 from reader.sources.files import list_files
 from service.commands.inputs import Given, file_or_url
 from service.models.exports import MODEL_FORMATS, ModelFormatError
 from service.models.labels import shown_label
 from service.models.names import stored_format
-from service.models.predictor import FORMATS, Prediction, Predictor
+from service.models.predictor import Prediction, Predictor
+from service.models.rows_read import FORMATS, format_of_name
+from storage.csr import Array
 
 _FORMAT = "of the file (default: by its name, or else text for a model of documents, libsvm for others)"
 _INDEX_BASE = "of LIBSVM text: number of the first feature (default: as in the data of the model)"
-_LABEL_COLUMN = "of CSV: name or number of the column with labels; of documents 1: label TAB text (default: none)"
+_LABEL_COLUMN = (
+    "of CSV: name or number of the column with labels (default: as trained, or label, y, target, class); "
+    "of documents 1: label TAB text (default: none)"
+)
+_HEADER = "whether CSV names its columns (default: auto); no: they stand as in training"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=tuple(FORMATS), help=_FORMAT)
     parser.add_argument("--index-base", choices=("auto", "0", "1"), default="auto", help=_INDEX_BASE)
     parser.add_argument("--label-column", help=_LABEL_COLUMN)
+    parser.add_argument("--header", choices=("auto", "yes", "no"), default="auto", help=_HEADER)
     parser.add_argument(
         "--text-column", help="of CSV: name or number of the column with documents (default: as trained)"
     )
@@ -51,26 +59,27 @@ def run(options: argparse.Namespace) -> int:
         predictor = Predictor(MODEL_FORMATS[stored_format(options.model)].read(file))
     if options.probabilities and not predictor.has_probabilities:
         raise ModelFormatError("the model has no probabilities", "predict without --probabilities")
-    errors, unknown = _Errors(), 0
+    errors, unknown, match = _Errors(), 0, None
     with (
         _opened(options.file) as chunks,
         options.output.open("w") if options.output else nullcontext(sys.stdout) as output,
     ):
         said_of_input = InputOptions(
-            options.format or _format(Path(options.file), predictor.text_format),
+            options.format or format_of_name(Path(options.file), predictor.text_format),
             index_base=index_base(options.index_base),
             label_column=options.label_column,
             text_column=options.text_column,
+            header=options.header,
         )
-        with _naming_the_label(said_of_input):
-            for prediction in predictor.predict_text(chunks, options=said_of_input):
-                output.writelines(_lines(predictor, prediction, options))
-                errors.add(prediction)
-                unknown += prediction.unknown_features
+        for prediction in predictor.predict_text(chunks, options=said_of_input):
+            output.writelines(_lines(predictor, prediction, options))
+            errors.add(prediction)
+            unknown += prediction.unknown_features
+            match = prediction.match
+    for line in _columns_said(match):
+        print(line, file=sys.stderr)
     if unknown:
         print(f"values of features that the model does not have, passed over: {unknown:,}", file=sys.stderr)
-        if said_of_input.format in ("csv", "tsv") and options.label_column is None:
-            print("  every column was taken for a feature: name that of the labels by --label-column", file=sys.stderr)
     if said := errors.said(predictor):
         print(said, file=sys.stderr)
     return 0
@@ -89,22 +98,14 @@ def _opened(file: Given) -> Iterator[Iterator[bytes]]:
             yield read_chunks(source)
 
 
-@contextmanager
-def _naming_the_label(options: InputOptions) -> Iterator[None]:
-    """Texts in a table may be labels: training finds their column by its name, which features here may have, too."""
-    try:
-        yield
-    except InputError as error:
-        if error.code == "not_numeric" and options.label_column is None:
-            error.hint = "if it is the column of labels, name it by --label-column; else encode text as numbers"
-        raise
-
-
-def _format(file: Path, otherwise: str) -> str:
-    """That of rows.csv, or of rows.tsv.gz."""
-    if {".fa", ".fna"} & set(file.suffixes):
-        return "fasta"
-    return next((name for name in FORMATS if f".{name}" in file.suffixes), otherwise)
+def _columns_said(match: Match | None) -> Iterator[str]:
+    """What is to be known of how a table's columns were found."""
+    if match is None:
+        return
+    if match.unknown:
+        yield f"columns that the model does not have, left out: {len(match.unknown):,} ({shown(match.unknown)})"
+    if match.passed_names:
+        yield "columns were taken by their places, for the model holds no names of columns"
 
 
 def _lines(predictor: Predictor, prediction: Prediction, options: argparse.Namespace) -> Iterator[str]:
@@ -122,6 +123,10 @@ def _texts(values: Any) -> list[list[str]]:
     return [[f"{value:.17g}" for value in row] for row in values.reshape(len(values), -1).tolist()]
 
 
+def _are_missing(labels: Array) -> Array:
+    return np.isnan(labels) if labels.dtype.kind == "f" else labels == ""
+
+
 class _Errors:
     """How well the labels agree with those that stood in the file."""
 
@@ -130,13 +135,16 @@ class _Errors:
         self._squares = 0.0
 
     def add(self, prediction: Prediction) -> None:
-        if prediction.labels.dtype.kind == "f" and not np.isnan(prediction.expected).any():
-            self._rows += len(prediction.labels)
-            self._right += int((prediction.labels == prediction.expected).sum())
-            self._squares += float(((prediction.labels - prediction.expected) ** 2).sum())
+        labels, expected = prediction.labels, prediction.expected
+        if labels.dtype.kind != expected.dtype.kind or _are_missing(expected).any():
+            return
+        self._rows += len(labels)
+        self._right += int((labels == expected).sum())
+        if labels.dtype.kind == "f":
+            self._squares += float(((labels - expected) ** 2).sum())
 
     def said(self, predictor: Predictor) -> str | None:
-        """None where the file has no labels, or the model's are texts."""
+        """None where the file has no labels of the model's kind."""
         if not self._rows:
             return None
         if predictor.is_regression:

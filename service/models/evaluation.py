@@ -32,16 +32,17 @@ from reader.certificate.evaluation import (
 from reader.stream.pieces import Examples, Shuffled, Streamer
 from service.errors import ServiceError, needing_space
 from service.models.applied import applied
-from service.models.input_match import check_input
+from service.models.input_match import Matched, match_dataset
 from service.models.labels import shown_label
 from service.models.losses import model_losses
+from service.models.prediction import first_names
 from storage.child import die_with_parent
 from storage.cores import usable_cores
 from storage.csr import Array
 from storage.dataset import Dataset
-from storage.decision import decision_values, machine_values
+from storage.decision import decision_values
 from storage.errors import StorageError
-from storage.kernel_machine import squared_norm
+from storage.kernel_machine import KernelMachine, squared_norm
 from storage.manifest import Manifest
 from storage.model_file import Model, read_model
 from storage.segment import Segment
@@ -59,25 +60,32 @@ def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
     """
     manifest = dataset.manifest
     labels = _codes(model, manifest)
-    check_input(model.about.get("input"), manifest.input)
     _check(model, labels, manifest)
-    applied = _applied(model, dataset)
+    matched = match_dataset(model, manifest)
+    if matched.numbers is None:
+        _check_base(model, manifest)
+    applied, told = _applied(model, dataset, matched), _told(matched)
     if model.is_regression:
         regression = RegressionPass(applied)
         _stream(dataset, regression, Examples(None))
         errors = {"mean_squared_error": regression.mean_squared_error, "r_squared": regression.r_squared}
-        return _view(model, manifest, regression, errors)
+        return _view(model, manifest, regression, errors | told)
     examples = Classes(None, labels=labels)
     if model.is_multiclass:
         several = ClassificationPass(applied, len(model.labels), model.probability)
         _stream(dataset, several, examples)
-        return _view(model, manifest, several, _class_figures(model, several))
+        return _view(model, manifest, several, _class_figures(model, several) | told)
     scored = WEIGHTED if applied.is_weighted else np.dtype(float)
     with _scores(manifest.n_rows, scored, dataset.directory.parent) as scores:
         n_positive = manifest.labels.get(float(labels[0]), 0)
         two = BinaryPass(applied, model.probability, scores, n_positive)
         _stream(dataset, two, examples)
-        return _view(model, manifest, two, {**_class_figures(model, two), "auc": two.auc()})
+        return _view(model, manifest, two, {**_class_figures(model, two), "auc": two.auc(), **told})
+
+
+def _told(matched: Matched) -> dict[str, Any]:
+    names = matched.unknown_columns
+    return {"unknown_columns": {"count": len(names), "names": first_names(names)}} if names else {}
 
 
 def _class_figures(model: Model, found: ClassificationPass) -> dict[str, Any]:
@@ -119,6 +127,9 @@ def _check(model: Model, labels: Array, manifest: Manifest) -> None:
             f"the dataset has rows labelled {manifest.label_text(strange[0])}, the model's labels are {known}{more}",
             "Give the dataset the labels that the model was trained with.",
         )
+
+
+def _check_base(model: Model, manifest: Manifest) -> None:
     if manifest.index_base < model.index_base:
         raise ServiceError(
             "index_base_mismatch",
@@ -134,31 +145,32 @@ def _check(model: Model, labels: Array, manifest: Manifest) -> None:
         )
 
 
-def _applied(model: Model, dataset: Dataset) -> Applied:
+def _applied(model: Model, dataset: Dataset, matched: Matched) -> Applied:
     """The model with its features numbered as in the dataset."""
     begin, end = model.index_base, model.index_base + model.n_features
-    numbers = dataset.numbers
-    unknown = (numbers < begin) | (numbers >= end)
+    # Of each feature of the blocks, in the model.
+    numbers = dataset.numbers if matched.numbers is None else matched.numbers[dataset.numbers]
+    unknown = ((numbers < begin) | (numbers >= end)) & (numbers >= 0)
     # The place before the first feature is no feature.
     is_known = not unknown[numbers >= dataset.manifest.index_base].any()
     if model.maps is not None:
-        values = _mapped(model, dataset)
+        values = _mapped(model, numbers)
     else:
-        values = _linear(model, dataset) if model.vectors is None else _machine(model, dataset)
+        values = (_linear if model.vectors is None else _machine)(model, numbers)
     return Applied(values, None if is_known else unknown, model_losses(model), dataset.manifest.weights is not None)
 
 
-def _linear(model: Model, dataset: Dataset) -> Callable[[Segment], Array]:
-    places = dataset.numbers - model.index_base
+def _linear(model: Model, numbers: Array) -> Callable[[Segment], Array]:
+    places = numbers - model.index_base
     known = np.flatnonzero((places >= 0) & (places < model.n_features))
-    w = np.zeros((len(np.atleast_2d(model.w)), dataset.manifest.width))
+    w = np.zeros((len(np.atleast_2d(model.w)), len(numbers)))
     for own, weights in zip(w, np.atleast_2d(model.w), strict=True):
         own[known] = weights[places[known]]
     return partial(decision_values, w=w if model.is_multiclass else w[0], intercept=model.intercept)
 
 
-def _mapped(model: Model, dataset: Dataset) -> Callable[[Segment], Array]:
-    own, numbers = applied(model), dataset.numbers
+def _mapped(model: Model, numbers: Array) -> Callable[[Segment], Array]:
+    own = applied(model)
     is_string = model.maps is not None and model.maps.shape.strings
 
     def values(rows: Segment) -> Array:
@@ -168,16 +180,21 @@ def _mapped(model: Model, dataset: Dataset) -> Callable[[Segment], Array]:
     return values
 
 
-def _machine(model: Model, dataset: Dataset) -> Callable[[Segment], Array]:
+def _machine(model: Model, numbers: Array) -> Callable[[Segment], Array]:
     assert model.vectors is not None
     # Features that no row has are part of the distance from all rows: they stay, beyond those of the rows.
-    numbers, width = dataset.numbers, dataset.manifest.width
     used, place = np.unique(model.vectors.indices, return_inverse=True)
-    own = width + np.arange(len(used))
+    own = len(numbers) + np.arange(len(used))
     _, ours, theirs = np.intersect1d(used, numbers, assume_unique=True, return_indices=True)
     own[ours] = theirs
-    vectors = model.vectors.renumbered(own[place], width + len(used))
-    return machine_values(vectors, model.w, model.intercept)
+    machine = KernelMachine(model.vectors.renumbered(own[place], len(numbers) + len(used)), model.w)
+    is_left_out = numbers < 0
+    if not is_left_out.any():
+        return lambda rows: machine.decision_values(rows) + model.intercept
+    # A column that the model does not have is at no distance.
+    return lambda rows: (
+        machine.values(rows.indptr, rows.indices, np.where(is_left_out[rows.indices], 0, rows.values)) + model.intercept
+    )
 
 
 def _squared_norm(model: Model) -> float:

@@ -2,14 +2,15 @@
 
 Either X (n, n_features), column j being the feature numbered j + index_base in training, or rows in compressed sparse
 form: indptr (n + 1,), indices and values (nnz,), features numbered as in training. A model of documents takes these as
-well: documents (n,), BYTES in UTF-8; one of a table its columns by their names, each (n,), BYTES where they are
-categories. A model of strings takes nothing else: strings (n,), BYTES.
+well: documents (n,), BYTES in UTF-8; one of a table its columns by their names, each (n,) or (n, 1), BYTES where they
+are categories. A model of strings takes nothing else: strings (n,), BYTES.
 
 A decision value is a margin, no probability; of several classes each has one. Probabilities there are of models that
 have any.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,9 @@ from reader.errors import InputError
 from reader.parsers.strings import is_of_strings
 from service.errors import ServiceError
 from service.models.predictor import Predictor
-from service.models.raw_rows import is_of_columns, rows_of_columns, rows_of_strings
+from service.models.raw_rows import is_of_columns, match_names, rows_of_columns, rows_of_strings
 from service.models.tensors import datatype_of
-from storage.csr import Array, Rows
+from storage.csr import Array
 
 VERSION = "1"  # of every model: one that is trained again has another id
 DENSE, SPARSE, DOCUMENTS, STRINGS = ("X",), ("indptr", "indices", "values"), ("documents",), ("strings",)
@@ -54,7 +55,9 @@ def describe(name: str, predictor: Predictor) -> dict[str, Any]:
     elif is_of_strings(input_):
         inputs, none = [("strings", "BYTES", [-1])], {"strings": np.empty(0, object)}
     elif input_ is not None and is_of_columns(input_):
-        inputs = [*_columns_of(input_), *inputs]
+        # First what clients send that send the first.
+        columns = _columns_of(input_)
+        inputs = [*columns, *inputs] if input_["categorical"] else [*inputs, *columns]
     outputs = ((output, datatype_of(array), [-1, *array.shape[1:]]) for output, array in infer(predictor, none).items())
     return {
         "name": name,
@@ -79,14 +82,26 @@ def infer(predictor: Predictor, tensors: dict[str, Array]) -> dict[str, Array]:
     return found if shares is None else {**found, "probability": shares}
 
 
+def left_out(predictor: Predictor, tensors: Iterable[str]) -> list[str]:
+    """Names of tensors that are columns of a table which the model does not have; `infer` has taken the others."""
+    names, input_ = list(tensors), predictor.input
+    return match_names(input_, names).unknown if input_ is not None and _are_columns(input_, names) else []
+
+
+def _are_columns(input_: dict[str, Any], tensors: Iterable[str]) -> bool:
+    return is_of_columns(input_) and not set(tensors).isdisjoint(input_["columns"])
+
+
 def _values(predictor: Predictor, tensors: dict[str, Array]) -> Array:
     names, input_ = tensors.keys(), predictor.input
     if is_of_strings(input_):
         if names != set(STRINGS):
             raise _bad("the inputs are not strings")
-        return _raw(predictor, lambda: rows_of_strings(_texts(tensors, "strings"), input_))
-    if input_ is not None and is_of_columns(input_) and names and names <= set(input_["columns"]):
-        return _raw(predictor, lambda: _rows_of_table(predictor, tensors))
+        strings = _texts(tensors, "strings")
+        with _as_problems():
+            return predictor.predict(rows_of_strings(strings, input_)).decision_values
+    if input_ is not None and _are_columns(input_, names):
+        return _of_table(predictor, tensors, input_)
     if predictor.reads_documents and names == set(DOCUMENTS):
         return _documents(predictor, _texts(tensors, "documents"))
     if any(array.dtype.kind == "O" for array in tensors.values()):
@@ -111,24 +126,24 @@ def _columns_of(input_: dict[str, Any]) -> list[tuple[str, str, list[int]]]:
     return [(name, "BYTES" if name in words else "FP64", [-1]) for name in input_["columns"]]
 
 
-def _rows_of_table(predictor: Predictor, tensors: dict[str, Array]) -> Rows:
-    """A column that is not there is missing in all rows; an empty text is a missing category."""
-    shapes = {array.shape for array in tensors.values()}
-    if len(shapes) > 1 or len(next(iter(shapes))) != 1:
+def _of_table(predictor: Predictor, tensors: dict[str, Array], input_: dict[str, Any]) -> Array:
+    """An empty text is a missing category."""
+    known = tensors.keys() & set(input_["columns"])
+    if not (tensors.keys() - known).isdisjoint((*DENSE, *SPARSE)):
+        raise _bad("the inputs are columns, and numbered features, too")
+    columns = {name: tensors[name].reshape(-1) for name in known}
+    if any(tensors[name].shape[1:] not in ((), (1,)) for name in known) or len(set(map(len, columns.values()))) > 1:
         raise _bad("columns are no vectors, or not equally long")
-    assert predictor.input is not None
-    words = set(predictor.input["categorical"])
-    columns = {
-        name: (array.astype(np.uint8) if array.dtype.kind == "b" and name not in words else array).tolist()
-        for name, array in tensors.items()
-    }
-    rows, _ = rows_of_columns(columns, next(iter(shapes))[0], predictor.input, predictor.index_base)
-    return rows
+    n_rows = len(next(iter(columns.values())))
+    with _as_problems():
+        table = rows_of_columns(columns, list(tensors), n_rows, input_, predictor.index_base)
+        return predictor.predict_table(table).decision_values
 
 
-def _raw(predictor: Predictor, make: Callable[[], Rows]) -> Array:
+@contextmanager
+def _as_problems() -> Iterator[None]:
     try:
-        return predictor.predict(make()).decision_values
+        yield
     except InputError as error:
         raise ServiceError.of(error.problem()) from None
 
@@ -140,10 +155,8 @@ def _dense(predictor: Predictor, X: Array) -> Array:
 
 
 def _documents(predictor: Predictor, documents: list[str]) -> Array:
-    try:
+    with _as_problems():
         return predictor.document_values(documents)
-    except InputError as error:
-        raise ServiceError.of(error.problem()) from None
 
 
 def _sparse(predictor: Predictor, indptr: Array, indices: Array, values: Array) -> Array:

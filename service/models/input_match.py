@@ -1,35 +1,67 @@
-"""Whether the rows of a dataset are made as those that a model was trained on."""
+"""Whether the rows of a dataset are made as those that a model was trained on, and which of its features are which.
 
-from collections.abc import Mapping
-from typing import Any
+Features of tables are matched by what they are: the column, or the word in it. All others have the same numbers.
+"""
 
-from reader.parsers.mixed_columns import is_numbers
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reader.errors import InputError
+from reader.parsers.column_match import label_place, match_columns
+from reader.parsers.mixed_columns import MixedColumns
 from reader.parsers.strings import is_of_strings
 from service.errors import ServiceError
+from storage.csr import Array
+from storage.manifest import Manifest
+from storage.model_file import Model
 
-# Where columns were found is no matter, nor from what file they came.
-_ELSEWHERE = {
-    "places",
-    "n_columns",
-    "has_names",
-    "label_column",
-    "weight_column",
-    "group_column",
-    "string_column",
-    "text_column",
-}
+# Where texts and strings were found is no matter.
+_ELSEWHERE = {"string_column", "text_column", "label_column", "weight_column", "group_column"}
 _ANYWHERE = {"text_column"}  # documents in a table
-_TABLES = ("csv", "tsv", "parquet")
+_MADE_ALIKE = ("missing", "categories", "n_features")
 
 Input = dict[str, Any] | None
+_Key = tuple[str, ...]
+
+
+class Matched(NamedTuple):
+    """numbers: (width,) of each of the dataset's features its number in the model; None: it is the same
+
+    Words that the model does not have have numbers beyond all of those that either has. What is no feature, as those of
+    columns that are left out, has numbers below 0.
+    unknown_columns: of the dataset, which are left out
+    """
+
+    numbers: Array | None
+    unknown_columns: list[str]
+
+
+def match_dataset(model: Model, manifest: Manifest) -> Matched:
+    """Of a model and a dataset. ServiceError input_mismatch, column_missing, header_differs, column_count."""
+    ours, theirs = model.about.get("input"), manifest.input
+    if theirs is None or "columns" not in theirs or (ours is not None and "columns" not in ours):
+        check_input(ours, theirs)
+        return Matched(None, [])
+    if ours is None and theirs["categorical"]:
+        raise _mismatch("categorical")
+    try:
+        if ours is None:
+            match_columns({"n_features": model.n_features}, None, manifest.n_features, [])
+            return Matched(_shifted(model, manifest), [])
+        return _by_columns(model, ours, manifest, theirs)
+    except InputError as error:
+        raise ServiceError(error.code, error.message, "Evaluate on a dataset with the columns of training.") from None
 
 
 def check_input(model: Input, dataset: Input) -> None:
-    """Of their `input`s. ServiceError input_mismatch that says what differs.
+    """Of the `input`s of what are no tables. ServiceError input_mismatch that says what differs.
 
-    Features that are numbered in either may be those of the other: nobody can tell.
+    Features that are numbered in the dataset may be those the model makes: nobody can tell.
     """
-    if not is_of_strings(model) and (dataset is None or (model is None and is_numbers(dataset))):
+    if dataset is None and not is_of_strings(model):
         return
     if different := _differing(model, dataset):
         raise ServiceError(
@@ -39,30 +71,70 @@ def check_input(model: Input, dataset: Input) -> None:
         )
     ours, theirs = _compared(model), _compared(dataset)
     for name in sorted(ours.keys() | theirs.keys()):
-        if ours.get(name) != theirs.get(name) and not (name == "dictionary" and _agree(model, dataset)):
-            raise ServiceError(
-                "input_mismatch",
-                f"rows of the dataset are not made as those of the model: they differ in {name}",
-                "Read the data in with the options of the model's dataset, or add them to it.",
-            )
+        if ours.get(name) != theirs.get(name):
+            raise _mismatch(name)
 
 
-def _compared(input: Input) -> dict[str, Any]:
-    kept = {name: value for name, value in (input or {}).items() if name not in _ELSEWHERE}
-    return kept | ({"format": "a table"} if kept.get("format") in _TABLES else {})
+def _shifted(model: Model, manifest: Manifest) -> Array:
+    """Columns by their places, wherever their numbers begin."""
+    return np.arange(manifest.input_width) + model.index_base - manifest.index_base
 
 
-def _agree(model: Input, dataset: Input) -> bool:
-    """Whether no category has different numbers, and no number is of two categories: one has more rows of the other."""
-    ours, theirs = (_numbers(each) for each in (model, dataset))
-    return all(ours[word] == theirs[word] for word in ours.keys() & theirs.keys()) and len(ours | theirs) == len(
-        {*ours.values(), *theirs.values()}
+def _by_columns(model: Model, ours: dict[str, Any], manifest: Manifest, theirs: dict[str, Any]) -> Matched:
+    for name in _MADE_ALIKE:
+        if ours.get(name) != theirs.get(name):
+            raise _mismatch(name)
+    names = theirs["columns"] if theirs["has_names"] else None
+    label = label_place(ours, names)
+    match = match_columns(ours, names, len(theirs["columns"]), [] if label is None else [label])
+    own_names = {theirs["columns"][place]: name for name, place in _pairs(match.columns)}
+    if {own_names.get(name) for name in theirs["categorical"]} ^ set(ours["categorical"]):
+        raise _mismatch("categorical")
+    own, first = _numbers(ours, {name: name for name in ours["columns"]})
+    given, first_given = _numbers(theirs, own_names)
+    beyond = max(model.index_base + model.n_features, manifest.input_width)
+    numbers = -1 - np.arange(manifest.input_width)
+    numbers[manifest.index_base + first_given :] = beyond + np.arange(manifest.n_features - first_given)
+    for key in given.keys() & own.keys():
+        numbers[manifest.index_base + given[key]] = model.index_base + own[key]
+    if ours.get("categories") == "hashed":
+        hashed = np.arange(ours["n_features"])
+        numbers[manifest.index_base + first_given + hashed] = model.index_base + first + hashed
+    return Matched(numbers, match.unknown)
+
+
+def _pairs(columns: MixedColumns) -> Iterator[tuple[str, int]]:
+    return zip(columns.names, columns.places, strict=True)
+
+
+def _numbers(input_: dict[str, Any], own_names: Mapping[str, str]) -> tuple[dict[_Key, int], int]:
+    """Numbers from 0 of features, by column and word, or by column and what of it, and of the first category.
+
+    own_names: what the model calls those columns that it has
+    """
+    words = set(input_["categorical"])
+    columns = [name for name in input_["columns"] if name not in words]
+    kinds = [(), ("is missing",)] if input_["missing"] == "indicator" else [()]
+    found: dict[_Key, int] = {}
+    for number, (kind, name) in enumerate(product(kinds, columns)):
+        if name in own_names:
+            found[own_names[name], "", *kind] = number
+    first = len(kinds) * len(columns)
+    for name, numbers in input_.get("dictionary", {}).items():
+        found |= {(own_names[name], word, "word"): first + number for word, number in numbers.items()}
+    return found, first
+
+
+def _mismatch(name: str) -> ServiceError:
+    return ServiceError(
+        "input_mismatch",
+        f"rows of the dataset are not made as those of the model: they differ in {name}",
+        "Read the data in with the options of the model's dataset, or add them to it.",
     )
 
 
-def _numbers(input: Input) -> dict[tuple[str, str], int]:
-    words = (input or {}).get("dictionary", {})
-    return {(column, word): number for column, of in words.items() for word, number in of.items()}
+def _compared(input: Input) -> dict[str, Any]:
+    return {name: value for name, value in (input or {}).items() if name not in _ELSEWHERE}
 
 
 def _differing(model: Mapping[str, Any] | None, dataset: Mapping[str, Any] | None) -> list[str]:

@@ -1,7 +1,7 @@
 """Rows in JSON: {"rows": [{"3": 1.5, "17": 2}, ...]}, features numbered as in the input the model was trained on.
 
-For a model of documents: {"documents": ["a text", ...]}.
-Of a model of a table: {"rows": [{"proto": "tcp", "count": 3}, ...]}; of strings: {"strings": ["ACGT", ...]}.
+For a model of documents: {"documents": ["a text", ...]}; of strings: {"strings": ["ACGT", ...]}.
+For a model of a table, by the names of its columns: {"rows": [{"proto": "tcp", "count": 3}, ...]}.
 """
 
 import re
@@ -11,7 +11,7 @@ import numpy as np
 
 from reader.errors import InputError
 from service.errors import ServiceError
-from service.models.raw_rows import is_of_columns, rows_of_columns, rows_of_strings
+from service.models.raw_rows import TableRows, is_of_columns, may_be_numbered, rows_of_columns, rows_of_strings
 from storage.csr import INDEX, INDPTR, LABEL, VALUE, Rows
 
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
@@ -20,10 +20,10 @@ _INDEX_LIMIT = 2**31
 _OVERFLOW = float(2**128 - 2**103)  # from here on a double rounds to an infinite float32
 
 
-def json_tables(fields: dict[str, Any], input: dict[str, Any] | None, index_base: int) -> tuple[Rows, int] | None:
+def json_tables(fields: dict[str, Any], input: dict[str, Any] | None, index_base: int) -> TableRows | None:
     """Rows of {"strings": [...]}, or of a table, {"rows": [{"column": value}]}; None of numbered features.
 
-    With them the number of categories that the model does not know. Raises ServiceError, `at` has the row from 1.
+    A column that some row has is missing, null, in the others. Raises ServiceError, `at` has the row from 1.
     """
     name = "strings" if "strings" in fields else "rows"
     if name == "rows" and not is_of_columns(input):
@@ -38,10 +38,13 @@ def json_tables(fields: dict[str, Any], input: dict[str, Any] | None, index_base
         raise ServiceError("no_rows", "there is no row")
     try:
         if name == "strings":
-            return rows_of_strings(given, input), 0
+            return TableRows(rows_of_strings(given, input), 0, None)
         assert input is not None
+        names = list(dict.fromkeys(name for row in given for name in row))
+        if may_be_numbered(input, names):
+            return None
         columns = {column: [row.get(column) for row in given] for column in input["columns"]}
-        return rows_of_columns(columns, len(given), input, index_base)
+        return rows_of_columns(columns, names, len(given), input, index_base)
     except InputError as error:
         at = {} if error.line is None else {"row": error.line}
         raise ServiceError(error.code, error.message, error.hint, at) from None

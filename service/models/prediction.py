@@ -8,7 +8,7 @@ import csv
 import io
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
@@ -23,6 +23,7 @@ from storage.csr import Array
 
 _IN_MEMORY_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 16
+_MOST_NAMES, _MOST_CHARACTERS = 10, 40  # of columns, told
 _VALUE = np.dtype("<f8")
 
 
@@ -39,12 +40,14 @@ class Predicted:
     """What came out: `pieces` gives it once.
 
     rows, unknown_features   of the whole input
+    unknown_columns          names of a table's columns that were left out
     """
 
     predictor: Predictor
     values: IO[bytes]
     rows: int
     unknown_features: int
+    unknown_columns: list[str]
 
     def pieces(self) -> Iterator[Piece]:
         """Some thousand rows at a time; the file is closed at the end."""
@@ -67,28 +70,33 @@ def keep(predictor: Predictor, predictions: Iterable[Prediction], directory: Pat
     values: Any = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=str(directory))  # noqa: SIM115
     try:
         rows = unknown = 0
+        columns: list[str] = []
         for prediction in predictions:
             with needing_space():
                 values.write(prediction.decision_values.astype(_VALUE).tobytes())
             rows += len(prediction.decision_values)
             unknown += prediction.unknown_features
+            columns = columns if prediction.match is None else prediction.match.unknown
         with needing_space():
             values.seek(0)
     except BaseException:
         values.close()
         raise
-    return Predicted(predictor, values, rows, unknown)
+    return Predicted(predictor, values, rows, unknown, columns)
 
 
 def as_json(predicted: Predicted) -> Iterator[bytes]:
     """`{"rows": n, "unknown_features": k, "labels": [...], "predictions": [{"label": l, "decision_value": d}, ...]}`
 
-    A prediction of a model with probabilities has `"probability": [...]`, too, in the order of `labels`; of several
+    Before the labels stands `"unknown_columns": {"count": n, "names": [...]}` if columns of a table were left out. A
+    prediction of a model with probabilities has `"probability": [...]`, too, in the order of `labels`; of several
     classes `decision_value` is such a list. A prediction of regression is `{"value": v}`, and there are no labels.
     """
     classes = predicted.predictor.classes
     labels = f'"labels":{json.dumps(classes)},' if classes else ""
-    head = f'"rows":{predicted.rows},"unknown_features":{predicted.unknown_features},{labels}'
+    unknown = {"count": len(predicted.unknown_columns), "names": first_names(predicted.unknown_columns)}
+    columns = f'"unknown_columns":{json.dumps(unknown)},' if predicted.unknown_columns else ""
+    head = f'"rows":{predicted.rows},"unknown_features":{predicted.unknown_features},{columns}{labels}'
     yield f'{{{head}"predictions":['.encode()
     comma = ""
     for piece in predicted.pieces():
@@ -117,6 +125,11 @@ def as_text(predicted: Predicted) -> Iterator[bytes]:
     """A label or value a line, as LIBLINEAR's predict has it."""
     for piece in predicted.pieces():
         yield "".join(f"{shown_label(label)}\n" for label in piece.labels).encode()
+
+
+def first_names(columns: Sequence[str]) -> list[str]:
+    """The first few, as short as a header of HTTP needs them."""
+    return [name[:_MOST_CHARACTERS] for name in columns[:_MOST_NAMES]]
 
 
 ANSWERS: dict[str, Callable[[Predicted], Iterator[bytes]]] = {

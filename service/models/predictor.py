@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,15 @@ from reader.errors import InputError
 from reader.ingest.decompress import decompressed
 from reader.limits import Limits
 from reader.options import IndexBase, InputOptions
+from reader.parsers.column_match import Match, shown
+from reader.parsers.csv_to_predict import CsvToPredict
 from reader.parsers.documents import DocumentRows
+from reader.parsers.sniff import PEEK_BYTES, has_pairs
 from reader.parsers.strings import is_of_strings
 from reader.parsers.text_options import as_input
 from service.models.applied import applied
 from service.models.numbering import Numbering
+from service.models.raw_rows import TableRows
 from service.models.rows_read import FORMATS
 from storage.csr import Array, Rows
 from storage.decision import predicted_classes
@@ -33,15 +38,17 @@ class Prediction:
 
     labels            (n_rows,) float64 or texts, of the model's; in regression the decision values
     decision_values   (n_rows,) float64, positive for the model's first label; of several classes (n_rows, n_classes)
-    expected          (n_rows,) float64, the labels that stood in the input, nan for a table without
+    expected          (n_rows,) of their type, the labels that stood in the input, nan or "" where there is none
     unknown_features  stored values of features the model does not know: a linear one passes them over, to a kernel
                       machine they add to the distance from all support vectors, as in LIBSVM
+    match             of a table: how its columns were found, and which of them were left out
     """
 
     labels: Array
     decision_values: Array
     expected: Array
     unknown_features: int
+    match: Match | None = None
 
 
 class Predictor:
@@ -64,9 +71,12 @@ class Predictor:
 
     @property
     def text_format(self) -> str:
-        """The one of FORMATS in which its rows come if nothing else is said."""
-        format_ = (self.input or {}).get("format")
-        return format_ if format_ in FORMATS else "libsvm" if self.input is None else "csv"
+        """The one of FORMATS in which its rows come if nothing else is said; "auto": CSV or LIBSVM text."""
+        if self.input is None:
+            return "libsvm"
+        if "columns" in self.input and not self.input["categorical"]:
+            return "auto"
+        return self.input["format"] if self.input["format"] in FORMATS else "csv"
 
     @property
     def is_regression(self) -> bool:
@@ -147,26 +157,35 @@ class Predictor:
         InputError at the first fault of the input, among them index 0 for features that start at 1.
         """
         limits = limits or Limits(max_features=MOST_FEATURES)
-        given = options or InputOptions(self.text_format)
-        numbering = self.numbering(given.index_base if given.format == "libsvm" else "auto")
-        options = self._as_trained(given, numbering)
+        options, text = options or InputOptions(self.text_format), decompressed(chunks, limits)
+        if options.format == "auto":
+            head, text = _head(text)
+            options = replace(options, format="libsvm" if has_pairs(head) else "csv")
+        numbering = self.numbering(options.index_base if options.format == "libsvm" else "auto")
+        options = self._as_trained(options, numbering)
         self._check_kind(options.format)
-        parser = FORMATS[options.format](options, limits)
+        parser = FORMATS[options.format](options, limits, self.classes)
         unknown = 0
-        for rows in parser.parse_chunks(decompressed(chunks, limits)):
-            rows = numbering.as_model(rows) if options.format == "libsvm" else rows
-            found, before, unknown = self.predict(rows), unknown, getattr(parser, "unknown", 0)
-            yield self.with_unknown(found, unknown - before)
+        for rows in parser.parse_chunks(text):
+            if not isinstance(parser, CsvToPredict):
+                yield self.predict(numbering.as_model(rows) if options.format == "libsvm" else rows)
+                continue
+            before, unknown = unknown, parser.unknown
+            found = self.predict_table(TableRows(rows, unknown - before, parser.match))
+            yield replace(found, expected=parser.expected(rows))
 
-    def with_unknown(self, found: Prediction, categories: int) -> Prediction:
-        """With categories that the model does not know counted, too. InputError unknown_feature if it is strict."""
-        if categories and self._strict:
+    def predict_table(self, table: TableRows) -> Prediction:
+        """As `predict`, with what the model does not know of a table. InputError unknown_feature if it is strict."""
+        columns = [] if table.match is None else table.match.unknown
+        if self._strict and (columns or table.unknown):
+            what = f"columns ({shown(columns)})" if columns else f"{table.unknown} categories"
             raise InputError(
                 "unknown_feature",
-                f"there are {categories} categories that the model does not know",
-                hint="remove the rows with them, or predict without strict",
+                f"there are {what} that the model does not know",
+                hint="remove them, or predict without strict",
             )
-        return replace(found, unknown_features=found.unknown_features + categories)
+        found = self.predict(table.rows)
+        return replace(found, unknown_features=found.unknown_features + table.unknown, match=table.match)
 
     def _check_kind(self, format_: str) -> None:
         if is_of_strings(self.input):
@@ -191,7 +210,8 @@ class Predictor:
 
     def _as_trained(self, options: InputOptions, numbering: Numbering) -> InputOptions:
         """With all that is known of how rows were made that the model was trained on."""
-        options = replace(options, index_base=numbering.base, like=self.input)
+        like = self.input or {"n_features": self.n_features}
+        options = replace(options, index_base=numbering.base, like=like)
         if options.format == "text" or (self.reads_documents and options.format != "libsvm"):
             return as_input(options, self._input_of_documents())
         return options
@@ -215,3 +235,11 @@ class Predictor:
                 hint="remove the features the model was not trained with, or predict without strict",
             )
         return count
+
+
+def _head(text: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """The beginning of a text, with its first line if that is not very long, and all of it."""
+    rest, head = iter(text), b""
+    while b"\n" not in head.strip() and len(head) < PEEK_BYTES and (chunk := next(rest, None)) is not None:
+        head += chunk
+    return head, chain([head], rest)

@@ -1,8 +1,9 @@
 """Rows as a program holds them, strings or the columns of a table, as the rows that a model takes."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,17 +11,31 @@ from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers.categories import Fields
+from reader.parsers.column_match import Match, label_place, match_columns
 from reader.parsers.fasta import FastaParser
 from reader.parsers.matrix import fits, misfit
 from reader.parsers.mixed import MixedFeatures
-from reader.parsers.mixed_columns import MixedColumns
 from reader.parsers.strings import is_of_strings
 from storage.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows
 
 
+class TableRows(NamedTuple):
+    """Rows of a table, how many categories of them the model does not know, and how columns were found."""
+
+    rows: Rows
+    unknown: int
+    match: Match | None
+
+
 def is_of_columns(input: Mapping[str, Any] | None) -> bool:
-    """Whether a model with this `input` takes the columns of a table."""
-    return input is not None and "columns" in input
+    """Whether a model with this `input` takes the columns of a table by their names; without any, numbers have none."""
+    return input is not None and "columns" in input and bool(input["has_names"] or input["categorical"])
+
+
+def may_be_numbered(input: Mapping[str, Any], names: Iterable[str]) -> bool:
+    """Whether names of features are their numbers, for a model of columns of numbers alone."""
+    names = set(names)
+    return not input["categorical"] and all(map(str.isdecimal, names)) and not names & set(input["columns"])
 
 
 def rows_of_strings(strings: Sequence[Any], input: dict[str, Any] | None) -> Rows:
@@ -46,44 +61,69 @@ def rows_of_strings(strings: Sequence[Any], input: dict[str, Any] | None) -> Row
 
 
 def rows_of_columns(
-    columns: Mapping[str, Sequence[Any]], n_rows: int, input: dict[str, Any], index_base: int
-) -> tuple[Rows, int]:
-    """Of columns (n_rows,) by name, without labels, and how many categories the model does not know.
+    columns: Mapping[str, Sequence[Any] | Array], names: Sequence[str], n_rows: int, input: dict[str, Any], base: int
+) -> TableRows:
+    """Of columns (n_rows,) by name, without labels; names: all that are there, also those that no model needs.
 
-    What is missing is None, nan or no column; columns that the model does not have are passed over. InputError whose
-    `line` is the number of the row from 1.
+    What is missing is None or nan. InputError, whose `line` is the number of the row from 1; column_missing and the
+    like, as `match_columns`.
     """
-    names = input["columns"]
-    is_word = [name in set(input["categorical"]) for name in names]
-    found = MixedColumns(names, list(range(len(names))), is_word)
+    match = match_names(input, names)
+    wanted = match.columns
     options = InputOptions("csv", missing=input["missing"], categories=input["categories"], like=input)
-    features = MixedFeatures(found, options, grows=False)
-    given = [columns.get(name, [None] * n_rows) for name in names]
-    numbers = [_numbers(given[k], names[k], input["missing"] == "error") for k in found.number_places.tolist()]
-    words = [_words(given[k], names[k], features) for k in found.words]
+    by_place = replace(wanted, places=list(range(len(wanted.names))))
+    features = MixedFeatures(by_place, options, grows=False)
+    must_be_there = input["missing"] == "error"
+    numbers = [
+        _numbers(columns[wanted.names[k]], wanted.names[k], must_be_there) for k in by_place.number_places.tolist()
+    ]
+    words = [_words(columns[name], name, features) for name in wanted.word_names]
     table = np.stack(numbers, axis=1) if numbers else np.empty((n_rows, 0))
-    rows = Rows(np.zeros(n_rows, LABEL), *features.make(table, words, index_base))
-    return rows, features.unknown
+    rows = Rows(np.zeros(n_rows, LABEL), *features.make(table, words, base))
+    return TableRows(rows, features.unknown, match)
 
 
-def _numbers(column: Sequence[Any], name: str, must_be_there: bool) -> Array:
+def match_names(input: dict[str, Any], names: Sequence[str]) -> Match:
+    """Of columns that a program gives by name; where training had no names, they may be called by their numbers."""
+    if len(set(names)) < len(names):
+        raise InputError("duplicate_column", "a column name stands twice")
+    if set(input["columns"]) <= set(names):
+        input = {**input, "has_names": True}
+    label = label_place(input, names)
+    return match_columns(input, names, len(names), [] if label is None else [label])
+
+
+def _numbers(column: Sequence[Any] | Array, name: str, must_be_there: bool) -> Array:
     """(n,) float64, nan where they are missing."""
-    for row, value in enumerate(column, 1):
-        if _is_missing(value):
-            if must_be_there:
-                raise InputError("missing_value", f"{name[:40]} is missing", line=row)
-        elif isinstance(value, str | bool) or not np.isscalar(value):
-            raise InputError("wrong_type", f"{name[:40]} is not a number", line=row, hint="send numbers")
-    values = np.array([math.nan if _is_missing(value) else float(value) for value in column])
-    bad = np.flatnonzero(~fits(np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf)))
+    if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
+        values = column.astype(np.float64)
+        if must_be_there and (missing := np.flatnonzero(np.isnan(values))).size:
+            raise _missing(name, int(missing[0]) + 1)
+    else:
+        values = _plain_numbers(list(column), name, must_be_there)
+    bad = np.flatnonzero(~fits(np.where(np.isnan(values), 0.0, values)))
     if len(bad):
         raise InputError(*misfit(float(values[bad[0]])), line=int(bad[0]) + 1)
     return values
 
 
-def _words(column: Sequence[Any], name: str, features: MixedFeatures) -> Fields:
-    texts = []
+def _plain_numbers(column: list[Any], name: str, must_be_there: bool) -> Array:
     for row, value in enumerate(column, 1):
+        if _is_missing(value):
+            if must_be_there:
+                raise _missing(name, row)
+        elif isinstance(value, str | bool) or not np.isscalar(value):
+            raise InputError("wrong_type", f"{name[:40]} is not a number", line=row, hint="send numbers")
+    return np.array([math.nan if _is_missing(value) else float(value) for value in column])
+
+
+def _missing(name: str, row: int) -> InputError:
+    return InputError("missing_value", f"{name[:40]} is missing", line=row)
+
+
+def _words(column: Sequence[Any] | Array, name: str, features: MixedFeatures) -> Fields:
+    texts = []
+    for row, value in enumerate(column.tolist() if isinstance(column, np.ndarray) else column, 1):
         texts.append("" if _is_missing(value) else str(value))
         fault = features.word_fault(texts[-1].encode(errors="surrogatepass"))
         if fault is not None:

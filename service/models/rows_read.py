@@ -1,27 +1,36 @@
-"""Texts in which rows come to be predicted."""
+"""Texts in which rows come to be predicted, by a model of these classes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers import Parser
-from reader.parsers.csv import CsvParser
+from reader.parsers.csv_to_predict import CsvToPredict
 from reader.parsers.fasta import FastaParser
 from reader.parsers.libsvm import LibsvmParser
 from reader.parsers.text import TextParser
 from reader.parsers.text_table import TextTableParser
+from storage.model_file import Label
 
 
-def _table(options: InputOptions, limits: Limits) -> Parser:
+def format_of_name(file: Path, otherwise: str) -> str:
+    """That of rows.csv, or of rows.tsv.gz."""
+    if {".fa", ".fna"} & set(file.suffixes):
+        return "fasta"
+    return next((name for name in FORMATS if f".{name}" in file.suffixes), otherwise)
+
+
+def _table(options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
     if options.text_column is not None:
         return TextTableParser(options, limits, labelled=False)
-    return CsvParser(options, limits, labelled=False)
+    return CsvToPredict(options, limits, classes)
 
 
-FORMATS: dict[str, Callable[[InputOptions, Limits], Parser]] = {
-    "libsvm": lambda options, limits: LibsvmParser(options.index_base, limits, weighted=False),
+FORMATS: dict[str, Callable[[InputOptions, Limits, Sequence[Label]], Parser]] = {
+    "libsvm": lambda options, limits, _: LibsvmParser(options.index_base, limits, weighted=False),
     "csv": _table,
     "tsv": _table,
-    "fasta": lambda options, limits: FastaParser(options, limits, labelled=False),
-    "text": lambda options, limits: TextParser(options, limits, labelled=False),
+    "fasta": lambda options, limits, _: FastaParser(options, limits, labelled=False),
+    "text": lambda options, limits, _: TextParser(options, limits, labelled=False),
 }

@@ -146,22 +146,25 @@ def test_rows_in_json_are_predicted_as_those_in_text(filled):
 
 def test_tables_are_predicted_as_the_same_rows_in_text(filled):
     url = f"/v1/models/{filled.model}/predict"
-    expected = filled.request("POST", url, content=b"0 1:1 3:0.5\n0 4:3\n0 2:7 5:1\n").content
+    expected = filled.request("POST", url, content=b"0 1:1 3:0.5\n0 4:3\n0 2:7\n").content
 
     def answer(kind, body, query=""):
         return filled.request("POST", url + query, content=body, headers={"Content-Type": kind}).content
 
-    assert answer("text/csv", b"1,0,0.5,0,0\n0,0,0,3,0\n0,7,0,0,1\n") == expected
-    assert answer("text/csv; charset=utf-8", b"a,b,c,d,e\r\n1,0,.5,0,0\r\n0,0,0,3,0\r\n0,7,0,0,1\r\n") == expected
-    assert answer("text/tab-separated-values", b"1\t0\t0.5\t0\t0\n0\t0\t0\t3\t0\n0\t7\t0\t0\t1\n") == expected
-    labelled = b"a,b,y,c,d,e\n1,0,9,0.5,0,0\n0,0,9,0,3,0\n0,7,9,0,0,1\n"
+    assert answer("text/csv", b"1,0,0.5,0\n0,0,0,3\n0,7,0,0\n") == expected
+    assert answer("text/csv; charset=utf-8", b"a,b,c,d\r\n1,0,.5,0\r\n0,0,0,3\r\n0,7,0,0\r\n") == expected
+    assert answer("text/tab-separated-values", b"1\t0\t0.5\t0\n0\t0\t0\t3\n0\t7\t0\t0\n") == expected
+    labelled = b"a,b,y,c,d\n1,0,9,0.5,0\n0,0,9,0,3\n0,7,9,0,0\n"
     assert answer("text/csv", gzip.compress(labelled), "?label_column=y") == expected
     # Not taken for a label and a weight.
     without_label = filled.request("POST", url, content=b"1:1 3:0.5\n", headers={"Content-Type": "text/libsvm"})
     assert check_problem(without_label, "bad_label", 422)["at"]["line"] == 1
     named = labelled.replace(b",9,", b",spam \xc3\xa9,")
     assert answer("text/csv", named, "?label_column=y") == expected
-    ragged = filled.request("POST", url, content=b"1,2\n1\n", headers={"Content-Type": "text/csv"})
+    assert answer("text/csv", named) == expected
+    narrow = filled.request("POST", url, content=b"1,2\n", headers={"Content-Type": "text/csv"})
+    assert check_problem(narrow, "column_count", 422)["at"]["line"] == 1
+    ragged = filled.request("POST", url, content=b"1,2,3,4\n1\n", headers={"Content-Type": "text/csv"})
     assert check_problem(ragged, "column_count", 422)["at"]["line"] == 2
 
 

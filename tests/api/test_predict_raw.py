@@ -50,6 +50,20 @@ def test_tables_without_names(service):
     check_problem(ask(service, "table", "text/csv", content="udp,2,S0\n"), "header_differs", 422)
 
 
+def test_columns_that_the_model_does_not_have(service):
+    text = "size,id,flag,é,proto,label\n2,1,S0,,udp,x\n"
+    response = ask(service, "table", "text/csv", content=text.encode())
+    assert values_of(response) == [111.0]
+    assert response.json()["unknown_columns"] == {"count": 2, "names": ["id", "é"]}
+    assert (response.headers["unknown-columns"], response.headers["unknown-column-names"]) == ("2", "id, %C3%A9")
+    rows = [{**ROWS[0], "id": 7, "label": "x"}, {**ROWS[0], "é": None}]
+    response = ask(service, "table", json={"rows": rows})
+    assert values_of(response) == [111.0, 111.0]
+    assert response.json()["unknown_columns"] == {"count": 2, "names": ["id", "é"]}
+    problem = check_problem(ask(service, "table", "text/csv", "?strict=true", content=text.encode()), "unknown_feature")
+    assert "id, é" in problem["detail"]
+
+
 def test_rows_in_json(service):
     response = ask(service, "table", json={"rows": ROWS})
     assert values_of(response) == VALUES
@@ -71,6 +85,7 @@ def test_strict(service):
         ([{"size": "two", "proto": "tcp", "flag": "S0"}], "wrong_type", 1),
         ([ROWS[0], {"size": 1, "proto": "tcp"}], "missing_value", 2),
         ([ROWS[0], {"proto": "tcp", "flag": "S0"}], "missing_value", 2),
+        ([{"proto": "tcp", "flag": "S0"}], "column_missing", None),
         ([{"size": 1e39, "proto": "tcp", "flag": "S0"}], "row_overflow", 1),
         ([], "no_rows", None),
         ([3], "wrong_type", None),

@@ -14,6 +14,7 @@ from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers import categories
 from reader.parsers.csv import CsvParser
+from reader.parsers.csv_to_predict import CsvToPredict
 from reader.parsers.label_names import LabelNames
 from reader.parsers.strings import letters_of
 from tests.contracts.problems import joined
@@ -27,7 +28,7 @@ def parsed(text, piece: int = 1 << 20, **given):
     data = text if isinstance(text, bytes) else text.encode()
     labelled, names = given.pop("labelled", True), given.pop("names", None)
     options = InputOptions(**{"format": "csv", **given})
-    parser = CsvParser(options, Limits(), names, labelled=labelled, window_bytes=64)
+    parser = CsvParser(options, Limits(), names, window_bytes=64) if labelled else CsvToPredict(options, Limits())
     return parser, joined(list(parser.parse_chunks(data[k : k + piece] for k in range(0, len(data), piece))))
 
 

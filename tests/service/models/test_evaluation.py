@@ -11,12 +11,17 @@ from sklearn.metrics import confusion_matrix, r2_score, roc_auc_score
 
 from reader.ingest.run import ingest
 from reader.options import InputOptions
+from reader.parsers.column_match import named_numbers
 from service.errors import ServiceError
 from service.models.evaluation import evaluate
 from service.models.predictor import Predictor
 from storage.csr import LARGE_W
 from storage.dataset import Dataset
+from storage.features.maps import FeatureMaps
+from storage.features.rows import Shape
+from storage.features.unit import Unit
 from storage.model_file import Model
+from storage.support_vectors import SupportVectors
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem
 
 N_FEATURES = 150
@@ -37,6 +42,7 @@ def numpys_objective(model: Model, margins: np.ndarray, y: np.ndarray) -> float:
 def test_names_of_labels_are_compared(tmp_path):
     """A number stands for one name in one dataset, and perhaps for another in another."""
     text, model = b"y,a\nham,1\nspam,2\nspam,3\n", some_model(labels=(1.0, 0.0))
+    model = replace(model, w=model.w[:1])
     ingest([text], tmp_path / "data", InputOptions("csv"))
     ingest([text.replace(b"ham", b"toast")], tmp_path / "other", InputOptions("csv"))
     about = {"loss": "hinge", "C": 1.0, "spec": {"class_weight": {"spam": 2.0}}}
@@ -46,6 +52,30 @@ def test_names_of_labels_are_compared(tmp_path):
         with pytest.raises(ServiceError) as caught:
             evaluate(wrong, Dataset(tmp_path / directory))
         assert caught.value.code == "label_mismatch"
+
+
+def test_columns_are_found_by_their_names(tmp_path):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((200, 3)).round(3)
+    y = np.where(X @ [1.0, -2.0, 4.0] > 0, 1, -1)
+    lines = [f"{label},{c},{i},{a},{b}\n" for i, (label, (a, b, c)) in enumerate(zip(y, X.tolist(), strict=True))]
+    text = "".join(["label,c,id,a,b\n", *lines]).encode()
+    ingest([text], tmp_path / "data", InputOptions("csv"))
+    dataset, about = Dataset(tmp_path / "data"), {"input": named_numbers(["a", "b", "c"])}
+    linear = Model(np.array([1.0, -2.0, 4.0]), (1.0, -1.0), 0, None, 0.0, about)
+    indices = np.tile(np.arange(3, dtype=np.int32), 4)
+    vectors = SupportVectors(0.1, 3, np.arange(5) * 3, indices, X[:4].astype(np.float32).ravel())
+    kernel = Model(np.array([1.0, -1.0, 2.0, -3.0]), (1.0, -1.0), 0, None, 0.0, about, vectors=vectors)
+    mapped = replace(linear, maps=FeatureMaps.planned(Shape(3, 0, 0), [("unit", Unit())]))
+    for model in (linear, kernel, mapped):
+        found = evaluate(model, dataset)
+        (asked,) = Predictor(model).predict_text([text])
+        assert found["accuracy"] == np.mean(asked.labels == asked.expected) > 0.4
+        assert found["unknown_columns"] == {"count": 1, "names": ["id"]}
+    assert evaluate(linear, dataset)["accuracy"] == 1.0
+    with pytest.raises(ServiceError, match="lacks columns of the model: d") as caught:
+        evaluate(replace(linear, w=np.ones(1), about={"input": named_numbers(["d"])}), dataset)
+    assert caught.value.code == "column_missing"
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])

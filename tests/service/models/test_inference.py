@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from reader.parsers.column_match import named_numbers
 from service.errors import ServiceError
-from service.models.inference import describe, infer
+from service.models.inference import describe, infer, left_out
 from service.models.predictor import Predictor
 from storage.features.maps import FeatureMaps
 from storage.features.rows import Shape
@@ -120,14 +121,12 @@ def texts(*given: str) -> np.ndarray:
 TABLE = {"size": np.array([2, 4]), "proto": texts("udp", ""), "flag": texts("S0", "S0")}
 
 
-@pytest.mark.parametrize(
-    ("left_out", "values"),
-    [((), [111.0, 12.0]), (("size",), [110.0, 10.0]), (("flag", "proto"), [1.0, 2.0])],
-)
-def test_columns_of_a_table(left_out, values):
+def test_columns_of_a_table():
     predictor = Predictor(table_model())
-    found = infer(predictor, {name: column for name, column in TABLE.items() if name not in left_out})
-    assert found["decision_value"].tolist() == values
+    upright = {name: column[:, None] for name, column in reversed(TABLE.items())}
+    for tensors in (TABLE, upright, {**TABLE, "id": np.arange(3), "label": texts("a")}):
+        assert infer(predictor, tensors)["decision_value"].tolist() == [111.0, 12.0]
+        assert left_out(predictor, tensors) == (["id"] if "id" in tensors else [])
     assert infer(predictor, {"X": np.array([[2.0, 0.0, 0.0, 1.0]])})["decision_value"].tolist() == [101.0]
     described = {each["name"]: each["datatype"] for each in describe("m", predictor)["inputs"]}
     assert described.items() >= {"proto": "BYTES", "size": "FP64", "flag": "BYTES", "X": "FP64"}.items()
@@ -145,8 +144,8 @@ def test_a_column_of_numbers_may_be_of_any_type(dtype):
         ({"size": np.array([2])}, "bad_tensor"),
         ({"size": np.array([[2, 4]])}, "bad_tensor"),
         ({"size": texts("2", "4")}, "wrong_type"),
-        ({"colour": texts("red", "blue")}, "bad_tensor"),
-        ({"size": None}, "missing_value"),
+        ({"X": np.zeros((2, 4))}, "bad_tensor"),
+        ({"size": None}, "column_missing"),
     ],
 )
 def test_columns_that_are_none_of_the_models(changes, code):
@@ -154,6 +153,26 @@ def test_columns_that_are_none_of_the_models(changes, code):
     with pytest.raises(ServiceError) as caught:
         infer(Predictor(table_model(missing="error")), tensors)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("missing", ["error", "zero"])
+def test_columns_of_numbers(missing):
+    """Those of LIBSVM's matrices come first in the metadata: clients send the first."""
+    about = {"loss": "hinge", "input": {**named_numbers(["b", "a"]), "missing": missing}}
+    predictor = Predictor(Model(np.array([1.0, 10.0]), (1.0, -1.0), 0, None, 0.0, about))
+    found = infer(predictor, {"a": np.array([1, 0]), "b": np.array([2.0, 3.0])})
+    assert found["decision_value"].tolist() == [12.0, 3.0]
+    assert infer(predictor, {"X": np.array([[2.0, 1.0]])})["decision_value"].tolist() == [12.0]
+    assert [each["name"] for each in describe("m", predictor)["inputs"]] == [
+        "X",
+        "indptr",
+        "indices",
+        "values",
+        "b",
+        "a",
+    ]
+    with pytest.raises(ServiceError, match="lacks columns of the model: a"):
+        infer(predictor, {"b": np.array([1.0])})
 
 
 def model_of_strings() -> Predictor:

@@ -5,6 +5,8 @@ import argparse
 import numpy as np
 import pytest
 
+from reader.errors import InputError
+from reader.parsers.column_match import named_numbers
 from service.commands.predict import add_arguments, run
 from service.models.exports import MODEL_FORMATS, ModelFormatError
 from service.models.names import format_of, formats_for
@@ -55,14 +57,58 @@ def test_a_model_without_probabilities_says_so(predict):
 BINARY = Model(np.array([1.0, -1.0]), (1.0, -1.0), 1)
 
 
+BY_PLACE = "columns were taken by their places, for the model holds no names of columns\n"
+
+
 def test_a_table_is_known_by_its_name(predict):
-    assert predict(BINARY, "a.npz", rows="rows.csv", text="a,b\n2,1\n1,3\n") == (["1", "-1"], "")
+    assert predict(BINARY, "a.npz", rows="rows.csv", text="2,1\n1,3\n") == (["1", "-1"], "")
+    assert predict(BINARY, "a.npz", rows="rows.csv", text="a,b\n2,1\n1,3\n") == (["1", "-1"], BY_PLACE)
     assert predict(BINARY, "a.npz", "--format=tsv", text="2\t1\n1\t3\n") == (["1", "-1"], "")
 
 
 def test_a_table_with_labels_is_judged(predict):
     lines, said = predict(BINARY, "a.npz", "--label-column=y", rows="rows.csv", text="a,y,b\n2,1,1\n1,1,3\n")
-    assert (lines, said) == (["1", "-1"], "accuracy 50.0000% (1/2)\n")
+    assert (lines, said) == (["1", "-1"], f"{BY_PLACE}accuracy 50.0000% (1/2)\n")
+
+
+NAMED = {"loss": "hinge", "input": {**named_numbers(["a", "b"]), "label_column": "answer"}}
+TABLES = [
+    ("a,b\n2,1\n1,3\n", ""),
+    ("b,a\n1,2\n3,1\n", ""),
+    ("b,id,a\n1,x,2\n3,y,1\n", "columns that the model does not have, left out: 1 (id)\n"),
+    ("answer,b,a\n{0},1,2\n{1},3,1\n", "accuracy 100.0000% (2/2)\n"),
+    ("b,a,class\n1,2,{0}\n3,1,{0}\n", "accuracy 50.0000% (1/2)\n"),
+    ("b,a,class\n1,2,\n3,1,{0}\n", ""),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), TABLES)
+@pytest.mark.parametrize("labels", [(1.0, -1.0), ("yes", "no")])
+def test_columns_are_found_by_name(predict, labels, text, said):
+    shown = ["1", "-1"] if labels[0] == 1 else list(labels)
+    model = Model(np.array([1.0, -1.0]), labels, 1, about=NAMED)
+    assert predict(model, "a.npz", rows="rows.csv", text=text.format(*shown)) == (shown, said)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("b\n1\n", "column_missing"),
+        ("b,c\n1,1\n", "column_missing"),
+        ("c,d\n1,1\n", "header_differs"),
+        ("1,2\n", "header_differs"),
+        ("a,a\n1,1\n", "duplicate_column"),
+    ],
+)
+def test_columns_that_are_not_the_models(predict, text, code):
+    with pytest.raises(InputError) as caught:
+        predict(Model(np.array([1.0, -1.0]), (1.0, -1.0), 1, about=NAMED), "a.json", rows="rows.csv", text=text)
+    assert caught.value.code == code and caught.value.hint
+
+
+def test_the_user_says_that_columns_stand_as_in_training(predict):
+    model = Model(np.array([1.0, -1.0]), (1.0, -1.0), 1, about=NAMED)
+    assert predict(model, "a.npz", "--header=no", rows="rows.csv", text="2,1\n1,3\n") == (["1", "-1"], "")
 
 
 @pytest.mark.parametrize("name", ["a.model", "a", "a.npz", "a.json", "a.onnx"])

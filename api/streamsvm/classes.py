@@ -1,0 +1,50 @@
+"""The classes of a model, in the order in which scikit-learn has them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from storage.csr import Array
+from storage.model_file import Label, Model
+
+
+def in_order(model: Model) -> Model:
+    """The same model with its labels sorted; of two the first, which a positive value means, is the larger."""
+    labels = model.labels
+    if model.is_regression:
+        return model
+    if not model.is_multiclass:
+        if labels[0] > labels[1]:  # type: ignore[operator]
+            return model
+        flipped = None if model.sigmoid is None else tuple((A, -B) for A, B in model.sigmoid)
+        return replace(model, w=-model.w, w_bias=-model.w_bias, labels=labels[::-1], sigmoid=flipped)  # type: ignore[operator]
+    order = sorted(range(len(labels)), key=lambda place: labels[place])
+    if order == list(range(len(labels))):
+        return model
+    return replace(
+        model,
+        w=model.w[order],
+        w_bias=tuple(model.w_bias[k] for k in order) if model.bias is not None else model.w_bias,  # type: ignore[index]
+        labels=tuple(labels[k] for k in order),
+        sigmoid=None if model.sigmoid is None else tuple(model.sigmoid[k] for k in order),
+    )
+
+
+def with_absent(model: Model, absent: Sequence[Label]) -> Model:
+    """The model and classes that no row has had so far, each with w = 0 and an intercept of -1."""
+    if not absent:
+        return model
+    w, intercept = np.atleast_2d(model.w), np.atleast_1d(model.intercept)
+    if not model.is_multiclass:
+        w, intercept = np.vstack([w, -w]), np.concatenate([intercept, -intercept])
+    w = np.vstack([w, np.zeros((len(absent), w.shape[1]))])
+    w_bias = (*intercept.tolist(), *[-1.0] * len(absent))
+    return replace(model, w=w, bias=1.0, w_bias=w_bias, labels=(*model.labels, *absent), sigmoid=None)
+
+
+def label_array(labels: Sequence[Label]) -> Array:
+    """Whole numbers as such, as they mostly were before a file had them."""
+    array = np.array(labels)
+    is_whole = array.dtype.kind == "f" and (array == np.rint(array)).all() and (np.abs(array) < 2**53).all()
+    return array.astype(np.int64) if is_whole else array
