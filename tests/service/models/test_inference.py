@@ -134,8 +134,8 @@ def test_columns_of_a_table():
 
 @pytest.mark.parametrize("dtype", [bool, np.float16, np.uint8, np.int64])
 def test_a_column_of_numbers_may_be_of_any_type(dtype):
-    found = infer(Predictor(table_model()), {"size": np.array([1, 0], dtype)})
-    assert found["decision_value"].tolist() == [0.5, 0.0]
+    found = infer(Predictor(table_model()), {**TABLE, "size": np.array([1, 0], dtype)})
+    assert found["decision_value"].tolist() == [110.5, 10.0]
 
 
 @pytest.mark.parametrize(
