@@ -17,6 +17,7 @@ from service.processes.lock import lock
 from service.processes.logs import log_as_json
 from service.records.opening import open_store
 from service.settings import Settings
+from storage.child import leave
 
 _REFUSED = 5
 _SWITCH_SECONDS = 5e-4
@@ -67,4 +68,5 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # A thread that is at work for nobody any more is not waited for.
+    leave(main())

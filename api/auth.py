@@ -14,9 +14,10 @@ from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPBearer
 
+from api.clients import TOKEN
 from api.scopes import OPEN, SCOPES
 from service.errors import ServiceError
-from service.records.tokens import Tokens, allows, hash_of
+from service.records.tokens import NO_TOKENS, Token, Tokens, allows, hash_of
 
 COOKIE = "streamsvm_token"
 _TABLE_SECONDS = 1.0
@@ -24,24 +25,30 @@ _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 class Access:
-    """The scopes of tokens, as they were at most a second ago."""
+    """Tokens as they were at most a second ago."""
 
     def __init__(self, tokens: Tokens, required: bool) -> None:
         self._tokens = tokens
         self._required = required
-        self._table: dict[str, str] = {}
+        self._table: dict[str, Token] = {}
+        self._needed = True
         self._expires = 0.0
         self._reading: asyncio.Task | None = None
 
-    async def scope_of(self, token: str) -> str | None:
+    async def token_of(self, text: str) -> Token | None:
         """None: it is no token."""
         await self._refresh()
-        return self._table.get(hash_of(token))
+        return self._table.get(hash_of(text))
 
     async def is_open(self) -> bool:
-        """Whether there are no tokens and none is needed, as only this machine can reach the service."""
+        """Whether no token is needed: there never was one, and only this machine can reach the service."""
         await self._refresh()
-        return not self._table and not self._required
+        return not self._needed and not self._required
+
+    async def has_tokens(self) -> bool:
+        """Whether anybody can get in with one."""
+        await self._refresh()
+        return bool(self._table)
 
     async def _refresh(self) -> None:
         if time.monotonic() < self._expires:
@@ -52,7 +59,7 @@ class Access:
         await asyncio.shield(self._reading)
 
     async def _read(self) -> None:
-        self._table = await run_in_threadpool(self._tokens.scopes)
+        self._table, self._needed = await run_in_threadpool(self._tokens.table)
         self._expires = time.monotonic() + _TABLE_SECONDS
 
 
@@ -73,20 +80,31 @@ async def require_scope(request: Request, _: Annotated[object, _IN_DOCUMENT] = N
 
 
 async def scope_of_request(request: Request, access: Access) -> str:
-    """The scope of whoever asks; raises `token_missing`, `token_invalid` or `cross_site`."""
+    """The scope of whoever asks, whose token is noted; raises `token_missing`, `token_invalid` or `cross_site`."""
     header = request.headers.get("authorization")
     if header is not None:
-        scheme, _, token = header.partition(" ")
-        scope = await access.scope_of(token.strip()) if scheme.lower() == "bearer" else None
-        if scope is None:
-            raise ServiceError("token_invalid", "this is no valid token", "Send Authorization: Bearer TOKEN.")
-        return scope
+        scheme, _, text = header.partition(" ")
+        token = await access.token_of(text.strip()) if scheme.lower() == "bearer" else None
+        if token is None:
+            raise ServiceError("token_invalid", "this is no valid token", await _hint(access))
+        return _noted(request, token)
     cookie = request.cookies.get(COOKIE)
-    scope = await access.scope_of(cookie) if cookie else None
-    refuse_other_sites(request, must_show=scope is not None)
-    if scope is None and not await access.is_open():
-        raise ServiceError("token_missing", "this needs a token", "Send Authorization: Bearer TOKEN.")
-    return scope or "admin"
+    token = await access.token_of(cookie) if cookie else None
+    refuse_other_sites(request, must_show=token is not None)
+    if token is not None:
+        return _noted(request, token)
+    if not await access.is_open():
+        raise ServiceError("token_missing", "this needs a token", await _hint(access))
+    return "admin"
+
+
+def _noted(request: Request, token: Token) -> str:
+    request.scope[TOKEN] = token.name
+    return token.scope
+
+
+async def _hint(access: Access) -> str:
+    return "Send Authorization: Bearer TOKEN." if await access.has_tokens() else NO_TOKENS
 
 
 def refuse_other_sites(request: Request, must_show: bool) -> None:

@@ -3,10 +3,12 @@
 import json
 import math
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
+from api.leaving import turn
 from service.errors import ServiceError
 
 _MOST_DIGITS = 19
@@ -29,10 +31,18 @@ async def stream(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
         yield chunk
 
 
+@asynccontextmanager
+async def whole(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
+    """The body, kept in memory that all clients share as long as the context lasts. Raises as `stream` does."""
+    chunks = stream(request, most_bytes)
+    async with turn(request, request.app.state.context.shared.body_bytes, _expected(request, most_bytes)):
+        yield b"".join([chunk async for chunk in chunks])
+
+
 async def json_object(request: Request) -> dict[str, Any]:
     """The body, see `parse_object`."""
-    most_bytes = request.app.state.context.settings.max_json_bytes
-    return parse_object(b"".join([chunk async for chunk in stream(request, most_bytes)]))
+    async with whole(request, request.app.state.context.settings.max_json_bytes) as body:
+        return parse_object(body)
 
 
 def parse_object(data: bytes) -> dict[str, Any]:
@@ -54,8 +64,8 @@ def parse_object(data: bytes) -> dict[str, Any]:
 
 async def optional_json_object(request: Request) -> dict[str, Any]:
     """The same; a request without a body is one with nothing in it."""
-    most_bytes = request.app.state.context.settings.max_json_bytes
-    return parse_object(b"".join([chunk async for chunk in stream(request, most_bytes)]) or b"{}")
+    async with whole(request, request.app.state.context.settings.max_json_bytes) as body:
+        return parse_object(body or b"{}")
 
 
 JsonObject = Annotated[dict[str, Any], Depends(json_object)]
@@ -78,6 +88,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) < len(pairs):
         raise ServiceError("duplicate_key", "a key is given twice")
     return members
+
+
+def _expected(request: Request, most_bytes: int) -> int:
+    """Bytes that the body may come to: as many as it says, or as there may be."""
+    stated = request.headers.get("content-length", "") if "transfer-encoding" not in request.headers else ""
+    return min(int(stated), most_bytes) if stated.isdecimal() and len(stated) <= _MOST_DIGITS else most_bytes
 
 
 def _too_large(most_bytes: int) -> ServiceError:

@@ -1,6 +1,6 @@
 """What the routes work with, one for each app."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -10,17 +10,37 @@ from service.jobs.feed import JobFeed
 from service.processes.keeper import WorkerKeeper
 from service.records.store import Store
 from service.settings import Settings
+from service.shares import Shares
+
+# A prediction may hold some 30 MB. Those whose rows are still arriving have threads of their own: a body may take its
+# time, and what is here already is not to wait for it.
+_THREADS = 8
+_EVALUATIONS = 1
+# Of bodies that are kept in memory until they are whole: JSON and tensors.
+_BODY_BYTES = 1 << 28
+
+
+@dataclass(frozen=True)
+class SharedWork:
+    """What there is for all clients: threads for predictions, evaluations at a time, bytes of bodies in memory."""
+
+    whole: Shares = field(default_factory=lambda: Shares(_THREADS))
+    arriving: Shares = field(default_factory=lambda: Shares(_THREADS))
+    evaluations: Shares = field(default_factory=lambda: Shares(_EVALUATIONS))
+    body_bytes: Shares = field(default_factory=lambda: Shares(_BODY_BYTES))
 
 
 @dataclass(frozen=True)
 class AppContext:
-    """Settings, records, datasets, jobs as they change; what keeps the worker running, if this process does."""
+    """Settings, records, datasets, jobs as they change; what keeps the worker running, if this process does; what
+    clients share."""
 
     settings: Settings
     store: Store
     datasets: Datasets
     feed: JobFeed
     keeper: WorkerKeeper | None = None
+    shared: SharedWork = field(default_factory=SharedWork)
 
 
 # Async, though it awaits nothing: anything else goes through a thread at every request.

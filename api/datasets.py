@@ -1,5 +1,7 @@
 """/v1/datasets"""
 
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -7,9 +9,10 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import PositiveInt
 
 from api.body import stream
+from api.clients import client_of
 from api.context import AppContext, Context
 from api.input_options import InputQuery
-from service.datasets.uploads import Upload
+from api.leaving import while_connected
 from service.datasets.views import block_view
 from service.errors import ServiceError
 
@@ -47,14 +50,14 @@ async def put_dataset(
         return await run_in_threadpool(context.datasets.begin_import, name, import_, options, machines)
     if machines is not None:
         raise ServiceError("machines_range", "machines read what they import", "Give import=s3://..., and no body.")
-    await _receive(request, context, await context.datasets.begin_upload(name, options))
+    await _receive(request, context, partial(context.datasets.upload, name, options))
     return context.datasets.view(name)
 
 
 @router.post("/{name}/blocks", status_code=201, operation_id="appendRows", openapi_extra=_RAW_BODY)
 async def append_rows(context: Context, request: Request, name: str, options: InputQuery) -> dict[str, Any]:
     """Add the rows of the body, in any format, to a dataset no unfinished job uses; they make new blocks."""
-    await _receive(request, context, await context.datasets.begin_appending(name, options))
+    await _receive(request, context, partial(context.datasets.append, name, options))
     return context.datasets.view(name)
 
 
@@ -90,19 +93,13 @@ def sample_dataset(context: Context, name: str) -> dict[str, Any]:
 
 
 @router.delete("/{name}", status_code=204, operation_id="deleteDataset")
-def delete_dataset(context: Context, name: str) -> Response:
-    """Remove a dataset no unfinished job uses."""
-    context.datasets.delete(name)
+async def delete_dataset(context: Context, name: str) -> Response:
+    """Remove a dataset no unfinished job uses; an upload that is under way is given up."""
+    await context.datasets.delete(name)
     return Response(status_code=204)
 
 
-async def _receive(request: Request, context: AppContext, upload: Upload) -> None:
-    """Feed the body to an upload that has begun."""
-    try:
-        async for chunk in stream(request, context.settings.max_upload_bytes):
-            if not await upload.feed(chunk):
-                break
-        await upload.finish()
-    except BaseException:
-        await upload.abandon()
-        raise
+async def _receive(request: Request, context: AppContext, read_in: Callable[..., Coroutine[Any, Any, None]]) -> None:
+    """Have the body read in, as long as its client is there."""
+    chunks = stream(request, context.settings.max_upload_bytes)
+    await while_connected(request, read_in(client_of(request.scope), chunks))

@@ -42,6 +42,7 @@ STATUS = {
     "dataset_in_use": 409,
     "dataset_spread": 409,
     "not_ready": 409,
+    "given_up": 409,
     "not_possible": 409,
     "body_too_large": 413,
     "line_too_long": 413,

@@ -1,20 +1,15 @@
 """Evaluations: one at a time, each only as long as its client waits for it."""
 
-import asyncio
-from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from anyio import CapacityLimiter
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
-from starlette.requests import ClientDisconnect
 
 from api.context import AppContext
+from api.leaving import turn, while_connected
 from service.errors import ServiceError
 from service.models.evaluating import evaluate_apart
-
-_ONE = CapacityLimiter(1)
 
 
 def dataset_named(fields: dict[str, Any]) -> str:
@@ -33,7 +28,7 @@ async def evaluate(context: AppContext, request: Request, model_id: str, dataset
     """
     directories = await run_in_threadpool(_directories, context, model_id, dataset)
     try:
-        return await _while_connected(request, _in_turn(*directories))
+        return await _in_turn(context, request, *directories)
     except ServiceError:
         # What was deleted in the meantime is not there, and not damaged.
         await run_in_threadpool(_directories, context, model_id, dataset)
@@ -46,25 +41,6 @@ def _directories(context: AppContext, model_id: str, dataset: str) -> tuple[Path
     return context.settings.models / model["id"], context.datasets.directory(record["id"])
 
 
-async def _in_turn(model: Path, dataset: Path) -> dict[str, Any]:
-    async with _ONE:
-        return await evaluate_apart(model, dataset)
-
-
-async def _while_connected(request: Request, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-    tasks = working, _ = asyncio.ensure_future(work), asyncio.ensure_future(_disconnect(request))
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientDisconnect
-        return working.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _disconnect(request: Request) -> None:
-    """Returns when the client is gone; its request has been read to the end."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+async def _in_turn(context: AppContext, request: Request, model: Path, dataset: Path) -> dict[str, Any]:
+    async with turn(request, context.shared.evaluations):
+        return await while_connected(request, evaluate_apart(model, dataset))

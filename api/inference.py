@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request, Response
 
-from api.body import parse_object, stream
+from api.body import parse_object, whole
 from api.context import Context
-from api.predicting import JSON, find_predictor, in_thread
+from api.leaving import in_thread, turn
+from api.predicting import JSON, find_predictor
 from service.errors import ServiceError
 from service.models.inference import VERSION, check_version, describe, infer, left_out, outputs_of
 from service.models.prediction import first_names
@@ -87,8 +88,8 @@ async def model_infer(
     check_version(version)
     predictor = await find_predictor(context, model_id)
     _refuse_encoding(request)
-    body = b"".join([chunk async for chunk in stream(request, context.settings.max_infer_bytes)])
-    return await in_thread(lambda: _answer(model_id, predictor, body, header_length))
+    async with whole(request, context.settings.max_infer_bytes) as body, turn(request, context.shared.whole):
+        return await in_thread(request, lambda: _answer(model_id, predictor, body, header_length))
 
 
 def _answer(model_id: str, predictor: Predictor, body: bytes, header_length: int | None) -> Response:

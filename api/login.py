@@ -60,7 +60,7 @@ async def login(request: Request) -> HTMLResponse | RedirectResponse:
     text = b"".join([chunk async for chunk in stream(request, _MOST_BYTES)]).decode(errors="replace")
     form = parse_qs(text)
     token, target = form.get("token", [""])[0].strip(), form.get("next", ["/"])[0]
-    if await request.app.state.access.scope_of(token) is None:
+    if await request.app.state.access.token_of(token) is None:
         return _page("This is no valid token.", target, 401)
     answer = RedirectResponse(_local(target), 303)
     is_https = request.url.scheme == "https"

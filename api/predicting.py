@@ -1,16 +1,17 @@
 """What a request for predictions brings and what it wants back; the work is done in threads of its own."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
-from typing import Any, TypeVar
 
-from anyio import CapacityLimiter, from_thread, to_thread
+from anyio import from_thread
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 
-from api.body import json_object, stream
+from api.body import parse_object, stream, whole
 from api.context import AppContext
+from api.leaving import in_thread, turn
 from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import IndexBase, InputOptions
@@ -20,8 +21,6 @@ from service.models.prediction import ANSWERS, Predicted, keep
 from service.models.predictor import MOST_FEATURES, Prediction, Predictor
 from service.models.raw_rows import TableRows
 from service.models.registry import load_predictor
-
-T = TypeVar("T")
 
 JSON = "application/json"
 TYPES = {
@@ -33,9 +32,6 @@ TYPES = {
 }
 # Taken for text of the kind the model was trained on. curl sends the last one unasked.
 _PLAIN = ("", "text/plain", "application/octet-stream", "application/x-www-form-urlencoded")
-# A prediction may hold some 30 MB. Those whose rows are still arriving have threads of their own: a body can take for
-# ever, and what is here already is not to wait for it.
-_WHOLE, _ARRIVING = CapacityLimiter(8), CapacityLimiter(8)
 _HEAD_BYTES = 1 << 16
 
 
@@ -52,8 +48,8 @@ async def predicted(context: AppContext, request: Request, predictor: Predictor,
     """Predictions for all rows of the body, of which `said` tells more. Raises ServiceError for its first fault."""
     kind = _content_type(request)
     if kind == JSON:
-        fields = await json_object(request)
-        return await in_thread(lambda: _of_json(context, predictor, fields, said.index_base))
+        async with whole(request, context.settings.max_json_bytes) as body, turn(request, context.shared.whole):
+            return await in_thread(request, partial(_of_json, context, predictor, body, said.index_base))
     most_bytes = context.settings.max_predict_bytes
     options = replace(said, format=TYPES[kind] if kind else predictor.text_format)
     limits = Limits(most_bytes, max_features=MOST_FEATURES)
@@ -64,7 +60,9 @@ async def predicted(context: AppContext, request: Request, predictor: Predictor,
     def work() -> Predicted:
         return _keep(context, predictor, predictor.predict_text(chain(head, rest), limits, options))
 
-    return await in_thread(work, _WHOLE if is_whole else _ARRIVING)
+    threads = context.shared.whole if is_whole else context.shared.arriving
+    async with turn(request, threads):
+        return await in_thread(request, work)
 
 
 def answer_type(request: Request) -> str:
@@ -90,18 +88,14 @@ def _keep(context: AppContext, predictor: Predictor, predictions: Iterator[Predi
         raise ServiceError.of(error.problem()) from None
 
 
-def _of_json(context: AppContext, predictor: Predictor, fields: dict[str, Any], index_base: IndexBase) -> Predicted:
+def _of_json(context: AppContext, predictor: Predictor, body: bytes, index_base: IndexBase) -> Predicted:
+    fields = parse_object(body)
     if predictor.reads_documents and "documents" in fields:
         return _keep(context, predictor, predictor.predict_documents(json_documents(fields)))
     table, numbering = json_tables(fields, predictor.input, predictor.index_base), predictor.numbering(index_base)
     if table is None:
         table = TableRows(numbering.renumbered(json_rows(fields, numbering.base)), 0, None)
     return _keep(context, predictor, (predictor.predict_table(each) for each in [table]))
-
-
-async def in_thread(work: Callable[[], T], limiter: CapacityLimiter = _WHOLE) -> T:
-    """What `work` returns, done beside the event loop."""
-    return await to_thread.run_sync(work, limiter=limiter)
 
 
 async def _head(chunks: AsyncIterator[bytes]) -> tuple[list[bytes], bool]:

@@ -44,7 +44,7 @@ def make_server(app: FastAPI, settings: Settings, port: int) -> uvicorn.Server:
 
 
 class _Server(uvicorn.Server):
-    """Polls that wait for something to happen to a job would make its end wait, too."""
+    """Its end does not wait for polls, in which something is to happen to a job, nor longer than requests are given."""
 
     def __init__(self, config: uvicorn.Config, feed: JobFeed) -> None:
         super().__init__(config)
@@ -53,6 +53,9 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._feed.close()
         await super().shutdown(sockets)
+        # What is still done for somebody ends at its next border.
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
 
 def _allow_files(settings: Settings) -> int:

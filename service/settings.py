@@ -28,7 +28,8 @@ class Settings:
     max_connections    open at a time; beyond, those that have sent no request yet are closed first
     header_seconds     in which a client must have sent the head of a request
     idle_seconds       that a connection stays open between two requests
-    body_seconds       in which at least 1 KiB of a body must arrive, or a client must take some of an answer
+    body_seconds       that a client may keep a body or an answer waiting
+    least_bytes_per_second  of a body or an answer, beyond these seconds
     shutdown_seconds   that running requests get when the service ends
     max_crashes        so many without a newer checkpoint, or ten times as many in a pass, and a job counts as failed
     stall_seconds      a reader or trainer silent for longer is killed
@@ -52,6 +53,7 @@ class Settings:
     header_seconds: float = 10.0
     idle_seconds: int = 75
     body_seconds: float = 60.0
+    least_bytes_per_second: float = 500.0
     shutdown_seconds: int = 10
     max_crashes: int = 5
     stall_seconds: float = 120.0

@@ -4,6 +4,7 @@ import numpy as np
 
 from storage.csr import Array, Rows, row_dots
 from storage.segment import Segment
+from storage.wanted import check_wanted
 
 
 def decision_values(rows: Rows | Segment, w: Array, intercept: float | Array) -> Array:
@@ -14,6 +15,7 @@ def decision_values(rows: Rows | Segment, w: Array, intercept: float | Array) ->
     # A class after the other: its weights lie together, and the rows are few enough to stay near.
     found = np.empty((len(np.atleast_2d(w)), len(rows)))
     for weights, values in zip(np.atleast_2d(w), found, strict=True):
+        check_wanted()
         row_dots(rows.indptr, rows.indices, rows.values, weights, values)
     return (found[0] if w.ndim == 1 else np.ascontiguousarray(found.T)) + intercept
 

@@ -11,6 +11,7 @@ from storage.distance_kernel import squared_distances
 from storage.gaussian_kernel import LANES
 from storage.segment import Segment
 from storage.support_vectors import SupportVectors
+from storage.wanted import check_wanted
 
 _PIECE = 256  # rows whose kernel values are made at a time
 
@@ -47,6 +48,7 @@ class KernelMachine:
         """The same of rows in compressed sparse form."""
         found = np.empty((len(indptr) - 1, *self._beta.shape[:-1]))
         for begin in range(0, len(found), _PIECE):
+            check_wanted()
             bounds = indptr[begin : begin + _PIECE + 1].astype(np.int64)
             own = slice(bounds[0], bounds[-1])
             found[begin : begin + _PIECE] = self._piece(bounds - bounds[0], indices[own], values[own]) @ self._beta.T

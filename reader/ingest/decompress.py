@@ -10,6 +10,7 @@ from typing import Protocol
 from reader.errors import InputError
 from reader.limits import Limits
 from storage.errors import CorruptData
+from storage.wanted import check_wanted
 from storage.zstd_stream import FRAME_MAGIC, ZstdStream, is_frame
 
 PIECE_BYTES = 64 << 10  # given to a decoder at once
@@ -125,6 +126,7 @@ def decompressed(chunks: Iterable[bytes], limits: Limits) -> Iterator[bytes]:
     pieces = iter(source.read, b"") if kind is None else _members(source, kind)
     decoded = 0
     for piece in pieces:
+        check_wanted()
         decoded += len(piece)
         check_size(decoded, source.taken, limits)
         if piece:

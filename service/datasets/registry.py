@@ -1,7 +1,9 @@
 """Datasets by name: read in by a child process while they arrive, published whole or not at all."""
 
+import asyncio
 import os
 import re
+from collections.abc import AsyncIterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -16,7 +18,8 @@ from service.cluster.shards import check_here
 from service.datasets.forgetting import forget, forget_parts, is_gone
 from service.datasets.importing import Importer, check_source, open_import
 from service.datasets.sample import sample
-from service.datasets.uploads import MoreRows, NewDataset, Upload, undo_change
+from service.datasets.uploading import Uploads
+from service.datasets.uploads import MoreRows, NewDataset, undo_change
 from service.datasets.views import dataset_view
 from service.errors import ServiceError
 from service.records.store import Store
@@ -44,6 +47,7 @@ class Datasets:
         self._settings = settings
         self._store = store
         self._importer = Importer(settings, store)
+        self._uploads = Uploads(settings.max_uploads)
 
     def recover(self) -> None:
         """What a process before this one did not finish: uploads are forgotten, imports begin anew."""
@@ -79,17 +83,23 @@ class Datasets:
     def _forget(self, directory: Path) -> None:
         forget(directory, self._settings)
 
-    async def begin_upload(self, name: str, options: InputOptions) -> Upload:
-        """Reserve the name and start reading in."""
+    async def upload(self, name: str, options: InputOptions, owner: str, chunks: AsyncIterator[bytes]) -> None:
+        """Reserve the name and read chunks in, in a slot of the owner's. Raises what `Uploads.run` raises."""
         check_name(name)
-        dataset_id = self._store.add_dataset(name, max_uploads=self._settings.max_uploads)
-        return await _started(NewDataset(self._settings, self._store, dataset_id), options)
 
-    async def begin_appending(self, name: str, options: InputOptions) -> Upload:
-        """Start reading in rows that are added to a dataset no job uses."""
-        self.with_rows(name)
-        record = self._store.begin_change(name, self._settings.max_uploads)
-        return await _started(MoreRows(self._settings, self._store, record["id"]), options)
+        def begin() -> NewDataset:
+            return NewDataset(self._settings, self._store, self._store.add_dataset(name))
+
+        await self._uploads.run(owner, begin, options, chunks)
+
+    async def append(self, name: str, options: InputOptions, owner: str, chunks: AsyncIterator[bytes]) -> None:
+        """Add the rows of chunks to a dataset no job uses, in a slot of the owner's. Raises as `upload` does."""
+
+        def begin() -> MoreRows:
+            self.with_rows(name)
+            return MoreRows(self._settings, self._store, self._store.begin_change(name)["id"])
+
+        await self._uploads.run(owner, begin, options, chunks)
 
     def remove_block(self, name: str, number: int) -> None:
         """Remove a block of a dataset no job uses. Raises UnknownBlock, LastBlock."""
@@ -160,24 +170,21 @@ class Datasets:
         check_here(manifest)
         return record, manifest
 
-    def delete(self, name: str) -> None:
-        """Forget a dataset and remove its files."""
+    async def delete(self, name: str) -> None:
+        """Forget a dataset and remove its files. What is being uploaded into it is given up."""
         record = self._store.dataset(name)
-        directory = self.directory(record["id"])
-        # Of an import that is under way, the importer removes the files.
-        mark_if_possible(directory)
-        self._store.delete_dataset(record["id"])
-        forget(directory, self._settings)
+        await self._uploads.give_up(record["id"])
+        await asyncio.to_thread(self._delete, record["id"])
+
+    def _delete(self, dataset_id: str) -> None:
+        # Of an upload that was given up nothing is left.
+        if self._store.dataset_state(dataset_id) is not None:
+            directory = self.directory(dataset_id)
+            # Of an import that is under way, the importer removes the files.
+            mark_if_possible(directory)
+            self._store.delete_dataset(dataset_id)
+            forget(directory, self._settings)
 
     def directory(self, dataset_id: str) -> Path:
         """Where its files are."""
         return self._settings.datasets / dataset_id
-
-
-async def _started(upload: Upload, options: InputOptions) -> Upload:
-    try:
-        await upload.start(options)
-    except BaseException:
-        await upload.abandon()
-        raise
-    return upload

@@ -3,13 +3,15 @@
 import asyncio
 import os
 import shutil
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from reader.ingest.append import appending_path, remove_unlisted_blocks
 from reader.options import InputOptions
-from service.datasets.ingesting import failure, ingest_command
+from service.datasets.ingesting import failure, ingest_command, ingest_failed
 from service.datasets.pipe import PipeWriter
 from service.errors import ServiceError
 from service.records.store import Store
@@ -21,18 +23,33 @@ from storage.errors import StorageError
 
 
 class Upload:
-    """`start`, `feed` what arrives, then `finish` or `abandon`. Subclasses say what goes if it is given up."""
+    """What `read` makes of a body. Subclasses say what goes if it is given up."""
 
     arguments: tuple[str, ...] = ()
 
     def __init__(self, settings: Settings, store: Store, dataset_id: str) -> None:
+        self.dataset_id = dataset_id
         self._settings = settings
         self._store = store
-        self._dataset_id = dataset_id
         self._child: asyncio.subprocess.Process | None = None
         self._pipe: PipeWriter | None = None
 
-    async def start(self, options: InputOptions) -> None:
+    async def read(self, options: InputOptions, chunks: AsyncIterator[bytes]) -> None:
+        """Read chunks in as they arrive; it is recorded what was made of them, or nothing of them stays.
+
+        Raises a ServiceError that says what was wrong, and what `chunks` raises.
+        """
+        try:
+            await self._start(options)
+            async for chunk in chunks:
+                if not await self._feed(chunk):
+                    break
+            await self._finish()
+        except BaseException:
+            await _undisturbed(self._abandon())
+            raise
+
+    async def _start(self, options: InputOptions) -> None:
         """Start the process that reads in."""
         self._pipe = PipeWriter()
         try:
@@ -44,56 +61,65 @@ class Upload:
         finally:
             os.close(self._pipe.reading)
 
-    async def feed(self, chunk: bytes) -> bool:
-        """Pass a chunk on, waiting while too much is on its way. False: no more is wanted, `finish` says why."""
+    async def _feed(self, chunk: bytes) -> bool:
+        """Pass a chunk on, waiting while too much is on its way. False: no more is wanted, `_finish` says why.
+
+        Raises ServiceError ingest_failed if the process has taken nothing for too long. (Its client may have left: that
+        is seen only when what it has sent before is read.)
+        """
         assert self._pipe is not None
         try:
-            await self._pipe.feed(chunk)
+            async with asyncio.timeout(self._settings.stall_seconds):
+                await self._pipe.feed(chunk)
         except BrokenPipeError:
             return False
+        except TimeoutError:
+            raise ingest_failed() from None
         return True
 
-    async def finish(self) -> None:
+    async def _finish(self) -> None:
         """End of input: it is recorded what was made of it, or a ServiceError says what was wrong."""
         assert self._pipe is not None and self._child is not None
         with suppress(BrokenPipeError):
             await self._pipe.close()
         output, _ = await self._child.communicate()
-        if self._child.returncode == 0:
-            self._store.set_dataset_ready(self._dataset_id)
-            unmark(self._directory)
-            return
-        raise ServiceError.of(failure(self._child.returncode or 0, output).problem())
+        if self._child.returncode != 0:
+            raise ServiceError.of(failure(self._child.returncode or 0, output).problem())
+        if not self._store.set_dataset_ready(self.dataset_id):
+            raise given_up()
+        unmark(self._directory)
 
-    async def abandon(self) -> None:
+    async def _abandon(self) -> None:
         """Give up: nothing of the upload stays."""
         if self._child is not None and self._child.returncode is None:
-            self._child.kill()
+            with suppress(ProcessLookupError):
+                self._child.kill()
             await self._child.wait()
         if self._pipe is not None:
             self._pipe.abandon()
-        self._drop()
+        # Beside the event loop: there may be many files.
+        await asyncio.to_thread(self._drop)
 
     def _drop(self) -> None:
         raise NotImplementedError
 
     @property
     def _directory(self) -> Path:
-        return self._settings.datasets / self._dataset_id
+        return self._settings.datasets / self.dataset_id
 
 
 class NewDataset(Upload):
     """A body that becomes a dataset."""
 
-    async def start(self, options: InputOptions) -> None:
+    async def _start(self, options: InputOptions) -> None:
         # Its child may complete it, and nobody be there any more who says so to the client.
         await asyncio.to_thread(mark, self._directory)
-        await super().start(options)
+        await super()._start(options)
 
     def _drop(self) -> None:
         shutil.rmtree(staged_path(self._directory), ignore_errors=True)
         remove(self._directory)
-        self._store.later(partial(self._store.drop_dataset, self._dataset_id))
+        self._store.later(partial(self._store.drop_dataset, self.dataset_id))
 
 
 class MoreRows(Upload):
@@ -103,7 +129,20 @@ class MoreRows(Upload):
 
     def _drop(self) -> None:
         undo_change(self._directory)
-        self._store.later(partial(self._store.set_dataset_ready, self._dataset_id))
+        self._store.later(partial(self._store.set_dataset_ready, self.dataset_id))
+
+
+async def _undisturbed(work: Coroutine[Any, Any, None]) -> None:
+    """Do it to the end, whoever cancels meanwhile what is given up already."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([task])
+
+
+def given_up() -> ServiceError:
+    """Somebody has deleted the dataset of an upload."""
+    return ServiceError("given_up", "the upload was given up", "Its dataset was deleted meanwhile.")
 
 
 def undo_change(directory: Path) -> None:

@@ -28,6 +28,7 @@ class Database:
 
     def __init__(self, path: Path) -> None:
         path.touch()
+        self.directory = path.parent
         self._uri = f"{path.absolute().as_uri()}?mode=rw"
         self._written = (str(path), f"{path}-wal")
 

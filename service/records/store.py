@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-import sys
 from typing import Any
 
 from service.errors import ServiceError
@@ -18,17 +17,15 @@ class Store(JobRecords):
 
     # datasets
 
-    def add_dataset(self, name: str, source: dict[str, Any] | None = None, max_uploads: int = sys.maxsize) -> str:
+    def add_dataset(self, name: str, source: dict[str, Any] | None = None) -> str:
         """Reserve a name; the dataset is `ingesting`, an import if it has a source. Returns its id.
 
-        The name of one that has failed is free. Raises `dataset_exists`, `too_many_uploads`.
+        The name of one that has failed is free. Raises `dataset_exists`.
         """
         dataset_id = new_id("ds")
         packed = None if source is None else json.dumps(source)
         try:
             with self._database.write() as connection:
-                if source is None:
-                    _check_uploads(connection, max_uploads)
                 connection.execute("DELETE FROM datasets WHERE name = ? AND state = 'failed'", (name,))
                 connection.execute(
                     "INSERT INTO datasets (id, name, state, created_at, source) VALUES (?, ?, 'ingesting', ?, ?)",
@@ -72,26 +69,18 @@ class Store(JobRecords):
         return self._all("SELECT * FROM datasets ORDER BY name")
 
     def delete_dataset(self, dataset_id: str) -> None:
-        """Forget it, or one that is being imported; refused while a job that has not ended uses it, or it changes."""
+        """Forget it, also while it is read in; refused while a job that has not ended uses it, or it changes."""
         with self._database.write() as connection:
             _check_unused(connection, dataset_id)
-            gone = connection.execute(
-                "DELETE FROM datasets WHERE id = ? AND (state IN ('ready', 'failed') OR source IS NOT NULL "
-                "AND state = 'ingesting')",
-                (dataset_id,),
-            )
+            gone = connection.execute("DELETE FROM datasets WHERE id = ? AND state != 'changing'", (dataset_id,))
             if not gone.rowcount:
-                raise ServiceError("not_ready", "the dataset is being read in or changed")
+                raise ServiceError("not_ready", "the dataset is being changed")
 
-    def begin_change(self, name: str, max_uploads: int = sys.maxsize) -> dict[str, Any]:
-        """Rows of a ready dataset that no job uses are to change: it is `changing` until it is set ready again.
-
-        Raises `too_many_uploads`.
-        """
+    def begin_change(self, name: str) -> dict[str, Any]:
+        """Rows of a ready dataset that no job uses are to change: it is `changing` until it is set ready again."""
         record = self.dataset(name)
         with self._database.write() as connection:
             _check_unused(connection, record["id"])
-            _check_uploads(connection, max_uploads)
             begun = connection.execute(
                 "UPDATE datasets SET state = 'changing' WHERE id = ? AND state = 'ready'", (record["id"],)
             )
@@ -131,14 +120,6 @@ class Store(JobRecords):
         with self._database.write() as connection:
             if not connection.execute("DELETE FROM models WHERE id = ?", (model_id,)).rowcount:
                 raise ServiceError("unknown_model", "there is no such model")
-
-
-def _check_uploads(connection: sqlite3.Connection, most: int) -> None:
-    uploads = connection.execute(
-        "SELECT count(*) FROM datasets WHERE state = 'changing' OR state = 'ingesting' AND source IS NULL"
-    ).fetchone()[0]
-    if uploads >= most:
-        raise ServiceError("too_many_uploads", f"{uploads} uploads are under way", "Wait for one to end.")
 
 
 def _check_unused(connection: sqlite3.Connection, dataset_id: str) -> None:

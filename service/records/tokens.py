@@ -4,11 +4,12 @@ import hashlib
 import re
 import secrets
 import sqlite3
-from typing import Any
+from typing import Any, NamedTuple
 
 from service.errors import ServiceError
 from service.records.clock import now
 from service.records.database import Database
+from storage.durable import write_file
 
 # Each allows what the ones before it do.
 SCOPES = ("read", "submit", "admin")
@@ -18,19 +19,45 @@ _SCHEMA = """CREATE TABLE IF NOT EXISTS tokens (
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}", re.ASCII)
 
 
+# To whom it concerns that there is none, though one is needed.
+NO_TOKENS = "There is none. On the machine of the service: streamsvm token new NAME --scope admin --data-dir DIRECTORY"
+_MARK = "tokens-needed"
+_MARK_TEXT = b"There have been tokens: without one nobody gets in, also after the last one was revoked.\n"
+
+
+class Token(NamedTuple):
+    """Whose it is, and what it allows: one of SCOPES."""
+
+    name: str
+    scope: str
+
+
 class Tokens:
-    """The tokens of a data directory, by name."""
+    """The tokens of a data directory, by name.
+
+    A file beside the records says that there have been tokens. It stays when the last one is revoked, or the records
+    are lost; whoever runs the service may remove it.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._mark = database.directory / _MARK
         with database.write() as connection:
             connection.execute(_SCHEMA)
+        # Of a data directory of a version that made no mark.
+        if self.list():
+            self._need()
+
+    def are_needed(self) -> bool:
+        """Whether there are tokens, or have been."""
+        return self._mark.exists()
 
     def new(self, name: str, scope: str) -> str:
         """Make a token and return it: it cannot be shown again. Raises `name_invalid`, `token_exists`."""
         if not _NAME.fullmatch(name):
             raise ServiceError("name_invalid", "this cannot be a token's name", "Up to 64 letters, digits and _.@-")
         token = f"ssvm_{secrets.token_urlsafe(32)}"
+        self._need()
         try:
             with self._database.write() as connection:
                 connection.execute("INSERT INTO tokens VALUES (?, ?, ?, ?)", (name, scope, hash_of(token), now()))
@@ -48,9 +75,14 @@ class Tokens:
             if not connection.execute("DELETE FROM tokens WHERE name = ?", (name,)).rowcount:
                 raise ServiceError("unknown_token", "there is no such token")
 
-    def scopes(self) -> dict[str, str]:
-        """Hash of a token -> its scope."""
-        return {row["hash"]: row["scope"] for row in self._database.rows("SELECT hash, scope FROM tokens")}
+    def table(self) -> tuple[dict[str, Token], bool]:
+        """Hash of a token -> the token; and whether one is needed."""
+        rows = self._database.rows("SELECT hash, name, scope FROM tokens")
+        return {row["hash"]: Token(row["name"], row["scope"]) for row in rows}, self.are_needed()
+
+    def _need(self) -> None:
+        if not self.are_needed():
+            write_file(self._mark, [_MARK_TEXT])
 
 
 def hash_of(token: str) -> str:

@@ -95,10 +95,14 @@ def test_without_tokens_this_machine_may_do_everything_and_with_one_nobody_else(
     check_problem(service.request("GET", "/v1/jobs"), "token_missing", 401)
     assert service.request("GET", "/v1/jobs", headers=bearer(token)).status_code == 200
     service.tokens.revoke("me")
-    check_problem(service.request("GET", "/v1/jobs", headers=bearer(token)), "token_invalid", 401)
+    for headers, code in ((bearer(token), "token_invalid"), ({}, "token_missing")):
+        problem = check_problem(service.request("GET", "/v1/jobs", headers=headers), code, 401)
+        assert "streamsvm token new" in problem["hint"]
+    again = Service(service.settings.data_dir, allowed_hosts=("example.org",))
+    check_problem(again.request("GET", "/v1/jobs"), "token_missing", 401)
 
 
-def test_revoking_the_last_token_opens_nothing_to_others(tmp_path):
+def test_without_a_token_nothing_is_open_to_others(tmp_path):
     service = Service(tmp_path, host="0.0.0.0")
     check_problem(service.request("GET", "/v1/jobs"), "token_missing", 401)
 
@@ -196,12 +200,12 @@ def test_who_ask_at_once_share_one_look_at_the_tokens():
     class Counted:
         looks = 0
 
-        def scopes(self):
+        def table(self):
             self.looks += 1
-            return {}
+            return {}, True
 
     async def ask(access):
-        return await asyncio.gather(*(access.scope_of(f"ssvm_{k}") for k in range(20)))
+        return await asyncio.gather(*(access.token_of(f"ssvm_{k}") for k in range(20)))
 
     tokens = Counted()
     assert asyncio.run(ask(auth.Access(tokens, required=True))) == [None] * 20

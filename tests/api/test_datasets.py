@@ -198,10 +198,10 @@ def test_a_dataset_is_deleted_once_no_job_needs_it(service):
 def test_a_dataset_still_being_read_in(service):
     service.store.add_dataset("data")
     assert service.request("GET", "/v1/datasets/data").json()["state"] == "ingesting"
-    check_problem(service.request("DELETE", "/v1/datasets/data"), "not_ready", 409)
     # A job may follow it, unless it needs to know it as a whole.
     check_problem(service.request("POST", "/v1/jobs", json={"dataset": "data", "bias": 1.0}), "not_ready", 409)
     assert service.request("POST", "/v1/jobs", json={"dataset": "data"}).status_code == 202
+    check_problem(service.request("DELETE", "/v1/datasets/data"), "dataset_in_use", 409)
 
 
 def test_uploads_that_a_dead_process_left_are_cleared_away(service):

@@ -77,7 +77,7 @@ def test_what_was_deleted_during_an_evaluation_is_gone_and_not_damaged(service, 
     model = service.add_model(service.add_dataset("data"), some_model())
 
     async def deleted(*_):
-        service.app.state.context.datasets.delete("data")
+        await service.app.state.context.datasets.delete("data")
         return await evaluate_apart(*_)
 
     monkeypatch.setattr("api.evaluating.evaluate_apart", deleted)

@@ -64,19 +64,6 @@ def test_a_limit_may_be_reached_and_not_passed(tmp_path, limit, value, use, code
     assert ("retry-after" in answer.headers) == (code == "queue_full")
 
 
-def test_as_many_uploads_at_a_time_as_there_may_be(tmp_path):
-    service = Service(tmp_path, max_uploads=2)
-    arriving = [service.store.add_dataset(name) for name in ("a", "b")]
-    answer = put(service, 100)
-    check_problem(answer, "too_many_uploads", 429)
-    service.add_dataset("data")
-    answer = service.request("POST", "/v1/datasets/data/blocks", content=ROWS)
-    check_problem(answer, "too_many_uploads", 429)
-    assert int(answer.headers["retry-after"]) > 0
-    service.store.drop_dataset(arriving[0])
-    assert put(service, 100).status_code == 201
-
-
 def test_a_full_queue_takes_a_job_once_another_has_left(tmp_path):
     service = Service(tmp_path, max_queued_jobs=1)
     service.add_dataset("data")

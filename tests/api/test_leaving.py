@@ -1,0 +1,198 @@
+"""Clients that leave, however they do it, leave nothing behind: no slot, no process, no file, no thread at work."""
+
+import gzip
+import json
+import os
+import signal
+import socket
+import struct
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from tests.api.app import Service, some_model
+from tests.api.server import RunningServer, is_closed, read_answer, request
+from tests.end_to_end.service import wait_for
+
+ROWS = b"1 1:1\n-1 2:1\n"
+LONG = gzip.compress(ROWS * 8_000_000, 1)  # a minute of reading
+CHUNKED = {"Transfer_Encoding": "chunked"}
+
+
+@pytest.fixture
+def service(tmp_path):
+    return Service(tmp_path, max_uploads=16, header_seconds=2.0, body_seconds=60.0)
+
+
+@pytest.fixture
+def server(service):
+    with RunningServer(service) as running:
+        yield running
+
+
+def ingests(service: Service) -> list[int]:
+    """Processes that read something into this data directory."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                command = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"reader.ingest.run" in command and bytes(service.settings.data_dir) in command:
+                found.append(int(entry.name))
+    return found
+
+
+def nothing_is_left(service: Service) -> bool:
+    return not (service.store.datasets() or list(service.settings.datasets.iterdir()) or ingests(service))
+
+
+def at_work(service: Service) -> int:
+    shared = service.app.state.context.shared
+    return shared.whole.in_use + shared.arriving.in_use
+
+
+def head(name: str, length: int, **headers: str) -> bytes:
+    return request("PUT", f"/v1/datasets/{name}", Content_Length=str(length), **headers)
+
+
+def chunked_head(name: str) -> bytes:
+    return head(name, 0, **CHUNKED).replace(b"Content-Length: 0\r\n", b"")
+
+
+def reset(client: socket.socket) -> None:
+    """Close without a farewell."""
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+
+
+def half_close(client: socket.socket) -> None:
+    client.shutdown(socket.SHUT_WR)
+
+
+WAYS: dict[str, tuple[bytes, Callable[[socket.socket], None]]] = {
+    "before-any": (head("a", 5000), socket.socket.close),
+    "within": (head("b", 5000) + ROWS, socket.socket.close),
+    "chunked": (chunked_head("c") + b"d\r\n" + ROWS + b"\r\n5", socket.socket.close),
+    "half-closed": (head("d", 5000) + ROWS, half_close),
+    "reset": (head("e", 5000) + ROWS, reset),
+    "all-of-it-sent": (head("f", len(LONG)) + LONG, socket.socket.close),
+    "all-and-more-sent": (head("g", len(LONG)) + LONG + b"GET / HTTP/1.1\r\n", reset),
+}
+
+
+def test_uploads_end_with_their_clients(service, server):
+    with ExitStack() as stack:
+        clients = {way: stack.enter_context(closing(server.connect())) for way in WAYS}
+        for way, (data, _) in WAYS.items():
+            clients[way].sendall(data)
+        wait_for(lambda: len(ingests(service)) == len(WAYS))
+        for way, (_, leave) in WAYS.items():
+            leave(clients[way])
+        wait_for(lambda: nothing_is_left(service), 60)
+    assert service.request("PUT", "/v1/datasets/a", content=ROWS).status_code == 201
+
+
+def fill(client: socket.socket, server: RunningServer) -> None:
+    """Send until the service reads no more."""
+    (connection,) = server.server.server_state.connections
+    paused = 0
+    while paused < 3:
+        client.sendall(bytes(1 << 14))
+        time.sleep(0.01)
+        paused = paused + 1 if connection.flow.read_paused else 0
+
+
+@pytest.mark.parametrize("leave", [socket.socket.close, half_close, reset])
+def test_an_upload_whose_process_is_behind_ends_with_its_client(service, server, leave):
+    with closing(server.connect()) as client:
+        client.sendall(head("behind", 1 << 30))
+        (pid,) = wait_for(lambda: ingests(service), 30)
+        os.kill(pid, signal.SIGSTOP)
+        fill(client, server)
+        leave(client)
+        wait_for(lambda: nothing_is_left(service), 30)
+
+
+def test_a_process_that_takes_nothing_is_given_up(tmp_path):
+    service = Service(tmp_path, stall_seconds=1.0)
+    with RunningServer(service) as server, closing(server.connect()) as client:
+        client.sendall(head("stopped", 1 << 30))
+        (pid,) = wait_for(lambda: ingests(service), 30)
+        os.kill(pid, signal.SIGSTOP)
+        fill(client, server)
+        assert json.loads(read_answer(client)[1])["code"] == "ingest_failed"
+        assert nothing_is_left(service)
+
+
+def test_a_deleted_upload_is_given_up(service, server):
+    with closing(server.connect()) as client, closing(server.connect()) as other:
+        client.sendall(head("d", 5000) + ROWS)
+        wait_for(lambda: ingests(service), 30)
+        other.sendall(request("DELETE", "/v1/datasets/d"))
+        assert read_answer(other)[0].startswith(b"HTTP/1.1 204 ")
+        assert nothing_is_left(service)
+        assert json.loads(read_answer(client)[1])["code"] == "given_up"
+
+
+def test_rows_that_are_being_added_go_with_their_dataset(service, server):
+    service.add_dataset("d")
+    with closing(server.connect()) as client, closing(server.connect()) as other:
+        client.sendall(request("POST", "/v1/datasets/d/blocks", Content_Length="5000") + ROWS)
+        wait_for(lambda: ingests(service), 30)
+        other.sendall(request("DELETE", "/v1/datasets/d"))
+        assert read_answer(other)[0].startswith(b"HTTP/1.1 204 ")
+        assert nothing_is_left(service)
+
+
+def test_one_client_has_not_all_slots_and_all_clients_no_more_than_there_are(tmp_path):
+    service = Service(tmp_path, max_uploads=2)
+    tokens = [service.tokens.new(name, "submit") for name in ("ada", "bob", "eve")]
+    with RunningServer(service) as server, ExitStack() as stack:
+
+        def put(name: str, token: str) -> socket.socket:
+            client = stack.enter_context(closing(server.connect()))
+            client.sendall(head(name, 5000, Authorization=f"Bearer {token}") + ROWS)
+            return client
+
+        put("a", tokens[0])
+        for name, token in (("b", tokens[0]), ("c", tokens[2])):
+            wait_for(lambda: ingests(service), 30)
+            answer, body = read_answer(put(name, token))
+            assert answer.startswith(b"HTTP/1.1 429 ") and b"retry-after" in answer
+            assert json.loads(body)["code"] == "too_many_uploads"
+            if name == "b":
+                put("d", tokens[1])
+                wait_for(lambda: len(ingests(service)) == 2, 30)
+
+
+def test_a_record_that_an_upload_left_holds_no_slot_and_can_be_deleted(tmp_path):
+    service = Service(tmp_path, max_uploads=1)
+    service.store.add_dataset("left")
+    assert service.request("PUT", "/v1/datasets/d", content=ROWS).status_code == 201
+    assert service.request("DELETE", "/v1/datasets/left").status_code == 204
+
+
+def test_a_prediction_ends_with_its_client(service, server):
+    model = service.add_model(service.add_dataset("data"), some_model())
+    with closing(server.connect()) as client:
+        client.sendall(request("POST", f"/v1/models/{model}/predict", LONG, Content_Type="text/libsvm"))
+        wait_for(lambda: at_work(service))
+    wait_for(lambda: not at_work(service), 30)
+
+
+def test_the_end_does_not_wait_for_work_that_goes_on(tmp_path):
+    service = Service(tmp_path, shutdown_seconds=1)
+    model = service.add_model(service.add_dataset("data"), some_model())
+    with RunningServer(service) as server, closing(server.connect()) as client:
+        client.sendall(request("POST", f"/v1/models/{model}/predict", LONG, Content_Type="text/libsvm"))
+        wait_for(lambda: at_work(service))
+        server.server.should_exit = True
+        assert is_closed(client)
+        server.thread.join(30)
+        assert not server.thread.is_alive()
+        wait_for(lambda: not at_work(service), 30)
