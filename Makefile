@@ -9,7 +9,7 @@ BENCH := $(VENV)/.installed-bench
 KERNELS := $(VENV)/.kernels
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup demo serve test test-slow containers faults cluster-faults silent audit fuzz-api fuzz-reader bench papers openapi browser libsvm check clean
+.PHONY: setup demo serve test test-slow containers faults cluster-faults silent audit fuzz-api fuzz-reader bench papers openapi browser libsvm lock check clean
 
 # To run streamsvm, and no more.
 setup: $(RUN)
@@ -93,6 +93,11 @@ papers: $(BENCH)
 openapi: $(TEST)
 	$(BIN)/python -m api.document > api/openapi.json.new
 	mv api/openapi.json.new api/openapi.json
+
+# The newest exact versions for the image, with hashes, from PyPI: look at what changed before you keep it.
+lock: $(RUN)
+	$(INSTALL) uv
+	$(BIN)/python deploy/lock.py
 
 # What the tests of the pages need; without it they are skipped.
 browser:

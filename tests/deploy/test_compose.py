@@ -27,12 +27,6 @@ def test_api_and_worker_are_hardened_and_share_the_data():
     assert f"USER {USER}:{USER}" in (DEPLOY / "Dockerfile").read_text()
 
 
-def test_only_the_worker_has_a_memory_limit_and_none_of_it_is_swap():
-    limited = [name for name, service in SERVICES.items() if "mem_limit" in service]
-    assert limited == ["worker"]
-    assert SERVICES["worker"]["mem_limit"] == SERVICES["worker"]["memswap_limit"]
-
-
 def test_the_cache_is_in_memory_sized_by_one_variable_and_belongs_to_the_user():
     options = compose()["volumes"]["cache"]["driver_opts"]
     assert options["type"] == "tmpfs"
