@@ -3,6 +3,7 @@
 import json
 import logging
 import sqlite3
+import time
 from importlib import metadata
 from typing import Annotated, Any
 
@@ -86,13 +87,16 @@ async def model_infer(
 ) -> Response:
     """Labels, decision values and, where there are any, probabilities for dense or sparse rows."""
     check_version(version)
-    predictor = await find_predictor(context, model_id)
+    begun, predictor = time.monotonic(), await find_predictor(context, model_id)
     _refuse_encoding(request)
     async with whole(request, context.settings.max_infer_bytes) as body, turn(request, context.shared.whole):
-        return await in_thread(request, lambda: _answer(model_id, predictor, body, header_length))
+        rows, answer = await in_thread(request, lambda: _answer(model_id, predictor, body, header_length))
+    request.app.state.metrics.observe_prediction("v2", rows, time.monotonic() - begun)
+    return answer
 
 
-def _answer(model_id: str, predictor: Predictor, body: bytes, header_length: int | None) -> Response:
+def _answer(model_id: str, predictor: Predictor, body: bytes, header_length: int | None) -> tuple[int, Response]:
+    """How many rows there are, and what is said of them."""
     length = len(body) if header_length is None else header_length
     if length > len(body):
         raise ServiceError("bad_tensor", "the body is shorter than its header says")
@@ -106,9 +110,10 @@ def _answer(model_id: str, predictor: Predictor, body: bytes, header_length: int
     told = {"unknown_columns": len(unknown), "unknown_column_names": ", ".join(first_names(unknown))}
     answer = {"model_name": model_id, "model_version": VERSION, **same, **({"parameters": told} if unknown else {})}
     head = json.dumps({**answer, "outputs": outputs}).encode()
+    rows = len(next(iter(found.values())))
     if not binary:
-        return Response(head, media_type=JSON)
-    return Response(head + data, media_type=_BINARY, headers={_LENGTH: str(len(head))})
+        return rows, Response(head, media_type=JSON)
+    return rows, Response(head + data, media_type=_BINARY, headers={_LENGTH: str(len(head))})
 
 
 def _refuse_encoding(request: Request) -> None:

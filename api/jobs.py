@@ -68,11 +68,10 @@ def list_jobs(
     page_token: Annotated[str | None, Query(pattern="^job_[0-9A-Z]{26}$")] = None,
     page_size: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> dict[str, Any]:
-    """Jobs, the newest first, and the `page_token` of those before them."""
-    records = context.store.jobs(state, page_token, page_size + 1)
-    shown, more = records[:page_size], records[page_size:]
-    jobs = [job_view(context.settings, record) for record in shown]
-    return {"jobs": jobs, "next_page_token": shown[-1]["id"] if more else None}
+    """Jobs, the newest first, fewer than page_size where they are large, and the `page_token` of those before them."""
+    records, has_more = context.store.page_of_jobs(state, page_token, page_size)
+    jobs = [job_view(context.settings, record) for record in records]
+    return {"jobs": jobs, "next_page_token": jobs[-1]["id"] if jobs and has_more else None}
 
 
 @router.get("/{job_id}", operation_id="getJob")

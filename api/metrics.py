@@ -10,7 +10,7 @@ from prometheus_client import (
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
     Counter,
-    Summary,
+    Histogram,
     disable_created_metrics,
     generate_latest,
 )
@@ -29,6 +29,8 @@ router = APIRouter(tags=["service"])
 # A second series for each counter, which nobody asked for.
 disable_created_metrics()
 
+# Uploads and long polls are requests, too.
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 _METHODS = {"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS"}
 
 # Figures of a job's progress; what only grows is a counter.
@@ -61,8 +63,12 @@ class Metrics:
         self._requests = Counter(
             "streamsvm_http_requests", "Requests answered", ("method", "route", "status"), registry=self._registry
         )
-        self._seconds = Summary(
-            "streamsvm_http_request_duration_seconds", "From head to end", ("method", "route"), registry=self._registry
+        self._seconds = self._histogram(
+            "streamsvm_http_request_duration_seconds", "From head to end", "method", "route", "status"
+        )
+        self._rows = Counter("streamsvm_predicted_rows", "Rows predicted", ("interface",), registry=self._registry)
+        self._prediction_seconds = self._histogram(
+            "streamsvm_prediction_duration_seconds", "From head until all predictions are known", "interface"
         )
         self._registry.register(_Records(settings, store))
 
@@ -71,7 +77,15 @@ class Metrics:
         # Anyone may invent methods; each would be a series.
         method = method if method in _METHODS else "other"
         self._requests.labels(method, route, status).inc()
-        self._seconds.labels(method, route).observe(seconds)
+        self._seconds.labels(method, route, status).observe(seconds)
+
+    def observe_prediction(self, interface: str, rows: int, seconds: float) -> None:
+        """Count the rows of a request for predictions that is answered by them; interface: v1 or v2."""
+        self._rows.labels(interface).inc(rows)
+        self._prediction_seconds.labels(interface).observe(seconds)
+
+    def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
+        return Histogram(name, text, labels, buckets=_BUCKETS, registry=self._registry)
 
     def text(self) -> bytes:
         """In Prometheus's text format."""

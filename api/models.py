@@ -1,6 +1,7 @@
 """/v1/models"""
 
 import os
+import time
 from typing import IO, Annotated, Any, Literal
 from urllib.parse import quote
 
@@ -132,10 +133,11 @@ async def predict(
     are not looked at. A model of documents takes text/plain as a document a line.
     index_base: number of the first feature, if it is not as in the data of the model.
     """
-    predictor = await find_predictor(context, model_id, strict)
+    begun, predictor = time.monotonic(), await find_predictor(context, model_id, strict)
     base = as_index_base(index_base)
     said = InputOptions(label_column=label_column, text_column=text_column, index_base=base, header=header)
     found = await predicted(context, request, predictor, said)
+    request.app.state.metrics.observe_prediction("v1", found.rows, time.monotonic() - begun)
     kind = answer_type(request)
     headers = {"Rows": str(found.rows), "Unknown-Features": str(found.unknown_features)}
     if found.unknown_columns:

@@ -40,13 +40,13 @@ def show_home(
     context: Context, request: Request, before: Annotated[str | None, Query(pattern="^job_[0-9A-Z]{26}$")] = None
 ) -> HTMLResponse:
     """Datasets, jobs, those submitted `before` one of them, models, and the forms to make more of them."""
-    records = context.store.jobs(before=before, most=_MOST_SHOWN + 1)
-    jobs = [job_view(context.settings, record) for record in records[:_MOST_SHOWN]]
+    records, has_more = context.store.page_of_jobs(None, before, _MOST_SHOWN)
+    jobs = [job_view(context.settings, record) for record in records]
     return page(
         "home.html",
         datasets=[_dataset(context, record) for record in context.store.datasets()],
         jobs=jobs,
-        older=jobs[-1]["id"] if len(records) > _MOST_SHOWN else None,
+        older=jobs[-1]["id"] if jobs and has_more else None,
         before=before,
         models=[_model(context, record) for record in context.store.models()[:_MOST_SHOWN]],
         defaults={name: field.default for name, field in JobSpec.model_fields.items()},

@@ -38,8 +38,9 @@ def continued_spec(jobs: Path, record: dict[str, Any], changes: dict[str, Any]) 
             "Resume it without changes, or submit it anew.",
         )
     spec = read_spec(record["spec"])
-    # Of the two, memory_bytes has become cache_bytes.
-    continued = parse_spec({**spec.model_dump(), "memory_bytes": None, **changes})
+    # Of the two, memory_bytes has become cache_bytes. Labels could be longer in earlier versions.
+    continued = parse_spec({**spec.model_dump(), "memory_bytes": None, "labels": {}, **changes})
+    continued = continued.model_copy(update={"labels": spec.labels})
     # But it says how many lanes are trained side by side.
     return continued if first is None else continued.model_copy(update={"memory_bytes": spec.memory_bytes})
 

@@ -1,5 +1,6 @@
 """What a job may ask for: the fields of every job, and the options of the solvers."""
 
+from collections.abc import Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -37,6 +38,7 @@ Machines = Annotated[
     Discriminator(lambda given: "text" if isinstance(given, str) else "number"),
 ]
 
+MOST_LABEL_NAME, MOST_LABEL = 100, 256  # characters
 JOINT_SOLVERS = tuple(name for name, solver in SOLVERS.items() if solver.has_joint)
 KERNEL_SOLVERS = tuple(name for name, solver in SOLVERS.items() if solver.has_kernel)
 
@@ -91,7 +93,7 @@ class JobFields(BaseModel):
     probability: Literal["sigmoid"] | None = None
     features: Annotated[list[str | dict[str, dict[str, Any]]], Field(max_length=MOST_MAPS)] = []
     bias: Annotated[Finite, Field(ge=-1e9, le=1e9)] | None = None
-    class_weight: dict[str, Weight] | None = None
+    class_weight: Annotated[dict[str, Weight], Field(max_length=1000)] | None = None
     tolerance: Positive | None = 1e-3
     relative_gap: Positive | None = None
     max_passes: Annotated[int, Field(ge=1, le=1_000_000)] = 100
@@ -138,9 +140,17 @@ def parse_spec(fields: Any) -> JobSpec:
     spec = _with_kernel(spec)
     named_maps(spec.features)
     _check_together(spec)
+    _check_labels(spec.labels)
     if spec.memory_bytes is not None and "cache_bytes" in spec.model_fields_set:
         raise ServiceError("memory_bytes_range", "memory_bytes and cache_bytes exclude each other", "Give one of them.")
     return spec
+
+
+def _check_labels(labels: Mapping[str, str]) -> None:
+    """Lists of jobs show them all."""
+    if any(len(name) > MOST_LABEL_NAME or len(text) > MOST_LABEL for name, text in labels.items()):
+        longest = f"a name has up to {MOST_LABEL_NAME} characters, a text up to {MOST_LABEL}"
+        raise ServiceError("labels_range", f"labels: {longest}", "Keep longer notes elsewhere, and their place here.")
 
 
 def _check_together(spec: JobSpec) -> None:

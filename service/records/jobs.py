@@ -4,6 +4,7 @@ import json
 import sqlite3
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from service.errors import ServiceError
@@ -12,6 +13,8 @@ from service.records.clock import now
 from service.records.ids import new_id
 from service.records.table import JSON_COLUMNS, Records, unpack
 
+PAGE_BYTES = 4 << 20
+_SIZE = "length(spec) + length(transitions) + ifnull(length(progress), 0) + ifnull(length(result), 0)"
 NOTHING: Mapping[str, Any] = {}
 
 
@@ -47,6 +50,23 @@ class JobRecords(Records):
             "SELECT * FROM jobs WHERE state = ifnull(?, state) AND (? IS NULL OR id < ?) ORDER BY id DESC LIMIT ?",
             state, before, before, most,
         )  # fmt: skip
+
+    def page_of_jobs(
+        self, state: str | None, before: str | None, most: int, most_bytes: int = PAGE_BYTES
+    ) -> tuple[list[dict[str, Any]], bool]:
+        """The first of `jobs`, as many as hold `most_bytes` together, but one at least; whether there are more."""
+        found = self._all(
+            f"SELECT id, {_SIZE} AS size FROM jobs WHERE state = ifnull(?, state) AND (? IS NULL OR id < ?) "
+            "ORDER BY id DESC LIMIT ?",
+            state, before, before, most + 1,
+        )  # fmt: skip
+        sums = accumulate(each["size"] for each in found[:most])
+        kept = [each["id"] for each, size in zip(found, sums, strict=False) if size <= most_bytes] or [
+            each["id"] for each in found[:1]
+        ]
+        chosen = json.dumps(kept)
+        records = self._all("SELECT * FROM jobs WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id DESC", chosen)
+        return records, len(kept) < len(found)
 
     def request(self, job_id: str, what: str) -> None:
         """Ask for an end, `stop` or `cancel`: of a running job its worker sees to it, a queued one is cancelled now."""

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from service.processes.health import SILENCE_SECONDS
 from service.processes.lock import give_sign, lock, unlock
 from storage.state import RUN_FILE, create_state
-from tests.api.app import ONE_LANE, Service
+from tests.api.app import ONE_LANE, Service, some_model
 
 BASE_UNITS = ("bytes", "seconds")
 FORBIDDEN_UNITS = ("kib", "mib", "gib", "kilobytes", "megabytes", "milliseconds", "ms", "minutes")
@@ -111,9 +111,26 @@ def test_requests_by_route_and_status(service):
     assert count("GET", "/v1/datasets", "200") == 1
     assert count("GET", "", "404") == 1
     assert count("other", "/v1/datasets", "405") == 1
-    seconds = "streamsvm_http_request_duration_seconds"
-    assert value(metrics, seconds, f"{seconds}_count", method="GET", route="/v1/datasets/{name}") == 3
-    assert value(metrics, seconds, f"{seconds}_sum", method="GET", route="/v1/datasets/{name}") > 0
+    seconds, labels = "streamsvm_http_request_duration_seconds", {"method": "GET", "route": "/v1/datasets/{name}"}
+    assert metrics[seconds].type == "histogram"
+    assert value(metrics, seconds, f"{seconds}_count", status="404", **labels) == 3
+    assert 0 < value(metrics, seconds, f"{seconds}_sum", status="404", **labels) < 60
+    buckets = [value(metrics, seconds, f"{seconds}_bucket", status="404", le=le, **labels) for le in ("60.0", "+Inf")]
+    assert buckets == [3, 3]
+
+
+def test_predictions_of_both_interfaces(service):
+    model = f"models/{service.add_model(service.add_dataset('data'), some_model())}"
+    assert service.request("POST", f"/v1/{model}/predict", content=b"1 1:1\n1 2:1\n").status_code == 200
+    assert service.request("POST", f"/v1/{model}/predict", content=b"1 0:1\n").status_code == 422
+    rows = {"indptr": [0, 1, 2, 3], "indices": [1, 1, 1], "values": [1, 2, 3]}
+    tensors = [{"name": name, "shape": [len(data)], "datatype": "INT64", "data": data} for name, data in rows.items()]
+    assert service.request("POST", f"/v2/{model}/infer", json={"inputs": tensors}).status_code == 200
+    metrics, seconds = scrape(service), "streamsvm_prediction_duration_seconds"
+    for interface, n_rows in (("v1", 2), ("v2", 3)):
+        family = "streamsvm_predicted_rows"
+        assert value(metrics, family, f"{family}_total", interface=interface) == n_rows
+        assert value(metrics, seconds, f"{seconds}_count", interface=interface) == 1
 
 
 def test_names_have_the_prefix_base_units_and_total_on_counters_only(running):

@@ -184,6 +184,21 @@ def test_a_model_is_on_record_exactly_when_its_job_is_done(store):
     assert [model["id"] for model in store.models()] == ["mdl_1"]
 
 
+def test_a_page_of_jobs_holds_some_bytes_or_one_job(store):
+    dataset = ready_dataset(store)
+    jobs = [store.add_job(dataset, {"labels": {"a": "b" * n}}) for n in (10, 5000, 3000, 10, 10)][::-1]
+
+    def ids(before, most):
+        page, has_more = store.page_of_jobs(None, before, most, most_bytes=4000)
+        return [each["id"] for each in page], has_more
+
+    assert ids(None, 2) == (jobs[:2], True)
+    assert ids(None, 9) == (jobs[:3], True)
+    assert ids(jobs[2], 9) == ([jobs[3]], True)
+    assert ids(jobs[3], 9) == ([jobs[4]], False)
+    assert ids(jobs[4], 9) == ([], False)
+
+
 def test_a_change_that_fails_changes_nothing(store):
     dataset = ready_dataset(store)
     jobs = [store.add_job(dataset, {}) for _ in range(2)]
