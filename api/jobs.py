@@ -17,7 +17,7 @@ from service.jobs.spec import JobSpec, parse_spec
 from service.jobs.states import TRANSITIONS
 from service.jobs.views import history, history_csv, job_view
 from service.jobs.warm_start import check_warm_start
-from service.records.unrecorded import mark_if_possible, remove
+from service.records.unrecorded import remove, unrecording
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
@@ -117,8 +117,8 @@ def resume_job(context: Context, job_id: str, changes: OptionalJsonObject, respo
 def delete_job(context: Context, job_id: str) -> Response:
     """Forget a job that has ended. Its model stays."""
     directory = context.settings.jobs / context.store.job(job_id)["id"]
-    mark_if_possible(directory)
-    context.store.delete_job(job_id)
+    with unrecording(directory):
+        context.store.delete_job(job_id)
     remove(directory)
     return Response(status_code=204)
 

@@ -23,7 +23,7 @@ from service.datasets.uploads import MoreRows, NewDataset, undo_change
 from service.datasets.views import dataset_view
 from service.errors import ServiceError
 from service.records.store import Store
-from service.records.unrecorded import is_marked, mark_if_possible, sweep
+from service.records.unrecorded import is_marked, sweep, unrecording
 from service.settings import Settings
 from storage.dataset import Dataset, staged_path
 from storage.manifest import MANIFEST, Manifest, read_manifest
@@ -181,8 +181,8 @@ class Datasets:
         if self._store.dataset_state(dataset_id) is not None:
             directory = self.directory(dataset_id)
             # Of an import that is under way, the importer removes the files.
-            mark_if_possible(directory)
-            self._store.delete_dataset(dataset_id)
+            with unrecording(directory):
+                self._store.delete_dataset(dataset_id)
             forget(directory, self._settings)
 
     def directory(self, dataset_id: str) -> Path:

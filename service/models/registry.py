@@ -22,7 +22,7 @@ from service.models.heaviest import input_about, with_heaviest
 from service.models.predictor import Predictor
 from service.records.ids import new_id
 from service.records.store import Store
-from service.records.unrecorded import mark, mark_if_possible, remove, unmark
+from service.records.unrecorded import mark, remove, unmark, unrecording
 from service.settings import Settings
 from storage.csr import Array
 from storage.dataset import Dataset
@@ -193,6 +193,6 @@ def model_file(settings: Settings, record: dict[str, Any], format_: str | None =
 def delete_model(settings: Settings, store: Store, model_id: str) -> None:
     """Forget a model and remove its files."""
     directory = settings.models / store.model(model_id)["id"]
-    mark_if_possible(directory)
-    store.delete_model(model_id)
+    with unrecording(directory):
+        store.delete_model(model_id)
     remove(directory)

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from service.errors import ServiceError, needing_space
-from service.records.opening import KINDS, MISSING, RESTORE, check_store, is_blank, read_known
+from service.records.opening import ID_FILE, KINDS, MISSING, RESTORE, check_store, is_blank, read_known
+from service.records.tokens import TOKENS_NEEDED
 from service.settings import Settings
 from storage import kept_rows
 from storage.dataset import block_path
@@ -62,7 +63,9 @@ def _copy(settings: Settings, target: Path) -> BackedUp:
     copied = Settings(target)
     copied.create_directories()
     _copy_store(settings.database, copied.database)
-    shutil.copyfile(settings.data_dir / "streamsvm.id", target / "streamsvm.id")
+    for name in (ID_FILE, TOKENS_NEEDED):
+        if (settings.data_dir / name).exists():
+            shutil.copyfile(settings.data_dir / name, target / name)
     found = BackedUp()
     with closing(sqlite3.connect(copied.database)) as store:
         for kind in KINDS:

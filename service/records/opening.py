@@ -25,6 +25,7 @@ RESTORE = (
     "-wal, -shm or -journal. If there is none, move it away and run streamsvm doctor --adopt."
 )
 _SCHEMA = "CREATE TABLE IF NOT EXISTS directory (id TEXT NOT NULL)"
+ID_FILE = "streamsvm.id"
 KINDS = ("datasets", "models", "jobs")
 _log = logging.getLogger("streamsvm.store")
 
@@ -92,7 +93,7 @@ def is_blank(database: Path) -> bool:
 def read_id(settings: Settings) -> str | None:
     """That of the directory."""
     try:
-        return (settings.data_dir / "streamsvm.id").read_text().strip() or None
+        return (settings.data_dir / ID_FILE).read_text().strip() or None
     except FileNotFoundError:
         return None
 
@@ -147,7 +148,7 @@ def give_id(settings: Settings) -> None:
             connection.execute("INSERT INTO directory VALUES (?)", (own,))
     with database.write():  # one process at a time, and after the store has it
         if read_id(settings) is None:
-            write_file(settings.data_dir / "streamsvm.id", [f"{own}\n".encode()])
+            write_file(settings.data_dir / ID_FILE, [f"{own}\n".encode()])
 
 
 def _tell_strays(settings: Settings, store: Store) -> None:

@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}", re.ASCII)
 
 # To whom it concerns that there is none, though one is needed.
 NO_TOKENS = "There is none. On the machine of the service: streamsvm token new NAME --scope admin --data-dir DIRECTORY"
-_MARK = "tokens-needed"
+TOKENS_NEEDED = "tokens-needed"
 _MARK_TEXT = b"There have been tokens: without one nobody gets in, also after the last one was revoked.\n"
 
 
@@ -41,7 +41,7 @@ class Tokens:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._mark = database.directory / _MARK
+        self._mark = database.directory / TOKENS_NEEDED
         with database.write() as connection:
             connection.execute(_SCHEMA)
         # Of a data directory of a version that made no mark.

@@ -5,8 +5,8 @@ directory before its record, or removes the record before the directory, leaves 
 """
 
 import shutil
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from storage.durable import write_file
@@ -19,10 +19,16 @@ def mark(directory: Path) -> None:
     write_file(_mark_of(directory), [])
 
 
-def mark_if_possible(directory: Path) -> None:
-    """The same for one that is to be removed, maybe because the disk is full."""
-    with suppress(OSError):
+@contextmanager
+def unrecording(directory: Path) -> Iterator[None]:
+    """Its record is removed in the block, and it after that; if the block raises, it stays."""
+    with suppress(OSError):  # the disk may be full, and this is to make room
         mark(directory)
+    try:
+        yield
+    except BaseException:
+        unmark(directory)
+        raise
 
 
 def unmark(directory: Path) -> None:

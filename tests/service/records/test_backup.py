@@ -73,6 +73,13 @@ def test_what_is_deleted_or_changed_before_it_is_copied(service, tmp_path, monke
     assert not (tmp_path / "copy/datasets" / gone).exists()
 
 
+def test_the_copy_is_not_open_where_the_service_was_not(service, tmp_path):
+    service.tokens.new("ada", "admin")
+    service.tokens.revoke("ada")
+    back_up(service.settings, tmp_path / "copy")
+    assert Service(tmp_path / "copy").request("GET", "/v1/models").status_code == 401
+
+
 def test_what_has_no_files_is_told(service, tmp_path, capsys):
     (model,) = service.store.models()
     shutil.rmtree(service.settings.models / model["id"])

@@ -303,3 +303,18 @@ def test_readiness_reads_the_whole_store_now_and_then(directory):
     soundness.check()  # not yet: what it asks for is well
     with pytest.raises(ServiceError, match="damaged"):
         soundness.check()
+
+
+def test_a_store_that_was_made_anew_is_not_open(directory, capsys):
+    directory.store.unlink()
+    assert doctor(directory, capsys, "--adopt")[0] == 0
+    assert Service(directory.path).request("GET", "/v1/models").status_code == 401
+
+
+def test_what_may_not_be_deleted_is_not_marked(tmp_path):
+    service = Service(tmp_path / "data")
+    dataset_id = service.add_dataset("data")
+    job = service.store.add_job(dataset_id, {"dataset": "data"})
+    assert service.request("DELETE", "/v1/datasets/data").json()["code"] == "dataset_in_use"
+    assert service.request("DELETE", f"/v1/jobs/{job}").json()["code"] == "not_possible"
+    assert not list((tmp_path / "data").glob("*/.*"))

@@ -64,6 +64,8 @@ def test_a_name_is_taken_until_it_is_deleted(store):
     first = store.add_dataset("data")
     assert store.dataset("data")["state"] == "ingesting"
     assert refusal(store.add_dataset, "data") == "dataset_exists"
+    store.set_dataset_ready(first)
+    store.begin_change("data")
     assert refusal(store.delete_dataset, first) == "not_ready"
     store.set_dataset_ready(first)
     store.delete_dataset(first)
