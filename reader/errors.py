@@ -18,19 +18,22 @@ HINTS = {
     "bad_quote": "quote whole fields, on one line, and write a quote inside them twice",
     "bad_weight": "begin rows with label:weight, a weight that is finite and not below 0",
     "categorical_missing": "set categorical to names or numbers of columns between commas, or to all",
-    "columns_differ": "give all tables of a dataset the same columns, in any order",
+    "columns_differ": "give all tables of a dataset the same columns, in any order, or leave others out: drop_columns",
+    "columns_missing": "set columns to names or numbers of columns between commas",
     "column_ambiguous": "count the column from the end: -1 is the last",
     "column_count": "every line must have as many columns as the first",
     "column_missing": "give every column of the rows that the model, or the dataset, was made of",
-    "column_type": "columns must hold numbers: encode or remove the others, or name them in categorical",
+    "column_type": "columns hold numbers: encode the others, name them in categorical, or leave them out: drop_columns",
     "compressed_corrupt": "compress the data again and compare checksums after the transfer",
     "compressed_truncated": "the transfer or the compressor was cut short: send the whole file",
     "decompressed_too_large": "split the data, or raise the limit of the service",
     "delimiter_mismatch": "set delimiter to the character between the columns",
+    "drop_columns_missing": "set drop_columns to names or numbers of columns between commas",
     "duplicate_column": "give every column a name of its own",
     "empty_sequence": "give every record a sequence, or remove it",
     "group_column_missing": "set group_column to a name, or a number: 1 is the first column, -1 the last",
     "header_differs": "columns are matched by name: give all tables a line of names, or none of them",
+    "header_unclear": "say header=yes if the first line names the columns, header=no if it is a row",
     "index_duplicate": "give each feature once a row",
     "index_order": "sort the features of each row by index",
     "index_too_large": "feature indices are below 2147483648",
@@ -50,8 +53,8 @@ HINTS = {
     "not_a_base": "strings have the letters A, C, G and T, and N and its like where a base is not known",
     "not_installed": "install streamsvm with the extra parquet",
     "not_numeric": (
-        "write plain decimal numbers, encode text as numbers; header=yes if the first line has names; "
-        "label_type=string if labels are strings"
+        "write plain decimal numbers, encode text as numbers, or leave the column out: drop_columns; "
+        "header=yes if the first line has names; label_type=string if labels are strings"
     ),
     "not_text": "write text in UTF-8, or set on_bad_text=replace",
     "option_unused": "leave the option out, or set format",
@@ -73,6 +76,7 @@ HINTS = {
     "string_length": "cut all strings to the same length around the place that they are about",
     "too_many_categories": "leave out columns that say who a row is, such as ids, or set categories=hashed",
     "text_column_missing": "set text_column to a name, or a number: 1 is the first column, -1 the last",
+    "too_many_columns": "write rows as LIBSVM text, which has the values that are not 0",
     "too_many_features": "hash the features to fewer, or raise the limit of the service",
     "too_many_labels": "set label_column to the column with the classes; for numbers, label_type=number",
     "trailing_data": "remove what stands behind the compressed data",

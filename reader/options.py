@@ -1,6 +1,8 @@
 """What a user may say about an input. One place for it: the command line, the query of a request, the process."""
 
 import argparse
+import csv
+import io
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
@@ -23,6 +25,8 @@ class InputOptions:
     weight_column name or number of the column with the weights of rows; None: there are none
     group_column  name or number of the column that says which rows belong together; None: there is none
     string_column name or number of the column with strings of bases; None: columns are features
+    columns       names or numbers of the columns that make features, between commas, as in CSV; None: all that are left
+    drop_columns  of those that make none; in Python these, and categorical, may be lists
     categorical   names or numbers of columns that hold categories, between commas, or "all": all that are not numbers
     categories    "dictionary": each category is a feature, or "hashed"
     missing       numbers that are missing are an "error", "zero", or a feature of their own as well: "indicator"
@@ -64,7 +68,17 @@ class InputOptions:
     alternate_sign: Literal["yes", "no"] | None = None
     lowercase: Literal["yes", "no"] | None = None
     on_bad_text: Literal["error", "replace"] = "error"
+    columns: str | None = None
+    drop_columns: str | None = None
     like: dict[str, Any] | None = field(default=None, hash=False)
+
+    def __post_init__(self) -> None:
+        """Lists of columns become text."""
+        for name in ("columns", "drop_columns", "categorical"):
+            if isinstance(given := getattr(self, name), list | tuple):
+                text = io.StringIO()
+                csv.writer(text, lineterminator="").writerow(given)
+                object.__setattr__(self, name, text.getvalue())
 
     @property
     def given(self) -> set[str]:
@@ -93,6 +107,8 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--weight-column", help="name or number of the column with the weights of rows")
     group.add_argument("--group-column", help="name or number of the column that says which rows belong together")
     group.add_argument("--string-column", help="name or number of the column with strings of bases (A, C, G, T)")
+    group.add_argument("--columns", help="that make features, between commas (default: all that are left)")
+    group.add_argument("--drop-columns", help="that make no features, between commas")
     group.add_argument("--categorical", help="columns of categories, between commas, or all: all that are not numbers")
     group.add_argument(
         "--categories", choices=("dictionary", "hashed"), default="dictionary", help="how they become features"

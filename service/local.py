@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _FIRST_PAUSE_SECONDS = 0.01
 
 Report = Callable[[dict[str, Any], list[dict[str, Any]]], None]
-Check = Callable[[JobPlan], None]
+Check = Callable[[JobPlan, Path], None]
 
 
 class Trained(NamedTuple):
@@ -57,9 +57,9 @@ def train_file(
 ) -> Trained:
     """Train on a file, if possible while it is being read in; or on those of a URL or a pattern, which is a text.
 
-    `report` receives progress and history about ten times a second; `check` the plan as soon as there is one, and
-    raises ServiceError if its models would be of no use. Raises InputError for a bad file, ServiceError for
-    a job that cannot run or that died.
+    `report` receives progress and history about ten times a second; `check` the plan as soon as there is one, and the
+    dataset's directory, and raises ServiceError if its models would be of no use. Raises InputError for a bad file,
+    ServiceError for a job that cannot run or that died.
     """
     with (
         temporary_directory(None, "streamsvm-") as work,
@@ -102,7 +102,7 @@ class Training:
         dataset: Path,
         settings: Settings,
         report: Report,
-        check: Check = lambda _: None,
+        check: Check = lambda _, __: None,
         ingesting: Ingesting | None = None,
         in_turns: bool = False,
         keeps: Path | None = None,
@@ -129,7 +129,7 @@ class Training:
     def all_lanes(self, plan: JobPlan | FollowPlan) -> Trained:
         keep_history(self._work, 0)
         if isinstance(plan, JobPlan):
-            self._check(plan)
+            self._check(plan, self._dataset)
         known, outcome = self._lanes(plan)
         if outcome is not None:
             return self._trained(known, 1, lambda _: outcome, None)
@@ -205,7 +205,7 @@ class Training:
             pause = min(2 * pause, run.pause_seconds)
             if isinstance(plan, FollowPlan) and self._ingesting is not None and self._ingesting.is_done():
                 plan = plan_job(plan.spec, read_manifest(self._dataset))
-                self._check(plan)
+                self._check(plan, self._dataset)
                 load_kernels()  # the model will need one; ingest has left a core free
             if follows and isinstance(plan, JobPlan) and len(plan.lanes) > 1:
                 break

@@ -8,7 +8,8 @@ from storage.document import pack, unpack
 from storage.durable import write_file
 from storage.errors import StorageError
 
-VERSION = 1
+# 2 has `warnings`. A profile is written as the oldest that can say it.
+VERSION, _PLAIN_VERSION = 2, 1
 _NAME = "profile.json"
 _PAIRS = ("longest", "frequent", "scales")
 
@@ -26,6 +27,7 @@ class Profile:
     counted_rows  rows in which features were counted: the first ones
     scales        (feature, root mean square of its values) of the largest and the smallest, the largest first, if they
                   are so far apart that training is slow; else none
+    warnings      of columns that look as if they were no features, each with code and message
     """
 
     rows: int
@@ -34,20 +36,25 @@ class Profile:
     frequent: Pairs
     counted_rows: int
     scales: tuple[tuple[int, float], ...] = ()
+    warnings: tuple[dict[str, str], ...] = ()
 
 
 def write_profile(directory: Path, profile: Profile) -> None:
     """Store it, durably."""
-    write_file(directory / _NAME, [pack(asdict(profile), VERSION)])
+    content = asdict(profile)
+    if not profile.warnings:
+        del content["warnings"]
+    write_file(directory / _NAME, [pack(content, VERSION if profile.warnings else _PLAIN_VERSION)])
 
 
 def read_profile(directory: Path) -> Profile | None:
     """The profile of a dataset; None if it has none, as those of older versions, or if it cannot be read."""
     try:
-        content = unpack((directory / _NAME).read_bytes(), VERSION, "profile", "")
+        content = unpack((directory / _NAME).read_bytes(), VERSION, "profile", "", _PLAIN_VERSION)
     except (OSError, StorageError):
         return None
     found: dict[str, Any] = {**content, "lengths": tuple(content["lengths"])}
+    found["warnings"] = tuple(content.get("warnings", ()))
     for name in _PAIRS:
         found[name] = tuple(map(tuple, content.get(name, ())))
     return Profile(**found)

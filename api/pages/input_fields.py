@@ -15,6 +15,8 @@ _TEXTS = {
     "weight_column": ("Weight column", "none"),
     "group_column": ("Group column", "none"),
     "string_column": ("Column of strings of bases", "none"),
+    "columns": ("Columns that make features", "all that are left"),
+    "drop_columns": ("Columns left out", "none"),
     "categorical": ("Columns of categories", "none; names, or all"),
     "categories": ("Categories are", "a feature each"),
     "missing": ("Missing values are", "refused"),

@@ -1,15 +1,36 @@
 """What is read in: one stream of bytes, or files of a source, see `parts`."""
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from reader.errors import InputError
 from reader.ingest.decompress import decompressed
 from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers.sniff import PEEK_BYTES
+
+
+class FilePart(NamedTuple):
+    """A file, or some lines of one.
+
+    name    of the file
+    chunks  its text, or rows, decompressed
+    moved   how many bytes further back than in `chunks` a place is in the file, whose lines nobody knows; None: 0
+    """
+
+    name: str
+    chunks: Iterator[bytes]
+    moved: Callable[[], int] | None = None
+
+    def told(self, error: InputError) -> InputError:
+        """A fault at a place in `chunks`, at its place in the file."""
+        error.file = error.file or self.name
+        if self.moved is not None and error.byte is not None:
+            error.byte += self.moved()
+            error.line = None
+        return error
 
 
 class Input(Protocol):
@@ -35,8 +56,8 @@ class Input(Protocol):
     def text(self) -> Iterator[bytes]:
         """All of it, decompressed, as one text."""
 
-    def files(self) -> Iterator[tuple[str, Iterator[bytes]]]:
-        """Each file by its name, decompressed."""
+    def files(self) -> Iterator[FilePart]:
+        """Each file."""
 
     def told(self, error: InputError) -> InputError:
         """A fault at a place in `text`, at its place in its file."""
@@ -69,9 +90,9 @@ class Stream:
         """All of it."""
         return self._decoded
 
-    def files(self) -> Iterator[tuple[str, Iterator[bytes]]]:
+    def files(self) -> Iterator[FilePart]:
         """There is one, without a name."""
-        yield "", self._decoded
+        yield FilePart("", self._decoded)
 
     def told(self, error: InputError) -> InputError:
         """The fault as it is."""

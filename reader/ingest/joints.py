@@ -1,4 +1,4 @@
-"""Where files meet in one text: byte order marks and lines of names go, and missing line feeds come."""
+"""Where files meet in one text: byte order marks go, and missing line feeds come. How a text begins."""
 
 import itertools
 from collections.abc import Iterator
@@ -42,16 +42,15 @@ def look_at(head: bytes, options: InputOptions, limits: Limits, scratch: Path) -
     except InputError:
         pass
     has_names = isinstance(parser, CsvParser | TextTableParser) and parser.has_names
-    header = first_line(iter([whole]), len(whole))[0] if has_names else b""
+    header = first_line(iter([whole]), len(whole)) if has_names else b""
     return First(header, names.type, isinstance(parser, LibsvmParser) and parser.is_weighted)
 
 
 class Begun(NamedTuple):
-    """A text without what was taken off its beginning: so many bytes, and lines."""
+    """A text without what was taken off its beginning: so many bytes."""
 
     rest: Iterator[bytes]
     bytes: int = 0
-    lines: int = 0
 
 
 def without_mark(text: Iterator[bytes]) -> Begun:
@@ -63,17 +62,9 @@ def without_mark(text: Iterator[bytes]) -> Begun:
     return Begun(itertools.chain([head[mark:]], text), mark)
 
 
-def without_header(text: Iterator[bytes], header: bytes, limits: Limits) -> Begun:
-    """A text without its line of names, which has to be this one. InputError columns_differ."""
-    line, begun = first_line(text, limits.max_line_bytes)
-    if line and line.strip() != header.strip():
-        raise InputError("columns_differ", "the columns are not those of the first file", line=begun.lines)
-    return begun
-
-
-def first_line(text: Iterator[bytes], most_bytes: int) -> tuple[bytes, Begun]:
-    """The first line that is not blank, without a byte order mark, and what comes behind. Empty: there is none."""
-    head, begin, lines = b"", 0, 0
+def first_line(text: Iterator[bytes], most_bytes: int) -> bytes:
+    """The first line that is not blank, without a byte order mark. Empty: there is none."""
+    head, begin = b"", 0
     while True:
         end = head.find(b"\n", begin)
         if end < 0:
@@ -83,7 +74,6 @@ def first_line(text: Iterator[bytes], most_bytes: int) -> tuple[bytes, Begun]:
                 continue
             end = len(head) - 1
         line = head[begin : end + 1].removeprefix(BYTE_ORDER_MARK)
-        lines += 1
         begin = end + 1
         if line.strip() or begin == len(head):
-            return line, Begun(itertools.chain([head[begin:]], text), begin, lines)
+            return line

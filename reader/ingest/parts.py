@@ -4,15 +4,18 @@ Rows are those of the files one after the other. What the first rows of all say 
 strings, whether rows have weights) holds for each share as for the whole.
 """
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from reader.errors import InputError
 from reader.ingest.decompress import FORMATS as COMPRESSIONS
 from reader.ingest.decompress import MAGIC_BYTES, decompressed
-from reader.ingest.joints import Begun, look_at, without_header, without_mark
+from reader.ingest.inputs import FilePart
+from reader.ingest.joints import Begun, first_line, look_at, without_mark
 from reader.ingest.places import Places
 from reader.limits import Limits
 from reader.options import InputOptions
@@ -40,6 +43,7 @@ class Parts:
         self._format = ""
         self._header = b""
         self._places = Places()
+        self._decoded = 0
         self._head: bytes | None = None
         self.taken = 0
         self.total: int | None = None
@@ -62,7 +66,8 @@ class Parts:
             return options
         first = look_at(self.head(), options, self._limits, scratch)
         self._header, self.is_weighted = first.header, first.is_weighted
-        if self._format in ("csv", "tsv"):
+        # Of several, each is told by itself.
+        if self._format in ("csv", "tsv") and not self.is_several:
             options = replace(options, header="yes" if first.header else "no")
         if self._format != "libsvm" and first.label_type != "auto":
             options = replace(options, label_type=first.label_type)  # type: ignore[arg-type]
@@ -70,18 +75,35 @@ class Parts:
 
     def text(self) -> Iterator[bytes]:
         """The stripes as one text. InputError for what is wrong with a file, which it names."""
-        decoded = 0
-        for piece in self._joined():
-            decoded += len(piece)
-            if decoded > self._limits.max_bytes:
-                raise InputError("decompressed_too_large", f"there are over {self._limits.max_bytes} bytes of text")
+        for piece in self._bounded(self._joined()):
             self._places.passed(piece)
             yield piece
 
-    def files(self) -> Iterator[tuple[str, Iterator[bytes]]]:
-        """Each file of the share, whole."""
+    def files(self) -> Iterator[FilePart]:
+        """Each file of the share, or lines of it behind its line of names. InputError decompressed_too_large."""
         for stripe, pieces in read_stripes(self._stripes):
-            yield stripe.file.url, decompressed(self._counted(pieces), self._limits)
+            text = self._counted(pieces)
+            if isinstance(pieces, LinesOfRange) and stripe.start:
+                with _naming(stripe.file.url):
+                    header = self._header_of(stripe.file) if self._header else b""
+                moved = partial(_moved, pieces, len(header))
+                yield FilePart(stripe.file.url, self._bounded(itertools.chain([header], text)), moved)
+            else:
+                whole = decompressed(text, self._limits) if stripe.is_whole else text
+                yield FilePart(stripe.file.url, self._bounded(whole))
+
+    def _header_of(self, file: SourceFile) -> bytes:
+        """Its first line that is not blank."""
+        pieces = read_range(file, threads=1, piece_bytes=_HEAD_BYTES)
+        with closing(pieces):  # type: ignore[type-var]
+            return first_line(iter(pieces), self._limits.max_line_bytes)
+
+    def _bounded(self, text: Iterable[bytes]) -> Iterator[bytes]:
+        for piece in text:
+            self._decoded += len(piece)
+            if self._decoded > self._limits.max_bytes:
+                raise InputError("decompressed_too_large", f"there are over {self._limits.max_bytes} bytes of text")
+            yield piece
 
     def told(self, error: InputError) -> InputError:
         """A fault at its place in its file; where the file has changed meanwhile, that is the fault."""
@@ -117,12 +139,9 @@ class Parts:
             return
         begun = Begun(decompressed(text, self._limits) if stripe.is_whole else text)
         if not is_first and self._format in _TEXTS:
-            begun = self._without_beginning(begun.rest)
-        self._places.begin(name, begun.bytes, begun.lines + 1)
+            begun = without_mark(begun.rest)
+        self._places.begin(name, begun.bytes, 1)
         yield from begun.rest
-
-    def _without_beginning(self, text: Iterator[bytes]) -> Begun:
-        return without_header(text, self._header, self._limits) if self._header else without_mark(text)
 
     def _dealt(self, options: InputOptions) -> list[Stripe]:
         """Small files are not looked at: they are stripes as they are."""
@@ -149,6 +168,10 @@ class Parts:
         for piece in pieces:
             self.taken += len(piece)
             yield piece
+
+
+def _moved(lines: LinesOfRange, header: int) -> int:
+    return lines.first - header
 
 
 def _is_compressed(head: bytes) -> bool:

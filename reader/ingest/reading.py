@@ -21,13 +21,14 @@ from reader.parsers.libsvm import LibsvmParser
 from reader.parsers.several import SeveralParser
 from reader.parsers.sniff import has_documents, recognise
 from reader.parsers.strings import is_of_strings
+from reader.parsers.table import TableParser
 from storage.csr import VALUE, Array, Rows, squared_norms
 from storage.feature_words import FeatureWords
 from storage.features.statistics import FeatureStatistics
 from storage.weight_counts import WeightCounts
 
 MOST_LABELS = 10_000
-_OF_FILES = {"npz", "parquet"}  # that cannot be joined: a parser each
+_OF_FILES = {"npz", "parquet", "csv", "tsv"}  # that cannot be joined: a parser each
 
 
 class Reading:
@@ -99,6 +100,11 @@ class Reading:
         """The first n-gram on each feature, of documents; those that were known before, too."""
         found = self._parser.words if isinstance(self._parser, HashedText | SeveralParser) else None
         return None if found is None else found.kept()
+
+    @property
+    def warnings(self) -> tuple[dict[str, str], ...]:
+        """Of columns of a table that look as if they were no features."""
+        return tuple(self._parser.warnings) if isinstance(self._parser, TableParser | SeveralParser) else ()
 
     def rows(self) -> Iterator[Rows]:
         """The rows, in batches. InputError for a bad input."""

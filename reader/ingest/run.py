@@ -127,7 +127,13 @@ def _profile(reading: Reading, features: Renumbering) -> Profile:
     lengths = reading.lengths
     scales = () if reading.statistics is None else far_scales(reading.statistics)
     return Profile(
-        lengths.rows, lengths.counts, tuple(lengths.longest), features.frequent, features.counted_rows, scales
+        lengths.rows,
+        lengths.counts,
+        tuple(lengths.longest),
+        features.frequent,
+        features.counted_rows,
+        scales,
+        reading.warnings,
     )
 
 

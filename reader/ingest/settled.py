@@ -37,6 +37,7 @@ class Settled:
     names     of labels that are strings: a label's number is its place
     input     of categories and strings, as `Manifest.input` has it; None: features need nothing of it
     features  how they are numbered in blocks; None: that shows as they come
+    warnings  of columns, see Profile
     first_block  of a part: blocks have numbers from here on
     """
 
@@ -44,6 +45,7 @@ class Settled:
     names: tuple[str, ...]
     input: dict[str, Any] | None
     features: Numbering | None
+    warnings: tuple[dict[str, str], ...] = ()
     first_block: int = 0
 
     def of_part(self, number: int) -> "Settled":
@@ -65,7 +67,8 @@ def settle(files: Sequence[SourceFile], options: InputOptions, limits: Limits, t
                 break
     if not features.is_settled:
         features.settle()
-    return Settled(uuid.uuid4().hex, reading.names.known, like_of(reading.parser.input), features.numbering)
+    told, input_ = reading.warnings, like_of(reading.parser.input)
+    return Settled(uuid.uuid4().hex, reading.names.known, input_, features.numbering, told)
 
 
 def like_of(input_: dict[str, Any] | None) -> dict[str, Any] | None:

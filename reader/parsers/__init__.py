@@ -125,9 +125,10 @@ def _refuse_names(options: InputOptions, names: LabelNames) -> None:
 
 
 _ASIDE = frozenset({"label_column", "label_type", "weight_column", "group_column"})
+_CHOICE = frozenset({"columns", "drop_columns"})
 _MIXED = frozenset({"string_column", "categorical", "categories", "missing"})
-_NOT_OF_STRINGS = {"index_base", "n_features", "normalize", "categorical", "categories", "missing"}
-_TABLE = _ASIDE | _MIXED | OF_TEXT | {"text_column"}
+_NOT_OF_STRINGS = {"index_base", "n_features", "normalize", "categorical", "categories", "missing", *_CHOICE}
+_TABLE = _ASIDE | _CHOICE | _MIXED | OF_TEXT | {"text_column"}
 
 READERS = {
     "libsvm": Reader(_libsvm, frozenset()),
@@ -153,4 +154,6 @@ def open_parser(options: InputOptions, limits: Limits, names: LabelNames, thread
     of_text = options.given & OF_TEXT
     if of_text and options.format != "text" and options.text_column is None:
         raise InputError("option_unused", f"{min(of_text)} is an option of documents: set text_column")
+    if options.text_column is not None and options.given & _CHOICE:
+        raise InputError("option_unused", f"{min(options.given & _CHOICE)} is no option of documents, of one column")
     return reader.open(options, limits, names, threads, scratch)

@@ -94,7 +94,12 @@ def _by_name(like: dict[str, Any], names: Sequence[str], aside: Sequence[int]) -
     columns = _columns(like, [place[name] for name in like["columns"]])
     if both := set(columns.places) & set(aside):
         raise InputError("same_column", f"{names[min(both)][:40]} is a feature of the model, not the labels")
-    known = {*like["columns"], *(like.get(option) for option in ASIDE), *(names[number] for number in aside)}
+    known = {
+        *like["columns"],
+        *like.get("dropped", ()),
+        *(like.get(option) for option in ASIDE),
+        *(names[number] for number in aside),
+    }
     return Match(columns, [name for name in names if name not in known])
 
 
@@ -111,7 +116,7 @@ def _places(like: dict[str, Any], n_columns: int, aside: Sequence[int]) -> list[
     rest = [place for place in range(n_columns) if place not in aside]
     if len(rest) == len(wanted):
         return rest
-    if n_columns == like["n_columns"] and aside and not set(aside) & set(like["places"]):
+    if n_columns == like["n_columns"] and (aside or like.get("dropped")) and not set(aside) & set(like["places"]):
         return like["places"]
     raise _misfit(len(wanted), len(rest), aside)
 

@@ -1,11 +1,14 @@
 """The columns of a table: their names, and which of them are no features."""
 
+import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reader.errors import InputError
 from reader.options import InputOptions
 
+UNNAMED = "Unnamed: "  # and the place, as pandas calls a column that has no name among others that have
+MOST_COLUMNS = 1 << 20
 LABEL_NAMES = ("label", "y", "target", "class")
 
 
@@ -13,9 +16,12 @@ class Heading:
     """
     names      of the columns; None: they have none, and are told by their places
     n_columns  how many there are
+    InputError too_many_columns.
     """
 
     def __init__(self, names: Sequence[str] | None, n_columns: int) -> None:
+        if n_columns > MOST_COLUMNS:
+            raise InputError("too_many_columns", f"there are {n_columns} columns, more than {MOST_COLUMNS}", line=1)
         self.names = names
         self.n_columns = n_columns
         self._places = {} if names is None else {name: place for place, name in enumerate(names)}
@@ -39,12 +45,12 @@ class Heading:
         raise InputError(f"{option}_missing", f"there is no column {wanted!r} among {self.n_columns}{known}", line=1)
 
     def places(self, wanted: str, option: str) -> list[int]:
-        """Those of columns between commas."""
-        return [self.place(each.strip(), option) for each in wanted.split(",")]
+        """Those of columns between commas, as CSV has them."""
+        return [self.place(each, option) for each in listed(wanted)]
 
     def name(self, place: int) -> str:
-        """The name of a column, its number from 1 if it has none."""
-        return (self.names[place] if self.names else "") or str(place + 1)
+        """The name of a column, its number from 1 if columns have none."""
+        return self.names[place] if self.names else str(place + 1)
 
     def shown(self, place: int) -> str:
         """A column as messages tell it."""
@@ -72,6 +78,11 @@ class Heading:
         told = f"{option} {wanted} is the number of {self.shown(numbered)} and the name of {self.shown(named)}"
         hint = f"count from the end, where -1 is the last: {from_end[0]} is the one, {from_end[1]} the other"
         return InputError("column_ambiguous", told, hint=hint, line=1)
+
+
+def listed(wanted: str) -> list[str]:
+    """Names between commas; one with a comma is in quotes."""
+    return [name.strip() for line in csv.reader([wanted], skipinitialspace=True) for name in line]
 
 
 @dataclass(frozen=True)

@@ -35,10 +35,7 @@ Faults = dict[int, dict[int, tuple[Any, ...]]]  # of a row: of a column: code, m
 
 
 class CsvParser(CsvLines):
-    """As CsvLines.
-
-    unknown   categories that make no features
-    """
+    """As CsvLines."""
 
     def __init__(
         self,
@@ -51,17 +48,6 @@ class CsvParser(CsvLines):
     ) -> None:
         super().__init__(like_before(options), limits, names, labelled=labelled, window_bytes=window_bytes)
         self._lines_read: MixedLines | None = None
-        self._maker: Maker | None = None
-        self._told: dict[str, Any] = {}
-
-    @property
-    def input(self) -> dict[str, Any] | None:  # type: ignore[override]
-        """What further tables need to make the same features."""
-        return None if self._maker is None else {**self._told, **self._maker.told()}
-
-    @property
-    def unknown(self) -> int:
-        return self._maker.unknown if self._maker else 0
 
     def settle_columns(self, begin: int, end: int) -> None:
         # What a column holds is seen in rows.
@@ -83,7 +69,7 @@ class CsvParser(CsvLines):
         """Those that make features; rows are between these offsets."""
         aside, like = self._columns.aside, self._options.like
         if like:
-            return columns_before(like, self._heading, aside)
+            return columns_before(like, self._options, self._heading, aside)
         words = self._word_columns(begin, end) if self._options.categorical == ALL else set()
         return new_columns(self._options, self._heading, aside, words)
 

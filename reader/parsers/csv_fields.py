@@ -63,11 +63,6 @@ def find_delimiter(line: bytes, given: str | None, may_be_one: bool) -> bytes:
     return wanted
 
 
-def is_header(fields: list[Field]) -> bool:
-    """Whether a field is neither a number nor a missing one."""
-    return any(is_text(field) for _, field in fields)
-
-
 def is_missing(field: bytes) -> bool:
     """Whether this stands for a value that is not there."""
     return field.lower() in _MISSING

@@ -7,17 +7,20 @@ A content is a number; of labels, groups and categories it may be a string. All 
 
 from collections.abc import Iterable, Iterator
 
+from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions
-from reader.parsers.columns import Columns, Heading, find_columns, find_label
+from reader.parsers.columns import UNNAMED, Columns, Heading, find_columns, find_label
 from reader.parsers.csv_fields import BadQuote, Field, FieldReader, find_delimiter, is_missing, is_text
-from reader.parsers.csv_head import has_header
+from reader.parsers.csv_head import LOOK_LINES, has_header
 from reader.parsers.label_names import LabelNames
+from reader.parsers.mixed_columns import check_header
 from reader.parsers.sniff import HEAD_BYTES, refuse_foreign
 from reader.parsers.table import TableParser
 from reader.parsers.text_window import WINDOW_BYTES, TextWindow
 from storage.csr import Rows
 
+_LOOK_FIELDS = 1 << 16  # in lines that are looked at to tell names from rows
 BAD_QUOTE = "a quote that is not closed, or stands in a field"
 
 
@@ -116,36 +119,55 @@ class CsvLines(TableParser):
             fields = reader.split(line)
         except BadQuote as bad:
             raise self._window.error(begin + bad.args[0], "bad_quote", BAD_QUOTE) from None
-        names_columns = self._has_header(reader, fields, following, end)
         self._reader = reader
+        try:
+            return self._settle_head(fields, begin, following, end)
+        except InputError as error:
+            if error.line == 1:
+                error.line += self._blank_lines
+            raise
+
+    def _settle_head(self, fields: list[Field], begin: int, following: int, end: int) -> int:
+        """Find out the columns from the fields of the line at `begin`; where the first row begins."""
+        below = self._below(len(fields), following, end)
+        names_columns = has_header([field for _, field in fields], below, self._options, self._labelled)
         self._heading = Heading(self._names(fields, begin) if names_columns else None, len(fields))
         self._columns = self._find_columns()
-        begin = following if names_columns else begin
-        self.settle_columns(begin, end)
-        return begin
+        first_row = following if names_columns else begin
+        self.settle_columns(first_row, end)
+        return first_row
 
     def _find_columns(self) -> Columns:
+        check_header(self._options, self._heading)
         label = find_label(self._options, self._heading, self._labelled)
         return find_columns(label, self._options, self._heading)
 
     def _names(self, fields: list[Field], begin: int) -> list[str]:
-        """Those of the columns. InputError duplicate_column."""
-        names: list[str] = []
-        known: set[str] = set()
-        for place, field in fields:
-            name = field.decode(errors="replace")
-            if name and name in known:
+        """Those of the columns; one without is named as pandas names it. InputError duplicate_column."""
+        names: dict[str, None] = {}
+        for number, (place, field) in enumerate(fields):
+            name = field.decode(errors="replace") or f"{UNNAMED}{number}"
+            if name in names:
                 raise self._window.error(begin + place, "duplicate_column", "a column name stands twice")
-            known.add(name)
-            names.append(name)
-        return names
+            names[name] = None
+        return list(names)
 
-    def _has_header(self, reader: FieldReader, fields: list[Field], following: int, end: int) -> bool:
-        """Whether the first line, of these fields, names the columns; the next one begins at `following`."""
-        if self._options.header != "auto":
-            return self._options.header == "yes"
-        second = self._line(following)[0] if following < end else b""
-        return has_header(fields, second, reader, self._options, self._labelled)
+    def _below(self, n_columns: int, begin: int, end: int) -> list[list[bytes]]:
+        """Fields of the first lines from `begin` on that have as many as there are columns."""
+        assert self._reader is not None
+        found: list[list[bytes]] = []
+        lines = max(1, min(LOOK_LINES, _LOOK_FIELDS // n_columns))
+        while begin < end and lines:
+            line, begin = self._line(begin)
+            try:
+                fields = self._reader.split(line) if line.strip() else []
+            except BadQuote:
+                continue
+            finally:
+                lines -= 1
+            if len(fields) == n_columns:
+                found.append([field for _, field in fields])
+        return found
 
     def _kind(self, column: int) -> str:
         return {self._columns.label: "label", self._columns.weight: "weight"}.get(column, "field")

@@ -11,7 +11,6 @@ from reader.parsers.categories import Fields
 from reader.parsers.column_match import Match, label_place, match_columns
 from reader.parsers.columns import Columns
 from reader.parsers.csv import CsvParser, Faults
-from reader.parsers.csv_fields import Field, FieldReader, is_header
 from reader.parsers.label_names import LabelNames
 from reader.parsers.mixed_columns import MixedColumns
 from storage.csr import LABEL, Array, Rows
@@ -34,16 +33,6 @@ class CsvToPredict(CsvParser):
         self._codes = {label: float(code) for code, label in enumerate(classes) if isinstance(label, str)}
         super().__init__(options, limits, LabelNames("string" if self._codes else "number"), labelled=False)
         self.match: Match | None = None
-
-    def _has_header(self, reader: FieldReader, fields: list[Field], following: int, end: int) -> bool:
-        like = self._options.like or {}
-        if self._options.header != "auto":
-            return self._options.header == "yes"
-        if not like.get("has_names"):
-            return super()._has_header(reader, fields, following, end)
-        names, known = {name.decode(errors="replace") for _, name in fields}, set(like["columns"])
-        # Numbers name columns only if they name them all: a row, too, may have one that is called so.
-        return known <= names if not is_header(fields) else bool(known & names)
 
     def _find_columns(self) -> Columns:
         """Labels alone: of weights and groups nothing is asked."""

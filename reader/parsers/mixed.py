@@ -13,6 +13,7 @@ from reader.options import InputOptions
 from reader.parsers import categories_kernel, fasta_kernel, strings_kernel
 from reader.parsers.categories import HASHED_FEATURES, Categories, Dictionary, Fields, Hashed
 from reader.parsers.mixed_columns import MixedColumns
+from reader.parsers.odd_columns import OddColumns
 from reader.parsers.strings import string_input
 from storage.csr import INDEX, INDPTR, VALUE, Array
 
@@ -26,6 +27,7 @@ class Maker(Protocol):
     word_places    of those that are read as they are
     n_features     so far
     unknown        categories without a feature
+    warnings       of columns that look as if they were none, with code and message
     """
 
     @property
@@ -36,6 +38,8 @@ class Maker(Protocol):
     def n_features(self) -> int: ...
     @property
     def unknown(self) -> int: ...
+    @property
+    def warnings(self) -> list[dict[str, str]]: ...
 
     def words_fit(self, fields: Fields, is_text: bool) -> Array:
         """(n,): which words can be read; is_text: all of them are UTF-8, as is known already."""
@@ -59,6 +63,7 @@ class MixedFeatures:
 
     def __init__(self, columns: MixedColumns, options: InputOptions, *, grows: bool = True) -> None:
         self.columns = columns
+        self._odd = OddColumns(columns) if options.like is None else None
         self._missing = options.missing
         self._n_numbers = len(columns.number_places)
         self._n_indicators = self._n_numbers * (options.missing == "indicator")
@@ -86,6 +91,10 @@ class MixedFeatures:
     def unknown(self) -> int:
         return self._categories.unknown
 
+    @property
+    def warnings(self) -> list[dict[str, str]]:
+        return [] if self._odd is None else self._odd.warnings()
+
     def word_fault(self, word: bytes) -> tuple[str, str, int] | None:
         if not word and self._missing == "error":
             return "missing_value", "a category is missing", 0
@@ -102,6 +111,8 @@ class MixedFeatures:
 
     def make(self, numbers: Array, words: list[Fields], base: int) -> Made:
         n_rows = len(numbers)
+        if self._odd is not None:
+            self._odd.look(numbers, words)
         is_missing = np.isnan(numbers)
         values = np.where(is_missing, 0, numbers).astype(VALUE)
         missing = is_missing if self._n_indicators else np.zeros((n_rows, 0), bool)
@@ -132,6 +143,7 @@ class StringColumn:
 
     number_places = np.empty(0, np.int64)
     unknown = 0
+    warnings: list[dict[str, str]] = []  # noqa: RUF012
 
     def __init__(self, place: int, options: InputOptions) -> None:
         self.length: int | None = (options.like or {}).get("length")

@@ -1,5 +1,7 @@
 """Which columns of a table make features, and how: as the options say, or as rows before them were."""
 
+import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -8,13 +10,14 @@ import numpy as np
 
 from reader.errors import InputError
 from reader.options import InputOptions
-from reader.parsers.columns import Columns, Heading
+from reader.parsers.columns import UNNAMED, Columns, Heading, listed
 from storage.csr import Array
 
 ALL = "all"
 _SHOWN = 5  # names in a message
 _KEPT = ("label_column", "weight_column", "group_column")
 _SAME = ("missing", "categories")
+_INDEX = re.compile(r"__index_level_\d+__")  # as pandas writes one without a name to Parquet
 
 
 @dataclass(frozen=True)
@@ -23,11 +26,15 @@ class MixedColumns:
     names   of the columns that make features, or their numbers from 1
     places  where they stand, from 0
     is_word whether they hold categories
+    dropped names of columns that make none and are nothing else
+    index   those of them that are left out because pandas' index is there
     """
 
     names: list[str]
     places: list[int]
     is_word: list[bool]
+    dropped: tuple[str, ...] = ()
+    index: tuple[str, ...] = ()
 
     @cached_property
     def word_names(self) -> list[str]:
@@ -64,7 +71,7 @@ def like_before(options: InputOptions) -> InputOptions:
     for name in (*_SAME, *(["n_features"] if "n_features" in like else [])):
         if name in options.given and getattr(options, name) != like[name]:
             raise InputError("option_unused", f"{name} is {like[name]} for all rows of this dataset")
-    if options.categorical not in (None, ALL) and set(options.categorical.split(",")) != set(like["categorical"]):
+    if options.categorical not in (None, ALL) and set(listed(options.categorical)) != set(like["categorical"]):
         raise InputError(
             "option_unused", f"categorical is {','.join(like['categorical'])} for all rows of this dataset"
         )
@@ -72,62 +79,119 @@ def like_before(options: InputOptions) -> InputOptions:
     return replace(options, categorical=None, **same)
 
 
-def new_columns(options: InputOptions, heading: Heading, aside: list[int], with_words: set[int]) -> MixedColumns:
-    """Of a dataset to be made; with_words: those that words were seen in. InputError categorical_missing."""
-    is_aside = set(aside)
-    places = [place for place in range(heading.n_columns) if place not in is_aside]
+def check_header(options: InputOptions, heading: Heading) -> None:
+    """InputError header_differs if only these rows, or only those before, have names of columns."""
+    before = (options.like or {}).get("has_names")
+    if before is not None and before != (heading.names is not None):
+        ours, theirs = ("have no", "have") if before else ("have", "have no")
+        raise InputError("header_differs", f"these rows {ours} names of columns, those before {theirs} names", line=1)
+
+
+def new_columns(
+    options: InputOptions, heading: Heading, aside: list[int], with_words: set[int], index: Collection[str] = ()
+) -> MixedColumns:
+    """Of a dataset to be made; with_words: those that words were seen in; index: names that pandas says are its index.
+
+    InputError categorical_missing, columns_missing, drop_columns_missing, column_ambiguous, same_column.
+    """
+    chosen, left_out = _chosen(options, heading), _left_out(options, heading, aside)
+    if chosen is None:
+        chosen = set(range(heading.n_columns))
+        is_index = {place for place in chosen - {*aside, *left_out} if _is_index(place, heading, index)}
+    else:
+        is_index = set()
+    unused = {*aside, *left_out, *is_index}
+    places = [place for place in range(heading.n_columns) if place in chosen and place not in unused]
+    if options.columns is not None and not places:
+        raise InputError("columns_missing", "none of the columns is left to be a feature", line=1)
     if options.categorical == ALL:
-        words = with_words & set(places)
+        words = with_words.intersection(places)
     else:
         words = set(heading.places(options.categorical, "categorical")) if options.categorical else set()
-    if words & is_aside:
-        raise InputError("same_column", "a column of labels, weights or groups is named as categorical", line=1)
-    return MixedColumns([heading.name(place) for place in places], places, [place in words for place in places])
+    if words - set(places):
+        told = "a column named as categorical is no feature: it is left out, or one of labels, weights or groups"
+        raise InputError("same_column", told, line=1)
+    used = {*places, *aside}
+    dropped = tuple(heading.name(place) for place in range(heading.n_columns) if place not in used)
+    names = [heading.name(place) for place in places]
+    shown = tuple(heading.name(place) for place in sorted(is_index))
+    return MixedColumns(names, places, [place in words for place in places], dropped, shown)
 
 
-def columns_before(like: dict[str, Any], heading: Heading, aside: list[int]) -> MixedColumns:
+def _chosen(options: InputOptions, heading: Heading) -> set[int] | None:
+    return None if options.columns is None else set(heading.places(options.columns, "columns"))
+
+
+def _left_out(options: InputOptions, heading: Heading, aside: list[int]) -> set[int]:
+    found = set(heading.places(options.drop_columns, "drop_columns")) if options.drop_columns else set()
+    if found & set(aside):
+        raise InputError("same_column", "a column of labels, weights or groups is named in drop_columns", line=1)
+    return found
+
+
+def _is_index(place: int, heading: Heading, index: Collection[str]) -> bool:
+    if heading.names is None:
+        return False
+    name = heading.names[place]
+    return name in index or name == f"{UNNAMED}0" or _INDEX.fullmatch(name) is not None
+
+
+def columns_before(like: dict[str, Any], options: InputOptions, heading: Heading, aside: list[int]) -> MixedColumns:
     """Those of `like` in a further table: by name, or where they stood if neither has names.
 
     InputError column_missing, columns_differ, header_differs, column_count.
     """
-    names = like["columns"]
+    names, dropped = like["columns"], tuple(like.get("dropped", ()))
     words = set(like["categorical"])
     is_word = [name in words for name in names]
-    if (heading.names is not None) != like["has_names"]:
-        ours, theirs = ("have no", "have") if like["has_names"] else ("have", "have no")
-        raise InputError("header_differs", f"these rows {ours} names of columns, those before {theirs} names", line=1)
     if like["has_names"]:
-        return MixedColumns(names, _named(names, heading, aside), is_word)
+        return MixedColumns(names, _named(like, options, heading, aside), is_word, dropped)
     if heading.n_columns == like["n_columns"]:
-        return MixedColumns(names, like["places"], is_word)
+        return MixedColumns(names, like["places"], is_word, dropped)
     is_aside = set(aside)
     rest = [place for place in range(heading.n_columns) if place not in is_aside]
-    if len(rest) == len(names):
-        return MixedColumns(names, rest, is_word)
+    if len(rest) == len(names) and not dropped:
+        return MixedColumns(names, rest, is_word, dropped)
     told = f"the line has {heading.n_columns} columns, those before had {like['n_columns']}"
     raise InputError("column_count", told, line=1)
 
 
-def _named(names: list[str], heading: Heading, aside: list[int]) -> list[int]:
-    """The places of all columns with these names."""
+def _named(like: dict[str, Any], options: InputOptions, heading: Heading, aside: list[int]) -> list[int]:
+    """The places of all columns of `like`."""
+    names = like["columns"]
     places = [heading.place_of(name) for name in names]
-    if both := [heading.name(place) for place in aside if place in set(places)]:
-        raise InputError("same_column", f"column {_listed(both)} was a feature in the rows before", line=1)
-    known = {*aside, *places}
-    others = [heading.name(place) for place in range(heading.n_columns) if place not in known]
+    found = set(places)
+    if both := [heading.name(place) for place in aside if place in found]:
+        raise InputError("same_column", f"column {told_names(both)} was a feature in the rows before", line=1)
     missing = [name for name, place in zip(names, places, strict=True) if place is None]
-    if others:
-        told = f", without {_listed(missing)}" if missing else ""
-        raise InputError(
-            "columns_differ", f"there are columns that were not there before: {_listed(others)}{told}", line=1
-        )
+    if others := _others(like, options, heading, {*found, *aside}):
+        told = f"the rows before have no column {told_names(others)}"
+        told += f", these no column {told_names(missing)}" if missing else ""
+        raise InputError("columns_differ", told, line=1)
     if missing:
-        raise InputError("column_missing", f"there is no column {_listed(missing)}", line=1)
+        raise InputError("column_missing", f"there is no column {told_names(missing)}", line=1)
     return [place for place in places if place is not None]
 
 
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(repr(name[:40]) for name in names[:_SHOWN])
+def _others(like: dict[str, Any], options: InputOptions, heading: Heading, known: set[int | None]) -> list[str]:
+    """Names of columns that neither the rows before had nor the options leave out."""
+    before = {*like.get("dropped", ()), *(like.get(option) for option in _KEPT)}
+    left_out = {heading.place_of(name) for name in listed(options.drop_columns or "")}
+    chosen = _chosen(options, heading)
+    return [
+        heading.name(place)
+        for place in range(heading.n_columns)
+        if place not in known
+        and place not in left_out
+        and (chosen is None or place in chosen)
+        and heading.name(place) not in before
+        and not _is_index(place, heading, ())
+    ]
+
+
+def told_names(names: Collection[str]) -> str:
+    """The first few, for a message."""
+    shown = ", ".join(repr(name[:40]) for name in list(names)[:_SHOWN])
     return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
 
 
@@ -152,5 +216,6 @@ def told_columns(columns: MixedColumns, aside: Columns, heading: Heading) -> dic
         "has_names": heading.names is not None,
         "n_columns": heading.n_columns,
         "places": columns.places,
+        **({"dropped": list(columns.dropped)} if columns.dropped else {}),
         **kept,
     }

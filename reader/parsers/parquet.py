@@ -18,9 +18,17 @@ from reader.parsers.groups import groups_of
 from reader.parsers.label_names import MOST_CHARACTERS, LabelNames
 from reader.parsers.matrix import misfit, weight_misfit
 from reader.parsers.mixed import Maker, MixedFeatures, StringColumn
-from reader.parsers.mixed_columns import columns_before, like_before, new_columns, string_place, told_columns
+from reader.parsers.mixed_columns import (
+    check_header,
+    columns_before,
+    like_before,
+    new_columns,
+    string_place,
+    told_columns,
+)
 from reader.parsers.parquet_file import (
     check_sizes,
+    index_of,
     is_number,
     is_string,
     lengths,
@@ -48,13 +56,6 @@ class ParquetParser(TableParser):
         super().__init__(like_before(options), limits, names)
         self._scratch = scratch
         self._heading = Heading((), 0)
-        self._maker: Maker | None = None
-        self._told: dict[str, Any] = {}
-
-    @property
-    def input(self) -> dict[str, Any] | None:  # type: ignore[override]
-        """What further tables need to make the same features."""
-        return None if self._maker is None else {**self._told, **self._maker.told()}
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """The rows. InputError at the first fault, unless rows are skipped."""
@@ -62,7 +63,8 @@ class ParquetParser(TableParser):
             check_sizes(table.metadata, size_of(file), self._limits)
             self._set_columns(table.schema_arrow)
             batch_rows = max(1, min(_MOST_BATCH_ROWS, _BATCH_VALUES // self._heading.n_columns))
-            batches = table.iter_batches(batch_rows, use_threads=False)
+            wanted = [self._heading.name(place) for place in self._read_places()]
+            batches = table.iter_batches(batch_rows, columns=wanted, use_threads=False)
             first = 1
             while (batch := next_batch(batches)) is not None:
                 rows = self._read_batch(batch, first)
@@ -78,6 +80,7 @@ class ParquetParser(TableParser):
         if len(set(names)) < len(names):
             raise InputError("duplicate_column", "a column name stands twice")
         self._heading = Heading(names, len(names))
+        check_header(self._options, self._heading)
         label = find_label(self._options, self._heading)
         assert label is not None
         self._columns = find_columns(label, self._options, self._heading)
@@ -96,10 +99,10 @@ class ParquetParser(TableParser):
             self.index_base = 0
         else:
             if options.like:
-                columns = columns_before(options.like, heading, aside)
+                columns = columns_before(options.like, options, heading, aside)
             else:
                 words = {place for place in range(heading.n_columns) if is_string(schema.field(place).type)}
-                columns = new_columns(options, heading, aside, words)
+                columns = new_columns(options, heading, aside, words, index_of(schema))
             self._maker = MixedFeatures(columns, options)
             self._told = {"format": "parquet", **told_columns(columns, self._columns, heading)}
         for number in self._number_places(self._maker):
@@ -113,6 +116,13 @@ class ParquetParser(TableParser):
             "column_type", f"{self._heading.shown(place)} is of type {str(schema.field(place).type)[:40]}"
         )
 
+    def _read_places(self) -> list[int]:
+        assert self._maker is not None
+        return sorted({*self._columns.aside, *self._maker.number_places.tolist(), *self._maker.word_places})
+
+    def _column(self, batch: Any, place: int) -> Any:
+        return batch.column(batch.schema.get_field_index(self._heading.name(place)))
+
     def _number_places(self, maker: Maker) -> list[int]:
         aside = [k for k in (self._columns.label, self._columns.weight) if k is not None]
         return [k for k in (*aside, *maker.number_places.tolist()) if k not in self.text_columns]
@@ -121,12 +131,12 @@ class ParquetParser(TableParser):
         """The rows of a batch whose first has the number `first`."""
         maker, faults = self._maker, Faults()
         assert maker is not None
-        texts = {k: strings_of(batch.column(k)) for k in self.text_columns}
+        texts = {k: strings_of(self._column(batch, k)) for k in self.text_columns}
         for k, found in texts.items():
             sizes = lengths(found)
             _note(faults, k, np.nan_to_num(sizes, nan=np.inf) <= MOST_CHARACTERS, partial(_text_fault, sizes))
-        numbers = {k: self._numbers(batch.column(k), k, faults) for k in self._number_places(maker)}
-        words = {k: _fields(batch.column(k)) for k in maker.word_places}
+        numbers = {k: self._numbers(self._column(batch, k), k, faults) for k in self._number_places(maker)}
+        words = {k: _fields(self._column(batch, k)) for k in maker.word_places}
         for k, fields in words.items():
             fit = maker.words_fit(fields, is_utf8(fields.text))
             _note(faults, k, fit, lambda row, fields=fields: maker.word_fault(fields[row]))

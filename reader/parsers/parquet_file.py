@@ -1,5 +1,6 @@
 """Parquet files: opened, their sizes checked, and their columns as arrays. Needs pyarrow, of the extra `parquet`."""
 
+import json
 from collections.abc import Iterator
 from typing import IO, Any
 
@@ -30,6 +31,15 @@ def open_table(file: IO[bytes]) -> Any:
         return parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False)
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError("bad_parquet", f"this is no whole Parquet file: {_first_line(error)}") from error
+
+
+def index_of(schema: Any) -> set[str]:
+    """Names of columns that pandas, which wrote the file, calls its index."""
+    try:
+        found = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
+    except (KeyError, ValueError, TypeError):
+        return set()
+    return {name for name in found if isinstance(name, str)} if isinstance(found, list) else set()
 
 
 def next_batch(batches: Iterator[Any]) -> Any:

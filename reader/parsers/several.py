@@ -1,4 +1,4 @@
-"""Files that each need a parser of their own, as rows of one input: Parquet and npz."""
+"""Files that each need a parser of their own, as rows of one input: tables, whose columns have any order, and npz."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from reader.errors import InputError
+from reader.ingest.inputs import FilePart
 from reader.options import InputOptions
 from reader.parsers.hashed_text import HashedText
 from reader.parsers.rejected import MOST_SHOWN, Rejected
@@ -22,6 +23,7 @@ class SeveralParser:
         self._open_one = open_one
         self._options = options
         self._last = open_one(options)
+        self._warnings: list[dict[str, str]] = []
         self._counters: Counter[str] = Counter()
         self._max_indices: list[int] = []
         self.rows = self.nnz = 0
@@ -44,6 +46,11 @@ class SeveralParser:
         return self._last.input
 
     @property
+    def warnings(self) -> list[dict[str, str]]:
+        """As TableParser has them, of the first file."""
+        return self._warnings
+
+    @property
     def words(self) -> Any:
         """As HashedText has them."""
         return self._last.words if isinstance(self._last, HashedText) else None
@@ -53,22 +60,21 @@ class SeveralParser:
         if isinstance(self._last, HashedText):
             self._last.know(words)
 
-    def parse_files(self, files: Iterable[tuple[str, Iterator[bytes]]]) -> Iterator[Rows]:
-        """The rows of files, each with its name. InputError for the first fault, which has the file's name."""
-        for number, (name, chunks) in enumerate(files):
+    def parse_files(self, files: Iterable[FilePart]) -> Iterator[Rows]:
+        """The rows of files, or parts of them. InputError for the first fault, which has the file's name."""
+        for number, part in enumerate(files):
             if number:
                 self._open_next()
             try:
-                for rows in self._last.parse_chunks(chunks):
+                for rows in self._last.parse_chunks(part.chunks):
                     self.rows += len(rows)
                     self.nnz += rows.nnz
                     yield rows
             except InputError as error:
-                error.file = error.file or name
                 # Programs that write many files leave some of them empty.
                 if error.code != "no_rows":
-                    raise
-            self._close(name)
+                    raise part.told(error) from error.__cause__
+            self._close(part)
         if self.rows == 0:
             raise InputError("no_rows", "the files have no row" + " that can be read" * bool(self.rejected.rows))
 
@@ -81,12 +87,12 @@ class SeveralParser:
         if words is not None:
             self._last.know(words.kept())
 
-    def _close(self, name: str) -> None:
+    def _close(self, part: FilePart) -> None:
         parser = self._last
+        self._warnings += getattr(parser, "warnings", ())
         self._counters += Counter(parser.counters)
         if parser.max_index is not None:
             self._max_indices.append(parser.max_index)
         self.rejected.rows += parser.rejected.rows
         for fault in parser.rejected.first[: MOST_SHOWN - len(self.rejected.first)]:
-            fault.file = name
-            self.rejected.first.append(fault)
+            self.rejected.first.append(part.told(fault))

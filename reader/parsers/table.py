@@ -1,5 +1,7 @@
 """What CSV and Parquet have in common: tables with columns that are no features, some of them of text."""
 
+from typing import Any
+
 import numpy as np
 
 from reader.limits import Limits
@@ -7,6 +9,7 @@ from reader.options import InputOptions
 from reader.parsers.columns import Columns
 from reader.parsers.label_names import LabelNames
 from reader.parsers.matrix import MatrixParser, fits
+from reader.parsers.mixed import Maker
 from storage.csr import Array
 
 
@@ -20,6 +23,23 @@ class TableParser(MatrixParser):
         super().__init__(options, limits, base=1)
         self._labels = names or LabelNames(options.label_type)
         self._columns = Columns(None, None, None)
+        self._maker: Maker | None = None
+        self._told: dict[str, Any] = {}
+
+    @property
+    def input(self) -> dict[str, Any] | None:  # type: ignore[override]
+        """What further tables need to make the same features."""
+        return None if self._maker is None else {**self._told, **self._maker.told()}
+
+    @property
+    def unknown(self) -> int:
+        """Categories that make no features."""
+        return self._maker.unknown if self._maker else 0
+
+    @property
+    def warnings(self) -> list[dict[str, str]]:
+        """Of columns that look as if they were no features, with code and message."""
+        return self._maker.warnings if self._maker else []
 
     @property
     def text_columns(self) -> list[int]:

@@ -10,11 +10,11 @@ import numpy as np
 from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions
-from reader.parsers.columns import LABEL_NAMES, Heading, find_columns
-from reader.parsers.csv_fields import find_delimiter, is_text
+from reader.parsers.columns import Heading, find_columns
+from reader.parsers.csv_fields import find_delimiter
+from reader.parsers.csv_head import documents_have_header
 from reader.parsers.hashed_text import Documents, HashedText, PlacedFault
 from reader.parsers.label_names import LabelNames
-from reader.parsers.libsvm_fault import NUMBER
 from reader.parsers.records_kernel import COLUMNS, FAULT, PLACE, find_records
 from reader.parsers.sniff import HEAD_BYTES, refuse_foreign
 from reader.parsers.text_window import WINDOW_BYTES, TextWindow
@@ -122,32 +122,17 @@ class TextTableParser(HashedText):
         places = np.arange(self._heads[0, COLUMNS])
         spans = np.empty((1, len(places), 3), np.int64)
         _, following = find_records(window.text, begin, window.filled, delimiter, places, self._heads[:1], spans)
-        fields = [field.decode(errors="replace").strip(" \t") for field in _texts(window, spans[0])]
+        first = [field.strip(b" \t") for field in _texts(window, spans[0])]
+        fields = [field.decode(errors="replace") for field in first]
         find_records(window.text, following, window.filled, delimiter, places, self._heads[:1], spans)
-        second = _texts(window, spans[0]) if count > 1 else []
+        below = [_texts(window, spans[0])] if count > 1 and self._heads[0, COLUMNS] == len(first) else []
         self._n_columns, self._delimiter = len(fields), delimiter
-        names = fields if self._has_header(fields, second) else None
+        names = fields if documents_have_header(first, below, self._options, self._labelled) else None
         self.has_names = names is not None
         if names is not None and len(set(names)) < len(names):
             raise window.error(begin, "duplicate_column", "a column name stands twice")
         self._columns = list(self._find(names))
         return begin if names is None else following
-
-    def _has_header(self, fields: list[str], second: list[bytes]) -> bool:
-        """Whether the first line names the columns.
-
-        It does if a column is found by its name there; if all are told by number, if text stands above a number.
-        """
-        options = self._options
-        if options.header != "auto":
-            return options.header == "yes"
-        told = (options.text_column, options.label_column, options.weight_column, options.group_column)
-        named = [column for column in told if column is not None and not column.lstrip("-").isdecimal()]
-        if named or (self._labelled and options.label_column is None):
-            usual = LABEL_NAMES if self._labelled and options.label_column is None else ()
-            return any(field in named or field.lower() in usual for field in fields)
-        pairs = zip(fields, second, strict=False)
-        return any(is_text(field.encode()) and NUMBER.fullmatch(under) is not None for field, under in pairs)
 
     def _find(self, names: list[str] | None) -> tuple[int | None, ...]:
         options, heading = self._options, Heading(names, self._n_columns)

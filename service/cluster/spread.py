@@ -113,7 +113,10 @@ def _write(staged: Path, origin: Origin, manifest: Manifest, parts: Sequence[Rea
     lengths = zip_longest(*(part.profile.lengths for part in parts if part.profile is not None), fillvalue=0)
     scales = () if statistics is None else far_scales(statistics)
     # Which rows are the longest nobody knows: parts count their own.
-    profile = Profile(manifest.n_rows, tuple(map(sum, lengths)), (), features.frequent, features.counted_rows, scales)
+    told = origin.settled.warnings
+    profile = Profile(
+        manifest.n_rows, tuple(map(sum, lengths)), (), features.frequent, features.counted_rows, scales, told
+    )
     write_profile(staged, profile)
     write_origin(staged, origin)
 

@@ -12,6 +12,7 @@ from service.commands.inputs import Given, file_or_url
 from service.commands.local import add_local_arguments
 from service.commands.option_values import machines
 from service.commands.remote import add_action, print_json, print_list
+from service.datasets.views import told_of_columns
 from service.errors import ServiceError
 from service.remote.client import Client
 from service.remote.objects import RemoteDataset
@@ -69,6 +70,8 @@ def add(options: argparse.Namespace) -> int:
         print(f"{found['name']}: {found['state']}")
     else:
         print(f"{found['name']}: {found['rows']} rows, {found['features']} features, {found['non_zeros']} non-zeros")
+        for line in told_of_columns(found):
+            print(line, file=sys.stderr)
     return 0
 
 

@@ -20,6 +20,7 @@ from service.commands.liblinear_options import add_liblinear_options
 from service.commands.model_output import check_dataset, check_output, check_plan, left_out, output_files
 from service.commands.option_values import NONE, gamma, machines, or_none, values, weight
 from service.commands.remote import CONVERGED, NOT_CONVERGED, exit_code, watch
+from service.datasets.views import columns_view, told_of_columns
 from service.errors import ServiceError
 from service.jobs.fold_metrics import OF_CLASSES, OF_NUMBERS
 from service.jobs.lanes import order_note
@@ -124,9 +125,10 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
     if spec.machines is not None:
         check_ray(settings.ray_address)
 
-    def check(plan: JobPlan) -> None:
+    def check(plan: JobPlan, dataset: Path) -> None:
         check_plan(output, plan)
         if not plans:
+            list(map(show.say, told_of_columns(columns_view(plan.manifest, dataset))))
             list(map(show.say, left_out(output, plan)))
         plans.append(plan)
 
@@ -154,6 +156,8 @@ def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Pa
         added = upload(client, name, options.file, input_options(options), options.machines)
         if not isinstance(options.file, Path):
             added.wait()
+        for line in told_of_columns(added.view):
+            show.say(line)
     check_dataset(output, parse_spec(fields), client.dataset(name).view)
     submitted = client.submit(**{**fields, "dataset": name})
     show.say(f"training as {submitted.id}")

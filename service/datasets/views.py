@@ -1,10 +1,13 @@
 """How a dataset is shown: a plain dictionary, as the interface documents it."""
 
+from pathlib import Path
 from typing import Any
 
 from storage.block import BlockInfo
 from storage.manifest import Manifest
-from storage.profile import Profile
+from storage.profile import Profile, read_profile
+
+MOST_NAMES = 1000  # of columns that are shown
 
 
 def dataset_view(
@@ -53,16 +56,45 @@ def dataset_view(
 
 
 def input_view(input: dict[str, Any]) -> dict[str, Any]:
-    """What rows are made of; of categories how many each column has, not all of them."""
+    """What rows are made of: of lists of columns the first MOST_NAMES, of categories how many each column has."""
     shown = {name: value for name, value in input.items() if name != "dictionary"}
+    for name in ("columns", "places", "dropped"):
+        if name in shown:
+            shown[name] = shown[name][:MOST_NAMES]
+    if "has_names" in input:
+        shown["header"] = "yes" if input["has_names"] else "no"
     if "dictionary" in input:
         shown["category_counts"] = {column: len(words) for column, words in input["dictionary"].items()}
     return shown
 
 
+def columns_view(manifest: Manifest, directory: Path) -> dict[str, Any]:
+    """What `dataset_view` has of the columns of a dataset in this directory: its input, and warnings."""
+    profile = read_profile(directory)
+    return {
+        "input": manifest.input and input_view(manifest.input),
+        "warnings": list(profile.warnings) if profile else [],
+    }
+
+
+def told_of_columns(view: dict[str, Any]) -> list[str]:
+    """What a person is told of a dataset's columns, by its view: lines; none if it is no table."""
+    input_, lines = view.get("input") or {}, []
+    if "header" in input_:
+        label = f", labels in {_column(input_, 'label_column')}" if "label_column" in input_ else ""
+        left_out = f", {len(input_['dropped'])} left out" if input_.get("dropped") else ""
+        lines.append(f"header: {input_['header']}; {input_['n_columns']:,} columns{label}{left_out}")
+    return [*lines, *(f"{warning['code']}: {warning['message']}" for warning in view.get("warnings") or ())]
+
+
+def _column(input_: dict[str, Any], option: str) -> str:
+    return repr(input_[option]) if input_["has_names"] else f"column {input_[option]}"
+
+
 def _warnings(profile: Profile | None, manifest: Manifest) -> list[dict[str, str]]:
+    told = [] if profile is None else list(profile.warnings)
     if profile is None or not profile.scales:
-        return []
+        return told
     # Slow to import, and many who show things never get here.
     from reader.parsers.mixed import feature_names  # noqa: PLC0415
 
@@ -73,7 +105,7 @@ def _warnings(profile: Profile | None, manifest: Manifest) -> list[dict[str, str
         f"features are on scales far apart, which makes training slow; their sizes, the largest and smallest: {sizes}. "
         'Ask for "features": ["scale"]'
     )
-    return [{"code": "scales_differ", "message": message}]
+    return [*told, {"code": "scales_differ", "message": message}]
 
 
 def profile_view(profile: Profile) -> dict[str, Any]:

@@ -318,7 +318,7 @@ def test_a_dataset_has_a_page(of_texts):
     assert table(text, "labels") == [["ham", "3", "75.0%"], ["&lt;b&gt;", "1", "25.0%"]]
     assert "<b>" not in text
     # Of the three rows it was made with; a row was added since.
-    assert table(text, "features") == [["1", "3", "100.0%"], ["2", "2", "66.7%"]]
+    assert table(text, "features") == [["a", "3", "100.0%"], ["b", "2", "66.7%"]]
     assert table(text, "lengths") == [["0", "0", "0.0%"], ["1", "1", "33.3%"], ["2 to 3", "2", "66.7%"]]
     assert [row[:2] for row in table(text, "longest")] == [["2", "2"], ["3", "2"], ["1", "1"]]
     assert "of the 3 rows it was made with" in text

@@ -36,6 +36,7 @@ def test_what_rows_are_made_of(service):
     assert shown["input"] == {
         "format": "csv", "has_names": True, "n_columns": 3, "places": [1, 2], "columns": ["proto", "size"],
         "categorical": ["proto"], "missing": "indicator", "categories": "dictionary", "category_counts": {"proto": 2},
+        "label_column": "label", "header": "yes",
     }  # fmt: skip
     shown = service.request("GET", "/v1/datasets/dna").json()
     assert shown["input"] == {"format": "fasta", "length": 5, "alphabet": "ACGT"}
@@ -89,7 +90,7 @@ def test_the_page_shows_rows(service):
     assert sorted(row[0] for row in table(text, "features")) == [
         "proto=&lt;b&gt;", "proto=tcp", "size", "size is missing",
     ]  # fmt: skip
-    assert "a table of 2 columns, 1 of categories" in text and "<b>" not in text
+    assert "a table of 3 columns with names, 1 of categories" in text and "<b>" not in text
     text = service.request("GET", "/datasets/dna").text
     assert sorted(table(text, "sample")) == [["-1", "TTTTT"], ["1", "ACGTN"]]
     assert "strings of 5 bases" in text and "squared norm" not in text

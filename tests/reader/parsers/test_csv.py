@@ -160,7 +160,7 @@ def test_blank_lines_and_empty_rows_are_counted():
 
 def test_too_many_columns():
     with pytest.raises(InputError) as caught:
-        list(CsvParser(InputOptions(), Limits(max_features=2)).parse_chunks([b"1,2,3,4\n"]))
+        list(CsvParser(InputOptions(), Limits(max_features=2)).parse_chunks([b"1,2,3,5\n"]))
     assert caught.value.code == "too_many_features"
 
 

@@ -1,0 +1,163 @@
+"""Columns that are chosen, left out, or look as if they were no features; in CSV and Parquet alike."""
+
+import io
+
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from reader.errors import HINTS, InputError
+from reader.ingest.append import append_rows
+from reader.ingest.run import ingest
+from reader.limits import Limits
+from reader.options import InputOptions
+from reader.parsers.columns import MOST_COLUMNS
+from reader.parsers.csv import CsvParser
+from storage.manifest import read_manifest
+from storage.profile import read_profile
+from tests.contracts.problems import stored_rows
+
+TABLE = {
+    "id": list(range(20)), "day": ["2024-01-31"] * 20, "label": [k % 2 for k in range(20)],
+    "a,b": [k % 3 + 1 for k in range(20)], "c": [k % 5 + 0.5 for k in range(20)],
+}  # fmt: skip
+
+
+def as_csv(columns: dict) -> bytes:
+    names = ",".join(f'"{name}"' if "," in name else name for name in columns)
+    return "\n".join([names, *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]).encode()
+
+
+def as_parquet(columns: dict, **metadata: str) -> bytes:
+    file = io.BytesIO()
+    parquet.write_table(pyarrow.table(columns).replace_schema_metadata(metadata or None), file)
+    return file.getvalue()
+
+
+WRITERS = {"csv": as_csv, "parquet": as_parquet}
+
+
+def read_in(directory, data: bytes, format_: str, **options):
+    """The manifest, and codes of warnings."""
+    manifest = ingest([data], directory, InputOptions(format_, **options))
+    return manifest, [warning["code"] for warning in read_profile(directory).warnings]
+
+
+def code_of(directory, data: bytes, format_: str, **options) -> str:
+    with pytest.raises(InputError) as caught:
+        read_in(directory, data, format_, **options)
+    assert caught.value.hint
+    return caught.value.code
+
+
+@pytest.mark.parametrize("format_", WRITERS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"columns": '"a,b",c'},
+        {"columns": ["c", "a,b", "label"]},
+        {"columns": "-2,5"},
+        {"drop_columns": "id, day"},
+        {"drop_columns": ["1", "day"]},
+        {"columns": "id,4,c", "drop_columns": "id"},
+    ],
+)
+def test_columns_are_chosen_by_name_or_number(tmp_path, format_, options):
+    manifest, warned = read_in(tmp_path / "data", WRITERS[format_](TABLE), format_, **options)
+    assert manifest.input["columns"] == ["a,b", "c"] and manifest.input["dropped"] == ["id", "day"]
+    assert manifest.input["label_column"] == "label" and not warned
+    rows, _ = stored_rows(tmp_path / "data")
+    assert manifest.n_features == 2 and sorted(rows.values.tolist()) == sorted([*TABLE["a,b"], *TABLE["c"]])
+
+
+@pytest.mark.parametrize("format_", WRITERS)
+def test_later_tables_follow(tmp_path, format_):
+    read_in(tmp_path / "data", WRITERS[format_](TABLE), format_, drop_columns="id,day")
+    for columns in (["c", "label", "a,b"], ["day", "c", "label", "a,b", "id"]):
+        data = WRITERS[format_]({name: TABLE[name] for name in columns})
+        append_rows([data], tmp_path / "data", InputOptions(format_), Limits(), 1)
+    data = WRITERS[format_]({**TABLE, "new": TABLE["c"]})
+    with pytest.raises(InputError) as caught:
+        append_rows([data], tmp_path / "data", InputOptions(format_), Limits(), 1)
+    assert caught.value.code == "columns_differ" and "'new'" in caught.value.message
+    append_rows([data], tmp_path / "data", InputOptions(format_, drop_columns="new"), Limits(), 1)
+    rows, _ = stored_rows(tmp_path / "data")
+    assert read_manifest(tmp_path / "data").n_rows == 80
+    assert sorted(rows.values.tolist()) == sorted(4 * [*TABLE["a,b"], *TABLE["c"]])
+
+
+@pytest.mark.parametrize("format_", WRITERS)
+def test_faults_of_choosing(tmp_path, format_):
+    data = WRITERS[format_](TABLE)
+    for options, code in (
+        ({"columns": "x"}, "columns_missing"),
+        ({"drop_columns": "9"}, "drop_columns_missing"),
+        ({"drop_columns": "label"}, "same_column"),
+        ({"columns": "c", "categorical": "day"}, "same_column"),
+        ({"columns": "label"}, "columns_missing"),
+        ({}, {"csv": "not_numeric", "parquet": "column_type"}[format_]),
+    ):
+        assert code_of(tmp_path / "data", data, format_, **options) == code
+    assert "drop_columns" in HINTS["not_numeric"] and "drop_columns" in HINTS["column_type"]
+
+
+def test_other_formats_have_no_columns(tmp_path):
+    for text, format_ in ((b"1 1:1\n", "libsvm"), (b">x label=1\nACGT\n", "fasta"), (b"1\tsome words\n", "text")):
+        assert code_of(tmp_path / "data", text, format_, columns="a") == "option_unused"
+        assert code_of(tmp_path / "data", text, format_, drop_columns="a") == "option_unused"
+    documents = b"label,text,x\n1,some words,2\n"
+    assert code_of(tmp_path / "data", documents, "csv", text_column="text", drop_columns="x") == "option_unused"
+
+
+@pytest.mark.parametrize("format_", WRITERS)
+def test_what_looks_like_no_feature_is_warned_of(tmp_path, format_):
+    manifest, warned = read_in(tmp_path / "data", WRITERS[format_](TABLE), format_, categorical="day")
+    assert warned == ["columns_like_ids", "columns_like_dates"] and manifest.n_features == 4
+    shuffled = np.random.default_rng(0).permutation(20).tolist()
+    columns = {
+        "label": TABLE["label"], "user_id": [k * k for k in range(20)], "n": shuffled,
+        "word": [f"w{k}" for k in range(20)], "orderId": [987_654_321 + 3 * k for k in range(20)],
+        "when": [20240100 + k + 1 for k in range(20)], "x": [float(k * k) for k in range(20)], "same": [3] * 20,
+    }  # fmt: skip
+    read_in(tmp_path / "other", WRITERS[format_](columns), format_, categorical="word")
+    told = {each["code"]: each["message"] for each in read_profile(tmp_path / "other").warnings}
+    assert (
+        "'user_id', 'n', 'orderId', 'word'" in told["columns_like_ids"] and "drop_columns" in told["columns_like_ids"]
+    )
+    assert "'when'." in told["columns_like_dates"]
+    _, warned = read_in(tmp_path / "few", b"label,a\n1,1\n0,2\n1,3\n", "csv")
+    assert not warned
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "format_"),
+    [
+        ("Unnamed: 0", as_csv({"": range(4), "label": [0, 1, 0, 1], "a": [5, 5, 6, 7]}), "csv"),
+        ("Unnamed: 0", as_csv({"Unnamed: 0": range(4), "label": [0, 1, 0, 1], "a": [5, 5, 6, 7]}), "csv"),
+        ("__index_level_0__", as_csv({"label": [0, 1, 0, 1], "a": [5, 5, 6, 7], "__index_level_0__": range(4)}), "csv"),
+        ("__index_level_0__", as_parquet({"label": [0, 1], "a": [5, 6], "__index_level_0__": [0, 1]}), "parquet"),
+        ("k", as_parquet({"label": [0, 1], "a": [5, 6], "k": [0, 1]}, pandas='{"index_columns": ["k"]}'), "parquet"),
+    ],
+)
+def test_an_index_of_pandas_is_left_out_and_said(tmp_path, name, data, format_):
+    manifest, warned = read_in(tmp_path / "data", data, format_)
+    assert (manifest.input["columns"], manifest.input["dropped"], warned) == (["a"], [name], ["index_left_out"])
+    kept, warned = read_in(tmp_path / "kept", data, format_, columns=[name, "a"])
+    assert sorted(kept.input["columns"]) == sorted([name, "a"]) and "index_left_out" not in warned
+    after = append_rows([data], tmp_path / "data", InputOptions(format_), Limits(), 1)
+    assert after.n_rows == 2 * manifest.n_rows and after.n_features == 1
+
+
+def test_names_take_time_in_proportion_and_have_a_bound():
+    names = ",".join(f"f{k}" for k in range(200_000))
+    text = f"label,{names}\n1,".encode() + b",".join([b"2"] * 200_000) + b"\n"
+    parser = CsvParser(InputOptions("csv", drop_columns="f7"), Limits())
+    assert sum(map(len, parser.parse_chunks([text]))) == 1
+    further = CsvParser(InputOptions("csv", like=parser.input), Limits(), labelled=False)
+    backwards = ",".join(f"f{k}" for k in reversed(range(200_000)))
+    (rows,) = further.parse_chunks([f"{backwards}\n".encode() + b",".join([b"2"] * 200_000) + b"\n"])
+    assert rows.nnz == 199_999
+    with pytest.raises(InputError) as caught:
+        list(CsvParser(InputOptions("csv"), Limits()).parse_chunks([b"1," * MOST_COLUMNS + b"1\n"]))
+    assert caught.value.code == "too_many_columns"
