@@ -9,6 +9,7 @@ from service.datasets.registry import Datasets
 from service.jobs.feed import JobFeed
 from service.processes.keeper import WorkerKeeper
 from service.records.store import Store
+from service.room import Room
 from service.settings import Settings
 from service.shares import Shares
 
@@ -39,6 +40,7 @@ class AppContext:
     store: Store
     datasets: Datasets
     feed: JobFeed
+    room: Room
     keeper: WorkerKeeper | None = None
     shared: SharedWork = field(default_factory=SharedWork)
 

@@ -45,6 +45,7 @@ STATUS = {
     "given_up": 409,
     "not_possible": 409,
     "body_too_large": 413,
+    "answer_too_large": 413,
     "line_too_long": 413,
     "decompressed_too_large": 413,
     "unknown_format": 415,

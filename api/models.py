@@ -2,7 +2,7 @@
 
 import os
 import time
-from typing import IO, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Header, Request, Response
@@ -10,15 +10,17 @@ from fastapi.responses import FileResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from api.body import JsonObject
+from api.clients import client_of
 from api.context import Context
 from api.evaluating import dataset_named, evaluate
 from api.predicting import JSON, TYPES, answer_type, find_predictor, predicted
 from reader.options import InputOptions
 from reader.options import index_base as as_index_base
 from service.models.exports import MODEL_FORMATS
-from service.models.prediction import ANSWERS, first_names
+from service.models.prediction import ANSWERS, Predicted, first_names
 from service.models.registry import delete_model, load_head, model_file
 from service.models.views import model_view
+from service.room import RoomFile
 
 router = APIRouter(prefix="/v1/models", tags=["models"])
 
@@ -81,12 +83,15 @@ def remove_model(context: Context, model_id: str) -> Response:
 @router.get("/{model_id}/file", operation_id="downloadModel", response_class=FileResponse, responses=_FILES)
 def download_head(
     context: Context,
+    request: Request,
     model_id: str,
     format: Literal[tuple(MODEL_FORMATS)] | None = None,  # type: ignore[valid-type]
     if_none_match: Annotated[str, Header()] = "",
 ) -> Response:
     """The model as a file, or the range of it that is asked for: by default LIBLINEAR's text, of a kernel LIBSVM's."""
-    format_, file = model_file(context.settings, context.store.model(model_id), format)
+    format_, file = model_file(
+        context.settings, context.store.model(model_id), format, context.room, client_of(request.scope)
+    )
     kind = MODEL_FORMATS[format_]
     response = _OpenFileResponse(file, kind.media_type, f"{model_id}{kind.suffix}")
     tag = response.headers["etag"]
@@ -99,7 +104,7 @@ def download_head(
 class _OpenFileResponse(FileResponse):
     """A file without a name, closed when it was sent, or was not."""
 
-    def __init__(self, file: IO[bytes], media_type: str, filename: str) -> None:
+    def __init__(self, file: RoomFile, media_type: str, filename: str) -> None:
         self._file = file
         number = file.fileno()
         stat = os.fstat(number)
@@ -108,6 +113,20 @@ class _OpenFileResponse(FileResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._file:
             await super().__call__(scope, receive, send)
+
+
+class _KeptResponse(StreamingResponse):
+    """Predictions, of which nothing is kept once they were sent, or were not."""
+
+    def __init__(self, found: Predicted, kind: str, headers: dict[str, str]) -> None:
+        self._found = found
+        super().__init__(ANSWERS[kind](found), media_type=kind, headers=headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._found.close()
 
 
 @router.post(
@@ -143,7 +162,7 @@ async def predict(
     if found.unknown_columns:
         names = ", ".join(quote(name, safe=" ") for name in first_names(found.unknown_columns))
         headers |= {"Unknown-Columns": str(len(found.unknown_columns)), "Unknown-Column-Names": names}
-    return StreamingResponse(ANSWERS[kind](found), media_type=kind, headers=headers)
+    return _KeptResponse(found, kind, headers)
 
 
 @router.post("/{model_id}/evaluate", operation_id="evaluate", openapi_extra=_EVALUATE)

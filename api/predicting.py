@@ -10,6 +10,7 @@ from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 
 from api.body import parse_object, stream, whole
+from api.clients import client_of
 from api.context import AppContext
 from api.leaving import in_thread, turn
 from reader.errors import InputError
@@ -21,6 +22,7 @@ from service.models.prediction import ANSWERS, Predicted, keep
 from service.models.predictor import MOST_FEATURES, Prediction, Predictor
 from service.models.raw_rows import TableRows
 from service.models.registry import load_predictor
+from service.room import RoomFile
 
 JSON = "application/json"
 TYPES = {
@@ -45,11 +47,25 @@ async def find_predictor(context: AppContext, model_id: str, strict: bool = Fals
 
 
 async def predicted(context: AppContext, request: Request, predictor: Predictor, said: InputOptions) -> Predicted:
-    """Predictions for all rows of the body, of which `said` tells more. Raises ServiceError for its first fault."""
+    """Predictions for all rows of the body, of which `said` tells more; the caller closes them.
+
+    Raises ServiceError for the first fault of the body.
+    """
+    values = context.room.file(client_of(request.scope))
+    try:
+        return await _predicted(context, request, predictor, said, values)
+    except BaseException:
+        values.close()
+        raise
+
+
+async def _predicted(
+    context: AppContext, request: Request, predictor: Predictor, said: InputOptions, values: RoomFile
+) -> Predicted:
     kind = _content_type(request)
     if kind == JSON:
         async with whole(request, context.settings.max_json_bytes) as body, turn(request, context.shared.whole):
-            return await in_thread(request, partial(_of_json, context, predictor, body, said.index_base))
+            return await in_thread(request, partial(_of_json, values, predictor, body, said.index_base))
     most_bytes = context.settings.max_predict_bytes
     options = replace(said, format=TYPES[kind] if kind else predictor.text_format)
     limits = Limits(most_bytes, max_features=MOST_FEATURES)
@@ -58,7 +74,7 @@ async def predicted(context: AppContext, request: Request, predictor: Predictor,
     rest = iter(()) if is_whole else _arriving(chunks)
 
     def work() -> Predicted:
-        return _keep(context, predictor, predictor.predict_text(chain(head, rest), limits, options))
+        return _keep(values, predictor, predictor.predict_text(chain(head, rest), limits, options))
 
     threads = context.shared.whole if is_whole else context.shared.arriving
     async with turn(request, threads):
@@ -81,21 +97,21 @@ def _content_type(request: Request) -> str:
     return kind
 
 
-def _keep(context: AppContext, predictor: Predictor, predictions: Iterator[Prediction]) -> Predicted:
+def _keep(values: RoomFile, predictor: Predictor, predictions: Iterator[Prediction]) -> Predicted:
     try:
-        return keep(predictor, predictions, context.settings.data_dir)
+        return keep(predictor, predictions, values)
     except InputError as error:
         raise ServiceError.of(error.problem()) from None
 
 
-def _of_json(context: AppContext, predictor: Predictor, body: bytes, index_base: IndexBase) -> Predicted:
+def _of_json(values: RoomFile, predictor: Predictor, body: bytes, index_base: IndexBase) -> Predicted:
     fields = parse_object(body)
     if predictor.reads_documents and "documents" in fields:
-        return _keep(context, predictor, predictor.predict_documents(json_documents(fields)))
+        return _keep(values, predictor, predictor.predict_documents(json_documents(fields)))
     table, numbering = json_tables(fields, predictor.input, predictor.index_base), predictor.numbering(index_base)
     if table is None:
         table = TableRows(numbering.renumbered(json_rows(fields, numbering.base)), 0, None)
-    return _keep(context, predictor, (predictor.predict_table(each) for each in [table]))
+    return _keep(values, predictor, (predictor.predict_table(each) for each in [table]))
 
 
 async def _head(chunks: AsyncIterator[bytes]) -> tuple[list[bytes], bool]:

@@ -21,6 +21,7 @@ class Settings:
     max_upload_bytes   of a dataset's body as sent, and of its text once decompressed
     max_predict_bytes  of a body of rows to be predicted, as sent, and of its text once decompressed
     max_infer_bytes    of a body of tensors
+    max_answer_bytes   of disk for answers that are being made or sent, all together
     max_json_bytes     of a body of JSON
     max_features       feature numbers of a dataset are below it
     max_queued_jobs    jobs that wait at a time
@@ -45,6 +46,7 @@ class Settings:
     max_upload_bytes: int = 1 << 40
     max_predict_bytes: int = 1 << 36
     max_infer_bytes: int = 1 << 24
+    max_answer_bytes: int = 1 << 34
     max_json_bytes: int = 1 << 20
     max_features: int = 1 << 27
     max_queued_jobs: int = 1000

@@ -7,24 +7,29 @@ when all of the input has been read: a fault anywhere is answered by its problem
 import csv
 import io
 import json
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from service.errors import needing_space
 from service.models.labels import shown_label
 from service.models.predictor import Prediction, Predictor
 from storage.csr import Array
 
-_IN_MEMORY_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 16
 _MOST_NAMES, _MOST_CHARACTERS = 10, 40  # of columns, told
 _VALUE = np.dtype("<f8")
+
+
+class BinaryFile(Protocol):
+    """Where decision values are kept."""
+
+    def write(self, data: bytes, /) -> int: ...
+    def read(self, count: int, /) -> bytes: ...
+    def seek(self, place: int, /) -> int: ...
+    def close(self) -> None: ...
 
 
 class Piece(NamedTuple):
@@ -44,19 +49,22 @@ class Predicted:
     """
 
     predictor: Predictor
-    values: IO[bytes]
+    values: BinaryFile
     rows: int
     unknown_features: int
     unknown_columns: list[str]
 
     def pieces(self) -> Iterator[Piece]:
-        """Some thousand rows at a time; the file is closed at the end."""
+        """Some thousand rows at a time."""
         n_values = self.predictor.n_values
         row_bytes = _VALUE.itemsize * (n_values or 1)
-        with self.values:
-            while data := self.values.read(max(1, _PIECE_BYTES // row_bytes) * row_bytes):
-                values: Array = np.frombuffer(data, _VALUE)
-                yield self._piece(values if n_values is None else values.reshape(-1, n_values))
+        while data := self.values.read(max(1, _PIECE_BYTES // row_bytes) * row_bytes):
+            values: Array = np.frombuffer(data, _VALUE)
+            yield self._piece(values if n_values is None else values.reshape(-1, n_values))
+
+    def close(self) -> None:
+        """What was kept goes."""
+        self.values.close()
 
     def _piece(self, decision_values: Array) -> Piece:
         found = self.predictor.probabilities(decision_values)
@@ -64,24 +72,16 @@ class Predicted:
         return Piece(labels, decision_values.tolist(), None if found is None else found.tolist())
 
 
-def keep(predictor: Predictor, predictions: Iterable[Prediction], directory: Path) -> Predicted:
-    """Run through all predictions and keep what the answer needs, below `directory`. ServiceError out_of_space."""
-    # The caller closes it, through `pieces`.
-    values: Any = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=str(directory))  # noqa: SIM115
-    try:
-        rows = unknown = 0
-        columns: list[str] = []
-        for prediction in predictions:
-            with needing_space():
-                values.write(prediction.decision_values.astype(_VALUE).tobytes())
-            rows += len(prediction.decision_values)
-            unknown += prediction.unknown_features
-            columns = columns if prediction.match is None else prediction.match.unknown
-        with needing_space():
-            values.seek(0)
-    except BaseException:
-        values.close()
-        raise
+def keep(predictor: Predictor, predictions: Iterable[Prediction], values: BinaryFile) -> Predicted:
+    """Run through all predictions and keep what the answer needs in a file, which the caller closes."""
+    rows = unknown = 0
+    columns: list[str] = []
+    for prediction in predictions:
+        values.write(prediction.decision_values.astype(_VALUE).tobytes())
+        rows += len(prediction.decision_values)
+        unknown += prediction.unknown_features
+        columns = columns if prediction.match is None else prediction.match.unknown
+    values.seek(0)
     return Predicted(predictor, values, rows, unknown, columns)
 
 

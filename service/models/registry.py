@@ -3,16 +3,14 @@
 import functools
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
-from service.errors import needing_space
 from service.jobs.cross_validation import CrossValidation
 from service.jobs.features import asked_maps, planned_maps
 from service.jobs.problem import JobPlan
@@ -23,6 +21,7 @@ from service.models.predictor import Predictor
 from service.records.ids import new_id
 from service.records.store import Store
 from service.records.unrecorded import mark, remove, unmark, unrecording
+from service.room import Room, RoomFile
 from service.settings import Settings
 from storage.csr import Array
 from storage.dataset import Dataset
@@ -168,20 +167,20 @@ def load_predictor(settings: Settings, model_id: str) -> Predictor:
     return Predictor(load_model(settings, model_id))
 
 
-def model_file(settings: Settings, record: dict[str, Any], format_: str | None = None) -> tuple[str, IO[bytes]]:
+def model_file(
+    settings: Settings, record: dict[str, Any], format_: str | None, room: Room, client: str
+) -> tuple[str, RoomFile]:
     """The format, and a recorded model as a file of it, one without a name; its time is that of the model.
 
     format_: None: text, LIBLINEAR's or LIBSVM's. The file is made anew from checked weights each time, so that a copy
-    can never go bad. Raises ModelFormatError, or ServiceError out_of_space.
+    can never go bad. Raises ModelFormatError, or ServiceError answer_too_large, out_of_space.
     """
     model = load_model(settings, record["id"])
     format_ = format_ or ("liblinear" if model.vectors is None else "libsvm")
     written = MODEL_FORMATS[format_].write(model)
-    file: IO[bytes] = tempfile.TemporaryFile(dir=settings.data_dir)  # noqa: SIM115 - the caller closes it
+    file = room.file(client)  # the caller closes it
     try:
-        with needing_space():
-            file.writelines(written)
-            file.flush()
+        file.writelines(written)
         made = datetime.fromisoformat(record["created_at"]).timestamp()
         os.utime(file.fileno(), (made, made))
     except BaseException:

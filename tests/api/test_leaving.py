@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.app import Service, some_model
+from tests.api.app import Service, check_problem, some_model
 from tests.api.server import RunningServer, is_closed, read_answer, request
 from tests.end_to_end.service import wait_for
 
@@ -196,3 +196,27 @@ def test_the_end_does_not_wait_for_work_that_goes_on(tmp_path):
         server.thread.join(30)
         assert not server.thread.is_alive()
         wait_for(lambda: not at_work(service), 30)
+
+
+def test_what_is_kept_of_a_prediction_goes_with_its_client(tmp_path):
+    service = Service(tmp_path, header_seconds=2.0, body_seconds=60.0)
+    room = service.app.state.context.room
+    model = service.add_model(service.add_dataset("data"), some_model())
+    rows = gzip.compress(b"1\n" * 1_000_000)
+    with RunningServer(service) as server:
+        with closing(server.connect()) as client:
+            client.sendall(request("POST", f"/v1/models/{model}/predict", rows, Content_Type="text/libsvm"))
+            assert client.recv(1000).startswith(b"HTTP/1.1 200 ")
+            assert room.in_use == 8_000_000
+        wait_for(lambda: not room.in_use, 30)
+
+
+def test_few_bytes_do_not_take_the_disk(tmp_path):
+    service = Service(tmp_path, max_answer_bytes=1 << 20)
+    model = service.add_model(service.add_dataset("data"), some_model())
+    rows = gzip.compress(b"1\n" * 1_000_000)
+    answer = service.request(
+        "POST", f"/v1/models/{model}/predict", content=rows, headers={"Content-Type": "text/libsvm"}
+    )
+    check_problem(answer, "answer_too_large", 413)
+    assert service.app.state.context.room.in_use == 0

@@ -5,6 +5,7 @@ import csv
 import gzip
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -14,6 +15,7 @@ import zstandard
 
 from service.models.exports import MODEL_FORMATS
 from service.models.predictor import Predictor
+from service.room import Room
 from storage.model_file import Model
 from tests.api.app import Service, check_problem, model_of_texts, some_model
 
@@ -229,14 +231,16 @@ def test_bodies_that_never_end_do_not_hold_up_others(filled):
     assert [other.json()["rows"] for other in others] == [1] * 50 + [20_000] * 50
 
 
-def test_a_full_disk_is_told_and_costs_only_this_request(filled, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr("tempfile.TemporaryFile", lambda *_, **__: io.FileIO("/dev/full", "r+"))
-        patch.setattr("service.models.prediction._IN_MEMORY_BYTES", 1)
-        for method, path in (("GET", "/file"), ("POST", "/predict")):
-            response = filled.request(method, f"/v1/models/{filled.model}{path}", content=TEXT)
-            check_problem(response, "out_of_space", 507)
-    assert filled.request("POST", f"/v1/models/{filled.model}/predict", content=TEXT).status_code == 200
+def test_a_full_disk_is_told_and_costs_only_this_request(tmp_path):
+    service, free = Service(tmp_path), [0]
+    model = service.add_model(service.add_dataset("data"), some_model())
+    context = service.app.state.context
+    service.app.state.context = replace(context, room=Room(tmp_path, 1 << 40, lambda _: free[0]))
+    for method, path in (("GET", "/file"), ("POST", "/predict")):
+        response = service.request(method, f"/v1/models/{model}{path}", content=TEXT)
+        check_problem(response, "out_of_space", 507)
+    free[0] = 1 << 20
+    assert service.request("POST", f"/v1/models/{model}/predict", content=TEXT).status_code == 200
 
 
 def test_a_body_of_rows_that_is_too_large(tmp_path):

@@ -22,7 +22,7 @@ def answers(model: Model, directory) -> dict[str, bytes]:
     """By their type."""
     predictor = Predictor(model)
     return {
-        kind: b"".join(answer(keep(predictor, predictor.predict_text([TEXT]), directory)))
+        kind: b"".join(answer(keep(predictor, predictor.predict_text([TEXT]), io.BytesIO())))
         for kind, answer in ANSWERS.items()
     }
 
@@ -92,7 +92,7 @@ def test_many_rows_come_in_pieces_and_in_order(tmp_path, n_classes):
     predictor = Predictor(Model(w, tuple(map(float, range(n_classes))), 1))
     order = np.random.default_rng(0).integers(0, 3, 60_000 // n_classes)
     text = b"".join(b"0 %d:1\n" % (place + 1) for place in order)
-    kept = keep(predictor, predictor.predict_text([text]), tmp_path)
+    kept = keep(predictor, predictor.predict_text([text]), io.BytesIO())
     pieces = list(kept.pieces())
     assert len(pieces) > 1
     assert [label for piece in pieces for label in piece.labels] == order.tolist()

@@ -159,7 +159,7 @@ def test_regression_is_answered_with_values(tmp_path):
     predictor = Predictor(Model(np.array([2.0, 1e308]), (), 1))
     text = b"7 1:0.75\n-1 2:1e30\n"
     answers = {
-        kind: b"".join(answer(keep(predictor, predictor.predict_text([text]), tmp_path)))
+        kind: b"".join(answer(keep(predictor, predictor.predict_text([text]), io.BytesIO())))
         for kind, answer in ANSWERS.items()
     }
     assert json.loads(answers["application/json"])["predictions"] == [{"value": 1.5}, {"value": None}]

@@ -1,5 +1,6 @@
 """Kernel machines by every way rows come: text, tables, JSON, tensors, matrices; against numpy."""
 
+import io
 import json
 
 import numpy as np
@@ -60,7 +61,7 @@ def test_answers(tmp_path, labels, kind):
     n_values = len(labels) if len(labels) > 2 else 1
     model = random_machine(labels=labels, sigmoid=PAIRS[:n_values] if labels else None)
     predictor, X = Predictor(model), random_matrix(100, 12)
-    told = b"".join(ANSWERS[kind](keep(predictor, [predictor.predict(rows_of(X))], tmp_path)))
+    told = b"".join(ANSWERS[kind](keep(predictor, [predictor.predict(rows_of(X))], io.BytesIO())))
     if kind == "application/json":
         values = [each["decision_value" if labels else "value"] for each in json.loads(told)["predictions"]]
         close(values, numpys_values(model, X))
