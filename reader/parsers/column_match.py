@@ -64,7 +64,7 @@ def match_columns(
         raise InputError(
             "header_differs",
             f"the model knows its columns by name ({shown(like['columns'])}), the table has no line with these names",
-            hint="give the table the names of the training data; or, if its columns stand as there, set header=no",
+            hint="give it names (header=yes if they are numbers), or set header=no if columns stand as in training",
         )
     if names is not None and not like["has_names"]:
         raise InputError(
@@ -83,7 +83,7 @@ def named_numbers(names: Sequence[str]) -> dict[str, Any]:
 
 def shown(names: Sequence[str]) -> str:
     """The first few, for a message."""
-    some = ", ".join(name[:40] for name in names[:_SHOWN])
+    some = ", ".join(name[:40] or "''" for name in names[:_SHOWN])
     return f"{some}, ..." if len(names) > _SHOWN else some
 
 

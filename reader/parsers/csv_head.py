@@ -74,13 +74,20 @@ def _but(line: Line, places: set[int]) -> list[bytes]:
 
 
 def _has_known_name(first: Line, options: InputOptions) -> bool:
-    """Numbers are values, too: they are known names only if all columns before are there, and are numbers."""
+    """Numbers are values, too: they are known names only if all columns before are there, and are numbers.
+
+    InputError header_unclear if they are few.
+    """
     names = {_text(field) for field in first}
     like = options.like or {}
     before = set(like["columns"]) if like.get("has_names") else set()
     kept = {like.get(option) for option in ("label_column", "weight_column", "group_column") if before}
     told = {*_told_names(options), *before, *kept} & names
-    return any(is_text(name.encode()) for name in told) or bool(before and before <= names)
+    if any(is_text(name.encode()) for name in told):
+        return True
+    if before and before <= names and len(before) < _FIELDS_TO_BE_SURE:
+        raise _unclear("numbers, as columns are called,")
+    return bool(before) and before <= names
 
 
 def _told_names(options: InputOptions) -> set[str]:

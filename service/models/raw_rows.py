@@ -79,15 +79,16 @@ def rows_of_columns(
     ]
     words = [_words(columns[name], name, features) for name in wanted.word_names]
     table = np.stack(numbers, axis=1) if numbers else np.empty((n_rows, 0))
+    _check(table)
     rows = Rows(np.zeros(n_rows, LABEL), *features.make(table, words, base))
     return TableRows(rows, features.unknown, match)
 
 
 def match_names(input: dict[str, Any], names: Sequence[str]) -> Match:
-    """Of columns that a program gives by name; where training had no names, they may be called by their numbers."""
+    """Of columns that a program gives by name; those of categories may be called by their numbers if they had none."""
     if len(set(names)) < len(names):
         raise InputError("duplicate_column", "a column name stands twice")
-    if set(input["columns"]) <= set(names):
+    if input["categorical"] and set(input["columns"]) <= set(names):
         input = {**input, "has_names": True}
     label = label_place(input, names)
     return match_columns(input, names, len(names), [] if label is None else [label])
@@ -97,28 +98,32 @@ def _numbers(column: Sequence[Any] | Array, name: str, must_be_there: bool) -> A
     """(n,) float64, nan where they are missing."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
         values = column.astype(np.float64)
-        if must_be_there and (missing := np.flatnonzero(np.isnan(values))).size:
-            raise _missing(name, int(missing[0]) + 1)
     else:
-        values = _plain_numbers(list(column), name, must_be_there)
-    bad = np.flatnonzero(~fits(np.where(np.isnan(values), 0.0, values)))
-    if len(bad):
-        raise InputError(*misfit(float(values[bad[0]])), line=int(bad[0]) + 1)
+        values = np.array([_number(value, name, row) for row, value in enumerate(column, 1)], np.float64)
+    if must_be_there and np.isnan(values).any():
+        raise InputError("missing_value", f"{name[:40]} is missing", line=int(np.argmax(np.isnan(values))) + 1)
     return values
 
 
-def _plain_numbers(column: list[Any], name: str, must_be_there: bool) -> Array:
-    for row, value in enumerate(column, 1):
-        if _is_missing(value):
-            if must_be_there:
-                raise _missing(name, row)
-        elif isinstance(value, str | bool) or not np.isscalar(value):
-            raise InputError("wrong_type", f"{name[:40]} is not a number", line=row, hint="send numbers")
-    return np.array([math.nan if _is_missing(value) else float(value) for value in column])
+def _number(value: Any, name: str, row: int) -> float:
+    if type(value) is float:
+        return value
+    if _is_missing(value):
+        return math.nan
+    if isinstance(value, str | bool) or not np.isscalar(value):
+        raise InputError("wrong_type", f"{name[:40]} is not a number", line=row, hint="send numbers")
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        return math.inf
 
 
-def _missing(name: str, row: int) -> InputError:
-    return InputError("missing_value", f"{name[:40]} is missing", line=row)
+def _check(table: Array) -> None:
+    """InputError row_overflow, value_not_finite for a number in a table (n_rows, k) that float32 cannot hold."""
+    bad = ~fits(np.where(np.isnan(table), 0.0, table))
+    if bad.any():
+        row, column = np.argwhere(bad)[0].tolist()
+        raise InputError(*misfit(float(table[row, column])), line=row + 1)
 
 
 def _words(column: Sequence[Any] | Array, name: str, features: MixedFeatures) -> Fields:
