@@ -151,7 +151,7 @@ class Training:
         cache_dir = self._settings.cache_dir
         in_memory = has_room(cache_dir, plan.run_bytes)
         with temporary_directory(cache_dir if in_memory else self._work, "streamsvm-run-") as scratch:
-            self._prepare(plan, scratch / "run")
+            self._prepare(plan, scratch / "run", not (in_memory or self._in_turns))
             run = self._run = self._new_run(scratch / "run", plan.spec.machines)
             try:
                 if self.is_stopping:
@@ -180,7 +180,7 @@ class Training:
             return cluster_run(directory, self._work, self._settings)
         return Run(directory, self._work, self._settings.stall_seconds)
 
-    def _prepare(self, plan: JobPlan | FollowPlan, directory: Path) -> None:
+    def _prepare(self, plan: JobPlan | FollowPlan, directory: Path, is_on_disk: bool) -> None:
         """Checkpoints are for the next lane alone, if there is one."""
         checkpoints, begins = self._keeps, self._begins
         if isinstance(plan, JobPlan) and len(plan.lanes) > 1:
@@ -192,7 +192,7 @@ class Training:
             name = f"local-{os.getpid()}-{plan.manifest.uid}"
             prepare_cluster_run(directory, plan, self._dataset, name, self._settings, checkpoints, begins)
         else:
-            prepare_run(directory, plan, self._dataset, checkpoints, begins)
+            prepare_run(directory, plan, self._dataset, checkpoints, begins, is_on_disk=is_on_disk)
 
     def _watch(self, run: "Run | RunInTurns", plan: JobPlan | FollowPlan) -> JobPlan:
         """Until the run has ended, or is known to be of more than one lane without having been planned so."""

@@ -13,6 +13,14 @@ _SECONDS_A_BYTE = 5e-9  # 200 MB/s: where a disk is slower, the reader makes bet
 _SECONDS, _SHARE = 3.0, 0.2
 
 
+class DiskSlow(OSError):
+    """The reader makes better use of it."""
+
+
+class DiskFull(OSError):
+    """Others need it."""
+
+
 class Patience:
     """`timed` work on the disk uses it up where the disk is slow; fast work brings it back.
 
@@ -38,6 +46,11 @@ class Patience:
         """Whether the disk has been too slow for too long."""
         return self._lost > _SECONDS + _SHARE * (self._clock() - self._began)
 
+    def check(self) -> None:
+        """Raises DiskSlow if it is over."""
+        if self.is_over:
+            raise DiskSlow("the disk is slow")
+
     def timed(self, n_bytes: int, at_once: int, work: Callable[[], T]) -> T:
         """What the work on so many bytes results in, `at_once` such works being done side by side."""
         began = self._clock()
@@ -48,8 +61,8 @@ class Patience:
         return result
 
     def allows(self, taken: int, more: int) -> bool:
-        """Grow only while free space is twice our size; raises OSError when it is below our size."""
+        """Grow only while free space is twice our size; raises DiskFull when it is below our size."""
         free = self._free(self._directory)
         if free < taken:
-            raise OSError("others need the disk")
+            raise DiskFull("others need the disk")
         return free >= 2 * (taken + more)

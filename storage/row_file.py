@@ -53,8 +53,7 @@ class RowFile:
     def read(self, number: int, buffer: mmap.mmap, at_once: int) -> memoryview:
         """See `SpillFile.read`, `at_once` such reads being done side by side."""
         data = self._patience.timed(self.file.sizes[number], at_once, lambda: self.file.read(number, buffer))
-        if self._patience.is_over:
-            raise OSError("the disk is slow")
+        self._patience.check()
         return data
 
     def clear(self) -> None:
@@ -75,8 +74,7 @@ class RowFile:
                 self.is_whole = False
                 return
             self._await(_WRITE_BEHIND * self.file.segment_bytes - len(segment))
-            if self._patience.is_over:
-                raise OSError("the disk is slow")
+            self._patience.check()
             buffer = self._spare.pop() if len(segment) == self.file.segment_bytes else make_buffer(len(segment))
             buffer[:] = segment
             self._writing.append((self._writer.submit(self._append, buffer), buffer))

@@ -44,6 +44,7 @@ class SpillFile:
         self.segment_bytes = segment_bytes
         self._file = os.open(path, flags, 0o600)
         self._free, self._until_look = free, 0
+        self.lacked_memory = False  # at some look
         self.sums, self.sizes = sums or [], sizes or []
         self._ends = [0, *accumulate(self.sizes)]
         self.bytes = self._ends[-1]  # on the disk
@@ -106,6 +107,7 @@ class SpillFile:
             return
         self._until_look = _LOOK_EVERY
         fits = self._free() >= 2 * self.bytes
+        self.lacked_memory |= not fits
         if self.is_cached and not fits:
             os.fdatasync(self._file)  # what is not yet on the disk cannot be let go
             os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_DONTNEED)

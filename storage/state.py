@@ -50,6 +50,7 @@ CONTROL = (
     ("collects", INTEGER, "trainer"),  # it takes all rows of the pass to its own disk
     ("certificates_wanted", INTEGER, "trainer"),  # at the published w; nothing changes until it is made
     ("training_done", INTEGER, "trainer"),
+    ("slowdowns", INTEGER, "trainer"),  # faster ways given up: bits of storage.slowdowns; begins with those of the plan
     ("checkpoint_failures", INTEGER, "trainer"),  # in this attempt: there was no room, or the disk failed
     ("elapsed_seconds", REAL, "trainer"),  # over all attempts, as of the last finished section
     # worker

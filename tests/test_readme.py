@@ -16,6 +16,7 @@ from service.jobs.states import TRANSITIONS
 from service.models.exports import MODEL_FORMATS
 from service.settings import Settings
 from storage.features import FEATURE_MAPS
+from storage.slowdowns import SLOWDOWNS
 from tests.pages import PAGES, ROOT, page
 from trainer.selection import SCHEDULES
 from trainer.solvers import SOLVERS
@@ -49,6 +50,11 @@ def test_options_of_solvers():
 @pytest.mark.parametrize(("folder", "name"), [(folder, name) for folder, names in NAMES.items() for name in names])
 def test_names(folder, name):
     assert f'`"{name}"`' in page(folder) or f"`{name}`" in page(folder)
+
+
+@pytest.mark.parametrize("code", SLOWDOWNS)
+def test_warnings_of_slower_ways(code):
+    assert f"\n| `{code}` | {SLOWDOWNS[code].message} | {SLOWDOWNS[code].hint} |\n" in page("service")
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

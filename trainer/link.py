@@ -1,7 +1,7 @@
 """What the reader and the service see of the trainer: notes on rows, the published w, figures, heartbeats."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from storage.cache import Step
 from storage.csr import Array, Figure
 from storage.lane_kernel import squares_of_lanes
 from storage.naps import nap
+from storage.slowdowns import bits_of
 from storage.state import State, pass_stamp
 from storage.support_vectors import Machine
 from trainer.progress import Progress
@@ -73,6 +74,11 @@ class Link:
     def beat(self) -> None:
         """The trainer is alive."""
         self.control["trainer_heartbeat"] = time.monotonic()
+
+    def slow_down(self, codes: Collection[str]) -> None:
+        """Faster ways have been given up: see storage.slowdowns."""
+        if codes:
+            self.control["slowdowns"] = int(self.control["slowdowns"]) | bits_of(codes)
 
     def has_committed(self, number: int) -> bool:
         """Whether the reader has brought this step."""

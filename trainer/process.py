@@ -20,6 +20,7 @@ from storage.failure import telling
 from storage.heap import keep_freed_memory
 from storage.lanes import zeros
 from storage.naps import nap
+from storage.slowdowns import told
 from storage.state import CACHE_FILE, KEPT_ARRAYS, State, open_state
 from trainer.checkpoints import RESIDENTS, Slots
 from trainer.convergence import Convergence
@@ -52,6 +53,7 @@ class Trainer:
         self._convergence = Convergence(self._state, settings, self._solver.is_dual)
         self.stop_reason: str | None = None
         self._is_certified = False
+        self._told = 0  # of the control page's slowdowns
         kept, number = self._resume(settings.resume)
         slots = Slots(run, settings.checkpoints, settings.checkpoint_seconds, number)
         self._cursor = make_cursor(cache, self._state, settings, make_link, slots, kept)
@@ -104,7 +106,12 @@ class Trainer:
             self.stop_reason = limit_reached(progress.pass_, settings.max_passes, out_of_time)
         if self.stop_reason is None and self._state.control["stop"]:
             self.stop_reason = "stopped"
-        return report(progress, self._settings, self._state, elapsed)
+        return report(progress, self._settings, self._state, elapsed, self._new_slowdowns())
+
+    def _new_slowdowns(self) -> list[dict[str, str]]:
+        """Those that no pass before has told."""
+        before, self._told = self._told, int(self._state.control["slowdowns"])
+        return told(self._told & ~before)
 
     def shutdown(self) -> None:
         """Keep what there is, so that the job can be continued, and have the final w certified."""

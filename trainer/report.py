@@ -9,7 +9,9 @@ from trainer.settings import TrainerSettings
 NOT_IN_HISTORY = {"is_worth_a_look", "lanes", "sweeps"}  # of what a solver tells, or in a form of their own
 
 
-def report(progress: Progress, settings: TrainerSettings, state: State, elapsed: float) -> dict:
+def report(
+    progress: Progress, settings: TrainerSettings, state: State, elapsed: float, slowdowns: list[dict[str, str]]
+) -> dict:
     """A pass, as a job's history has it."""
     own = asdict(replace(progress, lanes=(), sweeps=()))
     fields = {name.rstrip("_").lower(): value for name, value in own.items() if name not in NOT_IN_HISTORY}
@@ -25,6 +27,7 @@ def report(progress: Progress, settings: TrainerSettings, state: State, elapsed:
         **({"sweeps": [_of_sweep(sweep, settings.lane) for sweep in progress.sweeps]} if progress.sweeps else {}),
         **{name: state.control[name] for name in (*reader, *waits)},
         "elapsed_seconds": elapsed,
+        **({"slowdowns": slowdowns} if slowdowns else {}),
     }
 
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, check_is
 
 from storage.model_file import Label, Model
 from streamsvm.bars import progress_bar
-from streamsvm.errors import told_plainly
+from streamsvm.errors import SlowerTraining, told_plainly
 from streamsvm.folds import cv_results
 from streamsvm.frames import column_names, selected
 from streamsvm.labels import Labels
@@ -103,6 +103,9 @@ class StreamEstimator(Predictions, BaseEstimator):
             self.best_index_ = [each["C"] for each in self.cv_results_["params"]].index(C)
         self._take_certificate(model.about)
         self._warn(fitted.was_stopped)
+        told = {each["code"]: each for record in fitted.history for each in record.get("slowdowns", ())}
+        for each in told.values():
+            warnings.warn(f"{each['message']}. {each['hint']} [{each['code']}]", SlowerTraining, 5)
 
     def _take_certificate(self, about: Mapping[str, Any]) -> None:
         found = about["certificate"] or {}

@@ -27,6 +27,10 @@ class TrainingFailed(TrainingError, RuntimeError):
     """It was not the input: a process died, or a disk is full."""
 
 
+class SlowerTraining(UserWarning):
+    """A faster way to train was given up; the model is the same."""
+
+
 @contextmanager
 def told_plainly() -> Iterator[None]:
     """Errors of the engine come out as those above."""

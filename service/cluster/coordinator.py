@@ -62,6 +62,7 @@ class Coordinator:
         self.convergence = Convergence(rules, lanes, is_stopping)
         self._pool = pool
         self.pooled_rows = self.pooled_updates = 0  # of the last round; of all
+        self.lacked_room = False  # for pooled rows
         self._usual_seconds: dict[Order, float] = {}
 
     def run(self) -> None:
@@ -121,7 +122,7 @@ class Coordinator:
                 alpha = pooled.train(self.w, self.convergence.converged, share, lambda: self._has_to_end(come))
                 if pooled.count and not alpha:
                     # The disk did not take them.
-                    self._pool = replace(self._pool, most_bytes=self._pool.most_bytes // 2)
+                    self._pool, self.lacked_room = replace(self._pool, most_bytes=self._pool.most_bytes // 2), True
             self.pooled_rows = pooled.count if alpha else 0
             self.pooled_updates += pooled.updates
         self._answer(come, Order.LOOK, None, is_whole=True, alpha=alpha)

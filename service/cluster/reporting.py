@@ -2,11 +2,14 @@
 
 import json
 import time
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
 from service.cluster.messages import COUNTED
+from storage.slowdowns import bits_of, told
 from storage.state import State
 from trainer.convergence import certificate_of, lane_result
 from trainer.link import HandedBack
@@ -25,6 +28,7 @@ class Reporter:
         self._control, self._lanes = state.control, state.lanes
         self._told, self._machines = told, machines
         self._before = {name: state.control[name] for name in COUNTED}
+        self._slowdowns = 0  # that have been told
 
     def attend(self, come: dict[int, Any]) -> None:
         """Say that all is well. Raises HandedBack, having kept what there is, if the worker has to end."""
@@ -52,6 +56,7 @@ class Reporter:
             **{name: self._before[name] + sum(part.counts.get(name, 0) for part in now.parts) for name in COUNTED},
         }
         page["updates"] += now.pooled_updates
+        page["slowdowns"] = self._found(now)
         for name, value in page.items():
             self._control[name] = type(self._control[name])(value)
         of_lanes = {
@@ -84,7 +89,19 @@ class Reporter:
             "step": float(now.step.min()),
             "pooled_rows": now.pooled_rows,
             "machines": [self._machine(now, number) for number in range(len(now.parts))],
+            **self._new_slowdowns(),
         }
+
+    @staticmethod
+    def _found(now: "Coordinator") -> int:
+        """Faster ways that a machine has given up, or the coordinator, as bits."""
+        parts = (int(part.counts.get("slowdowns", 0)) for part in now.parts)
+        return reduce(or_, parts, bits_of({"pool_without_room"}) if now.lacked_room else 0)
+
+    def _new_slowdowns(self) -> dict[str, Any]:
+        before, self._slowdowns = self._slowdowns, int(self._control["slowdowns"])
+        new = told(self._slowdowns & ~before)
+        return {"slowdowns": new} if new else {}
 
     @staticmethod
     def _figures(now: "Coordinator", lane: int) -> dict[str, float | None]:

@@ -53,7 +53,8 @@ class Running:
         self._directory = place / f"streamsvm-part-{begin.job}-{begin.shard}-{secrets.token_hex(4)}"
         self._leftovers = Leftovers(self._directory)
         begins = _beginning(alpha, self._sigma, plan)
-        prepare_run(self._directory, plan, settings.datasets / begin.shard, None, begins, begin.maps)
+        is_on_disk = place != settings.cache_dir
+        prepare_run(self._directory, plan, settings.datasets / begin.shard, None, begins, begin.maps, is_on_disk)
         self._rows = begin.rows
         _make_part(self._directory, begin)
         axis = plan.axes[0]
@@ -87,7 +88,7 @@ class Running:
         self._untold += self._change
         self._sent = NO_CHANGE if given else Change.of(self._untold)
         shown = self._state.lanes[: self._lanes]
-        counts = {name: self._state.control[name] for name in COUNTED}
+        counts = {name: self._state.control[name] for name in (*COUNTED, "slowdowns")}
         return Found(
             change=self._sent,
             own_w=own_w,

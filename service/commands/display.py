@@ -20,6 +20,7 @@ class Display:
     def __init__(self, tolerance: float | None) -> None:
         self._tolerance = tolerance
         self._passes = 0
+        self._told: set[str] = set()
 
     def __call__(self, progress: dict[str, Any], history: list[dict[str, Any]]) -> None:
         """What a job that runs here has to show by now."""
@@ -34,6 +35,7 @@ class Display:
 
     def show_pass(self, record: dict[str, Any]) -> None:
         """A pass is finished."""
+        self.show_slowdowns(record)
         if "support_vectors" in record:
             self.say(
                 f"pass {record['pass']}: objective about {short(record['primal_estimate'], 6)}, "
@@ -46,6 +48,13 @@ class Display:
             f"relative gap <= {short(record['relative_gap_bound'])}, {format_size(record['resident_bytes'])} cached, "
             f"{record['elapsed_seconds']:.1f} s"
         )
+
+    def show_slowdowns(self, record: dict[str, Any]) -> None:
+        """Faster ways given up since the pass before, each once."""
+        for each in record.get("slowdowns", ()):
+            if each["code"] not in self._told:
+                self._told.add(each["code"])
+                self.say(f"warning: {each['message']}. {each['hint']} [{each['code']}]")
 
     def show_progress(self, progress: dict[str, Any]) -> None:
         """In the middle of a pass."""
@@ -109,7 +118,7 @@ class TerminalPicture(Picture):
         self._drawn = 0  # lines
 
     def show_pass(self, record: dict[str, Any]) -> None:
-        pass
+        self.show_slowdowns(record)
 
     def show_progress(self, progress: dict[str, Any]) -> None:
         super().show_progress(progress)

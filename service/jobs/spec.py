@@ -68,7 +68,7 @@ class JobFields(BaseModel):
     cache_bytes       bound on the cache file
     memory_bytes      bound on all a job holds: the cache gets what the rest leaves; null: cache_bytes counts
     threads           that work at once in reader and trainer; null: as many as there are cores to use
-    pace              "fixed" makes the same model to the byte at every run, by one thread of the trainer, see memory
+    pace              "fixed" makes the same model to the byte at every run: threads share no work that would change it
     machines          of a Ray cluster to train on, or "all" of them; null: this one alone. cache_bytes is of each
     combine           with machines: "line_search" takes the best common step after each round, to the optimum;
                       "average" is the mean of what each finds alone, once

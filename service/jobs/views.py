@@ -11,6 +11,7 @@ from typing import Any
 from service.jobs.kernel_values import warning_of
 from service.jobs.lanes import order_note
 from service.jobs.progress import HISTORY, last_passes, progress, read_history
+from service.jobs.slowdowns import told_last
 from service.jobs.stored_specs import read_spec
 from service.processes.run import read_lane
 from service.settings import Settings
@@ -43,7 +44,7 @@ def job_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
             missed = _missed_checkpoints(control)
             distances = json.loads((run / RUN_FILE).read_bytes()).get("distances")
     shown["seq"] = sequence_number(len(record["transitions"]), passes)
-    shown["warnings"] = _warnings(record) + missed + _same_values(distances)
+    shown["warnings"] = _warnings(record) + missed + _same_values(distances) + told_last(record)
     return shown
 
 
@@ -68,7 +69,7 @@ def history_csv(passes: list[dict[str, Any]]) -> str:
 
 def _lines(each: dict[str, Any]) -> list[dict[str, Any]]:
     """A pass as its lanes saw it."""
-    own = {name: value for name, value in each.items() if name not in ("lanes", "sweeps")}
+    own = {name: value for name, value in each.items() if name not in ("lanes", "sweeps", "slowdowns")}
     return [{**own, **lane} for lane in each["lanes"]] if "lanes" in each else [own]
 
 

@@ -1,7 +1,10 @@
 """An attempt at a job, or at one of its lanes: what it runs, and the files it begins with."""
 
+import logging
 import shutil
+import sqlite3
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from service.jobs.problem import JobPlan, plan_job
 from service.jobs.stored_specs import read_spec
 from service.jobs.trained_rows import note_rows
 from service.jobs.warm_start import beginning
+from service.processes.logs import JobLog
 from service.processes.run import Run, prepare_run
 from service.processes.run_directories import RunDirectories
 from service.records.store import Store
@@ -22,6 +26,9 @@ from service.settings import Settings
 from storage.checkpoint import UNSURE_SLOT, Checkpoint
 from storage.durable import make_directory
 from storage.manifest import read_manifest
+from storage.slowdowns import told
+
+_log = logging.getLogger("streamsvm.worker")
 
 
 @dataclass
@@ -37,6 +44,20 @@ class Attempt:
     run: Run
     checkpoint: Checkpoint | None
     done: list[Mapping[str, Any]]
+    slowdowns: int = 0  # told so far
+
+    def tell_slowdowns(self, store: Store) -> None:
+        """Faster ways that it has given up since, for its record and the log."""
+        found, job_id = int(self.run.control["slowdowns"]), self.record["id"]
+        new = told(found & ~self.slowdowns)
+        if not new:
+            return
+        with suppress(sqlite3.Error):  # it is told the next time
+            known = store.job(job_id)["transitions"][-1].get("slowdowns", [])
+            store.explain_job(job_id, slowdowns=[*known, *(each for each in new if each not in known)])
+            self.slowdowns = found
+            for each in new:
+                JobLog(_log, job_id).warning("%s: %s", each["code"], each["message"])
 
     def distrust_checkpoint(self) -> None:
         """It was not sound: it goes, and what was made from it since."""
@@ -98,7 +119,8 @@ class Attempts:
             run = cluster_run(directory, job_dir, self._settings)
             keep_history(job_dir, passes + int(run.control["finished_passes"]))
             return run, None
-        checkpoint = prepare_run(directory, plan, dataset, lane_dir, begins)
+        is_on_disk = directory.parent != self._settings.cache_dir
+        checkpoint = prepare_run(directory, plan, dataset, lane_dir, begins, is_on_disk=is_on_disk)
         if checkpoint is None and has_checkpoint(lane_dir):
             self._store.explain_job(record["id"], reason="checkpoint_lost")
         run = Run(directory, job_dir, self._settings.stall_seconds)

@@ -13,11 +13,13 @@ from service.jobs.features import fitted_maps
 from service.jobs.following import FollowPlan
 from service.jobs.problem import JobPlan
 from service.jobs.progress import HISTORY, read_json
+from service.jobs.slowdowns import planned
 from service.processes.fork_server import Forked, fork
 from storage.checkpoint import Checkpoint, newest_checkpoint
 from storage.dataset import Dataset
 from storage.failure import told
 from storage.features.maps import FeatureMaps, write_maps
+from storage.slowdowns import bits_of
 from storage.state import KEPT_ARRAYS, RUN_FILE, Control, State, create_state, open_control
 from trainer.link import SHOWN_OF_LANE, HandedBack
 
@@ -36,10 +38,12 @@ def prepare_run(
     checkpoints: Path | None = None,
     warm_up: Callable[[State], None] | None = None,
     fitted: FeatureMaps | None = None,
+    is_on_disk: bool = False,
 ) -> Checkpoint | None:
     """Lay out a run directory: state files, which `warm_up` may fill if the run starts anew, and run.json.
 
-    `fitted`: feature maps to be used; None: they are fitted to the dataset.
+    `fitted`: feature maps to be used; None: they are fitted to the dataset. `is_on_disk`: the directory is, for want of
+    memory.
     Checkpoints are made in the directory `checkpoints`. If there is a sound one already, the run goes on from it: that
     is what comes back. Raises ServiceError `dataset_changed`.
     """
@@ -51,6 +55,7 @@ def prepare_run(
         _restore(state, checkpoint)
     elif warm_up:
         warm_up(state)
+    state.control["slowdowns"] = bits_of({*planned(plan), *(("cache_on_disk",) if is_on_disk else ())})
     run_file = plan.run_file(dataset)
     maps = None
     if isinstance(plan, JobPlan):

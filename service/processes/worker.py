@@ -147,7 +147,9 @@ class Worker:
                 # It took two labels for all there are: to be begun anew.
                 self._go_on(active, active.plan, [])
                 return
-        if self._poll(active) and isinstance(active.plan, JobPlan):
+        has_ended = self._poll(active)
+        active.tell_slowdowns(self._store)
+        if has_ended and isinstance(active.plan, JobPlan):
             self._finish(active, active.plan)
 
     def _requested(self, active: Attempt) -> str | None:

@@ -7,7 +7,9 @@ from storage.objective import REGRESSION
 from streamsvm import StreamSVC, StreamSVR
 from trainer.solvers import SOLVERS
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore::streamsvm.SlowerTraining"
+)
 
 N_ROWS, WIDTH = 300, 260
 PART, WHOLE = {"cache_bytes": 1 << 18}, {"cache_bytes": 1 << 22}  # of the rows

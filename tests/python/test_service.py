@@ -43,7 +43,7 @@ def client(service, file):
     return client
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::streamsvm.SlowerTraining")
 def test_the_same_model_from_everywhere(client, service, file, tmp_path, monkeypatch):
     names = ("here.model", "apart.model", "line.model", "service.model")
     here, apart, line, there = (tmp_path / name for name in names)

@@ -1,5 +1,6 @@
 """What a pass brings comes back from the disk as it was, or not at all."""
 
+import errno
 import itertools
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from storage import kept_rows
 from storage.segment import ROW_ID, TARGET, Segment, bytes_of, row_bytes
+from storage.spill_file import SpillFile
 from tests.contracts.problems import random_problem
 from tests.trainer.disks import SMALL, Disk, refuses
 from trainer.rows.disk import DiskRows, Shelf
@@ -382,4 +384,73 @@ def test_a_disk_that_fails_for_good_fails_but_once(tmp_path, sealed_shelf, disk)
     sealed_shelf.directory.touch()
     assert list(store.windows(None, np.random.default_rng(0))) == []
     assert not store.is_open
+    store.shutdown()
+
+
+def full(disk, store):
+    disk.free = 8 * SMALL
+
+
+def others_need_it(disk, store):
+    disk.free = 0
+
+
+def no_space_left(disk, store):
+    def fails(kind, call):
+        raise OSError(errno.ENOSPC, "no space left")
+
+    disk.fails = fails
+
+
+def slow(disk, store):
+    disk.second = 10.0
+
+
+def gone(disk, store):
+    disk.fails = refuses("append", 3)
+
+
+@pytest.mark.parametrize(
+    ("happens", "code"),
+    [(full, "disk_full"), (others_need_it, "disk_full"), (no_space_left, "disk_full"), (slow, "disk_slow"),
+     (gone, "disk_failed")],
+)  # fmt: skip
+def test_why_it_is_closed_is_said(store, disk, rows, happens, code):
+    assert store.slowdowns == set()
+    happens(disk, store)
+    store.collect(rows, ALL)
+    store.seal(N_ROWS)
+    assert not store.is_open and store.slowdowns == {code}
+
+
+def test_what_comes_back_otherwise_is_a_disk_that_failed(sealed, disk):
+    disk.files[0].damage(1)
+    assert len(swept(sealed, np.random.default_rng(0))) < N_ROWS
+    assert sealed.slowdowns == {"disk_failed"}
+
+
+def test_a_directory_without_such_files_is_a_disk_that_failed():
+    store = DiskRows("/proc/self")
+    assert store.slowdowns == {"disk_failed"}
+    store.shutdown()
+    assert DiskRows(None).slowdowns == set()
+
+
+def test_rows_that_cannot_be_kept_are_swept_over_all_the_same(tmp_path, disk, rows):
+    store = disk.rows(str(tmp_path), shelf=Shelf(tmp_path / "nowhere", {"uid": "a"}))
+    store.collect(rows, ALL)
+    store.seal(N_ROWS)
+    assert store.is_sealed and store.slowdowns == {"rows_not_kept"}
+    store.shutdown()
+
+
+@pytest.mark.parametrize(("free", "codes"), [(1 << 40, set()), (1, {"disk_uncached"})])
+def test_memory_that_is_not_free_is_said(tmp_path, rows, free, codes):
+    store = DiskRows(str(tmp_path), make_file=lambda *where: SpillFile(*where, free=lambda: free))
+    for _ in range(80):  # it looks for memory now and then
+        store.collect(rows, ALL)
+    for _ in range(80):
+        store.seal(80 * N_ROWS)
+        list(store.windows(None, np.random.default_rng(0)))
+    assert store.is_sealed and store.slowdowns == codes
     store.shutdown()

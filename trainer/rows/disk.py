@@ -4,10 +4,8 @@ A sweep over them takes a tenth of a pass and needs no reader. A disk that fails
 costs time only: the store is closed, and rows come from the cache, pass after pass.
 """
 
-import mmap
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -16,14 +14,13 @@ import numpy as np
 
 from storage import kept_rows
 from storage.csr import Array
-from storage.patience import Patience
+from storage.errors import NO_ROOM
+from storage.patience import DiskFull, DiskSlow, Patience
 from storage.row_file import RowFile
-from storage.segment import Segment, view
-from storage.spill_file import SPILL_SEGMENT, SpillFile, make_buffer
-from trainer.rows.mixture import SEGMENTS, IsActive, Mixture
-
-_READS = 2  # at once: a fifth faster than one after the other
-_MOST_MIXED = 4 * SEGMENTS  # segments' bytes in a window: of rows that are long fewer are mixed
+from storage.segment import Segment
+from storage.spill_file import SPILL_SEGMENT, SpillFile
+from trainer.rows.mixture import IsActive
+from trainer.rows.windows import READS, ReadAhead
 
 
 class Shelf(NamedTuple):
@@ -40,6 +37,7 @@ class DiskRows:
     shelf       where rows may have been kept by another job, and will be for the next; None: nowhere
     lent        windows that may be in use at a time
     n_rows      that were collected; is_open: the disk takes part
+    slowdowns   codes of storage.slowdowns: why it is closed, or slower than it could be
     has_active  what was set aside, n_aside rows, is read instead of all, where active rows are asked for
     """
 
@@ -53,12 +51,13 @@ class DiskRows:
         make_file: Callable[[str, int], SpillFile] = SpillFile,
     ) -> None:
         self._shelf = shelf
-        self._writer, self._readers = ThreadPoolExecutor(1), ThreadPoolExecutor(_READS)
-        self._read_ahead = _ReadAhead(self._readers, lent)
+        self._writer, self._readers = ThreadPoolExecutor(1), ThreadPoolExecutor(READS)
+        self._read_ahead = ReadAhead(self._readers, lent)
         self._files: list[RowFile] = []  # all rows, and the active ones
         self.n_rows = self.n_aside = 0
         self._is_aside = np.zeros(0, bool)  # by row id
         self._is_sealed = self.has_active = False
+        self._slowdowns: set[str] = set()
         if directory is not None:
             with self._closing_on_failure():
                 patience = make_patience(directory)
@@ -73,6 +72,12 @@ class DiskRows:
     @property
     def is_open(self) -> bool:
         return bool(self._files)
+
+    @property
+    def slowdowns(self) -> set[str]:
+        if any(file.file.lacked_memory for file in self._files):
+            self._slowdowns.add("disk_uncached")
+        return self._slowdowns
 
     @property
     def is_sealed(self) -> bool:
@@ -91,18 +96,26 @@ class DiskRows:
                 self._files[0].add(rows, picked)
                 self.n_rows += len(picked)
                 if not self._files[0].is_whole:
-                    self.close()
+                    self._give_up("disk_full")
 
     def seal(self, n_rows: int) -> None:
         """So many rows there are; nothing is kept unless all of them have come."""
         with self._closing_on_failure():
             if self.is_open and not self._is_sealed:
-                self._is_sealed = self._files[0].finish() and self.n_rows == n_rows
-                if not self._is_sealed:
+                is_whole = self._files[0].finish()
+                self._is_sealed = is_whole and self.n_rows == n_rows
+                if not is_whole:
+                    self._give_up("disk_full")
+                elif not self._is_sealed:
                     self.close()
                 elif self._shelf:
-                    with suppress(OSError):
-                        kept_rows.keep(self._files[0].file, *self._shelf, n_rows)
+                    self._keep(self._shelf, n_rows)
+
+    def _keep(self, shelf: Shelf, n_rows: int) -> None:
+        try:
+            kept_rows.keep(self._files[0].file, *shelf, n_rows)
+        except OSError:
+            self._slowdowns.add("rows_not_kept")
 
     def windows(self, is_active: IsActive | None, rng: np.random.Generator) -> Iterator[Segment]:
         """All rows once; if some are asked for, those set aside, or all. Ends early, closed, if the disk fails.
@@ -154,80 +167,20 @@ class DiskRows:
         for pool in (self._writer, self._readers):
             pool.shutdown(cancel_futures=True)
 
+    def _give_up(self, because: str) -> None:
+        self._slowdowns.add(because)
+        self.close()
+
     @contextmanager
     def _closing_on_failure(self) -> Iterator[None]:
         try:
             yield
-        except OSError:
-            self.close()
+        except OSError as error:
+            is_full = isinstance(error, DiskFull) or error.errno in NO_ROOM
+            self._give_up("disk_full" if is_full else "disk_slow" if isinstance(error, DiskSlow) else "disk_failed")
             if self._shelf:
                 with suppress(OSError):
                     kept_rows.release(self._shelf.directory)
 
 
 MakeDisk = Callable[[str | None, int, Shelf | None], DiskRows]  # directory, windows lent, where rows are kept
-
-
-class _ReadAhead:
-    """Windows on the rows of a file, some segments each. `lent` may be in use at a time, two more are being read."""
-
-    def __init__(self, pool: Executor, lent: int) -> None:
-        self._pool = pool
-        self._coming: deque[Future[Segment]] = deque()
-        self._windows = deque(_Window() for _ in range(lent + _READS))
-
-    def windows(self, rows: RowFile, rng: np.random.Generator) -> Iterator[Segment]:
-        """All rows once; each window is valid until `lent` more have been taken. Raises OSError."""
-        order = rng.permutation(len(rows.file)).tolist()
-        try:
-            for numbers in _some_at_a_time(order, rows.file):
-                window = self._windows.popleft()
-                self._windows.append(window)
-                self._coming.append(self._pool.submit(window.fill, rows, numbers))
-                if len(self._coming) >= _READS:
-                    yield self._coming.popleft().result()
-            while self._coming:
-                yield self._coming.popleft().result()
-        finally:
-            self.drain()
-
-    def drain(self) -> None:
-        """Wait for what is being read, whatever it is: it is of no use any more."""
-        while self._coming:
-            self._coming.popleft().exception()
-
-
-def _some_at_a_time(order: list[int], file: SpillFile) -> Iterator[list[int]]:
-    """The segments of these numbers; those that are long alone, or fewer together."""
-    some: list[int] = []
-    n_bytes, most_bytes = 0, _MOST_MIXED * file.segment_bytes
-    for number in order:
-        if len(some) == SEGMENTS or (some and n_bytes + file.sizes[number] > most_bytes):
-            yield some
-            some, n_bytes = [], 0
-        some.append(number)
-        n_bytes += file.sizes[number]
-    if some:
-        yield some
-
-
-class _Window:
-    """Memory for some segments side by side, or for one."""
-
-    def __init__(self) -> None:
-        self._mixture = Mixture()
-        self._buffer: mmap.mmap = make_buffer()
-
-    def fill(self, rows: RowFile, numbers: list[int]) -> Segment:
-        if len(numbers) == 1:
-            return self._read(rows, numbers[0])
-        self._mixture.clear()
-        for number in numbers:
-            self._mixture.add(self._read(rows, number))
-        return self._mixture.rows
-
-    def _read(self, rows: RowFile, number: int) -> Segment:
-        """Valid until the next."""
-        if len(self._buffer) < rows.file.sizes[number]:
-            self._buffer = make_buffer(rows.file.sizes[number])
-        return view(rows.read(number, self._buffer, _READS))

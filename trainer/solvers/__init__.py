@@ -39,6 +39,7 @@ class Solver:
     is_dual   it trains alpha, and w with it; else w alone, and its Progress has a lower bound of its own
     has_lanes several problems may be trained side by side
     has_kernel  it trains support vectors of a Gaussian kernel, no w
+    shares_work  threads of the trainer share it
     has_joint it trains all classes as one problem, that of Crammer and Singer, with hinge loss
     own_bytes (n_rows, width, threads, its options) -> bytes it may hold beside alpha, w and what is kept about rows
     """
@@ -52,6 +53,7 @@ class Solver:
     has_lanes: bool = False
     has_joint: bool = False
     has_kernel: bool = False
+    shares_work: bool = False
     own_bytes: Callable[[int, int, int, Any], int] = lambda *_: 0
 
     @property
@@ -71,7 +73,8 @@ _PREFERENCE = _a_row(8)  # how often each row is to be visited, and what it is o
 
 SOLVERS = {
     "streamsvm": Solver(
-        streamsvm.streamsvm, "steps", LOSSES, streamsvm.Options, has_lanes=True, has_joint=True, own_bytes=_SWEEPS
+        streamsvm.streamsvm, "steps", LOSSES, streamsvm.Options, has_lanes=True, has_joint=True, shares_work=True,
+        own_bytes=_SWEEPS,
     ),
     "streamsvm_paper": Solver(
         streamsvm_paper.streamsvm_paper, "steps", LOSSES, streamsvm_paper.Options, evicts="random"
@@ -82,19 +85,19 @@ SOLVERS = {
     "sbm": Solver(bm.sbm, "blocks", LOSSES, bm.SelectiveOptions, own_bytes=_ORDER),
     "pegasos": Solver(pegasos.pegasos, "blocks", ("hinge",), pegasos.Options, is_dual=False),
     "cpa": Solver(
-        cutting_planes.cpa, "blocks", ("hinge",), cutting_planes.Options, is_dual=False,
+        cutting_planes.cpa, "blocks", ("hinge",), cutting_planes.Options, is_dual=False, shares_work=True,
         own_bytes=cutting_planes.cut_bytes,
     ),
     "ocas": Solver(
-        cutting_planes.ocas, "blocks", ("hinge",), cutting_planes.Options, is_dual=False,
+        cutting_planes.ocas, "blocks", ("hinge",), cutting_planes.Options, is_dual=False, shares_work=True,
         own_bytes=cutting_planes.ocas_bytes,
     ),
     "bsca": Solver(
-        budgeted.bsca, "blocks", ("hinge",), budgeted.Options, is_dual=False, has_kernel=True,
+        budgeted.bsca, "blocks", ("hinge",), budgeted.Options, is_dual=False, shares_work=True, has_kernel=True,
         own_bytes=budgeted.own_bytes,
     ),
     "bsgd": Solver(
-        budgeted.bsgd, "blocks", ("hinge",), budgeted.GradientOptions, is_dual=False, has_kernel=True,
+        budgeted.bsgd, "blocks", ("hinge",), budgeted.GradientOptions, is_dual=False, shares_work=True, has_kernel=True,
         own_bytes=budgeted.own_bytes,
     ),
 }  # fmt: skip

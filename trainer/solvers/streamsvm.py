@@ -97,6 +97,7 @@ class _Training:
         shelf = Shelf(Path(settings.kept_rows["dataset"]), settings.kept_rows) if settings.kept_rows else None
         self._disk = make_disk(settings.spill_directory, both.lent, shelf)
         stack.callback(self._disk.shutdown)
+        self._link.slow_down(self._disk.slowdowns)
         wanted = Wanted(settings.tolerance, settings.relative_gap, settings.share_of_gap)
         self._sweeps = Sweeps(
             self._visitor, cursor, self._tally, self._variables, wanted, both, kept, shares, make_momentum,
@@ -162,6 +163,7 @@ class _Training:
         if self._disk.is_open:
             self._disk.collect(rows, order)
             self._link.control["collects"] = self._disk.is_open
+            self._link.slow_down(self._disk.slowdowns)
 
     def _visit_unvisited(self) -> None:
         """What streamed by as resident and was not met since: no row is left out of a pass."""
@@ -178,6 +180,7 @@ class _Training:
     def _end_pass(self, step: Step) -> Generator[Progress, None, None]:
         """Report the pass. If all rows are at hand, sweep over them first, and go on so without the reader."""
         self._disk.seal(step.n_rows)
+        self._link.slow_down(self._disk.slowdowns)
         self._link.control["collects"] = 0
         primal = self._link.primal(step) if self._has_bound else inf
         self._has_bound = self._skipped = False
@@ -191,6 +194,7 @@ class _Training:
         """Passes of sweeps over all rows, until the store that has them fails."""
         while (store := self._store()) is not None:
             self._sweeps.run(store, self._is_late, self._rng(step.pass_, 0, _SWEEPS))
+            self._link.slow_down(self._disk.slowdowns)
             progress = self._tally.finish_pass(step, self._link.count_unvisited(step), primal)
             yield replace(progress, is_worth_a_look=True, sweeps=tuple(self._sweeps.told))
             primal = self._tally.meet(self._link.certified_primal)

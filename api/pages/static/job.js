@@ -80,9 +80,23 @@ function addPass(record) {
   // Another attempt goes on from where it can.
   if (passes.length && record.pass <= passes[passes.length - 1].pass) passes = passes.filter(({ pass }) => pass < record.pass);
   passes.push(record);
+  addSlowdowns(record.slowdowns ?? []);
   for (const place of document.querySelectorAll("[data-pass]")) place.textContent = whole(record[place.dataset.pass]);
   charts.job.running = [];
   drawSoon();
+}
+
+// Faster ways that the job has given up since the pass before: each is told once.
+function addSlowdowns(slowdowns) {
+  const warnings = document.getElementById("warnings");
+  for (const { code, message, hint } of slowdowns) {
+    if (warnings.querySelector(`[data-code="${code}"]`)) continue;
+    const line = document.createElement("p");
+    line.className = "warning";
+    line.dataset.code = code;
+    line.textContent = `${message}. ${hint}`;
+    warnings.append(line);
+  }
 }
 
 // The sweeps of a pass are in the history at its end; until then the last one is looked at now and then.

@@ -1,0 +1,36 @@
+"""Faster ways that a job gives up before it begins: what its plan says of them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from service.jobs.blocks import holds_all
+from service.jobs.following import FollowPlan
+from service.jobs.memory import threads_of
+from service.jobs.problem import JobPlan
+from storage.lanes import WIDTHS
+from trainer.problem import LOSSES
+from trainer.solvers import SOLVERS
+
+
+def planned(plan: JobPlan | FollowPlan) -> frozenset[str]:
+    """Codes of storage.slowdowns. Who has asked for the slower way is told nothing."""
+    return frozenset(_planned(plan)) if isinstance(plan, JobPlan) else frozenset()
+
+
+def _planned(plan: JobPlan) -> Iterator[str]:
+    spec, solver = plan.spec, SOLVERS[plan.spec.solver]
+    asks_for_passes = getattr(spec.options, "n_blocks", None) or not getattr(spec.options, "spill", True)
+    if not (plan.spills or asks_for_passes or holds_all(spec, plan.manifest, plan.cache)):
+        yield "cache_too_small"
+    shares = solver.shares_work and spec.loss in LOSSES and threads_of(spec, plan.cores) > 1
+    if (spec.threads or 1) > 1 and not shares:
+        yield "one_thread"
+    has_lanes = solver.has_lanes and spec.loss in LOSSES and not spec.is_joint
+    if has_lanes and plan.at_once < min(max(WIDTHS), len(plan.lanes) // plan.turns):
+        yield "lanes_apart"
+
+
+def told_last(record: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Those of the last attempt at a job, unless there is to be another one."""
+    attempts = [step for step in record["transitions"] if step["state"] == "running"]
+    return attempts[-1].get("slowdowns", []) if attempts and record["state"] != "queued" else []

@@ -1,0 +1,70 @@
+"""Faster ways that a job has given up: each is told once, with what would help.
+
+A run's control page has them as bits. Its trainer puts those that are new into the history, where people find them.
+"""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+
+class Slowdown(NamedTuple):
+    """What people are told."""
+
+    message: str
+    hint: str
+
+
+# In the order of their bits.
+SLOWDOWNS = {
+    "disk_full": Slowdown(
+        "decoded rows are not kept on disk: that takes twice their size of free space",
+        "Free space on the disk of the data directory, or raise cache_bytes until the cache holds all rows.",
+    ),
+    "disk_slow": Slowdown(
+        "decoded rows are no longer on disk: it was slower than 200 MB/s for seconds",
+        "Move the data directory to a faster disk, or raise cache_bytes until the cache holds all rows.",
+    ),
+    "disk_failed": Slowdown(
+        "decoded rows are no longer on disk: it failed, gave back something else, or takes no files without a name",
+        "Have the disk of the data directory checked, or raise cache_bytes until the cache holds all rows.",
+    ),
+    "disk_uncached": Slowdown(
+        "decoded rows are read from the disk itself in each sweep: less memory is free than twice their size",
+        "Give the job a machine or a control group with more memory.",
+    ),
+    "rows_not_kept": Slowdown(
+        "decoded rows could not be kept for the next job on the dataset",
+        "See that the dataset's directory can be written to.",
+    ),
+    "cache_too_small": Slowdown(
+        "the cache does not hold all rows, and nothing else does: each pass decodes them anew",
+        "Raise cache_bytes above the dataset's decoded_bytes, or take the solver streamsvm at pace adaptive.",
+    ),
+    "cache_on_disk": Slowdown(
+        "the job's cache is on disk: STREAMSVM_CACHE_DIR is missing or has no room for it",
+        "Make /dev/shm larger, name another place in memory, or lower cache_bytes.",
+    ),
+    "lanes_apart": Slowdown(
+        "there is no memory for as many problems side by side as could be: they are trained in more groups",
+        "Raise memory_bytes, or ask for fewer classes, values of C or folds at a time.",
+    ),
+    "one_thread": Slowdown(
+        "threads are asked for, and one trains: the solver, the loss or pace fixed has no more",
+        "Take the solver streamsvm, or a kernel machine, at pace adaptive; or leave threads out.",
+    ),
+    "pool_without_room": Slowdown(
+        "rows of several machines could not be trained in one place: the disk there has no room for them",
+        "Free space on the disk of the data directory of the machine that the job was sent to.",
+    ),
+}
+_BITS = {code: 1 << place for place, code in enumerate(SLOWDOWNS)}
+
+
+def bits_of(codes: Collection[str]) -> int:
+    """For a control page."""
+    return sum(_BITS[code] for code in set(codes))
+
+
+def told(bits: int) -> list[dict[str, str]]:
+    """Those of a control page, for people: code, message, hint."""
+    return [{"code": code, **SLOWDOWNS[code]._asdict()} for code, bit in _BITS.items() if bits & bit]

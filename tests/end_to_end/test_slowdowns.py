@@ -1,0 +1,95 @@
+"""A job that gives up a faster way says so once: in view, history, page and log, on the command line, in Python."""
+
+import html
+import io
+import json
+from collections import Counter
+from contextlib import redirect_stdout
+
+import httpx
+import numpy as np
+import pytest
+
+from service.cli import main
+from storage.slowdowns import SLOWDOWNS
+from streamsvm import SlowerTraining, StreamSVC
+from tests.end_to_end.service import Service
+
+# Threads that share no work, and a cache for a part of the rows that no disk helps.
+SLOW = {"dataset": "data", "pace": "fixed", "threads": 2, "cache_bytes": 1 << 17, "tolerance": None, "max_passes": 3}
+CODES = ["cache_too_small", "cache_on_disk", "one_thread"]
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory, text):
+    """A service that has no place in memory, and a job that has ended there."""
+    service = Service(tmp_path_factory.mktemp("service"))
+    service.cache_dir.rmdir()
+    try:
+        service.start().upload("data", text)
+        yield service, service.wait_until_ended(service.submit(**SLOW))
+    finally:
+        service.kill()
+
+
+def test_its_view_and_its_record_have_each_once(slow):
+    _, job = slow
+    found = [warning for warning in job["warnings"] if warning["code"] in SLOWDOWNS]
+    assert [each["code"] for each in found] == CODES
+    assert all((each["message"], each["hint"]) == SLOWDOWNS[each["code"]] for each in found)
+    assert [len(step.get("slowdowns", ())) for step in job["transitions"]] == [0, 3, 0]
+
+
+def test_its_history_has_them_in_the_pass_they_were_met(slow):
+    service, job = slow
+    passes = service.get(f"/v1/jobs/{job['id']}/history")["passes"]
+    assert [[each["code"] for each in one.get("slowdowns", ())] for one in passes] == [CODES, [], []]
+    table = httpx.get(f"{service.url}/v1/jobs/{job['id']}/history?format=csv").text
+    assert "slowdowns" not in table and len(table.splitlines()) == 4
+
+
+def test_its_page_shows_them(slow):
+    service, job = slow
+    page = html.unescape(httpx.get(f"{service.url}/jobs/{job['id']}").text)
+    for code in CODES:
+        assert page.count(f'data-code="{code}"') == 1 and SLOWDOWNS[code].hint in page
+
+
+@pytest.mark.parametrize("command", ["show", "watch"])
+def test_commands_print_them(slow, command):
+    service, job = slow
+    said = io.StringIO()
+    with redirect_stdout(said):
+        main(["job", command, job["id"], "--url", service.url, *(["--json"] if command == "watch" else [])])
+    for code in CODES:
+        assert said.getvalue().count(SLOWDOWNS[code].hint) == 1
+
+
+def test_the_log_names_them_once(slow):
+    service, _ = slow
+    log = (service.data_dir.parent / "log").read_text()
+    assert all(log.count(f"{code}: ") == 1 for code in CODES)
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+def test_training_of_a_file_prints_them_once(processes, tmp_path, text, is_json):
+    (tmp_path / "train.svm").write_bytes(text)
+    options = ("--pace", "fixed", "--threads", "2", "--cache", "128KiB", "--tolerance", "none", "--max-passes", "3")
+    words = ("train", tmp_path / "train.svm", "-o", tmp_path / "a.json", *options, *(["--json"] if is_json else []))
+    processes.environment["STREAMSVM_CACHE_DIR"] = str(tmp_path / "nowhere")
+    done = processes.run(*words, text=True)
+    if is_json:
+        found = [json.loads(line).get("slowdowns", ()) for line in done.stdout.splitlines()]
+        assert Counter(each["code"] for one in found for each in one) == Counter(CODES)
+    else:
+        assert [done.stderr.count(f"[{code}]") for code in CODES] == [1, 1, 1]
+
+
+def test_estimators_warn():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 40))
+    made = StreamSVC(tolerance=0.5, solver_options={"pace": "fixed", "threads": 2})
+    with pytest.warns(SlowerTraining, match="one trains.*one_thread") as told:
+        made.fit(X, X[:, 0] > 0)
+    assert len([each for each in told if "one_thread" in str(each.message)]) == 1
+    assert told[0].filename == __file__

@@ -1,0 +1,44 @@
+"""A trainer whose disk gives up says why once, in the pass in which it happened."""
+
+import pytest
+
+from tests.contracts.problems import a_dataset, smallest_cache
+from tests.trainer.disks import Disk
+from tests.training import about_to_begin, solvers_with, write_run
+
+dataset = a_dataset(500)
+
+
+@pytest.mark.parametrize(
+    ("at", "codes"),
+    [(1, [["disk_failed"], [], []]), (10**9, [[], [], []])],
+    ids=["in the first pass", "never"],
+)
+def test_in_the_pass_it_happened(tmp_path, dataset, at, codes):
+    assert told(tmp_path, dataset, fails_at("append", at)) == codes
+
+
+def test_in_a_sweep_of_a_later_pass(tmp_path, dataset):
+    disk = Disk()
+    found = told(tmp_path, dataset, disk, after=lambda: setattr(disk, "fails", fails_at("read", 1).fails))
+    assert found == [[], ["disk_failed"], []]
+
+
+def fails_at(kind, number):
+    def fails(what, call):
+        if what == kind and call >= number:
+            raise OSError("the disk is gone")
+
+    return Disk(fails)
+
+
+def told(tmp_path, dataset, disk, after=lambda: None):
+    """Codes in the history of three passes, with what happens after the first."""
+    write_run(tmp_path / "run", dataset, smallest_cache(), on_disk=True, tolerance=None)
+    solvers = solvers_with(lambda directory, lent, shelf=None: disk.rows(directory, lent, shelf))
+    with about_to_begin(tmp_path / "run", solvers=solvers) as (trainer, _):
+        found = [trainer.step()]
+        after()
+        found += [trainer.step(), trainer.step()]
+        trainer.shutdown()
+    return [[each["code"] for each in one.get("slowdowns", ()) if each["code"].startswith("disk")] for one in found]
