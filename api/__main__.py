@@ -15,9 +15,11 @@ from service.errors import ServiceError
 from service.processes.keeper import WorkerKeeper
 from service.processes.lock import lock
 from service.processes.logs import log_as_json
+from service.records.database import Database
 from service.records.opening import open_store
+from service.records.tokens import NO_TOKENS, Tokens
 from service.settings import Settings
-from storage.child import leave
+from storage.child import keep_private, leave
 
 _REFUSED = 5
 _SWITCH_SECONDS = 5e-4
@@ -32,6 +34,7 @@ def main() -> int:
     parser.add_argument("--no-worker", action="store_true")
     options = parser.parse_args()
     settings = Settings.from_environment(options.data_dir, options.host)
+    keep_private()
     log_as_json()
     try:
         open_store(settings)
@@ -53,7 +56,7 @@ def main() -> int:
             worker.start()
         print(f"StreamSVM on http://{settings.host}:{options.port}, data in {settings.data_dir}", flush=True)
         if settings.is_loopback:
-            print("Only this machine can reach it; --host and streamsvm token new are for others.", flush=True)
+            print(_who_may(settings), flush=True)
         make_server(app, settings, options.port).run()
     except KeyboardInterrupt:
         pass
@@ -61,6 +64,17 @@ def main() -> int:
         if worker:
             worker.stop()
     return 0
+
+
+def _who_may(settings: Settings) -> str:
+    """Who can use a service on loopback: a sentence for whoever starts it."""
+    tokens, are_needed = Tokens(Database(settings.database)).table()
+    if are_needed and not tokens:
+        return f"Nobody gets in, for there have been tokens. {NO_TOKENS}"
+    if settings.allowed_hosts and not are_needed:
+        names = ", ".join(settings.allowed_hosts)
+        return f"Nobody needs a token, also who calls it {names} through a proxy: streamsvm token new NAME ends that."
+    return "Only this machine can reach it; --host and streamsvm token new are for others."
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

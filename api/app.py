@@ -8,6 +8,7 @@ from api.auth import Access, require_scope
 from api.context import AppContext
 from api.errors import PROBLEM_RESPONSE, add_error_handlers
 from api.hosts import HostCheck
+from api.logins import Logins
 from api.metrics import Metrics
 from api.pages import compare, dataset, files, reference, routes
 from api.parameters import refuse_unknown
@@ -33,6 +34,7 @@ def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAP
     app = FastAPI(
         title="StreamSVM",
         version="1",
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         dependencies=[Depends(require_scope), Depends(refuse_unknown)],
@@ -40,6 +42,7 @@ def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAP
     )
     app.state.context = context
     app.state.access = Access(Tokens(Database(settings.database)), required=not settings.is_loopback)
+    app.state.logins = Logins()
     app.state.metrics = Metrics(settings, store)
     app.state.soundness = Soundness(settings, store)
     add_error_handlers(app)

@@ -1,6 +1,7 @@
 """/login: the token of a person who uses the pages goes into a cookie."""
 
 import html
+import math
 from typing import Annotated
 from urllib.parse import parse_qs
 
@@ -9,6 +10,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from api.auth import COOKIE, refuse_other_sites
 from api.body import stream
+from api.clients import TOKEN, address_of, network_of
+from service.records.tokens import NO_TOKENS
 
 router = APIRouter(include_in_schema=False)
 
@@ -56,16 +59,26 @@ def show_login(target: Next = "/") -> HTMLResponse:
 
 @router.post("/login", operation_id="login", dependencies=[Depends(own_pages_only)], response_model=None)
 async def login(request: Request) -> HTMLResponse | RedirectResponse:
-    """Keep a valid token in a cookie and go where the person wanted to."""
+    """Keep a valid token in a cookie and go where the person wanted to. An address has some tries, then it waits."""
+    logins, address = request.app.state.logins, network_of(address_of(request.scope))
     text = b"".join([chunk async for chunk in stream(request, _MOST_BYTES)]).decode(errors="replace")
     form = parse_qs(text)
     token, target = form.get("token", [""])[0].strip(), form.get("next", ["/"])[0]
-    if await request.app.state.access.token_of(token) is None:
-        return _page("This is no valid token.", target, 401)
-    answer = RedirectResponse(_local(target), 303)
+    seconds = logins.seconds_to_wait(address)
+    if seconds > 0:
+        answer = _page("Too many tries: wait a while.", target, 429)
+        answer.headers["Retry-After"] = str(math.ceil(seconds))
+        return answer
+    access = request.app.state.access
+    found = await access.token_of(token)
+    if found is None:
+        logins.failed(address)
+        return _page("This is no valid token." if await access.has_tokens() else NO_TOKENS, target, 401)
+    request.scope[TOKEN] = found.name
+    to_page = RedirectResponse(_local(target), 303)
     is_https = request.url.scheme == "https"
-    answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=is_https)
-    return answer
+    to_page.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=is_https)
+    return to_page
 
 
 @router.post("/logout", operation_id="logout", dependencies=[Depends(own_pages_only)])

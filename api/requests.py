@@ -7,6 +7,7 @@ from collections.abc import Callable
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from api.clients import TOKEN, address_of
 from api.deadlines import ENDLESS
 from api.errors import problem
 from api.polls import UNLOGGED
@@ -59,6 +60,7 @@ class Requests:
         if UNLOGGED in scope:
             return
         fields = {"method": method, "path": scope["path"], "status": status, "seconds": round(seconds, 6)}
+        fields |= {"address": address_of(scope), "token": scope.get(TOKEN)}
         if "job_id" in scope.get("path_params", {}):
             fields["job_id"] = scope["path_params"]["job_id"]
         _log.info("request", extra={"fields": fields})

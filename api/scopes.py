@@ -39,6 +39,7 @@ SCOPES: dict[str, str] = {
     # service
     "getInfo": "read",
     "getMetrics": "read",
+    "getDocument": "read",
     # pages
     "showHome": "read",
     "showDataset": "read",

@@ -37,6 +37,7 @@ def make_server(app: FastAPI, settings: Settings, port: int) -> uvicorn.Server:
         log_config=None,
         access_log=False,
         server_header=False,
+        forwarded_allow_ips=list(settings.trusted_proxies),
         timeout_keep_alive=settings.idle_seconds,
         timeout_graceful_shutdown=settings.shutdown_seconds,
     )

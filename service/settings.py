@@ -18,6 +18,7 @@ class Settings:
     import_sources     prefixes of object stores, such as s3://bucket/; what is below can be imported; none: nothing can
     host               address to listen on; one beyond loopback needs a token
     allowed_hosts      names under which the service is called, besides loopback ones and `host`
+    trusted_proxies    addresses and networks of proxies that say who asked and whether by https
     max_upload_bytes   of a dataset's body as sent, and of its text once decompressed
     max_predict_bytes  of a body of rows to be predicted, as sent, and of its text once decompressed
     max_infer_bytes    of a body of tensors
@@ -43,6 +44,7 @@ class Settings:
     import_sources: tuple[str, ...] = ()
     host: str = "127.0.0.1"
     allowed_hosts: tuple[str, ...] = ()
+    trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
     max_upload_bytes: int = 1 << 40
     max_predict_bytes: int = 1 << 36
     max_infer_bytes: int = 1 << 24
@@ -97,7 +99,8 @@ class Settings:
             return self.host == "localhost"
 
     def create_directories(self) -> None:
-        """Make what is missing below data_dir."""
+        """Make what is missing below data_dir; what is made is for the user of this process alone."""
+        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         for directory in (self.datasets, self.jobs, self.models):
             directory.mkdir(parents=True, exist_ok=True)
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, JSONResponse
 
 from api.auth import COOKIE
 from api.pages.render import page
@@ -20,6 +20,12 @@ def show_reference(request: Request) -> HTMLResponse:
             shown = {**operation, "method": method.upper(), "path": path, "fields": _fields(operation)}
             groups.setdefault(operation["tags"][0], []).append(shown)
     return page("reference.html", groups=groups, logged_in=COOKIE in request.cookies)
+
+
+@router.get("/openapi.json", operation_id="getDocument", include_in_schema=False)
+async def get_document(request: Request) -> JSONResponse:
+    """All routes, as OpenAPI has them."""
+    return JSONResponse(request.app.openapi())
 
 
 def _fields(operation: dict[str, Any]) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ from service.processes.setbacks import Setbacks, WorkerDied
 from service.records.opening import open_store
 from service.records.unrecorded import sweep
 from service.settings import Settings
-from storage.child import die_with_parent
+from storage.child import die_with_parent, keep_private
 from storage.csr import load_kernels
 from storage.durable import make_directory
 from storage.errors import CheckpointUnsound, DatasetCorrupt, OutOfSpace
@@ -217,6 +217,7 @@ class Worker:
 def main(data_dir: Path) -> int:
     """Body of the process. SIGTERM and SIGINT end it; the running job goes back to the queue."""
     die_with_parent()
+    keep_private()
     log_as_json()
     settings = Settings.from_environment(data_dir)
     stopping: list[int] = []

@@ -7,9 +7,11 @@ import pytest
 from fastapi.routing import iter_route_contexts
 
 from api import auth
+from api.logins import SECONDS_A_TRY, TRIES, Logins
 from api.scopes import OPEN, SCOPES
 from service.records.tokens import allows
 from tests.api.app import Service, check_problem
+from tests.api.server import RunningServer, request
 
 VALUES = {"name": "nosuch", "job_id": "job_0", "model_id": "mdl_0"}
 CHANGE = ("DELETE", "/v1/datasets/nosuch")
@@ -33,9 +35,9 @@ def cookie(token: str) -> dict[str, str]:
 
 
 def everything(app) -> list[tuple[str, str, str]]:
-    """(operationId, method, url) of every route but the document's."""
+    """(operationId, method, url) of every route."""
     found = []
-    for route in iter_route_contexts(app.routes[1:]):
+    for route in iter_route_contexts(app.routes):
         values = {name: VALUES.get(name, "0") for name in route.param_convertors}
         url = route.path_format.format(**values)
         found += [(route.operation_id, method, url) for method in route.methods]
@@ -210,3 +212,49 @@ def test_who_ask_at_once_share_one_look_at_the_tokens():
     tokens = Counted()
     assert asyncio.run(ask(auth.Access(tokens, required=True))) == [None] * 20
     assert tokens.looks == 1
+
+
+def test_tries_of_an_address_are_few_and_those_of_others_are_not(tmp_path):
+    service = Service(tmp_path)
+    token = service.tokens.new("ada", "read")
+
+    def login(text: str):
+        return service.request("POST", "/login", data={"token": text}, headers={"Sec-Fetch-Site": "none"})
+
+    assert [login("ssvm_x").status_code for _ in range(TRIES)] == [401] * TRIES
+    refused = login(token)
+    assert refused.status_code == 429 and 0 < int(refused.headers["retry-after"]) <= SECONDS_A_TRY
+    assert service.request("GET", "/v1/jobs", headers=bearer(token)).status_code == 200
+
+
+def test_tries_come_back_and_are_forgotten_in_bounded_memory():
+    now = [0.0]
+    logins = Logins(lambda: now[0])
+    for _ in range(TRIES):
+        assert logins.seconds_to_wait("a") == 0
+        logins.failed("a")
+    assert logins.seconds_to_wait("a") == SECONDS_A_TRY and logins.seconds_to_wait("b") == 0
+    now[0] += SECONDS_A_TRY
+    assert logins.seconds_to_wait("a") == 0
+    logins.failed("a")
+    assert logins.seconds_to_wait("a") > 0
+    for number in range(5000):
+        logins.failed(f"address {number}")
+    assert logins.seconds_to_wait("a") == 0
+
+
+@pytest.mark.parametrize(
+    ("trusted", "address", "is_secure"), [("127.0.0.0/8", "192.0.2.7", True), ("10.0.0.0/8", "127.0.0.1", False)]
+)
+def test_who_asks_through_a_proxy(tmp_path, caplog, trusted, address, is_secure):
+    service = Service(tmp_path, trusted_proxies=(trusted,))
+    token = service.tokens.new("ada", "read")
+    form = f"token={token}".encode()
+    forwarded = {"X_Forwarded_For": "203.0.113.9, 192.0.2.7", "X_Forwarded_Proto": "https", "Sec_Fetch_Site": "none"}
+    with caplog.at_level("INFO", "streamsvm.api"), RunningServer(service) as server:
+        head, _ = server.answer(request("POST", "/login", form, **forwarded))
+        server.answer(request("GET", "/v1/jobs", Authorization=f"Bearer {token}", **forwarded))
+    assert head.startswith(b"HTTP/1.1 303 ") and (b"; Secure" in head) == is_secure
+    lines = [record.fields for record in caplog.records if record.message == "request"]
+    assert [(line["address"], line["token"]) for line in lines] == [(address, "ada")] * 2
+    assert token not in str(lines)
