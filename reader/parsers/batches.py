@@ -22,11 +22,10 @@ from reader.options import InputOptions
 from reader.parsers.column_match import match_columns, named_numbers
 from reader.parsers.matrix import MatrixParser
 from reader.parsers.matrix_part import MatrixPart
+from reader.parsers.npz_arrays import read_header
 from storage.csr import Array, Rows
 
-_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 MOST_BYTES = 32 << 20  # of an array
-_FAULTS = (ValueError, EOFError, SyntaxError, TypeError)
 
 
 class BatchesParser(MatrixParser):
@@ -131,8 +130,8 @@ class _Source:
     def array(self, kinds: str) -> Array:
         """The next one, a vector of one of these kinds of numbers. InputError bad_batch."""
         try:
-            shape, _, dtype = _HEADERS[np.lib.format.read_magic(self)](self)  # type: ignore[arg-type]
-        except (*_FAULTS, KeyError) as error:
+            shape, _, dtype = read_header(self)
+        except ValueError as error:
             raise _bad("there is no numpy array where one should be") from error
         if dtype.hasobject or len(shape) != 1 or (dtype.kind not in kinds and shape[0]):
             raise _bad("an array is no vector of numbers of the kind it should be")

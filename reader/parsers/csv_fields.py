@@ -24,7 +24,8 @@ class FieldReader:
     def __init__(self, delimiter: bytes) -> None:
         self.delimiter = delimiter
         d = re.escape(delimiter)
-        self._field = re.compile(rb'"((?:[^"]|"")*)"|([^"%s]*)' % d)
+        # Possessive: to go back it would remember each byte of the field.
+        self._field = re.compile(rb'"((?:[^"]++|"")*+)"|([^"%s]*)' % d)
         self._quoted = re.compile(rb'(^|%s)"([^"\r\n%s]*)"(?=%s|\r?$)' % (d, d, d), re.MULTILINE)
 
     def unquoted(self, text: bytes) -> bytes:

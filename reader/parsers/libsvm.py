@@ -15,7 +15,8 @@ from reader.parsers.sniff import HEAD_BYTES, refuse_foreign
 from reader.parsers.text_window import WINDOW_BYTES, TextWindow
 from storage.csr import Rows
 
-_FIRST_ROW = re.compile(rb"(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*(?P<row>[^ \t\r\n#]+)")
+# One after the other: to match all that comes before the first row at once takes memory for each line of it.
+_COMMENT_OR_ROW = re.compile(rb"#[^\n]*|(?P<row>[^ \t\r\n#]+)")
 PART_BYTES = 128 << 10  # less text is not worth a thread
 
 
@@ -159,10 +160,13 @@ class LibsvmParser:
 
     def _look_for_weights(self, end: int) -> None:
         """In the first row of all."""
-        found = None if self._weights_settled else _FIRST_ROW.match(self._window.buffer, self._window.begin, end)
-        if found is not None:
+        if self._weights_settled:
+            return
+        found = _COMMENT_OR_ROW.finditer(self._window.buffer, self._window.begin, end)
+        first = next((match["row"] for match in found if match["row"]), None)
+        if first is not None:
             self._weights_settled = True
-            if WEIGHTED.fullmatch(found["row"]):
+            if WEIGHTED.fullmatch(first):
                 self.expect_weights()
 
     def _borders(self, begin: int, end: int) -> list[int]:

@@ -1,8 +1,9 @@
 """Arrays of an npz file of unknown origin, read from front to back without loading them, and without pickle."""
 
+import math
 import zipfile
 import zlib
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
@@ -24,11 +25,11 @@ class StoredArray:
         try:
             info = archive.getinfo(f"{name}.npy")
             self._file: IO[bytes] = archive.open(info)
-            self.shape, in_columns, self.dtype = _HEADERS[np.lib.format.read_magic(self._file)](self._file)
+            self.shape, in_columns, self.dtype = read_header(self._file)
         except (*_FAULTS, KeyError) as error:
             raise bad_npz(f"there is no array {name} that can be read") from error
         # Sizes are checked before anything is allocated.
-        stated = self._file.tell() + self.dtype.itemsize * int(np.prod([1.0, *self.shape]))
+        stated = self._file.tell() + self.dtype.itemsize * math.prod(self.shape)
         if self.dtype.hasobject or in_columns or len(self.shape) > 1 or stated != info.file_size:
             raise bad_npz(f"{name} is no plain array of the size it states")
 
@@ -56,6 +57,16 @@ class StoredArray:
             self._file.read(1)
         except _FAULTS as error:
             raise bad_npz(f"the array {self._name} is damaged") from error
+
+
+def read_header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether columns come first, and type of the array that begins here. ValueError if there is none."""
+    try:
+        return _HEADERS[np.lib.format.read_magic(file)](file)
+    except OSError:
+        raise
+    except Exception as error:  # it is Python's text, and a dozen kinds of errors come of what is none
+        raise ValueError("this is no header of an array") from error
 
 
 def open_archive(file: IO[bytes]) -> zipfile.ZipFile:

@@ -16,6 +16,7 @@ from reader.parsers.sniff import HEAD_BYTES, refuse_foreign
 from reader.parsers.text_window import WINDOW_BYTES, TextWindow
 from storage.csr import Array, Rows
 
+_LINES_AT_ONCE = 1 << 16  # Python looks at each of those that are not as they should be
 _TAB, _NEWLINE, _RETURN = b"\t\n\r"
 
 
@@ -53,23 +54,27 @@ class TextParser(HashedText):
             if self._has_labels:
                 refuse_foreign(bytes(window.buffer[window.begin : min(window.begin + HEAD_BYTES, window.filled)]))
         end = window.lines_end()
-        spans = _lines(window.text, window.begin, end)
-        if len(spans):
+        every = _lines(window.text, window.begin, end)
+        for first in range(0, len(every), _LINES_AT_ONCE):
+            spans = every[first : first + _LINES_AT_ONCE]
             found, faults = self._labels(window, spans) if self._has_labels else (_unlabelled(window, spans), {})
             for row in np.flatnonzero(found.spans[:, 1] - found.places[:, 0] > window.max_line_bytes).tolist():
                 faults[row] = int(found.places[row, 0]), "line_too_long", ""
             yield from self.give(found, faults, window.error)
         window.begin = end
         window.check_tail()
-        return lines + len(spans)
+        return lines + len(every)
 
     def _labels(self, window: TextWindow, spans: Array) -> tuple[Documents, dict[int, PlacedFault]]:
         """The documents of lines, and which have no label; what can be wrong with the others is found elsewhere."""
         first = np.empty(len(spans), np.int64)
         first_of(_TAB, window.text, spans, first)
         has_tab = first < spans[:, 1]
-        blank = [
-            row for row in np.flatnonzero(~has_tab).tolist() if not bytes(window.buffer[slice(*spans[row])]).strip()
+        is_empty = spans[:, 0] == spans[:, 1]
+        blank = np.flatnonzero(is_empty).tolist() + [
+            row
+            for row in np.flatnonzero(~has_tab & ~is_empty).tolist()
+            if not bytes(window.buffer[slice(*spans[row])]).strip()
         ]
         self._blank_lines += len(blank)
         rows = np.delete(np.arange(len(spans)), blank)

@@ -75,10 +75,16 @@ def _numbers(file: BinaryIO, count: int, line_bytes: int) -> Iterator[Array]:
     found, rest = 0, b""
     while chunk := file.read(READ_BYTES):
         lines, _, rest = (rest + chunk).rpartition(b"\n")
-        part = np.array(floats(lines.split()), np.float64)
+        part = _values(lines)
         found += len(part)
         if found > count or len(rest) > line_bytes:
             raise ModelFormatError(f"more than the {count} weights of the header")
         yield part
     if found != count or rest.strip():
         raise ModelFormatError(f"the file ends inside its weights: {found} of {count} are whole")
+
+
+def _values(lines: bytes) -> Array:
+    """Most of many are 0, which is quickly seen."""
+    words = lines.split()
+    return np.array(floats(words), np.float64) if lines.strip(b"0 \n") else np.zeros(len(words))
