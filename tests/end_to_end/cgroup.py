@@ -7,9 +7,12 @@ trains on DATASET with reader and trainer inside the group and prints the result
 
 import json
 import os
+import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from service.jobs.problem import plan_job
 from service.jobs.spec import parse_spec
@@ -17,6 +20,14 @@ from service.processes.run import Run, prepare_run
 from storage.manifest import read_manifest
 
 MOUNT = Path("/sys/fs/cgroup/memory")
+# What is loaded before is not charged to the group.
+_ENTERING = """
+import os, runpy, sys
+with open(sys.argv[1] + "/cgroup.procs", "w") as file:
+    file.write(str(os.getpid()))
+sys.argv[:] = sys.argv[2:]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
 _STALL_SECONDS = 120.0
 _POLL_SECONDS = 0.1
 
@@ -90,6 +101,28 @@ class MemoryGroup:
 
     def _pairs(self, name: str) -> dict[str, int]:
         return {key: int(value) for key, value in map(str.split, (self.path / name).read_text().splitlines())}
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a program came to, and the most that was charged to its group at once, in bytes."""
+
+    returncode: int
+    stdout: bytes
+    peak: int
+
+
+def run_in(name: str, limit_bytes: int, module: str, *arguments: str, stdin: IO[bytes] | None = None) -> Done:
+    """Run `python -m module` in a group of its own; what exceeds the limit is killed."""
+    group = MemoryGroup(name, limit_bytes)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _ENTERING, str(group.path), module, *arguments],
+            stdin=stdin, stdout=subprocess.PIPE, check=False,
+        )  # fmt: skip
+        return Done(done.returncode, done.stdout, group.peak)
+    finally:
+        group.remove()
 
 
 def main(group: Path, dataset: Path, run_directory: Path, job_directory: Path, spec: str) -> None:

@@ -1,0 +1,80 @@
+"""Inputs that are small, or small where they are compressed, take little memory and have an error of their own."""
+
+import io
+import struct
+import zipfile
+
+import pytest
+
+from reader.errors import InputError
+from reader.ingest.run import ingest
+from reader.limits import Limits
+from reader.options import InputOptions
+from reader.parsers.csv_fields import FieldReader
+from reader.parsers.libsvm import LibsvmParser
+from tests.end_to_end.cgroup import reason_unusable, run_in
+
+HEADERS = [
+    b"[" * 9000,
+    b"(" * 9000,
+    b"{'descr':" + b"-" * 9000 + b"1}",
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': (" + b"9" * 4000 + b",), }",
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': (-1,), }",
+    b"{'descr': '" + b"<f8," * 2000 + b"', 'fortran_order': False, 'shape': (1,), }",
+    b"'''",
+    b"\\\n",
+    b"\xff",
+]
+
+
+def array(header: bytes) -> bytes:
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header
+
+
+@pytest.mark.parametrize("header", HEADERS, ids=range(len(HEADERS)))
+def test_a_header_that_is_none(tmp_path, header):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in ("data", "indices", "indptr", "shape", "y"):
+            archive.writestr(f"{name}.npy", array(header))
+    for format_, data, code in (("npz", file.getvalue(), "bad_npz"), ("batches", array(header), "bad_batch")):
+        with pytest.raises(InputError) as caught:
+            ingest([data], tmp_path / "data", InputOptions(format_))
+        assert caught.value.code == code
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_have_weights_if_the_first_has_one_whatever_comes_before(weighted):
+    first = b"1:2.5 3:1\n" if weighted else b"1 3:1\n"
+    for before in (b"", b"\n \t\r\n", b"# 1:1 2:2\n\n#\n", b"\xef\xbb\xbf#\n"):
+        parser = LibsvmParser("auto", Limits(), 1)
+        (rows,) = parser.parse_chunks([before + first])
+        assert (rows.weight is not None) == weighted
+        assert rows.indices.tolist() == [3]
+
+
+def test_fields_in_quotes():
+    split = FieldReader(b",").split
+    assert [field for _, field in split(b'"a""b,c","",d')] == [b'a"b,c', b"", b"d"]
+
+
+# So many bytes of it are little, and what was held for each is much.
+MANY = 1 << 24
+BLANK = {
+    "libsvm": b"\n" * MANY + b"1 1:1\n-1 2:1\n",
+    "csv": b'y,a\n1,"' + b"a" * (MANY - 100) + b'"\n',
+    "text": b"1\tsome words\n-1\tand others\n" + b"\n" * MANY,
+}
+
+
+@pytest.mark.parametrize("format_", BLANK)
+def test_memory_does_not_follow_from_lines_without_data(tmp_path, format_):
+    """Within 400 MiB, of which interpreter and compiler have 160."""
+    if reason := reason_unusable():
+        pytest.skip(reason)
+    (tmp_path / "input").write_bytes(BLANK[format_])
+    with (tmp_path / "input").open("rb") as file:
+        group = run_in("blank", 400 << 20, "reader.ingest", str(tmp_path / "data"), "--format", format_, stdin=file)
+    assert group.returncode == (1 if format_ == "csv" else 0), group.stdout
+    assert not group.stdout or b"problem" in group.stdout or b"rows" in group.stdout
