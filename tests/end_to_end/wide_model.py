@@ -1,0 +1,37 @@
+"""What the service does with a model, in one process: describes it, predicts with it, gives it out in every format.
+
+python -m tests.end_to_end.wide_model MODEL_DIRECTORY ROWS
+
+prints the bytes of each format.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from service.models.exports import MODEL_FORMATS, ModelFormatError
+from service.models.inference import describe
+from service.models.predictor import Predictor
+from service.models.views import model_view
+from storage.model_file import read_model
+from storage.model_head import read_head
+
+
+def main(directory: Path, rows: Path) -> None:
+    """Body of the program."""
+    assert model_view({}, read_head(directory))["features"]
+    model = read_model(directory)
+    predictor = Predictor(model)
+    assert describe("model", predictor)["inputs"]
+    assert sum(len(found.labels) for found in predictor.predict_text([rows.read_bytes()]))
+    sizes = {}
+    for name, format_ in MODEL_FORMATS.items():
+        try:
+            sizes[name] = sum(map(len, format_.write(model)))
+        except ModelFormatError:
+            continue
+    print(json.dumps(sizes))
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))
