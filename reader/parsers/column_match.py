@@ -118,7 +118,7 @@ def _places(like: dict[str, Any], n_columns: int, aside: Sequence[int]) -> list[
         return rest
     if n_columns == like["n_columns"] and (aside or like.get("dropped")) and not set(aside) & set(like["places"]):
         return like["places"]
-    raise _misfit(len(wanted), len(rest), aside)
+    raise _misfit(len(wanted), len(rest), aside, may_be_labelled=n_columns == like["n_columns"])
 
 
 def _columns(like: dict[str, Any], places: list[int]) -> MixedColumns:
@@ -126,8 +126,8 @@ def _columns(like: dict[str, Any], places: list[int]) -> MixedColumns:
     return MixedColumns(like["columns"], places, [name in words for name in like["columns"]])
 
 
-def _misfit(n_features: int, n_given: int, aside: Sequence[int]) -> InputError:
-    is_label = n_given == n_features + 1 and not aside
+def _misfit(n_features: int, n_given: int, aside: Sequence[int], may_be_labelled: bool = False) -> InputError:
+    is_label = (may_be_labelled or n_given == n_features + 1) and not aside
     return InputError(
         "column_count",
         f"the table has {n_given} columns for features, the model takes {n_features}",
