@@ -109,7 +109,11 @@ def _show(job: dict[str, Any], is_json: bool) -> None:
         print(progress_line(job["progress"], job["spec"]["tolerance"]))
         print(f"for {duration(job['progress']['elapsed_seconds'])}")
     for warning in job["warnings"]:
-        print(f"warning: {warning['message']}" + (f". {warning['hint']}" if "hint" in warning else ""))
+        print(
+            f"warning: {warning['message']}"
+            + (f". {warning['hint']}" if "hint" in warning else "")
+            + f" [{warning['code']}]"
+        )
     if job["failure"]:
         print(f"{job['failure']['message']} [{job['failure']['code']}]")
     if job["model_id"]:

@@ -94,7 +94,9 @@ function addSlowdowns(slowdowns) {
     const line = document.createElement("p");
     line.className = "warning";
     line.dataset.code = code;
-    line.textContent = `${message}. ${hint}`;
+    const name = document.createElement("code");
+    name.textContent = code;
+    line.append(`${message}. ${hint} `, name);
     warnings.append(line);
   }
 }
