@@ -1,0 +1,151 @@
+"""What one row costs: predictions over HTTP from 1, 50 and 200 clients, beside FastAPI and scikit-learn in one file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pickle
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import numpy as np
+from sklearn.svm import LinearSVC
+
+from tests.bench.report import header, prose, row
+from tests.end_to_end.service import PLAIN, Service, wait_for
+
+CLIENTS = (1, 50, 200)
+_FEATURES, _ROWS = 30, 2000
+_WINDOW_SECONDS = float(os.environ.get("WINDOW", "5"))
+_TURNS = 3
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that predicts: where it listens, and the bytes of a request for one row."""
+
+    port: int
+    request: bytes
+
+
+def run() -> Iterator[str]:
+    """Each of the two servers in turn, for each number of clients."""
+    yield from prose(
+        f"One row of {_FEATURES} numbers a request, as JSON, over connections that stay. Both servers answer from one "
+        "process, by a linear model. StreamSVM checks a token and logs each request; the other, FastAPI and "
+        "scikit-learn in one file under uvicorn, does neither. "
+        f"Medians of {_TURNS} windows of {_WINDOW_SECONDS:g} s in turn; the clients run on the same cores."
+    )
+    yield from header("clients", "server", "median ms", "99% ms", "answers/s", words=2)
+    with _servers() as servers:
+        for clients in CLIENTS:
+            found: dict[str, list[list[float]]] = {name: [] for name in servers}
+            for _ in range(_TURNS):
+                for name, server in servers.items():
+                    found[name].append(asyncio.run(_window(server, clients)))
+            for name, windows in found.items():
+                yield row(
+                    clients, name, *(f"{statistics.median(figures):.4g}" for figures in zip(*windows, strict=True))
+                )
+
+
+async def _window(server: Server, clients: int) -> list[float]:
+    """Median and 99% of the milliseconds an answer took, and answers a second."""
+    seconds: list[float] = []
+    end = time.monotonic() + _WINDOW_SECONDS
+    await asyncio.gather(*(_client(server, end, seconds) for _ in range(clients)))
+    hundredths = statistics.quantiles(seconds, n=100)
+    return [1e3 * statistics.median(seconds), 1e3 * hundredths[-1], len(seconds) / _WINDOW_SECONDS]
+
+
+async def _client(server: Server, end: float, seconds: list[float]) -> None:
+    """Ask again and again until `end`."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    while time.monotonic() < end:
+        began = time.perf_counter()
+        writer.write(server.request)
+        await _read_answer(reader)
+        seconds.append(time.perf_counter() - began)
+    writer.close()
+
+
+async def _read_answer(reader: asyncio.StreamReader) -> None:
+    """Read one answer to its end; ValueError if it is not 200."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+    if not head.startswith("http/1.1 200"):
+        raise ValueError(head)
+    if "content-length: " in head:
+        await reader.readexactly(int(head.split("content-length: ")[1].split("\r\n")[0]))
+        return
+    while length := int(await reader.readline(), 16):
+        await reader.readexactly(length + 2)
+    await reader.readexactly(2)
+
+
+@contextmanager
+def _servers() -> Iterator[dict[str, Server]]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(_ROWS, _FEATURES))
+    y = np.where(X @ rng.normal(size=_FEATURES) > 0, 1, -1)
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        _ours(Path(directory), X, y) as ours,
+        _one_file(Path(directory), X, y) as other,
+    ):
+        yield {"StreamSVM": ours, "FastAPI and scikit-learn": other}
+
+
+@contextmanager
+def _ours(directory: Path, X: np.ndarray, y: np.ndarray) -> Iterator[Server]:
+    service = Service(directory / "service")
+    made = service.processes.run("token", "new", "bench", "--scope", "admin", "--data-dir", service.data_dir, text=True)
+    headers = {"Authorization": f"Bearer {made.stdout.split()[-1]}"}
+    try:
+        service.start(headers["Authorization"])
+        lines = (f"{label} {' '.join(f'{k}:{v}' for k, v in enumerate(x, 1))}\n" for x, label in zip(X, y, strict=True))
+        client = httpx.Client(base_url=service.url, headers=headers, **PLAIN)
+        client.put("/v1/datasets/rows", content="".join(lines).encode()).raise_for_status()
+        job = client.post("/v1/jobs", json={"dataset": "rows"}).raise_for_status().json()["id"]
+        model = wait_for(lambda: client.get(f"/v1/jobs/{job}").json()["model_id"])
+        body = json.dumps({"rows": [{str(k): v for k, v in enumerate(X[0].tolist(), 1)}]})
+        yield Server(int(service.url.rsplit(":", 1)[1]), _request(f"/v1/models/{model}/predict", body, headers))
+    finally:
+        service.kill()
+
+
+@contextmanager
+def _one_file(directory: Path, X: np.ndarray, y: np.ndarray) -> Iterator[Server]:
+    pickled = directory / "model.pickle"
+    pickled.write_bytes(pickle.dumps(LinearSVC(loss="hinge", max_iter=100_000).fit(X, y)))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "uvicorn", "tests.bench.peers.one_file:app", "--port", str(port)]
+    environment = {**os.environ, "MODEL": str(pickled)}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: _listens(port))
+        yield Server(port, _request("/predict", json.dumps({"rows": [X[0].tolist()]}), {}))
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as attempt:
+        return attempt.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _request(path: str, body: str, headers: dict[str, str]) -> bytes:
+    stated = {"Host": "localhost", "Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
+    head = "".join(f"{name}: {value}\r\n" for name, value in stated.items())
+    return f"POST {path} HTTP/1.1\r\n{head}\r\n{body}".encode()
