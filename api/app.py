@@ -1,6 +1,6 @@
 """The application: routes, error handlers, and what they share."""
 
-from fastapi import Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
 
 from api import datasets, events, inference, info, jobs, login, metrics, models
@@ -12,8 +12,10 @@ from api.logins import Logins
 from api.metrics import Metrics
 from api.pages import compare, dataset, files, reference, routes
 from api.parameters import refuse_unknown
-from api.polls import Polls
 from api.requests import Requests
+from api.shortcuts import Shortcut, Shortcuts
+from api.shortcuts.polls import Polls
+from api.shortcuts.predictions import infer_shortcut, predict_shortcut
 from service.datasets.registry import Datasets
 from service.jobs.feed import JobFeed
 from service.processes.keeper import WorkerKeeper
@@ -50,8 +52,20 @@ def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAP
     for module in (datasets, jobs, events, models, inference, info, metrics, login, *pages):
         app.include_router(module.router)
     # The last one added is the outermost.
-    poll = next(route for route in jobs.router.routes if isinstance(route, APIRoute) and route.operation_id == "getJob")
-    app.add_middleware(Polls, route=poll, access=app.state.access, feed=context.feed)
+    app.add_middleware(Shortcuts, shortcuts=_shortcuts(context, app.state.metrics), access=app.state.access)
     app.add_middleware(HostCheck, allowed=(settings.host, *settings.allowed_hosts))
     app.add_middleware(Requests, observe=app.state.metrics.observe)
     return app
+
+
+def _shortcuts(context: AppContext, metrics: Metrics) -> list[Shortcut]:
+    return [
+        predict_shortcut(_route(models.router, "predict"), context, metrics),
+        infer_shortcut(_route(inference.router, "modelInfer"), context, metrics),
+        Polls(_route(jobs.router, "getJob"), context.feed),
+    ]
+
+
+def _route(router: APIRouter, operation_id: str) -> APIRoute:
+    routes = (route for route in router.routes if isinstance(route, APIRoute))
+    return next(route for route in routes if route.operation_id == operation_id)

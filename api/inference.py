@@ -95,6 +95,15 @@ async def model_infer(
     return answer
 
 
+def inferred(request: Request, model_id: str, predictor: Predictor, body: bytes) -> tuple[int, Response]:
+    """How many rows a body has that is whole, and the answer to it by version 1. Raises ServiceError."""
+    _refuse_encoding(request)
+    length = request.headers.get(_LENGTH)
+    if length is not None and not (length.isascii() and length.isdecimal()):
+        raise ServiceError("bad_tensor", f"{_LENGTH} is not a number")
+    return _answer(model_id, predictor, body, None if length is None else int(length))
+
+
 def _answer(model_id: str, predictor: Predictor, body: bytes, header_length: int | None) -> tuple[int, Response]:
     """How many rows there are, and what is said of them."""
     length = len(body) if header_length is None else header_length

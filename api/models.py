@@ -3,7 +3,6 @@
 import os
 import time
 from typing import Annotated, Any, Literal
-from urllib.parse import quote
 
 from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
@@ -13,11 +12,12 @@ from api.body import JsonObject
 from api.clients import client_of
 from api.context import Context
 from api.evaluating import dataset_named, evaluate
-from api.predicting import JSON, TYPES, answer_type, find_predictor, predicted
+from api.predicting import JSON, TYPES, find_predictor, predicted
+from api.prediction_response import prediction_response
 from reader.options import InputOptions
 from reader.options import index_base as as_index_base
 from service.models.exports import MODEL_FORMATS
-from service.models.prediction import ANSWERS, Predicted, first_names
+from service.models.prediction import ANSWERS
 from service.models.registry import delete_model, load_head, model_file
 from service.models.views import model_view
 from service.room import RoomFile
@@ -115,20 +115,6 @@ class _OpenFileResponse(FileResponse):
             await super().__call__(scope, receive, send)
 
 
-class _KeptResponse(StreamingResponse):
-    """Predictions, of which nothing is kept once they were sent, or were not."""
-
-    def __init__(self, found: Predicted, kind: str, headers: dict[str, str]) -> None:
-        self._found = found
-        super().__init__(ANSWERS[kind](found), media_type=kind, headers=headers)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._found.close()
-
-
 @router.post(
     "/{model_id}/predict",
     operation_id="predict",
@@ -145,7 +131,7 @@ async def predict(
     text_column: str | None = None,
     index_base: Literal["auto", "0", "1"] = "auto",
     header: Literal["auto", "yes", "no"] = "auto",
-) -> StreamingResponse:
+) -> Response:
     """Labels, decision values and any probabilities for rows of LIBSVM text, CSV, FASTA or JSON, or for documents.
 
     Columns of a table are found by name; those that the model does not have are left out, and told. Labels in the text
@@ -157,12 +143,7 @@ async def predict(
     said = InputOptions(label_column=label_column, text_column=text_column, index_base=base, header=header)
     found = await predicted(context, request, predictor, said)
     request.app.state.metrics.observe_prediction("v1", found.rows, time.monotonic() - begun)
-    kind = answer_type(request)
-    headers = {"Rows": str(found.rows), "Unknown-Features": str(found.unknown_features)}
-    if found.unknown_columns:
-        names = ", ".join(quote(name, safe=" ") for name in first_names(found.unknown_columns))
-        headers |= {"Unknown-Columns": str(len(found.unknown_columns)), "Unknown-Column-Names": names}
-    return _KeptResponse(found, kind, headers)
+    return prediction_response(request, found)
 
 
 @router.post("/{model_id}/evaluate", operation_id="evaluate", openapi_extra=_EVALUATE)

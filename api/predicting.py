@@ -1,6 +1,6 @@
 """What a request for predictions brings and what it wants back; the work is done in threads of its own."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -18,11 +18,12 @@ from reader.limits import Limits
 from reader.options import IndexBase, InputOptions
 from service.errors import ServiceError
 from service.models.json_rows import json_documents, json_rows, json_tables
-from service.models.prediction import ANSWERS, Predicted, keep
+from service.models.loaded import load_predictor, loaded_predictor
+from service.models.prediction import BinaryFile, Predicted, keep
 from service.models.predictor import MOST_FEATURES, Prediction, Predictor
 from service.models.raw_rows import TableRows
-from service.models.registry import load_predictor
 from service.room import RoomFile
+from service.settings import Settings
 
 JSON = "application/json"
 TYPES = {
@@ -39,6 +40,9 @@ _HEAD_BYTES = 1 << 16
 
 async def find_predictor(context: AppContext, model_id: str, strict: bool = False) -> Predictor:
     """The model. Raises ServiceError unknown_model."""
+    loaded = loaded_predictor(context.settings, model_id)
+    if loaded is not None:
+        return loaded.with_strict(strict)
 
     def find() -> Predictor:
         return load_predictor(context.settings, context.store.model(model_id)["id"])
@@ -62,33 +66,34 @@ async def predicted(context: AppContext, request: Request, predictor: Predictor,
 async def _predicted(
     context: AppContext, request: Request, predictor: Predictor, said: InputOptions, values: RoomFile
 ) -> Predicted:
-    kind = _content_type(request)
+    kind = content_type(request)
+    settings = context.settings
     if kind == JSON:
-        async with whole(request, context.settings.max_json_bytes) as body, turn(request, context.shared.whole):
-            return await in_thread(request, partial(_of_json, values, predictor, body, said.index_base))
-    most_bytes = context.settings.max_predict_bytes
-    options = replace(said, format=TYPES[kind] if kind else predictor.text_format)
-    limits = Limits(most_bytes, max_features=MOST_FEATURES)
-    chunks = stream(request, most_bytes)
+        async with whole(request, settings.max_json_bytes) as body, turn(request, context.shared.whole):
+            return await in_thread(request, partial(predicted_rows, settings, predictor, kind, [body], said, values))
+    chunks = stream(request, settings.max_predict_bytes)
     head, is_whole = await _head(chunks)
-    rest = iter(()) if is_whole else _arriving(chunks)
-
-    def work() -> Predicted:
-        return _keep(values, predictor, predictor.predict_text(chain(head, rest), limits, options))
-
-    threads = context.shared.whole if is_whole else context.shared.arriving
-    async with turn(request, threads):
-        return await in_thread(request, work)
+    rows = chain(head, () if is_whole else _arriving(chunks))
+    async with turn(request, context.shared.whole if is_whole else context.shared.arriving):
+        return await in_thread(request, partial(predicted_rows, settings, predictor, kind, rows, said, values))
 
 
-def answer_type(request: Request) -> str:
-    """The one of ANSWERS that the request accepts; JSON if it names none."""
-    accepted = request.headers.get("accept", "")
-    return next((kind for kind in ANSWERS if kind in accepted), JSON)
+def predicted_rows(
+    settings: Settings, predictor: Predictor, kind: str, chunks: Iterable[bytes], said: InputOptions, values: BinaryFile
+) -> Predicted:
+    """Predictions for the rows of a body of a `content_type`, of which `said` tells more, in a file that is given.
+
+    Raises ServiceError for the first fault.
+    """
+    if kind == JSON:
+        return _of_json(values, predictor, b"".join(chunks), said.index_base)
+    options = replace(said, format=TYPES[kind] if kind else predictor.text_format)
+    limits = Limits(settings.max_predict_bytes, max_features=MOST_FEATURES)
+    return _keep(values, predictor, predictor.predict_text(chunks, limits, options))
 
 
-def _content_type(request: Request) -> str:
-    """One of TYPES, JSON, or "" if none is stated."""
+def content_type(request: Request) -> str:
+    """What the request says that its body is: one of TYPES, JSON, or "". Raises ServiceError unknown_format."""
     stated = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     kind = "" if stated in _PLAIN else stated
     if kind not in ("", *TYPES, JSON):
@@ -97,14 +102,14 @@ def _content_type(request: Request) -> str:
     return kind
 
 
-def _keep(values: RoomFile, predictor: Predictor, predictions: Iterator[Prediction]) -> Predicted:
+def _keep(values: BinaryFile, predictor: Predictor, predictions: Iterator[Prediction]) -> Predicted:
     try:
         return keep(predictor, predictions, values)
     except InputError as error:
         raise ServiceError.of(error.problem()) from None
 
 
-def _of_json(values: RoomFile, predictor: Predictor, body: bytes, index_base: IndexBase) -> Predicted:
+def _of_json(values: BinaryFile, predictor: Predictor, body: bytes, index_base: IndexBase) -> Predicted:
     fields = parse_object(body)
     if predictor.reads_documents and "documents" in fields:
         return _keep(values, predictor, predictor.predict_documents(json_documents(fields)))

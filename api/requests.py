@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.clients import TOKEN, address_of
 from api.deadlines import ENDLESS
 from api.errors import problem
-from api.polls import UNLOGGED
+from api.shortcuts import UNLOGGED
 from service.processes.logs import request_id
 from service.records.ids import new_id
 

@@ -19,7 +19,7 @@ from reader.parsers.documents import DocumentRows
 from reader.parsers.sniff import PEEK_BYTES, has_pairs
 from reader.parsers.strings import is_of_strings
 from reader.parsers.text_options import as_input
-from service.models.applied import applied
+from service.models.applied import Linear, applied
 from service.models.numbering import Numbering
 from service.models.raw_rows import TableRows
 from service.models.rows_read import FORMATS
@@ -112,6 +112,11 @@ class Predictor:
     def reads_documents(self) -> bool:
         """Whether it was trained on documents, and says how they become rows."""
         return (self.input or {}).get("format") == "text"
+
+    @property
+    def is_light(self) -> bool:
+        """Whether a few rows of numbers take it well below a millisecond."""
+        return isinstance(self._applied, Linear) and not self.reads_documents
 
     def with_strict(self, strict: bool) -> "Predictor":
         """The same model, strict or not."""

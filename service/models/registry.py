@@ -1,6 +1,5 @@
 """Trained models: made from a finished run, never changed, given out by id."""
 
-import functools
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +16,6 @@ from service.jobs.problem import JobPlan
 from service.jobs.results import models_of
 from service.models.exports import MODEL_FORMATS
 from service.models.heaviest import input_about, with_heaviest
-from service.models.predictor import Predictor
 from service.records.ids import new_id
 from service.records.store import Store
 from service.records.unrecorded import mark, remove, unmark, unrecording
@@ -159,12 +157,6 @@ def load_model(settings: Settings, model_id: str) -> Model:
 def load_head(settings: Settings, model_id: str) -> ModelHead:
     """What a recorded model says of itself, without its weights."""
     return read_head(settings.models / model_id)
-
-
-@functools.lru_cache(maxsize=4)
-def load_predictor(settings: Settings, model_id: str) -> Predictor:
-    """A recorded model, ready to be applied. It never changes: the last few asked for are kept."""
-    return Predictor(load_model(settings, model_id))
 
 
 def model_file(

@@ -5,15 +5,6 @@ import pytest
 from tests.api.app import Service, check_problem
 
 
-@pytest.fixture(scope="module")
-def closed(tmp_path_factory):
-    """A service that others can reach, with a token to read and a job."""
-    service = Service(tmp_path_factory.mktemp("closed"), host="0.0.0.0")
-    service.job = service.store.add_job(service.add_dataset("data"), {"dataset": "data", "tolerance": None})
-    service.token = service.tokens.new("reader", "read")
-    return service
-
-
 def poll(service: Service, query: str = "", **headers: str):
     return service.request("GET", f"/v1/jobs/{service.job}{query}", headers=headers)
 
@@ -22,19 +13,6 @@ def counted(service: Service) -> float:
     text = service.request("GET", "/metrics", headers={"Authorization": f"Bearer {service.token}"}).text
     (line,) = [line for line in text.splitlines() if 'route="/v1/jobs/{job_id}",status="200"' in line]
     return float(line.split()[-1])
-
-
-@pytest.fixture
-def routed(closed, monkeypatch):
-    """Requests that reach the framework's routes."""
-    paths = []
-
-    async def note(scope, receive, send, routes=closed.app.router.middleware_stack):
-        paths.append(scope["path"])
-        await routes(scope, receive, send)
-
-    monkeypatch.setattr(closed.app.router, "middleware_stack", note)
-    return paths
 
 
 def test_the_answer_is_the_same_and_the_framework_is_not_asked(closed, routed):

@@ -1,0 +1,95 @@
+"""Requests that come by the thousand, answered before the framework has taken them apart.
+
+What the framework would find out anew for each of them is known: the route, its parameters, the scope it needs. A
+shortcut answers a plain request that is right. Any other one, such as one without a token or with a fault in its body,
+goes the usual way, which says what is wrong.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from fastapi import Response
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.auth import Access, scope_of_request
+from api.scopes import SCOPES
+from service.errors import ServiceError
+from service.records.tokens import allows
+
+# A key of the ASGI scope: the request is one of very many, and only counted.
+UNLOGGED = "streamsvm.unlogged"
+
+
+class Shortcut(Protocol):
+    """A way of its own to the answer of one route.
+
+    route      the route that answers all other requests of this kind
+    is_logged  whether each request has a line in the log
+    """
+
+    route: APIRoute
+    is_logged: bool
+
+    def parameters(self, scope: Scope) -> Mapping[str, str] | None:
+        """The parameters of the path, if the request is plain and of this kind; else None."""
+
+    async def answer(self, request: Request, parameters: Mapping[str, str]) -> Response | None:
+        """The answer; None if the usual way has to answer. ServiceError means the same."""
+
+
+class Shortcuts:
+    """Middleware that asks each of the shortcuts."""
+
+    def __init__(self, app: ASGIApp, shortcuts: Iterable[Shortcut], access: Access) -> None:
+        self._app = app
+        self._shortcuts = tuple(shortcuts)
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        replay = Replay(receive)
+        response = await self._response(scope, replay) if scope["type"] == "http" else None
+        if response is None:
+            replay.rewind()
+        await (self._app if response is None else response)(scope, replay, send)
+
+    async def _response(self, scope: Scope, receive: Receive) -> Response | None:
+        for shortcut in self._shortcuts:
+            if (parameters := shortcut.parameters(scope)) is not None:
+                response = await self._answer(shortcut, Request(scope, receive), parameters)
+                if response is not None:
+                    scope.update({"route": shortcut.route, "path_params": {**parameters}})
+                    if not shortcut.is_logged:
+                        scope[UNLOGGED] = True
+                return response
+        return None
+
+    async def _answer(self, shortcut: Shortcut, request: Request, parameters: Mapping[str, str]) -> Response | None:
+        try:
+            needed = SCOPES[str(shortcut.route.operation_id)]
+            if allows(await scope_of_request(request, self._access), needed):
+                return await shortcut.answer(request, parameters)
+        except (ServiceError, sqlite3.Error):
+            pass
+        return None
+
+
+class Replay:
+    """Receives a request; the usual way can receive it once more from its beginning."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._received: list[Message] = []
+        self._is_noting = True
+
+    async def __call__(self) -> Message:
+        if self._is_noting:
+            self._received.append(await self._receive())
+            return self._received[-1]
+        return self._received.pop(0) if self._received else await self._receive()
+
+    def rewind(self) -> None:
+        """What follows is received from the beginning."""
+        self._is_noting = False

@@ -1,0 +1,85 @@
+"""Predictions of a few rows by a linear model that is in memory: they take less time than to pass them to a thread."""
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from io import BytesIO
+
+from fastapi import Response
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.types import Scope
+
+from api.context import AppContext
+from api.inference import inferred
+from api.metrics import Metrics
+from api.predicting import content_type, predicted_rows
+from api.prediction_response import prediction_response
+from reader.options import InputOptions
+from service.models.loaded import loaded_predictor
+from service.models.predictor import Predictor
+
+# A body up to this size takes some milliseconds at the most.
+_MOST_BYTES = 1 << 13
+_MODEL = r"(?P<model_id>mdl_[0-9A-Z]{26})"
+_PATHS = {
+    "v1": re.compile(rf"/v1/models/{_MODEL}/predict"),
+    "v2": re.compile(rf"/v2/models/{_MODEL}/infer"),
+}
+
+# Number of rows, and the answer.
+Predict = Callable[[Request, str, Predictor, bytes], tuple[int, Response]]
+
+
+class Predictions:
+    """A shortcut to what a model says of a short body, by `predict`.
+
+    interface  v1 or v2, for the metrics
+    """
+
+    is_logged = True
+
+    def __init__(
+        self, route: APIRoute, interface: str, predict: Predict, context: AppContext, metrics: Metrics
+    ) -> None:
+        self.route = route
+        self._path = _PATHS[interface]
+        self._interface, self._predict = interface, predict
+        self._settings, self._metrics = context.settings, metrics
+
+    def parameters(self, scope: Scope) -> Mapping[str, str] | None:
+        path = self._path.fullmatch(scope["path"])
+        return path.groupdict() if path and scope["method"] == "POST" and not scope["query_string"] else None
+
+    async def answer(self, request: Request, parameters: Mapping[str, str]) -> Response | None:
+        begun, model_id = time.monotonic(), parameters["model_id"]
+        predictor = loaded_predictor(self._settings, model_id)
+        if predictor is None or not predictor.is_light or not _is_short(request):
+            return None
+        rows, response = self._predict(request, model_id, predictor, await request.body())
+        self._metrics.observe_prediction(self._interface, rows, time.monotonic() - begun)
+        return response
+
+
+def predict_shortcut(route: APIRoute, context: AppContext, metrics: Metrics) -> Predictions:
+    """The shortcut of POST /v1/models/{model_id}/predict."""
+
+    def predict(request: Request, _model_id: str, predictor: Predictor, body: bytes) -> tuple[int, Response]:
+        kind = content_type(request)
+        found = predicted_rows(context.settings, predictor, kind, [body], InputOptions(), BytesIO())
+        return found.rows, prediction_response(request, found)
+
+    return Predictions(route, "v1", predict, context, metrics)
+
+
+def infer_shortcut(route: APIRoute, context: AppContext, metrics: Metrics) -> Predictions:
+    """The shortcut of POST /v2/models/{model_id}/infer."""
+    return Predictions(route, "v2", inferred, context, metrics)
+
+
+def _is_short(request: Request) -> bool:
+    """Whether the body is known to be short; a form is none."""
+    headers = request.headers
+    length = headers.get("content-length", "")
+    is_plain = "transfer-encoding" not in headers and not headers.get("content-type", "").startswith("multipart/")
+    return is_plain and length.isdecimal() and len(length) <= len(str(_MOST_BYTES)) and int(length) <= _MOST_BYTES
