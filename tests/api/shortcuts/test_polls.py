@@ -5,13 +5,16 @@ import pytest
 from tests.api.app import Service, check_problem
 
 
+_ANSWERED = 'streamsvm_http_requests_total{method="GET",route="/v1/jobs/{job_id}",status="200"}'
+
+
 def poll(service: Service, query: str = "", **headers: str):
     return service.request("GET", f"/v1/jobs/{service.job}{query}", headers=headers)
 
 
 def counted(service: Service) -> float:
     text = service.request("GET", "/metrics", headers={"Authorization": f"Bearer {service.token}"}).text
-    (line,) = [line for line in text.splitlines() if 'route="/v1/jobs/{job_id}",status="200"' in line]
+    (line,) = [line for line in text.splitlines() if line.startswith(_ANSWERED)]
     return float(line.split()[-1])
 
 
