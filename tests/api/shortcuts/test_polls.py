@@ -4,7 +4,6 @@ import pytest
 
 from tests.api.app import Service, check_problem
 
-
 _ANSWERED = 'streamsvm_http_requests_total{method="GET",route="/v1/jobs/{job_id}",status="200"}'
 
 
