@@ -1,8 +1,8 @@
 """Byte shuffling and index differences, the inner loops of `codec`: loops that compile to vector code."""
 
 import numpy as np
-from numba import njit
 
+from storage.compiled import njit
 from storage.csr import Array
 
 # split_bytes(words (n,) unsigned, planes (n * size,) uint8): planes[b * n + i] = byte b of word i, of `size` bytes.

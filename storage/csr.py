@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from storage.compiled import njit
 from storage.prefetch_kernel import prefetch
 
 Array = NDArray[Any]

@@ -1,8 +1,8 @@
 """Squared distances of sparse rows from many vectors at once, in float64."""
 
 import numpy as np
-from numba import njit
 
+from storage.compiled import njit
 from storage.csr import Array
 from storage.gaussian_kernel import inner_products
 

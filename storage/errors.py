@@ -99,6 +99,19 @@ class RowTooLong(StorageError):
     exit_code = 3
 
 
+class ValuesOverflow(StorageError):
+    """Numbers that are not finite came of the rows."""
+
+    code = "values_overflow"
+    exit_code = 12
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what} of the rows are beyond what numbers can be",
+            "Values are too large or too small: scale them first, or ask for another gamma.",
+        )
+
+
 class CheckpointUnsound(StorageError):
     """The dual variables of a checkpoint are out of bounds, or its weights are not those they make."""
 

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-from numba import njit
 
+from storage.compiled import njit
 from storage.csr import Array
 
 # The vectors stand feature by feature, Z (width, n_vectors) float32: a stored value of a row meets all of them in one

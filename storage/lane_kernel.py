@@ -3,8 +3,8 @@ side by side, `width` being 1, 4 or a multiple of 8.
 """
 
 import numpy as np
-from numba import njit
 
+from storage.compiled import njit
 from storage.csr import LARGE_W, Array, dot_fetching
 from storage.prefetch_kernel import prefetch
 

@@ -2,10 +2,13 @@
 
 import ast
 import importlib
+import re
 import tomllib
 from pathlib import Path
 
 import pytest
+
+from storage.kernel_sources import kernel_modules
 
 ROOT = Path(__file__).resolve().parents[1]
 LAYERS = {
@@ -70,12 +73,21 @@ def test_libraries_live_where_they_belong(module):
     if module.parent != Path("reader/sources"):
         assert not found & {"fsspec", "s3fs", "gcsfs", "adlfs", "botocore", "aiobotocore"}
     is_kernel = (
-        module == Path("storage/csr.py")
+        module == Path("storage/compiled.py")
         or module.name.endswith("_kernel.py")
         or module.is_relative_to("trainer/kernels")
     )
     if not is_kernel:
         assert not found & {"numba", "llvmlite"}
+
+
+@every_module
+def test_kernels_are_kept_by_all_of_their_sources(module):
+    text = (ROOT / module).read_text()
+    if module != Path("storage/compiled.py"):
+        assert not re.search(r"^from numba import .*\bn?jit\b|numba\.n?jit\b", text, re.MULTILINE)
+    if re.search("^@njit", text, re.MULTILINE):
+        assert ROOT / module in kernel_modules(ROOT)
 
 
 @every_module
@@ -87,7 +99,7 @@ def test_there_is_something_to_look_at():
     assert {layer_of(module) for module in MODULES} == LAYERS.keys()
     assert "sklearn" in packages(Path("api/streamsvm/base.py"))
     assert "lmdb" in packages(Path("storage/cache.py"))
-    assert "numba" in packages(Path("storage/csr.py"))
+    assert "numba" in packages(Path("storage/compiled.py"))
     assert "fsspec" in packages(Path("reader/sources/remote.py"))
 
 

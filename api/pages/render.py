@@ -45,6 +45,8 @@ def _short(number: Any, digits: int = 3) -> str:
         return ", ".join(_short(each, digits) for each in number)
     if _is_unknown(number):
         return _UNKNOWN
+    if not isinstance(number, int | float):
+        return str(number)
     text = f"{number:.{digits}g}"
     # 1000 is no power for people.
     return f"{number:,.0f}" if "e+" in text and abs(number) < _LONG else text

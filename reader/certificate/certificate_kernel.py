@@ -1,8 +1,8 @@
 """Dot products of rows with one vector, and sums of the same rows into another, in one go."""
 
 import numpy as np
-from numba import njit
 
+from storage.compiled import njit
 from storage.csr import LARGE_W, READ_AHEAD, Array
 from storage.prefetch_kernel import prefetch
 

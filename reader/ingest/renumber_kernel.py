@@ -1,8 +1,8 @@
 """Counting, listing and renumbering features, the inner loops of `renumber` and `feature_list`."""
 
 import numpy as np
-from numba import njit
 
+from storage.compiled import njit
 from storage.csr import Array
 from storage.prefetch_kernel import prefetch
 

@@ -5,8 +5,8 @@ there is once a row, 8 bytes each), number of values n, n indices, n values (the
 """
 
 import numpy as np
-from numba import njit
 
+from storage.compiled import njit
 from storage.csr import Array
 
 # scatter(row, bucket_of (n,), head (n, h) int32, indptr (n + 1,), indices (nnz,) int32, values (nnz,) int32,

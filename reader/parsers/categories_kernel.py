@@ -1,9 +1,9 @@
 """The inner loops of tables with words in them: from fields to features, and from features to rows."""
 
 import numpy as np
-from numba import njit
 
 from reader.parsers.murmur_kernel import murmur
+from storage.compiled import njit
 from storage.csr import Array
 
 EMPTY_SLOT, UNKNOWN = -1, -1

@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from reader.parsers.number_kernel import MINUS, exact_double, scan_number
+from storage.compiled import njit
 from storage.csr import Array
 from storage.strings import BASES_A_WORD
 

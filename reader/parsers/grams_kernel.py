@@ -3,12 +3,12 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from reader.parsers.characters import BLANK, WORD, Characters
 from reader.parsers.murmur_kernel import murmur_within
 from reader.parsers.utf8_kernel import code_at, put
 from storage.bits_kernel import lowest_bit
+from storage.compiled import njit
 from storage.csr import Array
 
 # Analyzers.

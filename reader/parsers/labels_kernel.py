@@ -1,8 +1,8 @@
 """The inner loops that find the labels of lines of documents."""
 
 import numpy as np
-from numba import njit
 
+from storage.compiled import njit
 from storage.csr import Array
 
 _MOST = 7  # bytes of a short one: the eighth is its length

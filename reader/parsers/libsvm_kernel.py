@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from reader.parsers.number_kernel import (
     COLON,
@@ -18,6 +17,7 @@ from reader.parsers.number_kernel import (
     round_value,
     scan_number,
 )
+from storage.compiled import njit
 from storage.csr import Array
 
 # What parse_lines returns.

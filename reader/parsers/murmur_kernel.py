@@ -6,9 +6,9 @@ Source: A. Appleby, MurmurHash3 (MurmurHash3_x86_32), public domain.
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from storage.bits_kernel import four_bytes
+from storage.compiled import njit
 from storage.csr import Array
 
 _MASK = np.uint64(0xFFFFFFFF)

@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from reader.parsers.fasta_kernel import BASES_A_WORD, UNKNOWN_BASE, put_word
+from storage.compiled import njit
 from storage.csr import Array
 
 # are_strings(text, start, stop, code, length, out (n,) bool): whether text[start[i]:stop[i]] are `length` letters.

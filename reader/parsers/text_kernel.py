@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-from numba import njit
-
 from reader.parsers.characters import Characters
 from reader.parsers.grams_kernel import (
     CHARS,
@@ -20,6 +18,7 @@ from reader.parsers.grams_kernel import (
     collect,
 )
 from reader.parsers.murmur_kernel import murmur_within
+from storage.compiled import njit
 from storage.csr import Array
 
 # What hash_documents returns.

@@ -1,8 +1,8 @@
 """Sorting the rows of a piece into resident, screened and new, the inner loops of `arrivals`."""
 
 import numpy as np
-from numba import njit
 
+from storage.compiled import njit
 from storage.csr import Array
 
 NEW, RESIDENT, SCREENED = 0, 1, 2

@@ -1,8 +1,8 @@
 """Looking up the rows of many segments at once, the inner loop of `residents`."""
 
 import numpy as np
-from numba import njit
 
+from storage.compiled import njit
 from storage.csr import Array
 
 # gather(slots (k,), rows (n_slots,), row_id, bytes (n_slots, most_rows): the table of resident rows,

@@ -3,8 +3,7 @@
 `lanes` is the length of arrays (lanes,), and the last axis of w.
 """
 
-from numba import njit
-
+from storage.compiled import njit
 from storage.csr import Array
 
 # add_step(change, step (lanes,), own): own += step change.

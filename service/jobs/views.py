@@ -5,6 +5,7 @@ import csv
 import functools
 import io
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +20,32 @@ from storage.errors import OutOfSpace, StorageError
 from storage.manifest import MANIFEST, Manifest, read_manifest
 from storage.state import RUN_FILE, Control, read_control
 
+_log = logging.getLogger("streamsvm.api")
 _PASS_BITS = 32  # of a sequence number; what is left is enough for 2^20 changes of state in a double
 
 
+# Of a record; the second are left out of one that cannot be shown.
+_KNOWN = (
+    "id", "spec", "state", "attempt", "created_at", "started_at", "finished_at", "transitions",
+    "model_id", "requested", "continues",
+)  # fmt: skip
+_FOUND = ("progress", "result", "failure")
+
+
 def job_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
-    """A job, with live progress if it runs."""
-    shown = {
-        key: record[key]
-        for key in (
-            "id", "spec", "state", "attempt", "created_at", "started_at", "finished_at", "transitions",
-            "progress", "result", "failure", "model_id", "requested", "continues",
-        )
-    }  # fmt: skip
+    """A job, with live progress if it runs. One that cannot be shown as a whole does not hide the others."""
+    try:
+        return _view(settings, record)
+    except Exception:
+        _log.exception("job %s cannot be shown as a whole", record["id"])
+        shown = {key: record[key] for key in _KNOWN} | dict.fromkeys((*_FOUND, "phase"))
+        message = "what is on record of the job cannot be shown; it can be deleted"
+        warnings = [{"code": "record_unreadable", "message": message}]
+        return {**shown, "seq": sequence_number(len(record["transitions"]), 0), "warnings": warnings}
+
+
+def _view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
+    shown = {key: record[key] for key in (*_KNOWN, *_FOUND)}
     shown["phase"] = None
     passes, missed, distances = 0, [], (record["result"] or {}).get("machine")
     if record["state"] == "running":
@@ -119,7 +134,7 @@ def _warnings(record: dict[str, Any]) -> list[dict[str, str]]:
     if note := order_note(spec.get("C", 1.0)):
         found.append({"code": "C_sorted", "message": note})
     if result and not result["converged"]:
-        where = _where(result["certificate"], spec["tolerance"])
+        where = _where(result["certificate"], spec.get("tolerance"))
         message = f"ended by {result['stop_reason']} before it converged: {where}"
         found.append({"code": "not_converged", "message": message})
     return found
@@ -140,6 +155,8 @@ def _missed_checkpoints(control: Control) -> list[dict[str, str]]:
 
 def _where(certificate: dict[str, Any], tolerance: float | None) -> str:
     """How far a job came."""
+    if certificate["primal_objective"] is None:
+        return "the objective is no number"
     if certificate["gap"] is None and certificate["relative_duality_gap"] is None:
         return f"the objective is {certificate['primal_objective']:.6g}, nothing bounds it from below"
     if certificate["gap"] is None:

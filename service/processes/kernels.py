@@ -19,13 +19,13 @@ from typing import IO
 
 from service.errors import DIED, ServiceError
 from storage.child import child_environment, die_with_parent
+from storage.kernel_sources import TREE, stamp_of
 
 Report = Callable[[int, int], None]  # steps done, steps in all
 
 _BAR = 30
-_TREE = Path(__file__).resolve().parents[2]
 # The last kernel of each half, and the slowest.
-_WITNESSES = {
+WITNESSES = {
     "reader/ingest/renumber_kernel.py": "count",
     "reader/parsers/text_kernel.py": "hash_documents",
     "storage/csr.py": "row_dots",
@@ -33,12 +33,13 @@ _WITNESSES = {
 }
 
 
-def are_compiled() -> bool:
-    """Whether what `compile_kernels` makes is there, newer than its sources. Looks at names and times of files alone.
+def are_compiled(tree: Path = TREE) -> bool:
+    """Whether what `compile_kernels` makes is there, of the sources of now. Needs no numba.
 
     True also where numba would keep them elsewhere: nobody can say then.
     """
-    return all(_is_compiled(_TREE / source, kernel) for source, kernel in _WITNESSES.items())
+    mark = stamp_of(tree).encode()
+    return all(_is_compiled(tree / source, kernel, mark) for source, kernel in WITNESSES.items())
 
 
 def compile_kernels(report: Report) -> float:
@@ -76,8 +77,8 @@ def show_bar(stream: IO[str]) -> Report:
     return report
 
 
-def _is_compiled(source: Path, kernel: str) -> bool:
-    """Whether numba's index of a kernel of this file is there."""
+def _is_compiled(source: Path, kernel: str, mark: bytes) -> bool:
+    """Whether numba's index of a kernel of this file is there, with the mark of its sources in it."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     beside = source.parent / "__pycache__"
     if not given and not os.access(beside if beside.exists() else source.parent, os.W_OK):
@@ -85,7 +86,7 @@ def _is_compiled(source: Path, kernel: str) -> bool:
     version = f"py{sys.version_info.major}{sys.version_info.minor}"
     folders = Path(given).glob(f"{source.parent.name}_*") if given else [beside]
     found = [index for folder in folders for index in folder.glob(f"{source.stem}.{kernel}-*.{version}.nbi")]
-    return any(index.stat().st_mtime >= source.stat().st_mtime for index in found)
+    return any(mark in index.read_bytes() for index in found)
 
 
 def _start(half: str) -> "subprocess.Popen[bytes]":

@@ -33,11 +33,11 @@ from service.settings import Settings
 from storage.child import die_with_parent, keep_private
 from storage.csr import load_kernels
 from storage.durable import make_directory
-from storage.errors import CheckpointUnsound, DatasetCorrupt, OutOfSpace
+from storage.errors import CheckpointUnsound, DatasetCorrupt, OutOfSpace, ValuesOverflow
 from storage.kept_rows import release_when_short
 
 _POLL_SECONDS, _SIGN_SECONDS = 0.1, 1.0
-_NO_CRASHES = (DatasetCorrupt.code, OutOfSpace.code, *FOR_GOOD)
+_NO_CRASHES = (DatasetCorrupt.code, OutOfSpace.code, ValuesOverflow.code, *FOR_GOOD)
 REFUSED, UNUSABLE = 5, 1  # exit codes: another worker has the data directory; it, or its store, cannot be used
 _log = logging.getLogger("streamsvm.worker")
 

@@ -1,8 +1,8 @@
 """Making products of pairs of features."""
 
 import numpy as np
-from numba import njit
 
+from storage.compiled import njit
 from storage.csr import Array
 
 # make_pairs(indptr, indices, values, width, squares; made_indptr (n + 1,), made, products): of each row its features,

@@ -1,8 +1,8 @@
 """Counting what rows hold of each feature."""
 
 import numpy as np
-from numba import njit
 
+from storage.compiled import njit
 from storage.csr import Array
 from storage.prefetch_kernel import prefetch
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from storage.csr import INDPTR, Array, squared_norms
+from storage.errors import ValuesOverflow
 from storage.features.gather_kernel import gather_rows
 from storage.features.maps import FeatureMaps, features_of
 from storage.features.rows import Features, Shape
@@ -63,10 +64,12 @@ UNMAPPED = Visited(FeatureMaps(Shape(0)))
 
 
 def with_features(rows: Segment, maps: FeatureMaps) -> Segment:
-    """The rows mapped, with the squared norms of what they have become."""
+    """The rows mapped, with the squared norms of what they have become. Raises ValuesOverflow."""
     if not len(maps):
         return rows
     made = maps.apply(features_of(rows.indptr, rows.indices, rows.values))
     Qii = np.empty(len(rows), NORM)
     squared_norms(made.indptr, made.values, Qii)
+    if not np.isfinite(Qii).all():
+        raise ValuesOverflow("features that are made")
     return replace(rows, Qii=Qii, indptr=made.indptr.astype(OFFSET), indices=made.indices, values=made.values)

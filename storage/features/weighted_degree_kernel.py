@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-from numba import njit
 
+from storage.compiled import njit
 from storage.csr import Array
 
 # make_mers(indptr, words, marks: rows of storage.strings, length, weights (degree,): sqrt(beta_j), offsets

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numba import njit
 from scipy import sparse
 
+from storage.compiled import njit
 from tests.contracts.kernels import BOXES, columns, visit
 from tests.contracts.problems import a_dataset, make_dataset
 from tests.contracts.solver import cache_for, check_certificate, exact, name_of, solving

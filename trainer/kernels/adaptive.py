@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-from numba import njit
 
+from storage.compiled import njit
 from storage.csr import Array
 from trainer.kernels.order import next_random
 

@@ -1,8 +1,8 @@
 """One coordinate of the dual: what the kernels that visit rows have in common."""
 
 import numpy as np
-from numba import njit
 
+from storage.compiled import njit
 from storage.csr import LARGE_W, Array, dot, dot_fetching
 from storage.prefetch_kernel import prefetch
 

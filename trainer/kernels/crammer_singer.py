@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from storage.compiled import njit
 from storage.csr import LARGE_W, Array
 from storage.prefetch_kernel import prefetch
 from storage.segment import Columns

@@ -1,8 +1,8 @@
 """The objective along a line, some rows at a time, as an exact line search needs it."""
 
 import numpy as np
-from numba import njit
 
+from storage.compiled import njit
 from storage.csr import Array
 
 # Problem     min over k >= 0 of  f(k) = 1/2 |w + k d|^2 + sum_i max(0, c_i + k B_i),

@@ -4,8 +4,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from storage.compiled import njit
 from storage.csr import Array
 from storage.segment import Columns
 

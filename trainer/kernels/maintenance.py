@@ -1,8 +1,8 @@
 """Budget maintenance: which two of the support vectors are merged, and how."""
 
 import numpy as np
-from numba import njit
 
+from storage.compiled import njit
 from storage.csr import Array
 from storage.gaussian_kernel import gaussian
 from trainer.kernels.machine import DEGRADATION, MERGED, MERGES, NOTHING, Batch, Rule, Vectors, kernel_value, remove

@@ -4,8 +4,8 @@ import functools
 import math
 
 import numpy as np
-from numba import njit
 
+from storage.compiled import njit
 from storage.csr import Array
 
 # Source      Wang, Crammer, Vucetic, "Breaking the curse of kernelization" (JMLR 2012), section 5; Glasmachers, Qaadan,

@@ -1,8 +1,8 @@
 """Random orders inside a segment, made of integers only: compiled and plain Python agree to the bit."""
 
 import numpy as np
-from numba import njit
 
+from storage.compiled import njit
 from storage.csr import Array
 
 # Marsaglia's xorshift (2003), 32 bits, kept in signed 64-bit integers: nothing overflows.

@@ -2,8 +2,7 @@
 
 import math
 
-from numba import njit
-
+from storage.compiled import njit
 from storage.csr import Array, dot
 from storage.segment import Columns
 

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from storage.compiled import njit
 from storage.csr import Array
 from storage.segment import Columns
 from trainer.kernels.coordinate import ROWS_AHEAD, add_row, dot_ahead, prefetch_row

@@ -1,7 +1,6 @@
 """A convex quadratic programme on the simplex, by sequential minimal optimisation."""
 
-from numba import njit
-
+from storage.compiled import njit
 from storage.csr import Array
 
 # Problem     min over u >= 0, sum u = 1 of  1/2 u'Hu - b'u

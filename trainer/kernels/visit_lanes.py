@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from storage.compiled import njit
 from storage.csr import LARGE_W, Array
 from storage.lane_kernel import add_lanes, dot_lanes
 from storage.prefetch_kernel import prefetch

@@ -103,8 +103,10 @@ class Picks:
         looked_at = np.unique(order)
         looked_at = rows.row_id[looked_at[~self._gone[rows.row_id[looked_at]]]]
         for part, own in self._visited.parts(rows, order):
-            found = paper_visits(own, part.columns, self._box, self._ways, self._alpha, self._w, self._gone, self._rule)
-            self._tally.add(len(own), Sums(*found, gap=0.0, squares=0.0))
+            M_plus, M_minus, curvature, freed = paper_visits(
+                own, part.columns, self._box, self._ways, self._alpha, self._w, self._gone, self._rule
+            )
+            self._tally.add(len(own), Sums(M_plus, M_minus, curvature, freed, gap=0.0, squares=0.0))
         self._cursor.link.note(looked_at, np.where(self._gone[looked_at], np.inf, 0.0).astype(np.float32))
         return len(order)
 

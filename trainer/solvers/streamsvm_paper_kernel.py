@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-from numba import njit
-
+from storage.compiled import njit
 from storage.csr import Array, dot
 from storage.segment import Columns
 from trainer.kernels.coordinate import add_row, projected_gradient

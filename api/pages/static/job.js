@@ -22,7 +22,7 @@ function size(bytes) {
 }
 
 const whole = (number) => Math.round(number).toLocaleString("en");
-const precise = (number) => (number && Math.abs(number) < 1e-3 ? number.toExponential(2) : number.toPrecision(3));
+const precise = (number) => (number === null || number === undefined ? "–" : number && Math.abs(number) < 1e-3 ? number.toExponential(2) : number.toPrecision(3));
 
 function lanesBeingTrained({ number, count, of }) {
   if (count === of) return `${of} lanes side by side`;

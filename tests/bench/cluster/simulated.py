@@ -14,12 +14,12 @@ from math import ceil, log2
 from pathlib import Path
 
 import numpy as np
-from numba import njit
 from scipy import sparse
 
 from service.cluster.combine import best_step
 from service.cluster.convergence import SLOW
 from service.cluster.pool import SHARE_OF_GAP
+from storage.compiled import njit
 from storage.cores import usable_cores
 from storage.csr import Array
 from tests.bench.cluster.optimum import trained

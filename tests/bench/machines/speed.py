@@ -9,11 +9,11 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from numba import njit
 from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 from threadpoolctl import threadpool_limits
 
+from storage.compiled import njit
 from storage.gaussian_kernel import gaussian, inner_products
 from storage.support_vectors import SupportVectors
 from tests.bench import commands, jobs

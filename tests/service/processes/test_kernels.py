@@ -1,13 +1,13 @@
 """Compiling ahead: what the bar shows, and a half that fails. That each is compiled once: end_to_end/test_demo.py."""
 
 import io
-import os
 import sys
 
 import pytest
 
 from service.errors import ServiceError
 from service.processes import kernels
+from storage.kernel_sources import stamp_of
 
 
 class Terminal(io.StringIO):
@@ -50,10 +50,9 @@ def test_elsewhere_it_is_a_line():
 @pytest.fixture(params=["beside the sources", "where numba is told"])
 def indexed(request, monkeypatch, tmp_path):
     """A tree with an index of every witness; where they are, by source."""
-    monkeypatch.setattr(kernels, "_TREE", tmp_path)
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     found, version = {}, f"py{sys.version_info.major}{sys.version_info.minor}"
-    for name, kernel in kernels._WITNESSES.items():
+    for name, kernel in kernels.WITNESSES.items():
         source = tmp_path / name
         folder = source.parent / "__pycache__"
         if request.param == "where numba is told":
@@ -63,20 +62,22 @@ def indexed(request, monkeypatch, tmp_path):
         source.parent.mkdir(parents=True, exist_ok=True)
         source.touch()
         found[source] = folder / f"{source.stem}.{kernel}-12.{version}.nbi"
-        found[source].touch()
+    for index in found.values():
+        index.write_bytes(b"before" + stamp_of(tmp_path).encode() + b"after")
     return found
 
 
-def test_compiled_is_what_has_all_indexes_newer_than_its_sources(indexed):
-    assert kernels.are_compiled()
+def test_compiled_is_what_has_all_indexes_of_its_sources(indexed, tmp_path):
+    assert kernels.are_compiled(tmp_path)
     for source, index in indexed.items():
-        os.utime(source, (index.stat().st_mtime + 1,) * 2)
-        assert not kernels.are_compiled()
-        os.utime(source, (0, 0))
+        before = source.read_bytes()
+        source.write_bytes(b"another\n")
+        assert not kernels.are_compiled(tmp_path)
+        source.write_bytes(before)
         index.rename(index.with_suffix(".gone"))
-        assert not kernels.are_compiled()
+        assert not kernels.are_compiled(tmp_path)
         index.with_suffix(".gone").rename(index)
-    assert kernels.are_compiled()
+    assert kernels.are_compiled(tmp_path)
 
 
 def test_those_of_this_tree_are_compiled_when_all_have_been():
@@ -85,12 +86,11 @@ def test_those_of_this_tree_are_compiled_when_all_have_been():
 
 
 def test_where_numba_cannot_write_nobody_is_made_to_wait(monkeypatch, tmp_path):
-    monkeypatch.setattr(kernels, "_TREE", tmp_path)
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    assert kernels._WITNESSES
-    for name in kernels._WITNESSES:
+    assert kernels.WITNESSES
+    for name in kernels.WITNESSES:
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).touch()
-    assert not kernels.are_compiled()
+    assert not kernels.are_compiled(tmp_path)
     monkeypatch.setattr(kernels.os, "access", lambda *_: False)
-    assert kernels.are_compiled()
+    assert kernels.are_compiled(tmp_path)

@@ -1,0 +1,69 @@
+"""Kernels that are kept on disk are used as long as no source of any of them has changed: in a copy of the tree."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = {
+    "constant.py": "STEP = 1\n",
+    "inner_kernel.py": "from storage.compiled import njit\nfrom storage.constant import STEP\n\n\n"
+    "@njit(cache=True)\ndef inner(x):\n    return x + STEP\n",
+    "outer_kernel.py": "from storage.compiled import njit\nfrom storage.inner_kernel import inner\n\n\n"
+    "@njit(cache=True)\ndef outer(x):\n    return 10 * inner(x)\n",
+}
+PROGRAM = (
+    "from storage.outer_kernel import outer; found = outer(1); "
+    "print(found, sum(outer.stats.cache_hits.values()), sum(outer.stats.cache_misses.values()))"
+)
+
+
+class Tree:
+    """A copy of what kernels need, and kernels of its own, one of which calls another in its own file."""
+
+    def __init__(self, directory):
+        self.storage = directory / "storage"
+        self.storage.mkdir(parents=True)
+        for name in ("__init__.py", "compiled.py", "kernel_sources.py", "csr.py"):
+            shutil.copy(ROOT / "storage" / name, self.storage)
+        for name, text in MODULES.items():
+            (self.storage / name).write_text(text)
+
+    def run(self, **environment):
+        """What a new process finds: the result, whether it took what was kept, whether it compiled."""
+        command = [sys.executable, "-c", PROGRAM]
+        environment = {**os.environ, **environment}
+        done = subprocess.run(command, cwd=self.storage.parent, env=environment, capture_output=True, check=True)
+        return tuple(map(int, done.stdout.split()))
+
+    def change(self, name, before, after):
+        path = self.storage / name
+        path.write_text(path.read_text().replace(before, after))
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_what_is_kept_is_of_all_sources(tmp_path, is_elsewhere):
+    tree = Tree(tmp_path / "tree")
+    where = {"NUMBA_CACHE_DIR": str(tmp_path / "kept")} if is_elsewhere else {}
+    assert tree.run(**where) == (20, 0, 1)
+    tree.change("inner_kernel.py", "x + STEP", "x + STEP + 1")
+    assert tree.run(**where) == (30, 0, 1)
+    tree.change("constant.py", "STEP = 1", "STEP = 2")
+    assert tree.run(**where) == (40, 0, 1)
+    for path in tree.storage.glob("*.py"):
+        os.utime(path, (0, 0))  # installed once more
+    (tree.storage / "other.py").write_text("of no kernel")
+    assert tree.run(**where) == (40, 1, 0)
+
+
+def test_another_tree_with_the_same_sources_takes_what_is_kept(tmp_path):
+    """As a container takes what its image has."""
+    tree = Tree(tmp_path / "built" / "tree")
+    assert tree.run() == (20, 0, 1)
+    (tmp_path / "built").rename(tmp_path / "moved")
+    tree.storage = tmp_path / "moved" / "tree" / "storage"
+    assert tree.run() == (20, 1, 0)
