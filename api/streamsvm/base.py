@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, column_or_1d, validate_data
 
+from service.models.numbering import NUMBERED
 from storage.model_file import Label, Model
 from streamsvm.bars import progress_bar
 from streamsvm.errors import SlowerTraining, told_plainly
@@ -96,6 +97,8 @@ class StreamEstimator(Predictions, BaseEstimator):
         if not fitted.trained.models:
             raise KeyboardInterrupt
         ((C, model),) = fitted.trained.models
+        if not fitted.is_numbered:
+            model = replace(model, about={**model.about, NUMBERED: False})
         self._take(self._complete(decoded(model, labels), labels))
         self.C_, self.history_ = C, fitted.history
         if fitted.trained.folds:

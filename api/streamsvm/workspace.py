@@ -37,11 +37,12 @@ SMALL_BYTES = 4 << 20
 
 
 class Fitted(NamedTuple):
-    """What training came to: models, folds, a line a pass, and whether an interrupt ended it."""
+    """What training came to: models, folds, a line a pass, whether an interrupt ended it, and rows had numbers."""
 
     trained: Trained
     history: list[dict[str, Any]]
     was_stopped: bool
+    is_numbered: bool
 
 
 class _Before(NamedTuple):
@@ -68,6 +69,7 @@ class Workspace:
         self._keeps = keeps
         self._before: _Before | None = None
         self._trainings = 0
+        self._is_numbered = True
 
     @property
     def manifest(self) -> Manifest:
@@ -86,6 +88,7 @@ class Workspace:
     def add(self, source: Source) -> None:
         """Read rows in."""
         if isinstance(source, Stream):
+            self._is_numbered = False
             self._add_stream(source)
             return
         for elsewhere, paths in groupby(source.paths, lambda path: isinstance(path, str)):
@@ -114,7 +117,7 @@ class Workspace:
         with interrupting(training.stop), _telling():
             trained = training.all_lanes(plan)
         self._keep(plan, kept)
-        return Fitted(trained, read_history(work / HISTORY), training.is_stopping)
+        return Fitted(trained, read_history(work / HISTORY), training.is_stopping, self._is_numbered)
 
     def _warm(self, plan: JobPlan, work: Path) -> tuple[Path | None, Callable[[State], None] | None]:
         """Where this training leaves a checkpoint, and what it begins with."""

@@ -1,6 +1,7 @@
 """The file that a model is to go into: what it cannot say is refused before training, what it leaves out is told."""
 
 import errno
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,16 @@ _BY_ENDING = ("npz", "json", "onnx")
 
 
 def check_output(output: Path, spec: JobSpec, is_here: bool) -> None:
-    """Refuse what a job's fields tell already. FileNotFoundError, ServiceError unknown_format, not_exportable.
+    """Refuse what a job's fields tell already. OSError, ServiceError unknown_format or not_exportable.
 
     is_here  this program writes the file, not a service
     """
     if not output.absolute().parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such directory", str(output.parent))
+    if output.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "this is a directory", str(output))
+    if not os.access(output if output.exists() else output.absolute().parent, os.W_OK):
+        raise PermissionError(errno.EACCES, "the file cannot be written", str(output))
     check_ending(output)
     if format_of(output) == "onnx" and is_here:
         onnx_package()

@@ -20,7 +20,7 @@ from reader.parsers.sniff import PEEK_BYTES, has_pairs
 from reader.parsers.strings import is_of_strings
 from reader.parsers.text_options import as_input
 from service.models.applied import Linear, applied
-from service.models.numbering import Numbering
+from service.models.numbering import NUMBERED, Numbering
 from service.models.raw_rows import TableRows
 from service.models.rows_read import FORMATS
 from storage.csr import Array, Rows
@@ -211,7 +211,7 @@ class Predictor:
 
     def numbering(self, index_base: IndexBase) -> Numbering:
         """Of rows whose first feature has this number."""
-        return Numbering(index_base, self.index_base, self.n_features)
+        return Numbering(index_base, self.index_base, self.n_features, self._model.about.get(NUMBERED, True))
 
     def _as_trained(self, options: InputOptions, numbering: Numbering) -> InputOptions:
         """With all that is known of how rows were made that the model was trained on."""

@@ -102,6 +102,12 @@ def test_what_the_file_cannot_say_is_refused_before_training(processes, tmp_path
     assert ".npz" in done.stderr and not (tmp_path / name).exists()
 
 
+def test_a_directory_in_place_of_the_file_is_refused_before_training(processes, tmp_path):
+    (tmp_path / "rows").write_text("1 1:1\n-1 1:2\n" * 20)
+    done = processes.run("train", tmp_path / "rows", "-o", tmp_path, text=True)
+    assert done.returncode and "is a directory" in done.stderr and "pass 1" not in done.stderr
+
+
 def test_what_the_file_leaves_out_is_told_before_training(processes, tmp_path):
     (tmp_path / "rows").write_text("1 0:1\n-1 0:2 3:1\n" * 20)
     command = ("train", tmp_path / "rows", "--cache", "128KiB", "--probability", "sigmoid", "-o")

@@ -14,12 +14,13 @@ probabilities of logistic regression alone.
 
 LIBLINEAR numbers features from 1. Where the input counted from 0, its feature f is LIBLINEAR's f + 1: add one to the
 indices of a file before LIBLINEAR predicts it. `nr_feature` then has a zero before it, `nr_feature 03`, which is the
-same number in C: so a model that is read again has its features where they were.
+same number in C: so a model that is read again has its features where they were. Of columns of a matrix, which had no
+numbers at all, there are two zeros.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from service.models.exports.errors import ModelFormatError, checked
 from service.models.exports.mapped import columns_of, folded
 from service.models.exports.texts import floats, integer, label_number, one_word, read_header
 from service.models.exports.weight_lines import dense_lines, read_rows, spread_lines
+from service.models.numbering import NUMBERED
 from storage.csr import Array
 from storage.features.maps import listed_maps
 from storage.model_file import Model
@@ -96,8 +98,13 @@ def _head(model: Model) -> bytes:
     bias = -1.0 if model.bias is None else model.bias
     return (
         f"solver_type {_solver_type(model)}\nnr_class {max(2, len(model.labels))}\n{labels}"
-        f"nr_feature {'' if model.index_base else '0'}{model.n_features}\nbias {bias:.17g}\nw\n"
+        f"nr_feature {_zeros(model)}{model.n_features}\nbias {bias:.17g}\nw\n"
     ).encode()
+
+
+def _zeros(model: Model) -> str:
+    """Before the number of features, where they begin at 0: two of columns without numbers."""
+    return "" if model.index_base else "0" if model.about.get(NUMBERED, True) else "00"
 
 
 def _solver_type(model: Model) -> str:
@@ -125,11 +132,14 @@ def read(file: BinaryIO) -> Model:
     n_columns = 1 if solver in REGRESSION or (n_classes == 2 and solver != CRAMMER_SINGER) else n_classes
     labels = tuple(float(integer(word)) for word in header["label"])
     n_features = integer(word := one_word(header["nr_feature"]))
-    base = 0 if len(word) > 1 and word.startswith("0") else 1
+    zeros = len(word) - len(str(n_features))
+    base = 0 if zeros else 1
     (bias,) = floats([one_word(header["bias"]).encode()])
     has_bias = not bias < 0  # nan is refused with the other numbers that are not finite
     places, rows = read_rows(file, n_features + has_bias, n_columns)
-    about = {"loss": LOSSES[solver], "solver_type": solver}
+    about: dict[str, Any] = {"loss": LOSSES[solver], "solver_type": solver}
+    if zeros > 1:
+        about[NUMBERED] = False
     if solver == CRAMMER_SINGER:
         about["multiclass"] = "crammer_singer"
     # Of two classes by Crammer and Singer, too, LIBLINEAR looks at the first column alone.
@@ -145,7 +155,7 @@ def read(file: BinaryIO) -> Model:
 
 
 def _model(
-    w: Array, w_bias: Array, labels: tuple[float, ...], base: int, bias: float | None, about: dict[str, str]
+    w: Array, w_bias: Array, labels: tuple[float, ...], base: int, bias: float | None, about: dict[str, Any]
 ) -> Model:
     """w (n_values, n_features), w_bias (0 or 1, n_values)"""
     factors = tuple(w_bias.ravel().tolist())

@@ -1,9 +1,11 @@
 """Files whose features count from 0 or from 1, and the model they are predicted with, by way of each of its formats."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from liblinear import liblinearutil
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
@@ -67,6 +69,21 @@ def test_a_file_that_counts_otherwise_is_refused_with_a_hint_that_helps(model, b
     values(predictor, text(ROWS, base), base)
 
 
+@pytest.mark.parametrize("name", ["liblinear", "npz", "json", "onnx"])
+def test_a_model_of_a_matrix_reads_files_that_count_from_0_or_1(name):
+    """Its columns had no numbers. What begins nowhere is refused, in whatever piece of the text it comes."""
+    model = replace(linear(0), about={"loss": "hinge", "numbered": False})
+    predictor = by_way_of(name, model)
+    for base in (0, 1):
+        np.testing.assert_allclose(values(predictor, text(ROWS, base)), ROWS.astype(np.float32) @ W, rtol=1e-5)
+        found = values(predictor, text(ROWS * (np.arange(5) % 4 > 0), base), base)
+        np.testing.assert_allclose(found, ROWS.astype(np.float32)[:, 1:4] @ W[1:4], rtol=1e-5)
+    for lines, code in ((b"1\n1 2:1\n", "index_base_mismatch"), (b"1 5:1\n" * 900_000 + b"1 0:1\n", "index_zero")):
+        with pytest.raises(InputError) as caught:
+            values(predictor, lines)
+        assert caught.value.code == code and "index_base=0" in caught.value.hint
+
+
 def test_features_beyond_the_last_are_passed_over_as_before():
     predictor = Predictor(linear(0))
     assert values(predictor, b"1 0:1 5:9\n1 5:9\n1 2147483647:1\n").tolist() == [3.0, 0.0, 0.0]
@@ -74,7 +91,12 @@ def test_features_beyond_the_last_are_passed_over_as_before():
     assert values(Predictor(linear(1)), b"1 0:1 2147483647:1\n", 0).tolist() == [3.0]
 
 
-def test_liblinear_reads_the_number_of_features_as_it_is():
+def test_liblinear_reads_the_number_of_features_as_it_is(tmp_path):
     """A zero before a number changes nothing in C."""
-    head, zero = (b"".join(MODEL_FORMATS["liblinear"].write(linear(base))).split(b"\n")[3] for base in (1, 0))
-    assert (head, zero) == (b"nr_feature 5", b"nr_feature 05")
+    matrix = replace(linear(0), about={"loss": "hinge", "numbered": False})
+    texts = [b"".join(MODEL_FORMATS["liblinear"].write(model)) for model in (linear(1), linear(0), matrix)]
+    assert [each.split(b"\n")[3] for each in texts] == [b"nr_feature 5", b"nr_feature 05", b"nr_feature 005"]
+    for each in texts:
+        path = tmp_path / "a.model"
+        path.write_bytes(each)
+        assert liblinearutil.load_model(str(path)).nr_feature == 5
