@@ -146,6 +146,11 @@ _ARRAYS = {
 }
 
 
+# What a job of one lane holds for each feature: w of the trainer, that before a sweep over a cache with all rows, the
+# published one, and two while it is certified.
+FEATURE_BYTES = 40
+
+
 def state_bytes(n_rows: int, width: int, lanes: int = 1, has_weights: bool = False) -> int:
     """Size of all state files together."""
     shapes = _shapes(n_rows, width, lanes, has_weights)

@@ -71,11 +71,12 @@ def append_rows(
         uid = uuid.uuid4().hex
         features = Renumbering.known(numbering_of(Dataset(directory)), before.width - 1)
         blocks = _stage(reading, before, staged, uid, threads, features)
-        for block in blocks:
-            publish(block_path(staged, block.number), block_path(directory, block.number))
         after = joined(before, manifest_of(reading, uid, blocks))
         listed = features.numbering.listed
         after = replace(after, own_width=features.own_width(after.input_width), listed=len(listed))
+        limits.check_width(after.width)
+        for block in blocks:
+            publish(block_path(staged, block.number), block_path(directory, block.number))
         if len(listed) > before.listed:
             write_listed(directory, listed)
         if (words := reading.words) is not None:

@@ -69,6 +69,7 @@ def ingest(
         settled = settled or Settled(uuid.uuid4().hex, (), None, None)
         reading = _reading(chunks, options or InputOptions(), limits or Limits(), threads, staged, settled)
         manifest = _stage(reading, staged, seed, threads, settled)
+        (limits or Limits()).check_width(manifest.width)
         publish_dataset(staged, final, manifest)
         return manifest
     except BaseException:

@@ -19,6 +19,7 @@ from storage.objective import REGRESSION
 from storage.packing import bytes_alone
 from storage.plan import LARGEST_SEGMENT, CachePlan, least_segment, plan_cache
 from storage.spill_file import SPILL_SEGMENT
+from storage.state import FEATURE_BYTES
 from trainer.problem import LOSSES
 from trainer.rows.mixture import SEGMENTS
 from trainer.solvers import SOLVERS
@@ -30,9 +31,9 @@ _BUFFERS_BYTES = 48 << 20
 _ROW_BYTES, _ROW_LANE_BYTES = 8, 8
 _WEIGHT_BYTES = 4  # of a row that has one, of a group of lanes, or of several classes
 _HELD_OUT_BYTES = HELD_OUT.itemsize  # of a row, for each lane with a fold
-# Of a lane: w of the trainer, that before a sweep over a cache with all rows, the published one, and two while it is
-# certified; of a group of lanes the published one is the one that is certified, and the one before a sweep.
-_FEATURE_BYTES, _FEATURE_LANE_BYTES = 40, 24
+# Of each of several lanes, where FEATURE_BYTES are of one: the published one is the one that is certified, and the one
+# before a sweep.
+_FEATURE_LANE_BYTES = 24
 # Of a piece that is certified, and of each that is looked at ahead, measured: arrays of its rows and classes.
 _CERTIFIED_ARRAYS, _SCREENED_ARRAYS = 10, 7
 # Where rows are long: those that are being decoded, and packed for the disk; windows on the disk beyond one a thread,
@@ -91,7 +92,7 @@ def memory_of(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1) -
     is_apart = axis > 1 or spec.loss in REGRESSION  # y does not tell the weight of a row
     if is_apart and (manifest.weights is not None or (spec.is_joint and has_folds)):
         row_bytes += _WEIGHT_BYTES
-    features = (axis * _FEATURE_LANE_BYTES if axis > 1 else _FEATURE_BYTES) * width
+    features = (axis * _FEATURE_LANE_BYTES if axis > 1 else FEATURE_BYTES) * width
     features += 2 * maps.own_bytes  # in both processes
     own = SOLVERS[spec.solver].own_bytes(manifest.n_rows, width, threads, spec.options)
     own += (axis - 1) * _ROW_LANE_BYTES * manifest.n_rows  # alpha before a sweep

@@ -17,6 +17,11 @@ intercept and w_bias (n_classes,), sigmoid (n_classes, 2), and the largest decis
     decision = X @ model["w"].T + model["intercept"]
     label = model["labels"][decision.argmax(axis=1)]
 
+Of features far apart the model has weights of some alone, `map_0_features` (n,), numbered as in the input:
+
+    columns = model["map_0_features"].astype(int) - model["index_base"]
+    decision = X[:, columns] @ model["w"].T + model["intercept"]
+
 A model that carries feature maps has `maps`, a JSON object of their names and options, and what they were fitted to as
 map_PLACE_NAME (n,) float64; w has a weight for each feature that they make of a row.
 

@@ -156,3 +156,16 @@ def test_a_part_read_twice_is_the_same_to_the_byte(tmp_path):
     assert [block.name for block in blocks[0]] == [block.name for block in blocks[1]] != []
     assert all(a.read_bytes() == b.read_bytes() for a, b in zip(*blocks, strict=True))
     assert Dataset(tmp_path / "a").manifest == Dataset(tmp_path / "b").manifest
+
+
+def test_features_far_apart_are_listed_alike(tmp_path):
+    """Machines meet others that are far apart than the first rows have: who listed them otherwise reads once more."""
+    rng = random.Random(0)
+    far = [rng.randrange(1, 1 << 27) for _ in range(60)]
+    lines = [f"{rng.choice((-1, 1))} {' '.join(f'{i}:1' for i in sorted(rng.sample(far, 4)))}" for _ in range(300)]
+
+    def forget(settled):
+        return replace(settled, features=replace(settled.features, listed=settled.features.listed[:20]))
+
+    found = check_against_one(tmp_path, "\n".join(lines).encode(), again=1, forget=forget)
+    assert found.listed == found.width == len(set(far))

@@ -1,11 +1,13 @@
 """Features far apart: a dataset, its jobs and models are those of the same rows with features numbered side by side."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from reader.errors import InputError
 from reader.ingest.append import append_rows
 from reader.ingest.run import ingest
 from reader.limits import Limits
@@ -15,6 +17,7 @@ from service.jobs.spec import parse_spec
 from service.local import Training
 from service.models.evaluation import evaluate
 from service.models.exports import MODEL_FORMATS
+from service.models.heaviest import input_about, with_heaviest
 from service.models.predictor import Predictor
 from service.settings import Settings
 from storage.dataset import Dataset
@@ -179,3 +182,34 @@ def test_a_list_that_is_damaged_is_noticed(tmp_path):
         assert [fault.code for fault in faults(tmp_path / "data")] == ["dataset_corrupt"]
     file.unlink()
     assert [fault.code for fault in faults(tmp_path / "data")] == ["dataset_corrupt"]
+
+
+def test_heaviest_words_of_documents_hashed_far_apart(tmp_path):
+    words = [f"word{k}" for k in range(200)]
+    rng = np.random.default_rng(0)
+    lines = [f"{k % 2}\t{' '.join(rng.choice(words, 8))} {'good' if k % 2 else 'bad'}" for k in range(200)]
+    found = {}
+    for n_features in (1 << 20, 1 << 27):
+        directory = tmp_path / str(n_features)
+        ingest(["\n".join(lines).encode()], directory, InputOptions("text", n_features=n_features), threads=1)
+        model = train(tmp_path / f"run{n_features}", directory)
+        about = {**model.about, **input_about(Dataset(directory).manifest)}
+        (entry,) = with_heaviest(replace(model, about=about), directory).about["heaviest"]
+        found[n_features] = [each["word"] for sign in ("positive", "negative") for each in entry[sign][:3]]
+        assert len(model.w) == (n_features if n_features == 1 << 20 else Dataset(directory).manifest.width)
+    assert found[1 << 20] == found[1 << 27]
+    assert {found[1 << 27][0], found[1 << 27][3]} == {"good", "bad"}
+
+
+def test_more_features_than_any_job_could_hold_are_refused(tmp_path):
+    X, labels = rows_of()
+    few, many = text_of(X, labels, np.arange(1, N_FEATURES + 1)), text_of(X, labels, places_of())
+    with pytest.raises(InputError) as caught:
+        ingest([many], tmp_path / "data", limits=Limits(memory_bytes=40 * N_FEATURES - 1), threads=1)
+    assert caught.value.code == "too_many_features"
+    assert not list(tmp_path.iterdir())
+    before = ingest([few], tmp_path / "data", threads=1)
+    with pytest.raises(InputError) as caught:
+        append_rows([many], tmp_path / "data", InputOptions(), Limits(memory_bytes=40 * (1 << 21)), 1)
+    assert caught.value.code == "too_many_features"
+    assert Dataset(tmp_path / "data").manifest == before and not list(faults(tmp_path / "data"))
