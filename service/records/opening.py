@@ -113,7 +113,7 @@ def check_sound(database: Path) -> None:
             raise
         found = str(error)
     if found != "ok":
-        raise ServiceError(CORRUPT, f"{database} is damaged: {found}", RESTORE)
+        raise ServiceError(CORRUPT, f"{database} is damaged: {' '.join(found.split())}", RESTORE)
 
 
 def read_known(database: Path) -> Known:
