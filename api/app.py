@@ -20,7 +20,7 @@ from service.datasets.registry import Datasets
 from service.jobs.feed import JobFeed
 from service.processes.keeper import WorkerKeeper
 from service.records.database import Database
-from service.records.opening import open_store
+from service.records.opening import open_store, tell_strays
 from service.records.soundness import Soundness
 from service.records.tokens import Tokens
 from service.room import Room
@@ -30,6 +30,7 @@ from service.settings import Settings
 def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAPI:
     """An app on the data directory of `settings`, which is created if need be; keeper: that of its worker."""
     store = open_store(settings)
+    tell_strays(settings)
     room = Room(settings.data_dir, settings.max_answer_bytes)
     context = AppContext(settings, store, Datasets(settings, store), JobFeed(settings, store), room, keeper)
     context.datasets.recover()

@@ -27,7 +27,8 @@ class Database:
     """
 
     def __init__(self, path: Path) -> None:
-        path.touch()
+        if not path.exists():
+            path.touch()
         self.directory = path.parent
         self._uri = f"{path.absolute().as_uri()}?mode=rw"
         self._written = (str(path), f"{path}-wal")

@@ -57,7 +57,6 @@ def open_store(settings: Settings) -> Store:
         give_id(settings)
     except (OSError, sqlite3.Error) as error:
         raise unusable(settings, error) from error
-    _tell_strays(settings, store)
     return store
 
 
@@ -151,7 +150,8 @@ def give_id(settings: Settings) -> None:
             write_file(settings.data_dir / ID_FILE, [f"{own}\n".encode()])
 
 
-def _tell_strays(settings: Settings, store: Store) -> None:
+def tell_strays(settings: Settings) -> None:
+    """Say in the log what is on no record and stays."""
     recorded = read_known(settings.database).recorded
     found = [f"{kind}/{path.name}" for kind in KINDS for path in strays(settings.data_dir / kind, recorded)]
     if found:
