@@ -57,7 +57,13 @@ class Heading:
         return f"column {place + 1} ({self.names[place][:40]})" if self.names else f"column {place + 1}"
 
     def label(self) -> int:
-        """The place of the one column that is called as labels are. InputError label_column_missing."""
+        """The place of the one column that is called as labels are; where names are numbers, of the first.
+
+        InputError label_column_missing.
+        """
+        numbers = [place for place, name in enumerate(self.names or ()) if name.isdecimal()]
+        if numbers and len(numbers) >= self.n_columns - (self.place_of(f"{UNNAMED}0") == 0):
+            return numbers[0]
         found = [place for place, name in enumerate(self.names or ()) if name.lower() in LABEL_NAMES]
         if len(found) != 1:
             told = f"none of the columns, or more than one, is called {', '.join(LABEL_NAMES)}"

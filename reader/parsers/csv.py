@@ -62,7 +62,7 @@ class CsvParser(CsvLines):
         columns = self.feature_columns(begin, end)
         self._maker = MixedFeatures(columns, self._options, grows=self._labelled)
         format_ = "tsv" if self._options.format == "tsv" else "csv"
-        self._told = {"format": format_, **told_columns(columns, self._columns, self._heading)}
+        self._told = told_columns(format_, columns, self._columns, self._heading, self._options.like)
         self.set_features(self._maker.n_features)
 
     def feature_columns(self, begin: int, end: int) -> MixedColumns:

@@ -208,11 +208,19 @@ def string_place(options: InputOptions, heading: Heading, aside: list[int]) -> i
     return place
 
 
-def told_columns(columns: MixedColumns, aside: Columns, heading: Heading) -> dict[str, Any]:
-    """The part of `input` that says where columns are found: by name, or by number from 1 if they have none."""
+def told_columns(
+    format_: str, columns: MixedColumns, aside: Columns, heading: Heading, like: dict[str, Any] | None
+) -> dict[str, Any]:
+    """The part of `input` that says where columns are found: by name, or by number from 1 if they have none.
+
+    It stays what it was for the first rows, `like`.
+    """
+    if like:
+        return like
     found = zip(_KEPT, (aside.label, aside.weight, aside.group), strict=True)
     kept = {option: heading.name(place) for option, place in found if place is not None}
     return {
+        "format": format_,
         "has_names": heading.names is not None,
         "n_columns": heading.n_columns,
         "places": columns.places,

@@ -104,7 +104,7 @@ class ParquetParser(TableParser):
                 words = {place for place in range(heading.n_columns) if is_string(schema.field(place).type)}
                 columns = new_columns(options, heading, aside, words, index_of(schema))
             self._maker = MixedFeatures(columns, options)
-            self._told = {"format": "parquet", **told_columns(columns, self._columns, heading)}
+            self._told = told_columns("parquet", columns, self._columns, heading, options.like)
         for number in self._number_places(self._maker):
             if not is_number(schema.field(number).type):
                 raise self._column_type(number, schema)
