@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from service.remote.client import Client
     from streamsvm.classifier import StreamSVC
-    from streamsvm.errors import InvalidInput, SlowerTraining, TrainingError, TrainingFailed
+    from streamsvm.errors import InputWarning, InvalidInput, SlowerTraining, TrainingError, TrainingFailed
     from streamsvm.loading import load
     from streamsvm.regressor import StreamSVR
 
 __all__ = [
-    "Client", "InvalidInput", "SlowerTraining", "StreamSVC", "StreamSVR", "TrainingError", "TrainingFailed", "load",
+    "Client", "InputWarning", "InvalidInput", "SlowerTraining", "StreamSVC", "StreamSVR", "TrainingError",
+    "TrainingFailed", "load",
 ]  # fmt: skip
 
 # Imported when they are asked for: nobody waits for, or holds in memory, what is not used.
 _HOMES = {
     "Client": "service.remote.client",
+    "InputWarning": "streamsvm.errors",
     "InvalidInput": "streamsvm.errors",
     "SlowerTraining": "streamsvm.errors",
     "StreamSVC": "streamsvm.classifier",

@@ -1,6 +1,7 @@
 """What an estimator raises: the engine's errors, as the kinds of exception that Python has for them."""
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from reader.errors import InputError
@@ -29,6 +30,16 @@ class TrainingFailed(TrainingError, RuntimeError):
 
 class SlowerTraining(UserWarning):
     """A faster way to train was given up; the model is the same."""
+
+
+class InputWarning(UserWarning):
+    """A column looks as if it were no feature, or was left out as such."""
+
+
+def tell(told: Iterable[Mapping[str, str]]) -> None:
+    """Warn of what a dataset says, each with a code and message."""
+    for each in told:
+        warnings.warn(f"{each['message']} [{each['code']}]", InputWarning, 6)
 
 
 @contextmanager

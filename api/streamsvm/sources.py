@@ -12,8 +12,11 @@ from scipy import sparse
 
 from reader.options import InputOptions
 from reader.parsers.columns import Heading
+from reader.parsers.mixed_columns import new_columns
+from reader.parsers.odd_columns import OddColumns
 from reader.sources.locations import is_pattern, is_url
 from streamsvm.batches import batches, name_array, size_of
+from streamsvm.errors import tell
 from streamsvm.frames import column_names
 from streamsvm.labels import Labels
 
@@ -88,10 +91,13 @@ def matrix(X: Any, y: Any, weight: Any, names: Sequence[str] | None, given: dict
 
 def chunks(X: Any, y: Any, sample_weight: Any, labels: Labels, given: dict[str, Any] | None) -> Stream:
     """An iterator of (X, y) or (X, y, weight), or a pyarrow dataset, whose columns y and sample_weight name."""
-    parts: Iterable[Any] = _tables(X, y, sample_weight) if _is_dataset(X) else map(_chunk, X)
-    if not _is_dataset(X) and (y is not None or sample_weight is not None):
+    if _is_dataset(X):
+        options = InputOptions(**(given or {}))
+        rest = {name: value for name, value in (given or {}).items() if name not in ("columns", "drop_columns")}
+        return Stream(_encoded(_tables(X, y, sample_weight, options), labels), _as_batches(rest), None)
+    if y is not None or sample_weight is not None:
         raise ValueError("an iterator brings y and sample_weight with each chunk: leave them out")
-    return Stream(_encoded(parts, labels), _as_batches(given), None)
+    return Stream(_encoded(map(_chunk, X), labels), _as_batches(given), None)
 
 
 def _as_batches(given: dict[str, Any] | None) -> InputOptions:
@@ -133,18 +139,25 @@ def _is_dataset(X: Any) -> bool:
     return type(X).__module__.startswith("pyarrow.") and hasattr(X, "to_batches") and hasattr(X, "schema")
 
 
-def _tables(dataset: Any, y: Any, weight: Any) -> Iterator[Chunk]:
+def _tables(dataset: Any, y: Any, weight: Any, options: InputOptions) -> Iterator[Chunk]:
+    # Needs pyarrow, which is there if there is a dataset.
+    from reader.parsers.parquet_file import index_of  # noqa: PLC0415
+
     names = list(dataset.schema.names)
-    label = names[Heading(names, len(names)).label()] if y is None else y
+    heading = Heading(names, len(names))
+    label = names[heading.label()] if y is None else y
     aside = {label, weight} - {None}
     if missing := aside - set(names):
         raise ValueError(f"there is no column {missing.pop()!r}; the first are {', '.join(names[:8])}")
-    features = [name for name in names if name not in aside]
+    places = [names.index(name) for name in aside]
+    found = new_columns(options, heading, places, set(), index_of(dataset.schema))
+    tell(OddColumns(found).warnings())
+    wanted = [*found.names, *aside]
     # A dataset reads far ahead unless told not to; a table has all its rows in memory.
     is_read = hasattr(dataset, "scanner")
-    ahead = {"batch_size": _ROWS_OF_TABLE, "batch_readahead": 1, "fragment_readahead": 1} if is_read else {}
-    for batch in dataset.to_batches(**ahead):
+    ahead = {"columns": wanted, "batch_size": _ROWS_OF_TABLE, "batch_readahead": 1, "fragment_readahead": 1}
+    for batch in dataset.to_batches(**ahead) if is_read else dataset.select(wanted).to_batches():
         if batch.num_rows:
-            columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in features]
+            columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in found.names]
             weights = None if weight is None else batch.column(weight).to_numpy(zero_copy_only=False)
-            yield Chunk(np.column_stack(columns), np.array(batch.column(label).to_pylist()), weights, features)
+            yield Chunk(np.column_stack(columns), np.array(batch.column(label).to_pylist()), weights, found.names)

@@ -28,7 +28,9 @@ from storage.csr import Array
 from storage.dataset import Dataset
 from storage.errors import StorageError
 from storage.manifest import Manifest, read_manifest
+from storage.profile import read_profile
 from storage.state import State
+from streamsvm.errors import tell
 from streamsvm.interrupts import interrupting
 from streamsvm.sources import Files, Source, Stream
 
@@ -86,7 +88,13 @@ class Workspace:
         self._remove()
 
     def add(self, source: Source) -> None:
-        """Read rows in."""
+        """Read rows in, and warn of what the first ones say."""
+        is_first = not self._dataset.exists()
+        self._read(source)
+        profile = read_profile(self._dataset) if is_first else None
+        tell(profile.warnings if profile else ())
+
+    def _read(self, source: Source) -> None:
         if isinstance(source, Stream):
             self._is_numbered = False
             self._add_stream(source)

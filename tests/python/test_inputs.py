@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.parquet
 import pytest
@@ -14,7 +15,7 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 from sklearn.exceptions import ConvergenceWarning
 
-from streamsvm import InvalidInput, StreamSVC, StreamSVR
+from streamsvm import InputWarning, InvalidInput, StreamSVC, StreamSVR
 from streamsvm import workspace as workspace_module
 
 
@@ -212,3 +213,35 @@ def test_labels_of_a_file_have_all_their_digits(problem, tmp_path, weights):
     model = StreamSVC(class_weight=weights, tolerance=1e-8).fit(tmp_path / "rows")
     assert model.classes_.tolist() == [1234567.0, 7654321.0]
     assert is_same(model, StreamSVC(class_weight=weights, tolerance=1e-8).fit(X, labels))
+
+
+def named(problem) -> pa.Table:
+    """The table of the problem, with an index of pandas and ids."""
+    X, y = problem
+    columns = {"__index_level_0__": np.arange(len(y)), "y": y, "id": np.arange(len(y)) * 3}
+    return pa.table({**columns, **{f"f{k}": X[:, k] for k in range(6)}})
+
+
+@pytest.mark.parametrize("how", ["table", "dataset", "csv", "parquet"])
+def test_columns_are_chosen_and_an_index_is_none(problem, in_memory, tmp_path, how):
+    table = named(problem)
+    parts = {"a": table.slice(0, 100), "b": table.slice(100).select(table.column_names[::-1])}
+    for name, part in parts.items():
+        pa.parquet.write_table(part, tmp_path / f"{name}.parquet")
+        pa.csv.write_csv(part, tmp_path / f"{name}.csv")
+    X = {
+        "table": table, "dataset": pa.dataset.dataset(tmp_path, format="parquet", exclude_invalid_files=True),
+        "csv": [tmp_path / "a.csv", tmp_path / "b.csv"], "parquet": str(tmp_path / "*.parquet"),
+    }[how]  # fmt: skip
+    with pytest.warns(InputWarning, match="index_left_out"):
+        model = StreamSVC(tolerance=1e-8, input_options={"drop_columns": ["id"]}).fit(X, y="y")
+    assert is_same(model, in_memory) and model.feature_names_in_.tolist() == [f"f{k}" for k in range(6)]
+    chosen = StreamSVC(input_options={"columns": ["f0", "f3"]}).fit(X, y="y")
+    assert chosen.coef_.shape == (1, 2)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_columns_that_look_like_ids_are_warned_of(problem, tmp_path):
+    pa.parquet.write_table(named(problem).drop(["__index_level_0__"]), tmp_path / "a.parquet")
+    with pytest.warns(InputWarning, match="'id'.*columns_like_ids"):
+        StreamSVC(max_passes=1).fit(tmp_path / "a.parquet", y="y")
