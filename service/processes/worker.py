@@ -231,9 +231,13 @@ def main(data_dir: Path) -> int:
         print(f"streamsvm: {error.message}\n  {error.hint}".rstrip(), file=sys.stderr)
         return REFUSED if error.code == "already_running" else UNUSABLE
     # An error that is of no job ends the process as it is: the next one counts what it had begun.
-    while not stopping:
-        worker.step()
-        time.sleep(_POLL_SECONDS)
+    try:
+        while not stopping:
+            worker.step()
+            time.sleep(_POLL_SECONDS)
+    except sqlite3.Error as error:
+        _log.error("the records cannot be read or written: %s", error)
+        return UNUSABLE
     worker.shutdown()
     return 0
 
