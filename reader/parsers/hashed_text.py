@@ -92,7 +92,6 @@ class HashedText:
         for _ in range(threads):
             self._hashers.put(TextHasher(grams, notes=labelled))
         self._threads = threads
-        self._pool = ThreadPoolExecutor(threads)
         self._empty_rows = self._blank_lines = 0
 
     def know(self, words: FeatureWords) -> None:
@@ -164,17 +163,22 @@ class HashedText:
         """Rows in the order of the documents, with the number of the first document of their piece."""
         text, spans = (found.text, found.spans) if is_ascii else self._readable(found)
         begin, end = np.ascontiguousarray(spans[:, 0]), np.ascontiguousarray(spans[:, 1])
-        data, borders = np.frombuffer(text, np.uint8), _borders(begin, end)
+        data = np.frombuffer(text, np.uint8)
+        pieces = list(pairwise(_borders(begin, end)))
+        if len(pieces) == 1:
+            yield from ((0, part) for part in self._hash(data, begin, end, is_ascii))
+            return
         begun: deque[tuple[int, Future[list[Hashed]]]] = deque()
-        for first, last in pairwise(borders):
-            if len(begun) > self._threads:
+        with ThreadPoolExecutor(self._threads) as pool:
+            for first, last in pieces:
+                if len(begun) > self._threads:
+                    yield from _parts(*begun.popleft())
+                begun.append((first, pool.submit(self._hash, data, begin[first:last], end[first:last], is_ascii)))
+            while begun:
                 yield from _parts(*begun.popleft())
-            begun.append((first, self._pool.submit(self._hash, data, begin[first:last], end[first:last], is_ascii)))
-        while begun:
-            yield from _parts(*begun.popleft())
 
     def _hash(self, text: Array, begin: Array, end: Array, is_ascii: bool) -> list[Hashed]:
-        """In a thread. Pieces are begun in their order: each hasher sees its documents in that of the text."""
+        """On any thread. Pieces are begun in their order: each hasher sees its documents in that of the text."""
         hasher = self._hashers.get()
         try:
             return list(hasher.documents(text, begin, end, is_ascii))

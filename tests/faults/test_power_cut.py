@@ -20,12 +20,16 @@ from sqlite3 import connect
 import numpy as np
 import pytest
 
+from service.errors import Crash
+from service.jobs.held_out import held_out
+from service.jobs.lane_files import abouts_of, outcome_of
 from service.records.store import Store
 from storage.checkpoint import read_checkpoint
 from storage.errors import StorageError
 from storage.manifest import read_manifest
 from storage.model_file import read_model
 from storage.verify import faults
+from tests.faults.endless import LANES_OF_FOLDS
 from tests.faults.scale import count
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,11 +108,13 @@ def lost(directory: Path, acknowledged: list[str]) -> list[str]:
     missing = []
     newest_checkpoint = 0
     for line in acknowledged:
-        kind, number = line.split()
+        kind, number, *more = line.split()
         if kind == "upload":
             missing += [line] if any(True for _ in faults(directory / f"dataset{number}")) else []
         elif kind == "publish":
             missing += [line] if read_model(directory / f"model{number}").w[0] != int(number) else []
+        elif kind == "lanes":
+            missing += [line] if lanes_there(directory / f"job{number}") < int(more[0]) else []
         elif kind == "checkpoint":
             newest_checkpoint = int(number)
     jobs = {str(job["spec"]["number"]) for job in Store(directory / "store").jobs()}
@@ -117,9 +123,21 @@ def lost(directory: Path, acknowledged: list[str]) -> list[str]:
         missing.append(f"checkpoint {newest_checkpoint}")
     with closing(connect(directory / "store")) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    for job_dir in directory.glob("job*"):
+        lanes_there(job_dir)
     for published in [*directory.glob("dataset*"), *directory.glob("model*")]:
         read_manifest(published) if published.name.startswith("dataset") else read_model(published)
     return missing
+
+
+def lanes_there(job_dir: Path) -> int:
+    """How many of a job count as done; raises Crash if one does whose files are not all there."""
+    n_done = len(abouts_of(job_dir))
+    for number in range(n_done):
+        outcome_of(job_dir, number)
+        if number < LANES_OF_FOLDS:
+            held_out(job_dir, number)
+    return n_done
 
 
 def ordeal(memory: Path, rng: np.random.Generator, cuts: int, *switches: str) -> tuple[int, list[str]]:
@@ -159,6 +177,6 @@ def test_nothing_acknowledged_is_lost(memory, rng):
 
 def test_without_syncs_something_is_lost(memory, rng):
     """The guard switched off: this test can see what it is there for."""
-    with pytest.raises((AssertionError, StorageError)):
+    with pytest.raises((AssertionError, StorageError, Crash)):
         _, missing = ordeal(memory, rng, 3, "--unsynced")
         assert missing == []

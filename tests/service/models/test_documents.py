@@ -1,5 +1,7 @@
 """Models of documents: they take documents, and name their heaviest words."""
 
+import threading
+
 import numpy as np
 import pytest
 from sklearn.feature_extraction.text import HashingVectorizer
@@ -35,6 +37,13 @@ def model_of(n_classes: int = 2, **changes) -> Model:
 def values_of(model: Model, texts: list[str]) -> np.ndarray:
     X = HashingVectorizer(norm=None, n_features=N_FEATURES, ngram_range=(1, 2)).transform(texts)
     return X @ model.w.T + np.array(model.intercept)
+
+
+def test_predicting_documents_leaves_no_thread():
+    predictor, before = Predictor(model_of()), threading.active_count()
+    for texts in (TEXTS, ["a long document " * (1 << 16)] * 3):  # of one piece, and of several
+        assert len(predictor.document_values(texts)) == len(texts)
+        assert threading.active_count() == before
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
