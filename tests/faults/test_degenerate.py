@@ -17,6 +17,15 @@ TRAINED = {
     "tiny-and-huge": b"1 1:1e-30 2:1e15\n-1 1:1e-30 2:-1e15\n1 3:1e-40\n",
     "one-against-many": b"1 1:1\n" + 500 * b"-1 2:1 3:0.5\n",
 }
+# name: values of two features, what is asked for, and the code it fails with, None if it does not.
+OVERFLOWING = {
+    "tiny-fourier": (b"%d 1:%.0fe-45 2:%.0fe-45\n", {"features": ["fourier"]}, "values_overflow"),
+    "huge-fourier": (b"%d 1:%.0fe37 2:%.0fe37\n", {"features": [{"fourier": {"gamma": 1e3}}]}, "values_overflow"),
+    "huge-pairs": (b"%d 1:%.0fe37 2:%.0fe37\n", {"features": ["pairs"]}, "values_overflow"),
+    "tiny-scaled": (b"%d 1:%.0fe-45 2:%.0fe-45\n", {"features": ["scale", "fourier"]}, None),
+    "huge-rbf": (b"%d 1:%.0fe37 2:%.0fe37\n", {"kernel": "rbf", "gamma": 1e12}, None),
+    "tiny-rbf": (b"%d 1:%.0fe-45 2:%.0fe-45\n", {"kernel": "rbf"}, None),
+}
 SINGLE = {"one-row": b"1 1:1 2:1\n", "one-class": b"1 1:1\n1 2:1\n1 1:0.5 3:1\n"}
 
 
@@ -43,3 +52,14 @@ def test_trained_to_the_end(service, jobs, name):
 def test_one_class_is_refused(service, jobs, name):
     answer = httpx.post(f"{service.url}/v1/jobs", json={"dataset": name}, **PLAIN)
     assert (answer.status_code, answer.json()["code"]) == (422, "single_class")
+
+
+@pytest.mark.parametrize("name", OVERFLOWING)
+def test_what_overflows_is_refused_and_hides_no_other_job(service, name):
+    """Within its limits, and whatever came of it can be shown."""
+    line, spec, code = OVERFLOWING[name]
+    service.upload(name, b"".join(line % ((-1) ** row, row % 7 + 1, row % 5 + 1) for row in range(40)))
+    ended = service.wait_until_ended(service.submit(dataset=name, max_passes=20, max_seconds=20.0, **spec))
+    assert (ended["attempt"], ended["failure"] and ended["failure"]["code"]) == (1, code), ended["failure"]
+    for path in ("/v1/jobs", "/", f"/jobs/{ended['id']}"):
+        assert httpx.get(service.url + path, **PLAIN).status_code == 200
