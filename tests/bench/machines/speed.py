@@ -112,7 +112,7 @@ def _ours(X: sparse.csr_matrix, Z: sparse.csr_matrix, beta: np.ndarray) -> float
     return time.process_time() - began
 
 
-@njit(nogil=True)
+@njit(cache=True, nogil=True)
 def _kernel_values(indptr, indices, values, Z, norms, gamma, out):
     """As training makes them, (n, n_vectors)."""
     products, room = np.empty(Z.shape[1], np.float32), np.empty(Z.shape[1])
