@@ -16,6 +16,8 @@ class ServiceError(Exception):
         self.message = message
         self.hint = hint
         self.at = at or {}
+        # Seconds after which a service that was asked may be asked again.
+        self.retry_after: float | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.code, self.message, self.hint, self.at)

@@ -60,6 +60,12 @@ def is_pattern(text: str) -> bool:
     return _PATTERN.search(text) is not None
 
 
+def begin_of_pattern(path: str) -> int:
+    """Place of the first character that stands for others; the length of a path without any."""
+    found = _PATTERN.search(path)
+    return len(path) if found is None else found.start()
+
+
 def located(text: str) -> Location:
     """Take a URL or a path apart. InputError source_scheme, source_credentials, source_invalid."""
     found = _URL.fullmatch(text)

@@ -7,7 +7,8 @@ AZURE_STORAGE_*). Nothing of it is passed here, so nothing of it can be shown.
 import logging
 from typing import Any
 
-from reader.sources.locations import is_pattern
+from reader.sources.locations import begin_of_pattern, is_pattern
+from reader.sources.patterns import Pattern
 
 _VERSIONS = ("ETag", "etag", "generation", "mtime", "LastModified", "last_modified", "updated", "created")
 # Lists are not kept: a file is looked at to see whether it has changed.
@@ -46,8 +47,16 @@ class RemoteStore:
         """Folders are left out."""
         if not is_pattern(path):
             return [self.look(path)]
-        found = self._system.glob(path, detail=True)
-        return [_told(name, info) for name, info in found.items() if _is_file(name, info)]
+        pattern, found = Pattern(path), self._below(path)
+        return [_told(name, info) for name, info in found.items() if _is_file(name, info) and pattern.matches(name)]
+
+    def _below(self, path: str) -> dict[str, Any]:
+        """What begins as a pattern does, no deeper than it reaches. (The library's own `glob` can take for ever.)"""
+        first = begin_of_pattern(path)
+        folder, _, prefix = path[:first].rpartition("/")
+        depth = None if "**" in path else path[len(folder) + 1 :].count("/") + 1
+        more = {"prefix": prefix} if prefix else {}
+        return self._system.find(f"{folder}/", maxdepth=depth, withdirs=True, detail=True, **more)
 
     def look(self, path: str) -> tuple[str, int, str]:
         """Raises IsADirectoryError for a folder, and what the library raises."""

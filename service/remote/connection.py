@@ -4,7 +4,7 @@ import http.client
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, Any
 from urllib.parse import urlsplit
@@ -17,6 +17,8 @@ DEFAULT_URL = "http://localhost:8000"
 _TIMEOUT_SECONDS = 120
 _CHUNK_BYTES = 1 << 20
 _RETRY_SECONDS = 0.25  # before the second try; twice as long before each further one
+_TOO_MANY = 429
+_MOST_WAIT_SECONDS = 120.0
 _KINDS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
 
 
@@ -24,16 +26,24 @@ class Connection:
     """One connection a request. Raises ServiceError for what the service says, `no_service` if it does not answer.
 
     token    None: that of the environment, if there is one
-    retries  so many of a request that changes nothing, if no service answers
+    retries  so many of a request that changes nothing, if no service answers, and of an upload that has to wait
+    sleep    waits for so many seconds
     """
 
-    def __init__(self, url: str = DEFAULT_URL, token: str | None = None, retries: int = 3) -> None:
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        token: str | None = None,
+        retries: int = 3,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in _KINDS or not parts.hostname:
             raise ServiceError("bad_url", f"{url} is not the address of a service", f"For example {DEFAULT_URL}.")
         self._url = url
         self._parts = parts
         self._retries = retries
+        self._sleep = sleep
         token = token or os.environ.get(TOKEN_VARIABLE)
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
@@ -43,7 +53,7 @@ class Connection:
         for retry in range(retries):
             with suppress_unanswered():
                 return self._json(method, path, body)
-            time.sleep(_RETRY_SECONDS * 2**retry)
+            self._sleep(_RETRY_SECONDS * 2**retry)
         return self._json(method, path, body)
 
     def _json(self, method: str, path: str, body: Any) -> Any:
@@ -53,7 +63,19 @@ class Connection:
         return json.loads(answer) if answer else None
 
     def upload(self, path: str, source: IO[bytes]) -> Any:
-        """PUT a stream; raises InputError for what is wrong in it."""
+        """PUT a stream, later if the service is busy and the stream can go back; InputError for what is wrong in it."""
+        start = source.tell() if source.seekable() else None
+        for _ in range(self._retries if start is not None else 0):
+            try:
+                return self._upload(path, source)
+            except ServiceError as error:
+                if error.retry_after is None:
+                    raise
+                self._sleep(error.retry_after)
+            source.seek(start or 0)
+        return self._upload(path, source)
+
+    def _upload(self, path: str, source: IO[bytes]) -> Any:
         chunks = iter(lambda: source.read(_CHUNK_BYTES), b"")
         try:
             with self._response("PUT", path, chunks, {"Transfer-Encoding": "chunked"}) as response:
@@ -117,6 +139,10 @@ def suppress_unanswered() -> Iterator[None]:
 
 def _problem(response: http.client.HTTPResponse) -> ServiceError:
     try:
-        return ServiceError.of(json.loads(response.read()))
+        error = ServiceError.of(json.loads(response.read()))
+        seconds = response.headers.get("Retry-After", "")
+        if response.status == _TOO_MANY and seconds.isdecimal():
+            error.retry_after = min(float(seconds), _MOST_WAIT_SECONDS)
+        return error
     except (ValueError, KeyError):
         return ServiceError("no_service", f"what answers is no StreamSVM: status {response.status}")

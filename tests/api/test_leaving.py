@@ -1,6 +1,7 @@
 """Clients that leave, however they do it, leave nothing behind: no slot, no process, no file, no thread at work."""
 
 import gzip
+import io
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from service.remote.connection import Connection
 from tests.api.app import Service, check_problem, some_model
 from tests.api.server import RunningServer, is_closed, read_answer, request
 from tests.end_to_end.service import wait_for
@@ -220,3 +222,19 @@ def test_few_bytes_do_not_take_the_disk(tmp_path):
     )
     check_problem(answer, "answer_too_large", 413)
     assert service.app.state.context.room.in_use == 0
+
+
+def test_an_upload_by_command_waits_for_a_slot(tmp_path):
+    service, waited = Service(tmp_path, max_uploads=1), []
+    with RunningServer(service) as server, closing(server.connect()) as client:
+        client.sendall(head("first", 5000) + ROWS)
+        wait_for(lambda: ingests(service), 30)
+
+        def leave(seconds: float) -> None:
+            waited.append(seconds)
+            client.close()
+            wait_for(lambda: nothing_is_left(service), 30)
+
+        connection = Connection(f"http://127.0.0.1:{server.address[1]}", sleep=leave)
+        assert connection.upload("/v1/datasets/second", io.BytesIO(ROWS))["rows"] == 2
+    assert waited == [30.0]

@@ -1,0 +1,49 @@
+"""Patterns of keys: as fnmatch has them within a folder, and in the time of a search."""
+
+import fnmatch
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reader.sources.patterns import Pattern
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "is_one"),
+    [
+        ("b/*.svm", "b/a.svm", True),
+        ("b/*.svm", "b/c/a.svm", False),
+        ("b/day=*/part-[0-9].svm", "b/day=1/part-3.svm", True),
+        ("b/day=*/part-[!0-9].svm", "b/day=1/part-3.svm", False),
+        ("b/**/x", "b/x", True),
+        ("b/**/x", "b/c/d/x", True),
+        ("b/**/d/**/x", "b/c/d/d/e/x", True),
+        ("b/**/d/**/x", "b/c/e/x", False),
+        ("b/**", "b/c/d", True),
+        ("b/*", "b/", False),
+        ("b/[x", "b/[x", True),
+        ("b/[]]", "b/]", True),
+        ("b/[z-a]", "b/z", False),
+        ("b/x[]*", "b/x[]y", True),
+    ],
+)
+def test_folders(pattern, path, is_one):
+    assert Pattern(pattern).matches(path) == is_one
+
+
+@given(st.text("ab*[]!-", max_size=8), st.text("ab-]", min_size=1, max_size=8))
+@settings(max_examples=300, deadline=None)
+def test_within_a_folder_as_fnmatch(pattern, name):
+    assert Pattern(pattern).matches(name) == fnmatch.fnmatchcase(name, pattern) or not pattern
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [("*a" * 25 + "b", "a" * 1000), ("*" + "a" * 400 + "b", "a" * 1000), ("**/a/" * 25 + "b", "a/" * 500 + "c")],
+)
+def test_no_pattern_takes_long(pattern, path):
+    found, began = Pattern(pattern), time.process_time()
+    assert not found.matches(path)
+    assert time.process_time() - began < 0.5
