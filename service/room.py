@@ -64,10 +64,13 @@ class RoomFile:
         self._room, self._client = room, client
         self._taken = 0
         self._opened: Any = None
+        self._is_closed = False
 
     @property
     def _file(self) -> Any:
-        """Made when something is written, or asked for."""
+        """Made when something is written, or asked for; not for a thread that goes on after the end."""
+        if self._is_closed:
+            raise ValueError("the file is closed")
         if self._opened is None:
             directory = str(self._room.directory)
             self._opened = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=directory)  # noqa: SIM115
@@ -75,10 +78,11 @@ class RoomFile:
 
     def write(self, data: bytes) -> int:
         """At the end. ServiceError answer_too_large, out_of_space."""
+        file = self._file
         self._room.take(self._client, len(data))
         self._taken += len(data)
         with needing_space():
-            return self._file.write(data)
+            return file.write(data)
 
     def writelines(self, pieces: Iterable[bytes]) -> None:
         """One after the other, as `write`."""
@@ -103,6 +107,7 @@ class RoomFile:
 
     def close(self) -> None:
         """The bytes are given back. It may be closed already."""
+        self._is_closed = True
         if self._opened is not None:
             self._opened.close()
         taken, self._taken = self._taken, 0

@@ -53,3 +53,11 @@ def test_a_file_on_disk_has_no_name(room, tmp_path):
     with room.file("a") as file:
         file.write(bytes(200_000))
         assert file.fileno() > 0 and not list(tmp_path.iterdir())
+
+
+def test_nothing_is_taken_after_the_end(room):
+    file = room.file("a")
+    file.close()
+    with pytest.raises(ValueError, match="closed"):
+        file.write(b"late")
+    assert room.in_use == 0
