@@ -100,7 +100,7 @@ def test_the_two_loops_alone_lose_no_addition(tmp_path):
             assert np.linalg.norm(session.w - v) <= 1e-9 * np.linalg.norm(v)
 
 
-@njit(nogil=True)
+@njit(cache=True, nogil=True)
 def _add_under_lock(sums, lock, count):
     for _ in range(count):
         acquire(lock)
