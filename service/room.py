@@ -68,9 +68,7 @@ class RoomFile:
 
     @property
     def _file(self) -> Any:
-        """Made when something is written, or asked for; not for a thread that goes on after the end."""
-        if self._is_closed:
-            raise ValueError("the file is closed")
+        """Made when something is written, or asked for."""
         if self._opened is None:
             directory = str(self._room.directory)
             self._opened = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=directory)  # noqa: SIM115
@@ -78,11 +76,12 @@ class RoomFile:
 
     def write(self, data: bytes) -> int:
         """At the end. ServiceError answer_too_large, out_of_space."""
-        file = self._file
+        if self._is_closed:  # a thread may go on after the end of its request
+            raise ValueError("the file is closed")
         self._room.take(self._client, len(data))
         self._taken += len(data)
         with needing_space():
-            return file.write(data)
+            return self._file.write(data)
 
     def writelines(self, pieces: Iterable[bytes]) -> None:
         """One after the other, as `write`."""
