@@ -4,7 +4,6 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from service.models.names import check_ending, format_of
 from service.models.predictor import Predictor
 from storage.csr import Array
 from storage.model_file import Label, Model
+from storage.output_file import whole_file
 from storage.probability import probabilities
 from streamsvm.classes import in_order, label_array
 from streamsvm.coefficients import coefficients, with_coefficients
@@ -110,7 +110,7 @@ class Predictions:
             check_ending(path)
             format_ = format_of(path, self.model_.vectors is not None)
             pieces = MODEL_FORMATS[format_].write(self._as_it_is())
-        with Path(path).open("wb") as file:
+        with whole_file(path) as file:
             file.writelines(pieces)
 
     def _checked(self, X: Any) -> Any:

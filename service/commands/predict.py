@@ -23,6 +23,7 @@ from service.models.names import stored_format
 from service.models.predictor import Prediction, Predictor
 from service.models.rows_read import FORMATS, format_of_name
 from storage.csr import Array
+from storage.output_file import whole_file
 
 _FORMAT = "of the file (default: by its name, or else text for a model of documents, libsvm for others)"
 _INDEX_BASE = "of LIBSVM text: number of the first feature (default: as in the data of the model)"
@@ -62,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     errors, unknown, match = _Errors(), 0, None
     with (
         _opened(options.file) as chunks,
-        options.output.open("w") if options.output else nullcontext(sys.stdout) as output,
+        whole_file(options.output) if options.output else nullcontext(sys.stdout.buffer) as output,
     ):
         said_of_input = InputOptions(
             options.format or format_of_name(Path(options.file), predictor.text_format),
@@ -72,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
             header=options.header,
         )
         for prediction in predictor.predict_text(chunks, options=said_of_input):
-            output.writelines(_lines(predictor, prediction, options))
+            output.writelines(line.encode() for line in _lines(predictor, prediction, options))
             errors.add(prediction)
             unknown += prediction.unknown_features
             match = prediction.match

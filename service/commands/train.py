@@ -36,6 +36,7 @@ from service.settings import Settings
 from service.sizes import parse_size
 from storage.objective import OBJECTIVES
 from storage.options import Option
+from storage.output_file import whole_file
 from trainer.solvers import OPTIONS, SOLVERS, users
 
 
@@ -136,7 +137,7 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
     show.show_folds(folds)
     for (_, model), path in zip(models, output_files(output, [C for C, _ in models]), strict=True):
         pieces = MODEL_FORMATS[format_of(output, model.vectors is not None)].write(model)
-        with path.open("wb") as file:
+        with whole_file(path) as file:
             file.writelines(pieces)
         show.finish(model.about, str(path))
     if all(model.about["converged"] for _, model in models):

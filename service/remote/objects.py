@@ -3,13 +3,13 @@
 import time
 from collections.abc import Iterator
 from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
 from service.errors import ServiceError
 from service.models.names import TEXTS, check_ending, format_of
 from service.remote.connection import Connection, suppress_unanswered
+from storage.output_file import whole_file
 
 _PATIENCE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.5
@@ -75,7 +75,7 @@ class RemoteModel(Remote):
         format_ = format or format_of(path)
         # Which program's text it is decides the model: the service knows.
         query = "" if format_ in TEXTS else f"?format={format_}"
-        with Path(path).open("wb") as target:
+        with whole_file(path) as target:
             self._connection.download(f"{self.path}/file{query}", target)
 
 
