@@ -2,8 +2,8 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     errors, unknown, match = _Errors(), 0, None
     with (
         _opened(options.file) as chunks,
-        whole_file(options.output) if options.output else nullcontext(sys.stdout.buffer) as output,
+        _writing(options.output) as write,
     ):
         said_of_input = InputOptions(
             options.format or format_of_name(Path(options.file), predictor.text_format),
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
             header=options.header,
         )
         for prediction in predictor.predict_text(chunks, options=said_of_input):
-            output.writelines(line.encode() for line in _lines(predictor, prediction, options))
+            write(_lines(predictor, prediction, options))
             errors.add(prediction)
             unknown += prediction.unknown_features
             match = prediction.match
@@ -84,6 +84,16 @@ def run(options: argparse.Namespace) -> int:
     if said := errors.said(predictor):
         print(said, file=sys.stderr)
     return 0
+
+
+@contextmanager
+def _writing(output: Path | None) -> Iterator[Callable[[Iterable[str]], None]]:
+    """What writes lines to the file, or to standard output."""
+    if output is None:
+        yield sys.stdout.writelines
+    else:
+        with whole_file(output) as file:
+            yield lambda lines: file.writelines(line.encode() for line in lines)
 
 
 @contextmanager
