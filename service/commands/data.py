@@ -12,7 +12,7 @@ from service.commands.inputs import Given, file_or_url
 from service.commands.local import add_local_arguments
 from service.commands.option_values import machines
 from service.commands.remote import add_action, print_json, print_list
-from service.datasets.views import told_of_columns
+from service.datasets.told import told_of_columns
 from service.errors import ServiceError
 from service.remote.client import Client
 from service.remote.objects import RemoteDataset

@@ -20,7 +20,8 @@ from service.commands.liblinear_options import add_liblinear_options
 from service.commands.model_output import check_dataset, check_output, check_plan, left_out, output_files
 from service.commands.option_values import NONE, gamma, machines, or_none, values, weight
 from service.commands.remote import CONVERGED, NOT_CONVERGED, exit_code, watch
-from service.datasets.views import columns_view, told_of_columns
+from service.datasets.told import told_of_columns
+from service.datasets.views import columns_view
 from service.errors import ServiceError
 from service.jobs.fold_metrics import OF_CLASSES, OF_NUMBERS
 from service.jobs.lanes import order_note
