@@ -18,6 +18,7 @@ from service.jobs.states import TRANSITIONS
 from service.jobs.views import history, history_csv, job_view
 from service.jobs.warm_start import check_warm_start
 from service.records.unrecorded import remove, unrecording
+from storage.free_memory import machine_memory
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
@@ -45,7 +46,8 @@ def submit_job(context: Context, fields: JsonObject, response: Response) -> dict
     if record["state"] == "ingesting":
         plan_following(spec, context.settings.max_features)
     else:
-        plan = plan_job(spec, context.datasets.manifest(spec.dataset)[1])
+        # The worker may be in another control group, and has the last word.
+        plan = plan_job(spec, context.datasets.manifest(spec.dataset)[1], memory_bytes=machine_memory())
         check_warm_start(context.store, context.settings, plan, record["id"])
         check_machines(plan, context.settings)
         spec = plan.spec
@@ -58,7 +60,7 @@ def submit_job(context: Context, fields: JsonObject, response: Response) -> dict
 def estimate_job(context: Context, fields: JsonObject) -> dict[str, Any]:
     """What a job would take: memory, disk, seconds a pass. Nothing is run."""
     spec = parse_spec(fields)
-    return estimate(plan_job(spec, context.datasets.manifest(spec.dataset)[1]))
+    return estimate(plan_job(spec, context.datasets.manifest(spec.dataset)[1], memory_bytes=machine_memory()))
 
 
 @router.get("", operation_id="listJobs")

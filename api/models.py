@@ -88,7 +88,10 @@ def download_head(
     format: Literal[tuple(MODEL_FORMATS)] | None = None,  # type: ignore[valid-type]
     if_none_match: Annotated[str, Header()] = "",
 ) -> Response:
-    """The model as a file, or the range of it that is asked for: by default LIBLINEAR's text, of a kernel LIBSVM's."""
+    """The model as a file, or the range of it that is asked for.
+
+    By default LIBLINEAR's text, of a kernel LIBSVM's; npz of data whose features are far apart.
+    """
     format_, file = model_file(
         context.settings, context.store.model(model_id), format, context.room, client_of(request.scope)
     )

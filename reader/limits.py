@@ -1,14 +1,10 @@
 """How much of an input the readers accept."""
 
-import os
 from dataclasses import dataclass, field
 
 from reader.errors import InputError
+from storage.free_memory import memory_limit
 from storage.state import FEATURE_BYTES
-
-
-def _machine_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 @dataclass(frozen=True)
@@ -19,14 +15,14 @@ class Limits:
     max_ratio       decoded over compressed bytes, looked at once 64 MiB were decoded
     max_line_bytes  bytes of a line without its line feed
     max_features    every feature index is below it
-    memory_bytes    of the machine: what a job holds of the features has to fit
+    memory_bytes    of the machine, or of the control group: what a job holds of the features has to fit
     """
 
     max_bytes: int = 2**40
     max_ratio: float = 1000.0
     max_line_bytes: int = 2**24
     max_features: int = 2**27
-    memory_bytes: int = field(default_factory=_machine_bytes)
+    memory_bytes: int = field(default_factory=memory_limit)
 
     def check_width(self, width: int) -> None:
         """InputError too_many_features if no job on rows with so many features could run here."""
@@ -34,6 +30,5 @@ class Limits:
         if needed > self.memory_bytes:
             raise InputError(
                 "too_many_features",
-                f"a job would hold {needed >> 20} MiB for {width} features, and this machine has "
-                f"{self.memory_bytes >> 20} MiB",
+                f"a job would hold {needed >> 20} MiB for {width} features, and {self.memory_bytes >> 20} MiB are here",
             )

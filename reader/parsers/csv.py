@@ -78,9 +78,9 @@ class CsvParser(CsvLines):
         found: set[int] = set()
         text, lines = self._window.text, MixedLines(self._heading.n_columns)
         while begin < end:
-            lines.rows, begin = kernel.split_lines(text, begin, end, self._delimiter, lines.start, lines.stop)
+            lines.rows, _, begin = kernel.split_lines(text, begin, end, self._delimiter, lines.start, lines.stop)
             found |= lines.word_columns(text, found)
-            if lines.rows == 0:
+            if lines.rows == 0 and begin < end:
                 begin = self._line(begin)[1]
         return found
 
@@ -96,10 +96,11 @@ class CsvParser(CsvLines):
         assert lines is not None and maker is not None
         window, is_text_ = self._window, bool(maker.word_places) and is_utf8(self._window.text[begin:end])
         while begin < end:
-            rows, begin = kernel.split_lines(
+            rows, blank, begin = kernel.split_lines(
                 window.text, begin, end, self._delimiter, lines.start[lines.rows :], lines.stop[lines.rows :]
             )
             lines.rows += rows
+            self._blank_lines += blank
             if begin < end and not lines.full:
                 begin = self._read_odd(lines, begin)
             if lines.full or begin >= end:
@@ -112,10 +113,6 @@ class CsvParser(CsvLines):
         """A line that the kernel leaves over; where the next one begins."""
         assert self._reader is not None
         line, following = self._line(begin)
-        # A line of tabs may be a row without any value.
-        if not line.strip() and self._reader.delimiter not in line:
-            self._blank_lines += 1
-            return following
         try:
             fields = self._reader.split(line)
         except BadQuote as bad:

@@ -13,6 +13,7 @@ from reader.options import InputOptions
 from reader.parsers.columns import UNNAMED, Columns, Heading, find_columns, find_label
 from reader.parsers.csv_fields import BadQuote, Field, FieldReader, find_delimiter, is_missing, is_text
 from reader.parsers.csv_head import LOOK_LINES, has_header
+from reader.parsers.fields_kernel import skip_blank
 from reader.parsers.label_names import LabelNames
 from reader.parsers.mixed_columns import check_header
 from reader.parsers.sniff import HEAD_BYTES, refuse_foreign
@@ -21,6 +22,7 @@ from reader.parsers.text_window import WINDOW_BYTES, TextWindow
 from storage.csr import Rows
 
 _LOOK_FIELDS = 1 << 16  # in lines that are looked at to tell names from rows
+_NO_DELIMITER = -1
 BAD_QUOTE = "a quote that is not closed, or stands in a field"
 
 
@@ -93,7 +95,10 @@ class CsvLines(TableParser):
     def _settle_type(self, begin: int, end: int) -> None:
         """Labels are of the type of the first that is there."""
         assert self._reader is not None
-        while begin < end and self._columns.label is not None:
+        while self._columns.label is not None:
+            _, begin = skip_blank(self._window.text, begin, end, self._reader.delimiter[0])
+            if begin == end:
+                return
             line, begin = self._line(begin)
             try:
                 fields = self._reader.split(line)
@@ -105,14 +110,11 @@ class CsvLines(TableParser):
 
     def _read_head(self, begin: int, end: int) -> int:
         """Find out the columns from the first line that is not blank; where the first row begins."""
-        while begin < end:
-            line, following = self._line(begin)
-            if line.strip():
-                break
-            self._blank_lines += 1
-            begin = following
-        else:
+        skipped, begin = skip_blank(self._window.text, begin, end, _NO_DELIMITER)
+        self._blank_lines += skipped
+        if begin == end:
             return end
+        line, following = self._line(begin)
         try:
             given = "tab" if self._options.format == "tsv" else self._options.delimiter
             reader = FieldReader(find_delimiter(line, given, may_be_one=not self._labelled))

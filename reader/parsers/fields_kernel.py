@@ -10,11 +10,15 @@ from storage.csr import Array
 
 NEWLINE, RETURN, QUOTE, SPACE, TAB = 10, 13, 34, 32, 9
 
-# split_lines(text, begin, end, delimiter, start (r, c) int32, stop (r, c) int32) -> (rows, place)
+# skip_blank(text, begin, end, delimiter) -> (lines, place)
+# Passes over the lines of text[begin:end], which ends with a line feed, up to the first with a byte that is not blank,
+# or is the delimiter (-1: none): one of tabs may be a row without any value.
+#
+# split_lines(text, begin, end, delimiter, start (r, c) int32, stop (r, c) int32) -> (rows, blank lines, place)
 # Reads lines of text[begin:end], which ends with a line feed: field (delimiter field)* [CR] LF, c fields a line. A
 # field is text[start:stop], without the blanks around it and without the quotes around all of it.
 # place: where it stopped: `end`, or behind r rows, or at a line that is not so: of another number of fields, with
-# quotes inside a field, a CR inside the line, or no byte but blanks.
+# quotes inside a field, or a CR inside the line. Blank lines are passed over.
 #
 # read_table(text, start (r, c), stop (r, c), places (k,) int64, out (n, k) float64), n <= r -> how many are nan
 # read_doubles(text, start (n,), stop (n,), out (n,) float64) -> how many are nan
@@ -25,11 +29,26 @@ NEWLINE, RETURN, QUOTE, SPACE, TAB = 10, 13, 34, 32, 9
 
 
 @njit(cache=True, nogil=True)
-def split_lines(text: Array, begin: int, end: int, delimiter: int, start: Array, stop: Array) -> tuple[int, int]:
+def skip_blank(text: Array, begin: int, end: int, delimiter: int) -> tuple[int, int]:
+    lines, line, p = 0, begin, begin
+    while p < end and text[p] != delimiter and (text[p] == SPACE or TAB <= text[p] <= RETURN):
+        p += 1
+        if text[p - 1] == NEWLINE:
+            lines += 1
+            line = p
+    return lines, line
+
+
+@njit(cache=True, nogil=True)
+def split_lines(text: Array, begin: int, end: int, delimiter: int, start: Array, stop: Array) -> tuple[int, int, int]:
     n_columns = start.shape[1]
-    rows = 0
+    rows = blank = 0
     p = begin
     while p < end and rows < start.shape[0]:
+        skipped, p = skip_blank(text, p, end, delimiter)
+        blank += skipped
+        if p == end:
+            break
         line = p
         column = 0
         odd = False
@@ -69,10 +88,10 @@ def split_lines(text: Array, begin: int, end: int, delimiter: int, start: Array,
         if text[p] == RETURN and text[p + 1] == NEWLINE:
             p += 1
         if odd or column != n_columns or text[p] != NEWLINE or (n_columns == 1 and stop[rows, 0] == start[rows, 0]):
-            return rows, line
+            return rows, blank, line
         p += 1
         rows += 1
-    return rows, p
+    return rows, blank, p
 
 
 @njit(cache=True, nogil=True)

@@ -1,6 +1,5 @@
 """How much memory a job holds, before it runs: the arithmetic behind `memory_bytes` and estimates."""
 
-import os
 from dataclasses import asdict, dataclass
 
 from reader.certificate.folds import HELD_OUT
@@ -119,12 +118,16 @@ def _class_buffers(manifest: Manifest, axis: int, threads: int) -> int:
     return rows * axis * _ROW_LANE_BYTES * (_CERTIFIED_ARRAYS + threads * _SCREENED_ARRAYS)
 
 
-def plan_memory(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1) -> tuple[int, CachePlan]:
+def plan_memory(
+    spec: JobSpec, manifest: Manifest, threads: int, there_are: int, lanes: int = 1
+) -> tuple[int, CachePlan]:
     """How many of the job's lanes are trained side by side, and the plan of its cache.
 
-    As many as there is room for beside a cache: of `cache_bytes`, or of what `memory_bytes` leave.
-    Raises ServiceError: cache_too_small, memory_too_small, max_cuts_range.
+    As many as there is room for beside a cache: of `cache_bytes`, or of what `memory_bytes` leave. What no cache can
+    make smaller has to fit into the bytes that there are.
+    Raises ServiceError: cache_too_small, memory_too_small, max_cuts_range, budget_range.
     """
+    _check_fits(spec, manifest, memory_of(spec, manifest, threads), there_are)
     if not SOLVERS[spec.solver].has_lanes or spec.loss not in LOSSES or spec.is_joint:
         return 1, _plan_cache(spec, manifest, threads, 1)
     for width in reversed(WIDTHS[1:]):
@@ -148,7 +151,6 @@ def _has_room(spec: JobSpec, manifest: Manifest, threads: int, lanes: int) -> bo
 
 def _plan_cache(spec: JobSpec, manifest: Manifest, threads: int, lanes: int) -> CachePlan:
     memory = memory_of(spec, manifest, threads, lanes)
-    _check_cuts(spec, manifest, memory.solver_bytes)
     longest_row = manifest.longest_row + extra_values(spec)
     if spec.memory_bytes is None:
         return cache_of(spec.cache_bytes, longest_row)
@@ -172,21 +174,28 @@ def cache_of(cache_bytes: int, longest_row: int) -> CachePlan:
         raise ServiceError(error.code, error.message, error.hint) from None
 
 
-def _check_cuts(spec: JobSpec, manifest: Manifest, own: int) -> None:
+def _check_fits(spec: JobSpec, manifest: Manifest, memory: Memory, there_are: int) -> None:
     """What a solver holds for itself grows while it runs: better refused now than killed then."""
-    there_are = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    own = memory.solver_bytes
     if own > there_are and SOLVERS[spec.solver].has_kernel:
         raise ServiceError(
             "budget_range",
             f"{spec.solver} holds up to {format_size(own)}: budget {spec.options.budget} vectors of {manifest.width} "
-            f"features; this machine has {format_size(there_are)}",
+            f"features; {format_size(there_are)} are here",
             "Ask for a smaller budget, or for memory_bytes that say what there is.",
         )
-    if own > there_are:
+    if own > there_are and hasattr(spec.options, "max_cuts"):
         raise ServiceError(
             "max_cuts_range",
             f"{spec.solver} holds up to {format_size(own)}: max_cuts {spec.options.max_cuts} cutting planes of "
-            f"{planned_maps(spec, manifest).width} features, and {manifest.n_rows} rows; this machine has "
-            f"{format_size(there_are)}",
+            f"{planned_maps(spec, manifest).width} features, and {manifest.n_rows} rows; "
+            f"{format_size(there_are)} are here",
             "Ask for fewer max_cuts.",
+        )
+    if own + memory.features_bytes > there_are:
+        raise ServiceError(
+            "memory_too_small",
+            f"the job holds {format_size(own + memory.features_bytes)} for its features and classes, and "
+            f"{format_size(there_are)} are here",
+            "Train where there is more memory, fewer classes in one problem, or rows of fewer features.",
         )

@@ -16,6 +16,7 @@ from service.jobs.turns import count_turns
 from service.processes.run_file import run_file, spills
 from storage.classes import Classes
 from storage.cores import usable_cores
+from storage.free_memory import memory_limit
 from storage.lanes import Group, LaneTerms
 from storage.manifest import Manifest
 from storage.objective import REGRESSION
@@ -206,13 +207,12 @@ class JobPlan:
 TRAINS_WEIGHTS = ("streamsvm", "dcd", "avsf", "bm", "sbm", "bsca", "bsgd")
 
 
-def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None) -> JobPlan:
-    """The job with the size of its cache settled; cores: as many as there are to use.
+def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None, memory_bytes: int | None = None) -> JobPlan:
+    """The job with the size of its cache settled, for so many cores and so much memory: by default what is here.
 
     Raises ServiceError: weights_not_supported, folds_solver, folds_weights, warm_start, single_class, too_many_classes,
     lanes_range, select_by_range, unknown_label, label_too_large, label_not_numeric, cache_too_small, memory_too_small,
-    n_blocks_range, data_too_large, features_order, features_range, features_missing,
-    no_statistics.
+    n_blocks_range, data_too_large, features_order, features_range, features_missing, no_statistics.
     """
     _check_weights(spec, manifest)
     planned_maps(spec, manifest)
@@ -220,7 +220,8 @@ def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None) -> Job
     labels = labels_of(spec, manifest)
     lanes = lanes_of(spec, labels, manifest)
     turns = count_turns(spec, manifest)
-    at_once, cache = plan_memory(spec, manifest, threads_of(spec, cores), len(lanes) // turns)
+    there_are = memory_bytes or memory_limit()
+    at_once, cache = plan_memory(spec, manifest, threads_of(spec, cores), there_are, len(lanes) // turns)
     spec = spec.model_copy(update={"cache_bytes": cache.cache_bytes})
     if uses_blocks(spec):
         count_blocks(spec, manifest, cache)

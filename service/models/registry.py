@@ -164,11 +164,12 @@ def model_file(
 ) -> tuple[str, RoomFile]:
     """The format, and a recorded model as a file of it, one without a name; its time is that of the model.
 
-    format_: None: text, LIBLINEAR's or LIBSVM's. The file is made anew from checked weights each time, so that a copy
+    format_: None: text, LIBLINEAR's or LIBSVM's, but npz of listed features: the text has a line for each number that
+    there may be. The file is made anew from checked weights each time, so that a copy
     can never go bad. Raises ModelFormatError, or ServiceError answer_too_large, out_of_space.
     """
     model = load_model(settings, record["id"])
-    format_ = format_ or ("liblinear" if model.vectors is None else "libsvm")
+    format_ = format_ or _usual_format(model)
     written = MODEL_FORMATS[format_].write(model)
     file = room.file(client)  # the caller closes it
     try:
@@ -179,6 +180,12 @@ def model_file(
         file.close()
         raise
     return format_, file
+
+
+def _usual_format(model: Model) -> str:
+    if model.vectors is not None:
+        return "libsvm"
+    return "liblinear" if model.maps is None or model.maps.listed is None else "npz"
 
 
 def delete_model(settings: Settings, store: Store, model_id: str) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage.free_memory import free_memory
+from storage.free_memory import free_memory, memory_limit
 from tests.storage.groups import member, write
 
 MIB = 1 << 20
@@ -61,3 +61,15 @@ def test_a_group_without_a_limit(tmp_path, machine):
 
 def test_this_machine_says():
     assert free_memory() > 0
+
+
+@pytest.mark.parametrize(("make", "line"), [(group_of_version_1, "4:memory:/a/b"), (group_of_version_2, "0::/a/b")])
+def test_the_limit_is_the_least_of_machine_and_groups(tmp_path, make, line):
+    mount, membership = tmp_path / "mount", member(tmp_path, line)
+    top = mount / "memory" if make is group_of_version_1 else mount
+    assert memory_limit(mount, membership, 2048 * MIB) == 2048 * MIB
+    make(top / "a" / "b", 640 * MIB, 500 * MIB)
+    assert memory_limit(mount, membership, 2048 * MIB) == 640 * MIB
+    assert memory_limit(mount, membership, 512 * MIB) == 512 * MIB
+    make(top / "a", 600 * MIB, 550 * MIB)
+    assert memory_limit(mount, membership, 2048 * MIB) == 600 * MIB

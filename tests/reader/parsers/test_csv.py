@@ -1,5 +1,8 @@
 """CSV: every fault with its place, every accepted oddity, and the same rows from the fast way and the slow one."""
 
+import sys
+from contextlib import suppress
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +12,7 @@ from reader.errors import HINTS, InputError
 from reader.limits import Limits
 from reader.options import InputOptions
 from reader.parsers.csv import CsvParser
+from reader.parsers.csv_head import LOOK_LINES
 from tests.contracts.problems import joined
 
 LIMITS = Limits()
@@ -158,6 +162,38 @@ def test_blank_lines_and_empty_rows_are_counted():
     assert parser.counters == {"explicit_zeros": 0, "empty_rows": 1, "blank_lines": 3, "comment_lines": 0}
 
 
+@pytest.mark.parametrize(
+    "text", ["{0}", "{0}1,2\n", "1,2\n{0}", "1,2\n{0}3,4\n{0}", "label,x\n{0}", "label,x\n{0}1,2\n"]
+)
+@pytest.mark.parametrize("blank", ["\n", "\r\n", " \t\n", "\r \x0b\x0c\n"])
+def test_many_blank_lines_take_no_step_of_python_each(text, blank):
+    def steps(count):
+        calls = 0
+
+        def note(_frame, event, _argument):
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        parser = CsvParser(InputOptions("csv"), LIMITS)
+        sys.setprofile(note)
+        try:
+            with suppress(InputError):
+                list(parser.parse_chunks([text.format(blank * count).encode()]))
+        finally:
+            sys.setprofile(None)
+        assert parser.counters["blank_lines"] == count * text.count("{0}")
+        return calls
+
+    few = 2 * LOOK_LINES
+    steps(few)  # kernels are compiled
+    assert steps(10 * few) < steps(few) + few
+
+
+def test_a_line_of_delimiters_is_a_row():
+    _, labels, features = read(b"1\t2\n\n\t\n \n3\t\n", format="tsv", header="no", missing="zero", on_bad_row="skip")
+    assert (labels, features) == ([1.0, 3.0], [[2.0], [0.0]])
+
+
 def test_too_many_columns():
     with pytest.raises(InputError) as caught:
         list(CsvParser(InputOptions(), Limits(max_features=2)).parse_chunks([b"1,2,3,5\n"]))
@@ -191,14 +227,13 @@ FIELDS = st.sampled_from(
 @given(
     lines=st.lists(st.lists(FIELDS, min_size=2, max_size=3).map(b",".join), min_size=1, max_size=4), ends=st.booleans()
 )
-def test_the_fast_way_reads_what_the_slow_way_reads(lines, ends):
-    """With blank lines in between, numpy never sees them."""
+def test_blank_lines_in_between_change_nothing(lines, ends):
     text = b"1,2,3\n" + b"\n".join(lines) + b"\n" * ends
-    slow = b"1,2,3\n" + b"\n\n".join(lines) + b"\n\n"
+    apart = b"1,2,3\n" + b"\n\n".join(lines) + b"\n\n"
 
     def outcome(text, line_feeds):
         parser, labels, features = read(text, on_bad_row="skip", header="no")
         places = [(found.code, (found.line - 2) // line_feeds, found.column) for found in parser.rejected.first]
         return labels, features, places
 
-    assert outcome(text, 1) == outcome(slow, 2)
+    assert outcome(text, 1) == outcome(apart, 2)

@@ -28,7 +28,7 @@ def test_the_whole_is_the_bound():
 
 def test_more_rows_leave_less_for_the_cache():
     spec = parse_spec({"dataset": "d", "memory_bytes": 1 << 30})
-    few, many = (plan_memory(spec, manifest(rows), 1)[1].cache_bytes for rows in (1_000, 1_001_000))
+    few, many = (plan_memory(spec, manifest(rows), 1, 1 << 40)[1].cache_bytes for rows in (1_000, 1_001_000))
     assert few - many == 25_000_000
 
 
@@ -94,6 +94,20 @@ def test_cutting_planes_are_counted_and_refused_where_there_is_no_room_for_them(
         plan_job(huge, manifest(features=1 << 27))
     assert caught.value.code == "max_cuts_range"
     assert "max_cuts 10000 cutting planes of 134217729 features" in caught.value.message
+
+
+@pytest.mark.parametrize("given", [{}, {"memory_bytes": 1 << 36}])
+def test_features_and_classes_that_no_cache_makes_smaller_are_refused_where_there_is_no_room(given):
+    spec = parse_spec({"dataset": "d", "multiclass": "crammer_singer", **given})
+    classes = replace(manifest(), labels={float(k): 10 for k in range(500)})
+    memory = memory_of(spec, classes, 1)
+    needed = memory.features_bytes + memory.solver_bytes
+    assert needed > 4 << 30
+    assert plan_job(spec, classes, 1, needed).spec.multiclass == "crammer_singer"
+    with pytest.raises(ServiceError) as caught:
+        plan_job(spec, classes, 1, needed - 1)
+    assert caught.value.code == "memory_too_small"
+    assert format_size(needed) in caught.value.message and "fewer classes" in caught.value.hint
 
 
 def test_an_estimate_counts_the_threads_there_will_be():

@@ -12,6 +12,7 @@ from reader.ingest.append import append_rows
 from reader.ingest.run import ingest
 from reader.limits import Limits
 from reader.options import InputOptions
+from service.errors import ServiceError
 from service.jobs.problem import plan_job
 from service.jobs.spec import parse_spec
 from service.local import Training
@@ -19,6 +20,8 @@ from service.models.evaluation import evaluate
 from service.models.exports import MODEL_FORMATS
 from service.models.heaviest import input_about, with_heaviest
 from service.models.predictor import Predictor
+from service.models.registry import model_file
+from service.room import Room
 from service.settings import Settings
 from storage.dataset import Dataset
 from storage.features.maps import listed_maps
@@ -213,3 +216,19 @@ def test_more_features_than_any_job_could_hold_are_refused(tmp_path):
         append_rows([many], tmp_path / "data", InputOptions(), Limits(memory_bytes=40 * (1 << 21)), 1)
     assert caught.value.code == "too_many_features"
     assert Dataset(tmp_path / "data").manifest == before and not list(faults(tmp_path / "data"))
+
+
+def test_a_download_is_npz_unless_a_text_is_asked_for(tmp_path):
+    settings = Settings(data_dir=tmp_path)
+    settings.create_directories()
+    maps = listed_maps(LAST, 1, np.array([1, LAST]))
+    write_model(settings.models / "m", Model(np.ones(2), (1.0, -1.0), 1, about={"loss": "hinge"}, maps=maps))
+    record, room = {"id": "m", "created_at": "2026-01-01T00:00:00+00:00"}, Room(tmp_path, 1 << 20)
+    format_, file = model_file(settings, record, None, room, "client")
+    with file:
+        assert (format_, room.in_use < 1 << 16) == ("npz", True)
+        file.seek(0)
+        assert MODEL_FORMATS["npz"].read(io.BytesIO(file.read())).n_features == LAST
+    with pytest.raises(ServiceError) as caught:  # a line for each feature has no room
+        model_file(settings, record, "liblinear", room, "client")
+    assert (caught.value.code, room.in_use) == ("answer_too_large", 0)
