@@ -5,6 +5,7 @@ its final name.
 """
 
 import os
+import uuid
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,7 +25,7 @@ def publish(staged: Path, final: Path) -> None:
 
 def write_file(final: Path, chunks: Iterable[bytes]) -> None:
     """Write `chunks` to `final` as a whole or not at all."""
-    staged = final.with_name(f".{final.name}.{os.getpid()}.tmp")
+    staged = staged_beside(final)
     try:
         with staged.open("wb") as file:
             file.writelines(chunks)
@@ -32,6 +33,11 @@ def write_file(final: Path, chunks: Iterable[bytes]) -> None:
     except BaseException:
         staged.unlink(missing_ok=True)
         raise
+
+
+def staged_beside(final: Path) -> Path:
+    """A hidden name that nobody else takes: in two containers that share a volume processes have the same ids."""
+    return final.with_name(f".{final.name}.{uuid.uuid4().hex}.tmp")
 
 
 def make_directory(path: Path) -> None:

@@ -13,7 +13,7 @@ from storage.durable import write_file
 from storage.errors import StorageError
 from storage.spill_file import SpillFile
 
-FILE, INDEX = "rows.kept", "rows.index"
+FILE, INDEX, RELEASED = "rows.kept", "rows.index", "rows.released"  # the last: of rows that others needed to go
 VERSION, _PLAIN_VERSION = 2, 1  # plain: all segments are of one size
 
 Key = dict[str, Any]  # of which dataset, and as which problem, they are
@@ -29,11 +29,17 @@ def keep(file: SpillFile, directory: Path, key: Key, n_rows: int) -> None:
     write_file(directory / INDEX, [packed])
 
 
+def _index(path: Path, key: Key) -> dict[str, Any] | None:
+    """What there is of the rows kept under this key. Raises OSError, StorageError."""
+    index = unpack(path.read_bytes(), VERSION, "index of kept rows", "", _PLAIN_VERSION)
+    return index if index["key"] == key else None
+
+
 def find(directory: Path, key: Key) -> tuple[SpillFile, int] | None:
     """The file that was kept under this key, and how many rows it has; None if there is none."""
     try:
-        index = unpack((directory / INDEX).read_bytes(), VERSION, "index of kept rows", "", _PLAIN_VERSION)
-        if index["key"] != key:
+        index = _index(directory / INDEX, key)
+        if index is None:
             return None
         segment_bytes, sums = index["segment_bytes"], index["sums"]
         sizes = [segment_bytes] * len(sums)
@@ -46,8 +52,19 @@ def find(directory: Path, key: Key) -> tuple[SpillFile, int] | None:
 
 def release(directory: Path) -> None:
     """Nothing is kept of this dataset any more; a job that reads it goes on."""
-    for name in (INDEX, FILE):
+    for name in (INDEX, RELEASED, FILE):
         (directory / name).unlink(missing_ok=True)
+
+
+def were_released(directory: Path, key: Key) -> bool:
+    """Whether there were rows under this key that `release_when_short` has given up; said once."""
+    try:
+        is_so = _index(directory / RELEASED, key) is not None
+        if is_so:
+            (directory / RELEASED).unlink()
+    except (OSError, StorageError):
+        return False
+    return is_so
 
 
 def release_when_short(datasets: Path, free: int) -> bool:
@@ -61,5 +78,7 @@ def release_when_short(datasets: Path, free: int) -> bool:
         return False
     for path in kept:
         with suppress(OSError):
-            release(path.parent)
+            (path.parent / INDEX).replace(path.parent / RELEASED)  # a new name takes no space
+        with suppress(OSError):
+            path.unlink()
     return True

@@ -175,7 +175,7 @@ def read_record(directory: Path) -> dict[str, Any]:
     """All but the arrays; raises CorruptData or UnknownVersion."""
     try:
         return unpack((directory / _RECORD).read_bytes(), VERSION, "model", TRAIN_AGAIN, OLDER)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise CorruptData("a file of the model is missing", TRAIN_AGAIN) from error
 
 
@@ -210,7 +210,7 @@ def _read_file(path: Path, checksum: int) -> bytes:
     """The whole of it: its header says how the bytes are to be read."""
     try:
         data = path.read_bytes()
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise CorruptData("a file of the model is missing", TRAIN_AGAIN) from error
     if zlib.crc32(data) != checksum:
         raise CorruptData("the weights have a wrong checksum", TRAIN_AGAIN)

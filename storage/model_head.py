@@ -60,7 +60,7 @@ def read_head(directory: Path) -> ModelHead:
             with np.load(directory / VECTORS) as arrays:
                 machine = {"gamma": float(arrays["gamma"]), "n_vectors": width}
                 width = int(arrays["width"]) - content["index_base"]
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise CorruptData("a file of the model is missing", TRAIN_AGAIN) from error
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise CorruptData("a file of the model is damaged", TRAIN_AGAIN) from error

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from storage.durable import staged_beside
+
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
@@ -19,7 +21,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with Path(path).open("wb") as file:
             yield file
         return
-    staged = final.with_name(f".{final.name}.{os.getpid()}.tmp")
+    staged = staged_beside(final)
     try:
         with staged.open("wb") as file:
             yield file

@@ -53,8 +53,16 @@ SLOWDOWNS = {
         "Take the solver streamsvm, or a kernel machine, at pace adaptive; or leave threads out.",
     ),
     "pool_without_room": Slowdown(
-        "rows of several machines could not be trained in one place: the disk there has no room for them",
+        "rows of several machines, or the longest of them, could not be trained in one place: it has no room for them",
         "Free space on the disk of the data directory of the machine that the job was sent to.",
+    ),
+    "certified_alone": Slowdown(
+        "one thread looks at all rows for a certificate: so many weights are too many for each thread to have a copy",
+        "Ask for fewer features of the maps that make them, or for fewer threads.",
+    ),
+    "rows_released": Slowdown(
+        "rows that had been kept decoded for this job are read anew: the disk was short of space, and got theirs back",
+        "Free space on the disk of the data directory: at least as much as decoded rows take.",
     ),
 }
 _BITS = {code: 1 << place for place, code in enumerate(SLOWDOWNS)}

@@ -1,6 +1,6 @@
 """Dual coordinate descent with shrinking, in rounds over some segments: LIBLINEAR's loop. A caller brings the rows."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -86,11 +86,18 @@ class ActiveRows:
         return np.array([len(rows) for rows in self._segments])
 
 
-def descend_rounds(rows: ActiveRows, rounds: int, tolerance: float, rng: np.random.Generator) -> None:
-    """At most so many rounds; one over all rows that meets no projected gradients further apart is the last."""
+def descend_rounds(
+    rows: ActiveRows, rounds: int, tolerance: float, rng: np.random.Generator, is_over: Callable[[], bool]
+) -> None:
+    """At most so many rounds; one over all rows that meets no projected gradients further apart is the last.
+
+    is_over  is asked after each: whether the job has to end
+    """
     for _ in range(rounds):
         shrunk = rows.shrunk
         if rows.round(rng) <= tolerance:
             if not shrunk:
                 return
             rows.reactivate()
+        if is_over():
+            return

@@ -6,6 +6,7 @@ from concurrent.futures import Executor
 import numpy as np
 
 from storage.csr import INDEX, VALUE, Array
+from storage.errors import ValuesOverflow
 from storage.gaussian_kernel import LANES
 from storage.segment import Segment
 from storage.support_vectors import Machine, SupportVectors
@@ -29,6 +30,7 @@ from trainer.kernels.merging import degradation_table
 
 # Of a row, from which threads gain more than they cost: each has to fetch what the first has changed in its own cache.
 _PRODUCTS = 100_000
+_MOST_SQUARE = 1e38  # of a row: no product of two, made in float32, is beyond what that can be
 
 _AS_THEY_ARE = ("scale", "beta", "inner", "norms", "row", "figures", "state")
 
@@ -85,7 +87,12 @@ class Budget:
         self.figures[LARGEST], self.figures[SMALLEST], self.figures[LOSSES] = -np.inf, np.inf, 0.0
 
     def visit(self, rows: Segment, order: Array) -> Array:
-        """Visit the rows at the positions `order` (k,) int32; by how much each raised the dual objective, (k,)."""
+        """Visit the rows at the positions `order` (k,) int32; by how much each raised the dual objective, (k,).
+
+        Raises ValuesOverflow where products of rows do not fit into a float32: distances would be wrong.
+        """
+        if rows.Qii.max(initial=0.0) > _MOST_SQUARE:
+            raise ValuesOverflow("squared norms")
         gain, pays = np.empty(len(order)), len(rows.indices) * len(self._vectors.beta) > _PRODUCTS * len(rows)
         rule, vectors, batch = self._rule, self._vectors, self._batch
         for words in (batch.claimed, batch.finished, batch.made):

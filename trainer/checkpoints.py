@@ -11,6 +11,7 @@ import numpy as np
 from storage.cache import Step
 from storage.checkpoint import UNSURE_SLOT, older_slot, write_checkpoint
 from storage.csr import EMPTY, Array
+from storage.errors import ValuesOverflow
 from storage.segment import Segment
 from storage.state import KEPT, KEPT_ARRAYS, State
 
@@ -164,7 +165,10 @@ class Checkpoints:
 
     def _check(self, alpha: Array) -> None:
         lowest, highest = self._box
-        if not (alpha.min(initial=lowest) >= lowest and alpha.max(initial=highest) <= highest):
+        least, most = alpha.min(initial=lowest), alpha.max(initial=highest)
+        if np.isnan(least):
+            raise ValuesOverflow("dual variables that come")
+        if not (least >= lowest and most <= highest):
             raise OutOfBox(f"alpha lies in {alpha.min():g} .. {alpha.max():g}, its box is {lowest:g} .. {highest:g}")
 
 

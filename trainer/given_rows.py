@@ -1,6 +1,6 @@
 """Rows of a part that do not rest, for who trains those of all parts as one; and what becomes of their alpha."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ class GivenRows:
 
     at_once    bytes written at a time, or one row that is longer
     directory  of the run; alpha (n_rows,), or with an axis of lanes; score (n_rows,) of their last visits
+    slowdowns  codes of storage.slowdowns: a row was too long to be given
     windows    of the rows at hand, those of these ids (k,) that are active (k,) bool; set by who sweeps
     """
 
@@ -27,13 +28,14 @@ class GivenRows:
         self._directory, self._alpha, self._score, self._at_once = directory, alpha, score, at_once
         self.windows: Windows = lambda *_: iter(())
         self._rng = np.random.default_rng(0)  # if there is no room for all, others are given each time
+        self.slowdowns: Collection[str] = ()
         self._row_ids: list[Array] = []
         self._segments: Iterator[bytes] | None = None
 
     def write_some(self, most: int) -> None:
         """Some more of them, and their alpha; at most so many bytes in all, or one segment."""
         if self._segments is None:
-            self._segments = _fitting(most, self._packed())
+            self._segments = self._fitting(most, self._packed())
         before, n_bytes = len(self._row_ids), 0
         with (self._directory / GIVEN).open("wb") as file:
             while n_bytes < self._at_once and (segment := next(self._segments, None)):
@@ -62,17 +64,18 @@ class GivenRows:
             yield from packer.add(rows, np.flatnonzero(self._is_active(rows.row_id)).astype(np.int32))
         yield from packer.rest()
 
+    def _fitting(self, most: int, segments: Iterator[bytes]) -> Iterator[bytes]:
+        """Those that fit into so many bytes in all, or one of the usual size; rows too long for what is left stay."""
+        left = max(most, SPILL_SEGMENT)
+        while left >= SPILL_SEGMENT and (segment := next(segments, None)):
+            if len(segment) <= left:
+                left -= len(segment)
+                yield segment
+            else:
+                self.slowdowns = {"pool_without_room"}
+
     def _is_active(self, row_id: Array) -> Array:
         return self._score[row_id] <= LEAST_SLACK
-
-
-def _fitting(most: int, segments: Iterator[bytes]) -> Iterator[bytes]:
-    """Those that fit into so many bytes in all, or one of the usual size; rows too long for what is left stay."""
-    left = max(most, SPILL_SEGMENT)
-    while left >= SPILL_SEGMENT and (segment := next(segments, None)):
-        if len(segment) <= left:
-            left -= len(segment)
-            yield segment
 
 
 def _joined(row_ids: list[Array]) -> Array:

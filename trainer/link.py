@@ -9,6 +9,7 @@ import numpy as np
 
 from storage.cache import Step
 from storage.csr import Array, Figure
+from storage.errors import ValuesOverflow
 from storage.lane_kernel import squares_of_lanes
 from storage.naps import nap
 from storage.slowdowns import bits_of
@@ -157,13 +158,19 @@ class Link:
     # w and what is known of the objective
 
     def publish(self, w: Array) -> None:
-        """Let the reader see this w: the coming pass is certified at it."""
+        """Let the reader see this w: the coming pass is certified at it. Raises ValuesOverflow if it is none."""
         known = w[: self._width]
+        with np.errstate(over="ignore", invalid="ignore"):
+            half_norm = self._half_squares(known)
+        if not np.isfinite(half_norm).all():
+            raise ValuesOverflow("weights that come")
         self._w[: self._width] = known
-        self._half_norm = self._half_squares(known)
+        self._half_norm = half_norm
 
     def publish_machine(self, machine: Machine) -> None:
         """Let the reader and the worker see a kernel machine, as `publish` does w."""
+        if not np.isfinite(machine.beta).all():
+            raise ValuesOverflow("weights that come")
         machine.publish(self._state.directory)
 
     @property

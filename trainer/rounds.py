@@ -47,6 +47,7 @@ class Round:
         while order in (Order.LOOK, Order.GIVE):
             if order is Order.GIVE:
                 self.given.write_some(int(self._state.counts[0]["most_bytes"]))
+                self._link.slow_down(self.given.slowdowns)
             else:
                 self._take_alpha()
                 self._tell()

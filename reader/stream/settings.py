@@ -18,6 +18,11 @@ from storage.state import RUN_FILE
 _PAIR_BYTES, _MOST_PAIRS = 16, 32 << 20
 
 
+def has_room_to_certify(width: int, lanes: int, threads: int) -> bool:
+    """Whether so many threads may: without lanes each has a w of its own, and a sum of alpha, which may be large."""
+    return lanes > 1 or _PAIR_BYTES * width * threads <= _MOST_PAIRS
+
+
 @dataclass(frozen=True)
 class ReaderSettings:
     """
@@ -104,10 +109,10 @@ class ReaderSettings:
     def shares_certifying(self) -> bool:
         """Whether threads certify side by side, where features are made. Sums are rounded in the order they come in.
 
-        Without lanes each thread has a w of its own, and a sum of alpha: not where these are large.
+        Not where there is no room, see `has_room_to_certify`.
         """
-        has_room = self.lanes > 1 or _PAIR_BYTES * self.width * self.threads <= _MOST_PAIRS
-        return has_room and self.threads > 1 and not self.exact and not self.has_kernel and len(self.maps.late) > 0
+        is_asked = self.threads > 1 and not self.exact and not self.has_kernel and len(self.maps.late) > 0
+        return is_asked and has_room_to_certify(self.width, self.lanes, self.threads)
 
     @property
     def lanes_with_folds(self) -> tuple[int, ...]:

@@ -135,6 +135,11 @@ def drop_older_checkpoints(job_dir: Path, plan: JobPlan) -> None:
                 (directory / slot).unlink(missing_ok=True)
 
 
+def with_lanes(jobs: Path) -> list[str]:
+    """Ids of the jobs in this directory that have left lanes."""
+    return [lanes.parent.name for lanes in jobs.glob(f"*/{LANES}")]
+
+
 def settle_lanes(job_dir: Path, is_complete: bool) -> None:
     """The job has ended: what stays are the lanes that were done before the last ones, and the checkpoints of these.
 

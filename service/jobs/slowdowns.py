@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from reader.stream.settings import has_room_to_certify
 from service.jobs.blocks import holds_all
+from service.jobs.features import planned_maps
 from service.jobs.following import FollowPlan
 from service.jobs.memory import threads_of
 from service.jobs.problem import JobPlan
@@ -28,6 +30,16 @@ def _planned(plan: JobPlan) -> Iterator[str]:
     has_lanes = solver.has_lanes and spec.loss in LOSSES and not spec.is_joint
     if has_lanes and plan.at_once < min(max(WIDTHS), len(plan.lanes) // plan.turns):
         yield "lanes_apart"
+    if _certifies_alone(plan):
+        yield "certified_alone"
+
+
+def _certifies_alone(plan: JobPlan) -> bool:
+    """Features are made for a certificate by one thread, for want of room alone."""
+    spec, threads = plan.spec, min(plan.spec.threads or plan.cores, plan.cores)
+    makes = spec.kernel == "linear" and len(planned_maps(spec, plan.manifest).late) > 0
+    is_asked = makes and threads > 1 and spec.pace == "adaptive"
+    return is_asked and not has_room_to_certify(plan.width, plan.axes[0], threads)
 
 
 def told_last(record: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -64,7 +64,7 @@ class Setbacks:
         """Write down what could not be before. Of jobs that were queued again and cancelled there nothing stays."""
         for job_id, settle in list(self._unsettled.items()):
             self._try(job_id, settle)
-        queued = {record["id"]: record for record in self._store.jobs("queued") if record["started_at"]}
+        queued = {record["id"]: record for record in self._store.jobs_queued_again()}
         for job_id in self._queued.keys() - queued.keys():
             if self._is_cancelled(job_id):
                 self.tidy(self._queued[job_id])

@@ -18,7 +18,7 @@ from service.cluster.connecting import FOR_GOOD
 from service.errors import Crash, ServiceError
 from service.jobs.continuing import inherit
 from service.jobs.following import FollowPlan
-from service.jobs.lane_files import abouts_of, drop_unsound, settle_lanes
+from service.jobs.lane_files import abouts_of, drop_unsound, settle_lanes, with_lanes
 from service.jobs.problem import JobPlan
 from service.jobs.states import TRANSITIONS
 from service.processes.attempts import Attempt, Attempts
@@ -103,10 +103,11 @@ class Worker:
         trained = {job_id: self._trained_seconds(job_id, error) for job_id, error in died.items()}
         self._attempts.directories.remove_all()
         sweep(self._settings.models, {record["id"] for record in self._store.models()})
-        sweep(self._settings.jobs, {record["id"] for record in self._store.jobs()})
-        for record in self._store.jobs():
-            if not TRANSITIONS[record["state"]]:
-                self._settle_lanes(record, record["state"] == "succeeded")
+        states = self._store.job_states()
+        sweep(self._settings.jobs, states.keys())
+        for job_id in with_lanes(self._settings.jobs):
+            if not TRANSITIONS[states.get(job_id, "running")]:
+                self._settle_lanes(job_id, states[job_id] == "succeeded")
         for record in running:
             JobLog(_log, record["id"]).warning("its worker died, attempt %s", record["attempt"])
             self._setbacks.settle(record, died[record["id"]], trained[record["id"]])
@@ -180,7 +181,7 @@ class Worker:
             return
         state, reason = self._ending.publish(active, plan, done, kept, "stopped" if is_stopped else "succeeded")
         self._drop()
-        self._settle_lanes(active.record, state == "succeeded")
+        self._settle_lanes(active.record["id"], state == "succeeded")
         JobLog(_log, active.record["id"]).info("%s, %s", state, reason)
 
     def _go_on(self, active: Attempt, plan: JobPlan, done: list[Mapping[str, Any]]) -> None:
@@ -193,12 +194,12 @@ class Worker:
         self._setbacks.tidy(active.record)
         JobLog(_log, active.record["id"]).info("cancelled")
 
-    def _settle_lanes(self, record: dict[str, Any], is_complete: bool) -> None:
+    def _settle_lanes(self, job_id: str, is_complete: bool) -> None:
         """Of a job that has ended, which nothing changes any more."""
         try:
-            settle_lanes(self._settings.jobs / record["id"], is_complete)
+            settle_lanes(self._settings.jobs / job_id, is_complete)
         except Exception:
-            JobLog(_log, record["id"]).exception("some of what it left stays")
+            JobLog(_log, job_id).exception("some of what it left stays")
 
     def _drop(self) -> float | None:
         """End the attempt that runs, if one does; the seconds that it has trained."""

@@ -24,7 +24,7 @@ from storage.errors import StorageError
 from storage.manifest import MANIFEST, read_manifest
 
 _TRIES = 20
-_PASSED_OVER = (kept_rows.FILE, kept_rows.INDEX)
+_PASSED_OVER = (kept_rows.FILE, kept_rows.INDEX, kept_rows.RELEASED)
 
 
 @dataclass

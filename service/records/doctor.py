@@ -109,7 +109,7 @@ def _models(settings: Settings, store: Store) -> Iterator[Finding]:
 
 
 def _checkpoints(settings: Settings, store: Store) -> Iterator[Finding]:
-    recorded = {record["id"] for record in store.jobs()}
+    recorded = set(store.job_states())
     places = [f"job_*/{of_lane}{slot}" for of_lane in ("", "lanes/*/") for slot in SLOTS]
     for path in sorted(path for place in places for path in settings.jobs.glob(place)):
         try:

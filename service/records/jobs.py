@@ -51,6 +51,14 @@ class JobRecords(Records):
             state, before, before, most,
         )  # fmt: skip
 
+    def job_states(self) -> dict[str, str]:
+        """State by id, of all jobs: little of each, for there may be many."""
+        return {row["id"]: row["state"] for row in self._database.rows("SELECT id, state FROM jobs")}
+
+    def jobs_queued_again(self) -> list[dict[str, Any]]:
+        """Those that have run before and are to run once more."""
+        return self._all("SELECT * FROM jobs WHERE state = 'queued' AND started_at IS NOT NULL")
+
     def page_of_jobs(
         self, state: str | None, before: str | None, most: int, most_bytes: int = PAGE_BYTES
     ) -> tuple[list[dict[str, Any]], bool]:

@@ -5,6 +5,7 @@ import csv
 import gzip
 import io
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -310,3 +311,35 @@ def test_damaged_weights_are_never_given_out(service):
     assert service.request("GET", f"/v1/models/{model}").status_code == 200
     path.write_bytes(b"no array")
     check_problem(service.request("GET", f"/v1/models/{model}"), "corrupt_data", 500)
+
+
+@pytest.mark.parametrize("what", ["directory", "weights", "record", "a file in its place"])
+def test_a_model_whose_files_are_gone_says_so_and_hides_no_other(tmp_path, what):
+    service = Service(tmp_path)
+    dataset = service.add_dataset("data")
+    gone, other = (service.add_model(dataset, some_model()) for _ in range(2))
+    directory = service.settings.models / gone
+    if what in ("weights", "record"):
+        next(path for path in directory.iterdir() if (path.suffix == ".npy") == (what == "weights")).unlink()
+    else:
+        shutil.rmtree(directory)
+        if what != "directory":
+            directory.touch()
+    rows = {"content": TEXT, "headers": {"content-type": "text/plain"}}
+    named = {"json": {"dataset": "data"}}
+    for method, path, body in (
+        ("GET", "/v1/models/{}", {}),
+        ("GET", "/v1/models/{}/file", {}),
+        ("POST", "/v1/models/{}/predict", rows),
+        ("POST", "/v1/models/{}/evaluate", named),
+        ("GET", "/v2/models/{}", {}),
+    ):
+        found = check_problem(service.request(method, path.format(gone), **body), "corrupt_data", 500)
+        assert "missing" in found["detail"] and found["hint"]
+        assert service.request(method, path.format(other), **body).status_code == 200, path
+    page = service.request("GET", f"/models/{gone}")
+    assert page.status_code == 404 and "missing" in page.text
+    for path in ("/v1/models", "/", "/metrics", f"/models/{other}"):
+        assert service.request("GET", path).status_code == 200
+    assert service.request("DELETE", f"/v1/models/{gone}").status_code == 204
+    assert [model["id"] for model in service.request("GET", "/v1/models").json()["models"]] == [other]

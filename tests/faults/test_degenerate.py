@@ -23,7 +23,7 @@ OVERFLOWING = {
     "huge-fourier": (b"%d 1:%.0fe37 2:%.0fe37\n", {"features": [{"fourier": {"gamma": 1e3}}]}, "values_overflow"),
     "huge-pairs": (b"%d 1:%.0fe37 2:%.0fe37\n", {"features": ["pairs"]}, "values_overflow"),
     "tiny-scaled": (b"%d 1:%.0fe-45 2:%.0fe-45\n", {"features": ["scale", "fourier"]}, None),
-    "huge-rbf": (b"%d 1:%.0fe37 2:%.0fe37\n", {"kernel": "rbf", "gamma": 1e12}, None),
+    "huge-rbf": (b"%d 1:%.0fe37 2:%.0fe37\n", {"kernel": "rbf", "gamma": 1e12}, "values_overflow"),
     "tiny-rbf": (b"%d 1:%.0fe-45 2:%.0fe-45\n", {"kernel": "rbf"}, None),
 }
 SINGLE = {"one-row": b"1 1:1 2:1\n", "one-class": b"1 1:1\n1 2:1\n1 1:0.5 3:1\n"}

@@ -29,6 +29,18 @@ def test_file_is_replaced_whole(tmp_path):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"f": b"newer"}
 
 
+def test_two_who_write_one_file_do_not_meet(tmp_path):
+    """In two containers on one volume they may have the same process id."""
+
+    def chunks():
+        yield b"half of "
+        write_file(tmp_path / "f", [b"the other's"])
+        yield b"it"
+
+    write_file(tmp_path / "f", chunks())
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"f": b"half of it"}
+
+
 @pytest.mark.parametrize("call", ["fsync", "rename"])
 def test_failing_disk_leaves_what_was_there(tmp_path, monkeypatch, call):
     (tmp_path / "f").write_bytes(b"old")

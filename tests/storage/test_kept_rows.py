@@ -95,6 +95,10 @@ def test_they_go_when_less_is_free_than_is_kept(dataset, free, is_short):
     reading, _ = kept_rows.find(dataset, KEY)
     assert kept_rows.release_when_short(dataset.parent, free) == is_short
     assert (dataset / kept_rows.FILE).exists() != is_short
+    # Who asks for them next is told, once.
+    assert not kept_rows.were_released(dataset, {**KEY, "uid": "b"})
+    assert [kept_rows.were_released(dataset, KEY) for _ in range(2)] == [is_short, False]
+    assert not (dataset / kept_rows.RELEASED).exists() and not (is_short and (dataset / kept_rows.INDEX).exists())
     # Who reads them goes on.
     assert np.frombuffer(reading.read(1, make_buffer(SIZE)), np.uint8).max() == 2
     reading.close()

@@ -374,6 +374,14 @@ def sealed_shelf(tmp_path, disk, rows):
     return shelf
 
 
+def test_rows_that_others_needed_to_go_are_told_to_who_reads_them_anew(tmp_path, sealed_shelf):
+    kept_rows.release_when_short(tmp_path, 0)
+    for codes in ({"rows_released"}, set()):
+        store = DiskRows(str(tmp_path), shelf=sealed_shelf)
+        assert (store.is_sealed, store.slowdowns) == (False, codes)
+        store.shutdown()
+
+
 def test_a_disk_that_fails_for_good_fails_but_once(tmp_path, sealed_shelf, disk):
     """What it says when files are closed and given back is of no use any more."""
     store = disk.rows(str(tmp_path), shelf=sealed_shelf)

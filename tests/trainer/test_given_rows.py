@@ -84,6 +84,7 @@ def test_no_more_than_there_is_room_for(given, tmp_path, rows, most):
     ids = np.concatenate([ids for ids, _ in found])
     assert 0.9 * SPILL_SEGMENT < rows.row_bytes[ids].sum() <= max(most, SPILL_SEGMENT)
     assert 7 not in ids
+    assert given.slowdowns == {"pool_without_room"}
 
 
 def test_what_comes_back_is_taken_by_the_rows_that_were_given(given, tmp_path, alpha):

@@ -72,6 +72,11 @@ class Blocks:
         """The rows (k,) were visited in this block and left these scores (k,)."""
         self._cursor.link.note(row_id, score)
 
+    def is_over(self, max_seconds: float | None) -> bool:
+        """Whether the job has to end: what goes on for long within a block then ends, too."""
+        link = self._cursor.link
+        return bool(link.control["stop"]) or (max_seconds is not None and link.elapsed_seconds >= max_seconds)
+
     def publish_machine(self, machine: Machine) -> None:
         """Of the end of a pass, see Link."""
         self._cursor.link.publish_machine(machine)

@@ -66,6 +66,8 @@ class DiskRows:
                     segment_bytes, (file, self.n_rows), self._is_sealed = kept[0].segment_bytes, kept, True
                 else:
                     file = make_file(directory, segment_bytes)
+                    if shelf and kept_rows.were_released(*shelf):
+                        self._slowdowns.add("rows_released")
                 self._files.append(RowFile(file, patience, self._writer))
                 self._files.append(RowFile(make_file(directory, segment_bytes), patience, self._writer))
 

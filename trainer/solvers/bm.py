@@ -10,6 +10,7 @@ which: nearest to the separating plane, as the paper has it, largest violation, 
 
 from collections.abc import Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -74,14 +75,15 @@ def _passes(
     tally = Tally(alpha, w, blocks.kept)
     blocks.keep(tally.resumable)
     visitor = Visitor(problem, alpha, w, tally, blocks.note, kind, asks_rest=True)
+    is_over = partial(blocks.is_over, settings.max_seconds)
     while True:
         block = blocks.next(w)
         rng = np.random.default_rng((settings.seed, _STREAM, block.pass_, block.step.section))
         rows = ActiveRows([*block.fresh, *block.kept], visitor)
         rounds = settings.options.inner_rounds
         if rounds is None:
-            descend_rounds(rows, MOST_ROUNDS, INNER_TOLERANCE, rng)
+            descend_rounds(rows, MOST_ROUNDS, INNER_TOLERANCE, rng, is_over)
         else:
-            descend_rounds(rows, rounds, settings.tolerance or 0.0, rng)
+            descend_rounds(rows, rounds, settings.tolerance or 0.0, rng, is_over)
         if block.ends_pass:
             yield tally.finish_pass(block.step, blocks.count_unvisited(block), blocks.primal(block, w))

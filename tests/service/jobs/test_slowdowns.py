@@ -66,6 +66,23 @@ def test_lanes_that_memory_has_no_room_for_side_by_side(features, is_told):
     assert "lanes_apart" not in codes(wide, C=[0.1, 1.0], solver="dcd", cache_bytes=1 << 27)  # never has them
 
 
+@pytest.mark.parametrize(
+    ("fields", "is_told"),
+    [
+        ({}, True),
+        ({"threads": 1}, False),
+        ({"pace": "fixed"}, False),
+        ({"features": ["scale"]}, False),  # makes none
+        ({"C": [0.1, 1.0]}, False),  # lanes share one w
+    ],
+    ids=str,
+)
+def test_features_that_one_thread_makes_for_want_of_room(fields, is_told):
+    makes = {"features": ["pairs"], "cache_bytes": 1 << 27}
+    assert ("certified_alone" in codes(replace(ROWS, n_features=2000), **{**makes, **fields})) == is_told
+    assert "certified_alone" not in codes(replace(ROWS, n_features=100), **{**makes, **fields})
+
+
 def test_of_a_dataset_that_is_being_read_in_nothing_is_known():
     assert not planned(plan_following(parse_spec({"dataset": "d"}), 1000))
 

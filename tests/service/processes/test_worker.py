@@ -1,10 +1,12 @@
 """Whatever goes wrong with a job, at any step that its worker takes, costs that job; the next one runs."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from contextlib import contextmanager
 from itertools import cycle
 
@@ -253,3 +255,24 @@ worker.main(pathlib.Path(sys.argv[1]))
     with working(once) as worker:
         (ended,) = seen_to(worker, store, job)
     assert ended["failure"]["code"] == "crash_loop" and "worker ended" in ended["failure"]["message"]
+
+
+def test_jobs_that_ended_long_ago_cost_a_worker_little(settings, store):
+    """It asks for states, not for records; lanes that a job left are settled as ever."""
+    job, dataset = submitted(store, **PLAIN), store.dataset("data")["id"]
+    store.claim_job()
+    store.finish_job(job, "failed")
+    lane = settings.jobs / job / "lanes" / "0000"
+    (lane / "model").mkdir(parents=True)
+    columns = (dataset, "{}", "succeeded", "then", "[]", json.dumps({"lanes": [{"C": 1.0}] * 5000}))
+    with store._database.write() as connection:
+        connection.executemany(
+            "INSERT INTO jobs (id, dataset_id, spec, state, created_at, transitions, result) VALUES (?,?,?,?,?,?,?)",
+            [(f"job_{number:026}", *columns) for number in range(500)],
+        )
+    tracemalloc.start()
+    with working(settings):
+        _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 8 << 20
+    assert not (lane / "model").exists()
