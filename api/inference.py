@@ -89,22 +89,30 @@ async def model_infer(
     check_version(version)
     begun, predictor = time.monotonic(), await find_predictor(context, model_id)
     _refuse_encoding(request)
-    async with whole(request, context.settings.max_infer_bytes) as body, turn(request, context.shared.whole):
-        rows, answer = await in_thread(request, lambda: _answer(model_id, predictor, body, header_length))
+    most = context.settings.max_infer_bytes
+    async with whole(request, most) as body, turn(request, context.shared.whole):
+        rows, answer = await in_thread(request, lambda: _answer(model_id, predictor, body, header_length, most))
     request.app.state.metrics.observe_prediction("v2", rows, time.monotonic() - begun)
     return answer
 
 
-def inferred(request: Request, model_id: str, predictor: Predictor, body: bytes) -> tuple[int, Response]:
-    """How many rows a body has that is whole, and the answer to it by version 1. Raises ServiceError."""
+def inferred(
+    request: Request, model_id: str, predictor: Predictor, body: bytes, most_bytes: int
+) -> tuple[int, Response]:
+    """How many rows a body has that is whole, and the answer to it by version 1, of at most so many bytes of numbers.
+
+    Raises ServiceError.
+    """
     _refuse_encoding(request)
     length = request.headers.get(_LENGTH)
     if length is not None and not (length.isascii() and length.isdecimal()):
         raise ServiceError("bad_tensor", f"{_LENGTH} is not a number")
-    return _answer(model_id, predictor, body, None if length is None else int(length))
+    return _answer(model_id, predictor, body, None if length is None else int(length), most_bytes)
 
 
-def _answer(model_id: str, predictor: Predictor, body: bytes, header_length: int | None) -> tuple[int, Response]:
+def _answer(
+    model_id: str, predictor: Predictor, body: bytes, header_length: int | None, most_bytes: int
+) -> tuple[int, Response]:
     """How many rows there are, and what is said of them."""
     length = len(body) if header_length is None else header_length
     if length > len(body):
@@ -112,7 +120,7 @@ def _answer(model_id: str, predictor: Predictor, body: bytes, header_length: int
     document = parse_object(body[:length])
     wanted = wanted_outputs(document, outputs_of(predictor))
     tensors = read_tensors(document.get("inputs"), memoryview(body)[length:])
-    found, unknown = infer(predictor, tensors), left_out(predictor, tensors)
+    found, unknown = infer(predictor, tensors, most_bytes), left_out(predictor, tensors)
     binary = {name for name, is_binary in wanted.items() if is_binary}
     outputs, data = write_tensors({name: found[name] for name in wanted}, binary)
     same = {"id": document["id"]} if isinstance(document.get("id"), str) else {}

@@ -116,7 +116,7 @@ def _of_json(values: BinaryFile, predictor: Predictor, body: bytes, index_base: 
     table, numbering = json_tables(fields, predictor.input, predictor.index_base), predictor.numbering(index_base)
     if table is None:
         table = TableRows(numbering.renumbered(json_rows(fields, numbering.base)), 0, None)
-    return _keep(values, predictor, (predictor.predict_table(each) for each in [table]))
+    return _keep(values, predictor, predictor.predict_table(table))
 
 
 async def _head(chunks: AsyncIterator[bytes]) -> tuple[list[bytes], bool]:

@@ -21,7 +21,7 @@ class Settings:
     trusted_proxies    addresses and networks of proxies that say who asked and whether by https
     max_upload_bytes   of a dataset's body as sent, and of its text once decompressed
     max_predict_bytes  of a body of rows to be predicted, as sent, and of its text once decompressed
-    max_infer_bytes    of a body of tensors
+    max_infer_bytes    of a body of tensors, and of the numbers in the answer to it
     max_answer_bytes   of disk for answers that are being made or sent, all together
     max_json_bytes     of a body of JSON
     max_features       feature numbers of a dataset are below it

@@ -3,7 +3,7 @@
 A row i of `Rows` has the features `indices[indptr[i]:indptr[i+1]]` with the values at the same places of `values`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +62,18 @@ class Rows:
     def nnz(self) -> int:
         """Stored values."""
         return int(self.indptr[-1])
+
+    def pieces(self, most: int) -> Iterator["Rows"]:
+        """The rows in their order, so many at a time at the most; without rows one piece that has none."""
+        if len(self) <= most:
+            yield self
+            return
+        for begin in range(0, len(self), most):
+            some = slice(begin, begin + most)
+            indptr = self.indptr[begin : begin + most + 1]
+            own = slice(int(indptr[0]), int(indptr[-1]))
+            weight, group = (None if each is None else each[some] for each in (self.weight, self.group))
+            yield Rows(self.label[some], indptr - indptr[0], self.indices[own], self.values[own], weight, group)
 
 
 def load_kernels() -> None:

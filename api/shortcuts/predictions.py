@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from io import BytesIO
 
 from fastapi import Response
@@ -15,12 +16,18 @@ from api.inference import inferred
 from api.metrics import Metrics
 from api.predicting import content_type, predicted_rows
 from api.prediction_response import prediction_response
+from reader.ingest.decompress import is_compressed
 from reader.options import InputOptions
 from service.models.loaded import loaded_predictor
 from service.models.predictor import Predictor
 
-# A body up to this size takes some milliseconds at the most.
+# Bodies of at most so many bytes, rows and decision values take some milliseconds.
 _MOST_BYTES = 1 << 13
+_MOST_ROWS = 1 << 8
+_MOST_VALUES = 1 << 12
+_VALUE_BYTES = 8
+# What a row ends with, or begins with in JSON; of tensors the shapes say how many there are.
+_ROW_ENDS = b"{", b"\n", b"\r"
 _MODEL = r"(?P<model_id>mdl_[0-9A-Z]{26})"
 _PATHS = {
     "v1": re.compile(rf"/v1/models/{_MODEL}/predict"),
@@ -56,7 +63,10 @@ class Predictions:
         predictor = loaded_predictor(self._settings, model_id)
         if predictor is None or not predictor.is_light or not _is_short(request):
             return None
-        rows, response = self._predict(request, model_id, predictor, await request.body())
+        body = await request.body()
+        if not _is_few(predictor, body):
+            return None
+        rows, response = self._predict(request, model_id, predictor, body)
         self._metrics.observe_prediction(self._interface, rows, time.monotonic() - begun)
         return response
 
@@ -74,7 +84,8 @@ def predict_shortcut(route: APIRoute, context: AppContext, metrics: Metrics) -> 
 
 def infer_shortcut(route: APIRoute, context: AppContext, metrics: Metrics) -> Predictions:
     """The shortcut of POST /v2/models/{model_id}/infer."""
-    return Predictions(route, "v2", inferred, context, metrics)
+    predict = partial(inferred, most_bytes=_MOST_VALUES * _VALUE_BYTES)
+    return Predictions(route, "v2", predict, context, metrics)
 
 
 def _is_short(request: Request) -> bool:
@@ -83,3 +94,9 @@ def _is_short(request: Request) -> bool:
     length = headers.get("content-length", "")
     is_plain = "transfer-encoding" not in headers and not headers.get("content-type", "").startswith("multipart/")
     return is_plain and length.isdecimal() and len(length) <= len(str(_MOST_BYTES)) and int(length) <= _MOST_BYTES
+
+
+def _is_few(predictor: Predictor, body: bytes) -> bool:
+    """Whether rows are plain and few, and so are the values said of them."""
+    rows = 1 + max(map(body.count, _ROW_ENDS))
+    return not is_compressed(body) and rows <= _MOST_ROWS and rows * (predictor.n_values or 1) <= _MOST_VALUES

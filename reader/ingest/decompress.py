@@ -120,7 +120,7 @@ def decompressed(chunks: Iterable[bytes], limits: Limits) -> Iterator[bytes]:
     """
     source = _Source(chunks)
     head = source.peek(MAGIC_BYTES)
-    kind = next((kind for kind in FORMATS if kind.starts(head)), None)
+    kind = _kind(head)
     if kind is None and head and any(kind.magic.startswith(head) for kind in FORMATS):
         raise InputError("compressed_truncated", "the input ends inside the first bytes of a compressed file")
     pieces = iter(source.read, b"") if kind is None else _members(source, kind)
@@ -131,6 +131,15 @@ def decompressed(chunks: Iterable[bytes], limits: Limits) -> Iterator[bytes]:
         check_size(decoded, source.taken, limits)
         if piece:
             yield piece
+
+
+def is_compressed(head: bytes) -> bool:
+    """Whether an input that begins like this is."""
+    return _kind(head) is not None
+
+
+def _kind(head: bytes) -> Format | None:
+    return next((kind for kind in FORMATS if kind.starts(head)), None)
 
 
 def check_size(decoded: int, taken: int, limits: Limits) -> None:

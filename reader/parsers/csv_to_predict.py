@@ -13,7 +13,7 @@ from reader.parsers.columns import Columns
 from reader.parsers.csv import CsvParser, Faults
 from reader.parsers.label_names import LabelNames
 from reader.parsers.mixed_columns import MixedColumns
-from storage.csr import LABEL, Array, Rows
+from storage.csr import LABEL, Array
 from storage.model_file import Label
 
 _ANOTHER = "\n"  # in place of a label that the model does not have
@@ -50,11 +50,11 @@ class CsvToPredict(CsvParser):
             raise
         return self.match.columns
 
-    def expected(self, rows: Rows) -> Array:
-        """(n,): the labels of these rows, nan or "" where there is none."""
+    def expected(self, label: Array) -> Array:
+        """(n,): the labels that stand for those of some rows, nan or "" where there is none."""
         if not self._codes:
-            return rows.label
-        places = np.where(np.isnan(rows.label), len(self._codes) + 1, rows.label).astype(np.int64)
+            return label
+        places = np.where(np.isnan(label), len(self._codes) + 1, label).astype(np.int64)
         return np.array([*self._codes, _ANOTHER, ""])[places]
 
     def _aside(self, fields: Fields, column: int, faults: Faults) -> Array:

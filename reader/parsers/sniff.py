@@ -1,6 +1,8 @@
 """Tells the format of an input by its first bytes."""
 
 import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from reader.errors import InputError
 
@@ -75,3 +77,11 @@ def recognise(head: bytes) -> str:
         return "fasta"
     # A line of LIBSVM text has pairs, or nothing but a label.
     return "csv" if _DELIMITER.search(first) and not _PAIR.search(first) else "libsvm"
+
+
+def with_head(text: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """The beginning of a text, with its first line if that is not very long, and all of it."""
+    rest, head = iter(text), b""
+    while b"\n" not in head.strip() and len(head) < PEEK_BYTES and (chunk := next(rest, None)) is not None:
+        head += chunk
+    return head, chain([head], rest)

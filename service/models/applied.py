@@ -15,6 +15,7 @@ from storage.kernel_machine import KernelMachine
 from storage.model_file import Model
 from storage.segment import NORM, ROW_ID, TARGET, Segment
 from storage.support_vectors import SupportVectors
+from storage.wanted import check_wanted
 
 _ROWS_A_PIECE = 1 << 12  # of a matrix, made sparse at a time
 
@@ -39,7 +40,14 @@ class Linear:
 
     def of_columns(self, X: Any) -> Array:
         """For X (n_rows, n_features), dense or of scipy.sparse; column 0 is the first feature."""
-        return np.asarray(X @ self.w.T)
+        if self.w.ndim == 1 or not sparse.issparse(X):
+            return np.asarray(X @ self.w.T)
+        # A class after the other: scipy would copy the weights of all.
+        found = np.empty((X.shape[0], len(self.w)))
+        for number, weights in enumerate(self.w):
+            check_wanted()
+            found[:, number] = X @ weights
+        return found
 
     def of_sparse(self, indptr: Array, columns: Array, values: Array) -> Array:
         """For rows in compressed sparse form, columns (nnz,) int64; those from n_features on are unknown."""

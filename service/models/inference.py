@@ -9,6 +9,7 @@ A decision value is a margin, no probability; of several classes each has one. P
 have any.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -69,11 +70,12 @@ def describe(name: str, predictor: Predictor) -> dict[str, Any]:
     }
 
 
-def infer(predictor: Predictor, tensors: dict[str, Array]) -> dict[str, Array]:
+def infer(predictor: Predictor, tensors: dict[str, Array], most_bytes: float = math.inf) -> dict[str, Array]:
     """The outputs: label (n,), decision_value (n,) or (n, n_classes), probability (n, n_classes), or value (n,).
 
-    Raises ServiceError bad_tensor.
+    Raises ServiceError bad_tensor; answer_too_large if they would have more than `most_bytes`.
     """
+    _check_size(predictor, tensors, most_bytes)
     decision_values = _values(predictor, tensors)
     if predictor.is_regression:
         return {"value": decision_values}
@@ -86,6 +88,17 @@ def left_out(predictor: Predictor, tensors: Iterable[str]) -> list[str]:
     """Names of tensors that are columns of a table which the model does not have; `infer` has taken the others."""
     names, input_ = list(tensors), predictor.input
     return match_names(input_, names).unknown if input_ is not None and _are_columns(input_, names) else []
+
+
+def _check_size(predictor: Predictor, tensors: dict[str, Array], most_bytes: float) -> None:
+    """Few bytes may say very many rows, each of which has a value for each class."""
+    lengths = [array.shape[0] for array in tensors.values() if array.ndim]
+    n_rows = len(tensors["indptr"]) - 1 if "indptr" in tensors and lengths else max(lengths, default=0)
+    probabilities = len(predictor.classes) if predictor.has_probabilities else 0
+    row_bytes = 8 * ((predictor.n_values or 1) + probabilities) + np.array(predictor.classes).itemsize
+    if n_rows * row_bytes > most_bytes:
+        message = f"the outputs of {n_rows} rows would have more than {int(most_bytes)} bytes"
+        raise ServiceError("answer_too_large", message, "Send fewer rows at a time.")
 
 
 def _are_columns(input_: dict[str, Any], tensors: Iterable[str]) -> bool:
@@ -137,7 +150,7 @@ def _of_table(predictor: Predictor, tensors: dict[str, Array], input_: dict[str,
     n_rows = len(next(iter(columns.values())))
     with _as_problems():
         table = rows_of_columns(columns, list(tensors), n_rows, input_, predictor.index_base)
-        return predictor.predict_table(table).decision_values
+        return np.concatenate([found.decision_values for found in predictor.predict_table(table)])
 
 
 @contextmanager

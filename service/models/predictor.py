@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from reader.options import IndexBase, InputOptions
 from reader.parsers.column_match import Match, shown
 from reader.parsers.csv_to_predict import CsvToPredict
 from reader.parsers.documents import DocumentRows
-from reader.parsers.sniff import PEEK_BYTES, has_pairs
+from reader.parsers.sniff import has_pairs, with_head
 from reader.parsers.strings import is_of_strings
 from reader.parsers.text_options import as_input
 from service.models.applied import Linear, applied
@@ -27,9 +26,11 @@ from storage.csr import Array, Rows
 from storage.decision import predicted_classes
 from storage.model_file import Label, Model
 from storage.probability import probabilities
+from storage.wanted import check_wanted
 
 # A large feature number costs no memory here: it is passed over.
 MOST_FEATURES = 2**31
+_MOST_VALUES = 1 << 18  # decision values made at a time
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ class Predictor:
         limits = limits or Limits(max_features=MOST_FEATURES)
         options, text = options or InputOptions(self.text_format), decompressed(chunks, limits)
         if options.format == "auto":
-            head, text = _head(text)
+            head, text = with_head(text)
             options = replace(options, format="libsvm" if has_pairs(head) else "csv")
         numbering = self.numbering(options.index_base if options.format == "libsvm" else "auto")
         options = self._as_trained(options, numbering)
@@ -173,14 +174,20 @@ class Predictor:
         unknown = 0
         for rows in parser.parse_chunks(text):
             if not isinstance(parser, CsvToPredict):
-                yield self.predict(numbering.as_model(rows) if options.format == "libsvm" else rows)
+                yield from self.predictions(numbering.as_model(rows) if options.format == "libsvm" else rows)
                 continue
             before, unknown = unknown, parser.unknown
-            found = self.predict_table(TableRows(rows, unknown - before, parser.match))
-            yield replace(found, expected=parser.expected(rows))
+            for found in self.predict_table(TableRows(rows, unknown - before, parser.match)):
+                yield replace(found, expected=parser.expected(found.expected))
 
-    def predict_table(self, table: TableRows) -> Prediction:
-        """As `predict`, with what the model does not know of a table. InputError unknown_feature if it is strict."""
+    def predictions(self, rows: Rows) -> Iterator[Prediction]:
+        """As `predict`, some rows at a time: of many classes a batch may have more values than memory holds."""
+        for piece in rows.pieces(max(1, _MOST_VALUES // (self.n_values or 1))):
+            check_wanted()
+            yield self.predict(piece)
+
+    def predict_table(self, table: TableRows) -> Iterator[Prediction]:
+        """As `predictions`, with what the model does not know of a table. InputError unknown_feature if strict."""
         columns = [] if table.match is None else table.match.unknown
         if self._strict and (columns or table.unknown):
             what = f"columns ({shown(columns)})" if columns else f"{table.unknown} categories"
@@ -189,8 +196,10 @@ class Predictor:
                 f"there are {what} that the model does not know",
                 hint="remove them, or predict without strict",
             )
-        found = self.predict(table.rows)
-        return replace(found, unknown_features=found.unknown_features + table.unknown, match=table.match)
+        unknown = table.unknown
+        for found in self.predictions(table.rows):
+            yield replace(found, unknown_features=found.unknown_features + unknown, match=table.match)
+            unknown = 0
 
     def _check_kind(self, format_: str) -> None:
         if is_of_strings(self.input):
@@ -202,7 +211,7 @@ class Predictor:
     def predict_documents(self, documents: Sequence[str]) -> Iterator[Prediction]:
         """A batch at a time. InputError, whose line is the number of the document; no_documents."""
         for rows in DocumentRows(self._input_of_documents()).rows_of(documents):
-            yield self.predict(rows)
+            yield from self.predictions(rows)
 
     def document_values(self, documents: Sequence[str]) -> Array:
         """(n,) float64, or (n, n_classes): decision values. InputError as `predict_documents`."""
@@ -240,11 +249,3 @@ class Predictor:
                 hint="remove the features the model was not trained with, or predict without strict",
             )
         return count
-
-
-def _head(text: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """The beginning of a text, with its first line if that is not very long, and all of it."""
-    rest, head = iter(text), b""
-    while b"\n" not in head.strip() and len(head) < PEEK_BYTES and (chunk := next(rest, None)) is not None:
-        head += chunk
-    return head, chain([head], rest)

@@ -116,3 +116,17 @@ def test_a_body_of_tensors_that_is_too_large(tmp_path):
     service = Service(tmp_path, max_infer_bytes=100)
     service.model = service.add_model(service.add_dataset("data"), some_model())
     check_problem(infer(service, json=DENSE), "body_too_large", 413)
+
+
+def test_few_bytes_that_say_very_many_rows(tmp_path):
+    service = Service(tmp_path, max_infer_bytes=2000)
+    service.model = service.add_model(service.add_dataset("data"), some_model())
+    n = 1000
+    sparse = {"indptr": n + 1, "indices": 0, "values": 0}
+    tensors = [
+        {"name": name, "shape": [size], "datatype": "UINT8", "parameters": {"binary_data_size": size}}
+        for name, size in sparse.items()
+    ]
+    head = json.dumps({"inputs": tensors}).encode()
+    answer = infer(service, content=head + bytes(n + 1), headers={LENGTH: str(len(head))})
+    check_problem(answer, "answer_too_large", 413)

@@ -1,11 +1,15 @@
 """Predictions of a few rows have a way of their own, and nobody can tell."""
 
+import bz2
 import json
+import zlib
 
+import numpy as np
 import pytest
 
 from service.models.loaded import load_predictor
 from service.models.registry import delete_model
+from storage.model_file import Model
 from tests.api.app import check_problem, model_of_texts, some_model
 
 ROWS = {
@@ -106,3 +110,30 @@ def test_predictions_are_logged_and_counted(closed, model, caplog):
     assert line.fields["path"] == f"/v1/models/{model}/predict" and line.fields["status"] == 200
     text = closed.request("GET", "/metrics", headers={"Authorization": f"Bearer {closed.token}"}).text
     assert 'route="/v1/models/{model_id}/predict",status="200"' in text
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "kind"),
+    [
+        ("/v1/models/{}/predict", zlib.compress(b"1 1:1\n" * 20, wbits=31), "text/libsvm"),
+        ("/v1/models/{}/predict", bz2.compress(b"1\n" * 200_000), "text/libsvm"),
+        ("/v1/models/{}/predict", b"1\n" * 300, "text/libsvm"),
+        ("/v1/models/{}/predict", b"1,2,3,4\r" * 300, "text/csv"),
+        ("/v1/models/{}/predict", b'{"rows":[' + b",".join([b"{}"] * 300) + b"]}", "application/json"),
+    ],
+)
+def test_work_that_would_hold_up_others_goes_the_usual_way(closed, routed, model, path, body, kind):
+    send(closed, path.format(model), body, kind)
+    assert routed
+
+
+@pytest.mark.parametrize("rows", [3, 5])
+def test_of_many_classes_few_rows_are_many_values(closed, routed, rows):
+    many = Model(np.ones((1000, 4)), tuple(map(float, range(1000))), 1, None, (0.0,) * 1000, {"loss": "hinge"})
+    model = closed.add_model(closed.add_dataset(f"classes-{rows}"), many)
+    load_predictor(closed.settings, model)
+    assert send(closed, f"/v1/models/{model}/predict", b"1 1:1\n" * rows, "text/libsvm").headers["rows"] == str(rows)
+    sparse = {"indptr": [0] * (rows + 1), "indices": [], "values": []}
+    tensors = [{"name": k, "shape": [len(v)], "datatype": "INT64", "data": v} for k, v in sparse.items()]
+    assert send(closed, f"/v2/models/{model}/infer", json.dumps({"inputs": tensors}).encode()).status_code == 200
+    assert len(routed) == (0 if rows == 3 else 2)

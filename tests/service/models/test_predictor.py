@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from scipy import sparse
 
 from reader.errors import InputError
 from reader.limits import Limits
+from reader.options import InputOptions
 from reader.parsers.libsvm import LibsvmParser
 from service.models.exports import MODEL_FORMATS
 from service.models.prediction import ANSWERS, keep
@@ -166,3 +168,27 @@ def test_regression_is_answered_with_values(tmp_path):
     assert answers["application/x-ndjson"] == b'{"value":1.5}\n{"value":null}\n'
     assert answers["text/csv"] == b"value\r\n1.5\r\ninf\r\n"
     assert answers["text/plain"] == b"1.5\ninf\n"
+
+
+@pytest.mark.parametrize("n_classes", [3, 400])
+def test_of_many_classes_a_batch_is_predicted_in_pieces(n_classes):
+    labels = tuple(map(float, range(n_classes)))
+    rng = np.random.default_rng(7)
+    model = Predictor(Model(rng.normal(size=(n_classes, 3)), labels, 1, None, (0.0,) * n_classes, {"loss": "hinge"}))
+    text = b"1 1:1 3:2\n2\n3 2:1\n" * 500
+    rows = np.tile([[1.0, 0, 2], [0, 0, 0], [0, 1, 0]], (500, 1))
+    for options, body in ((None, text), (InputOptions("csv"), b"1,0,2\n0,0,0\n0,1,0\n" * 500)):
+        found = list(model.predict_text([body], options=options))
+        assert max(each.decision_values.size for each in found) <= 1 << 18
+        assert np.allclose(np.concatenate([each.decision_values for each in found]), model.decision_values(rows))
+        assert len(np.concatenate([each.expected for each in found])) == len(rows)
+
+
+def test_sparse_rows_of_many_classes_copy_no_weights():
+    w = np.ones((50, 40_000))
+    model = Predictor(Model(w, tuple(map(float, range(50))), 0, None, (0.0,) * 50, {"loss": "hinge"}))
+    tracemalloc.start()
+    found = model.sparse_values(np.array([0, 2]), np.array([5, 39_999]), np.array([1.0, 2.0]))
+    assert tracemalloc.get_traced_memory()[1] < w.nbytes / 4
+    tracemalloc.stop()
+    assert found.tolist() == [[3.0] * 50]
