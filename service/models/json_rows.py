@@ -17,6 +17,7 @@ from storage.csr import INDEX, INDPTR, LABEL, VALUE, Rows
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 _FROM_ZERO = "Set index_base=0 if features are numbered from 0 here."
 _INDEX_LIMIT = 2**31
+_MOST_CELLS = 1 << 24  # of a table, present and missing, held at a time
 _OVERFLOW = float(2**128 - 2**103)  # from here on a double rounds to an infinite float32
 
 
@@ -43,11 +44,19 @@ def json_tables(fields: dict[str, Any], input: dict[str, Any] | None, index_base
         names = list(dict.fromkeys(name for row in given for name in row))
         if may_be_numbered(input, names):
             return None
+        _check_cells(len(given), len(input["columns"]))
         columns = {column: [row.get(column) for row in given] for column in input["columns"]}
         return rows_of_columns(columns, names, len(given), input, index_base)
     except InputError as error:
         at = {} if error.line is None else {"row": error.line}
         raise ServiceError(error.code, error.message, error.hint, at) from None
+
+
+def _check_cells(n_rows: int, n_columns: int) -> None:
+    """ServiceError body_too_large: what rows leave out takes no bytes, but a place in the table."""
+    if n_rows * n_columns > _MOST_CELLS:
+        message = f"{n_rows} rows of {n_columns} columns are more than {_MOST_CELLS} values"
+        raise ServiceError("body_too_large", message, "Send fewer rows at a time, or CSV.")
 
 
 def json_rows(fields: dict[str, Any], index_base: int) -> Rows:

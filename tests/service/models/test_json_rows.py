@@ -5,7 +5,7 @@ import pytest
 from reader.limits import Limits
 from reader.parsers.libsvm import LibsvmParser
 from service.errors import ServiceError
-from service.models.json_rows import json_rows
+from service.models.json_rows import json_rows, json_tables
 
 BAD_ROWS = {
     "no rows": ({}, "wrong_type", {}),
@@ -46,3 +46,11 @@ def test_what_are_no_rows(case):
     with pytest.raises(ServiceError) as caught:
         json_rows(fields, 1)
     assert (caught.value.code, caught.value.at) == (code, at)
+
+
+def test_what_rows_leave_out_has_bounds():
+    columns = [f"c{number}" for number in range(4096)]
+    table = {"columns": columns, "categorical": [], "has_names": True, "missing": "zero", "categories": "dictionary"}
+    with pytest.raises(ServiceError) as refused:
+        json_tables({"rows": [dict.fromkeys(columns, 1.0), *[{}] * 4096]}, table, 1)
+    assert refused.value.code == "body_too_large"
