@@ -18,6 +18,7 @@ from api.predicting import content_type, predicted_rows
 from api.prediction_response import prediction_response
 from reader.ingest.decompress import is_compressed
 from reader.options import InputOptions
+from service.errors import ServiceError
 from service.models.loaded import loaded_predictor
 from service.models.predictor import Predictor
 
@@ -26,7 +27,7 @@ _MOST_BYTES = 1 << 13
 _MOST_ROWS = 1 << 8
 _MOST_VALUES = 1 << 12
 _VALUE_BYTES = 8
-# What a row ends with, or begins with in JSON; of tensors the shapes say how many there are.
+# What a row ends with, or begins with in JSON.
 _ROW_ENDS = b"{", b"\n", b"\r"
 _MODEL = r"(?P<model_id>mdl_[0-9A-Z]{26})"
 _PATHS = {
@@ -63,10 +64,7 @@ class Predictions:
         predictor = loaded_predictor(self._settings, model_id)
         if predictor is None or not predictor.is_light or not _is_short(request):
             return None
-        body = await request.body()
-        if not _is_few(predictor, body):
-            return None
-        rows, response = self._predict(request, model_id, predictor, body)
+        rows, response = self._predict(request, model_id, predictor, await request.body())
         self._metrics.observe_prediction(self._interface, rows, time.monotonic() - begun)
         return response
 
@@ -75,6 +73,8 @@ def predict_shortcut(route: APIRoute, context: AppContext, metrics: Metrics) -> 
     """The shortcut of POST /v1/models/{model_id}/predict."""
 
     def predict(request: Request, _model_id: str, predictor: Predictor, body: bytes) -> tuple[int, Response]:
+        if not _is_few(predictor, body):
+            raise ServiceError("answer_too_large", "this is for a thread")
         kind = content_type(request)
         found = predicted_rows(context.settings, predictor, kind, [body], InputOptions(), BytesIO())
         return found.rows, prediction_response(request, found)

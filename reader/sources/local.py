@@ -3,7 +3,12 @@
 import glob
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
+
+from reader.sources.patterns import Pattern
+
+_FOLDERS = "**"
 
 
 class LocalStore:
@@ -13,7 +18,7 @@ class LocalStore:
         """A file whose name looks like a pattern is itself."""
         if not glob.has_magic(path) or Path(path).is_file():
             return [self.look(path)]
-        names = glob.glob(path, recursive=True)  # noqa: PTH207 - a Path would take one below a folder
+        names = _below(path) if _FOLDERS in path.split("/") else glob.iglob(path)  # noqa: PTH207 - may be below a folder
         return [self.look(name) for name in names if Path(name).is_file()]
 
     def look(self, path: str) -> tuple[str, int, str]:
@@ -30,3 +35,15 @@ class LocalStore:
             return os.pread(file, stop - start, start)
         finally:
             os.close(file)
+
+
+def _below(path: str) -> Iterator[str]:
+    """Each file of a pattern of any folders once. (`glob` tells it for each way to it, and looks for all of them.)"""
+    pattern, parts = Pattern(path), path.split("/")
+    fixed = next(number for number, part in enumerate(parts) if glob.has_magic(part))
+    begin = "/".join(parts[:fixed])
+    for folder, folders, files in os.walk(begin or (os.sep if fixed else os.curdir), followlinks=True):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        inside = folder if fixed else folder.removeprefix(os.curdir).lstrip("/")
+        paths = (str(Path(inside, name)) for name in files if not name.startswith("."))
+        yield from filter(pattern.matches, paths)

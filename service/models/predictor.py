@@ -159,7 +159,6 @@ class Predictor:
         """A batch at a time, for text in chunks of any size, plain or compressed; memory is bounded.
 
         options: one of FORMATS (`text_format` if not given), and what there is to say about it.
-
         InputError at the first fault of the input, among them index 0 for features that start at 1.
         """
         limits = limits or Limits(max_features=MOST_FEATURES)

@@ -19,6 +19,7 @@ _CHUNK_BYTES = 1 << 20
 _RETRY_SECONDS = 0.25  # before the second try; twice as long before each further one
 _TOO_MANY = 429
 _MOST_WAIT_SECONDS = 120.0
+_FROM_PIPE = "What comes from a pipe cannot be sent again: send a file, which waits for its turn, or begin anew later."
 _KINDS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
 
 
@@ -65,14 +66,16 @@ class Connection:
     def upload(self, path: str, source: IO[bytes]) -> Any:
         """PUT a stream, later if the service is busy and the stream can go back; InputError for what is wrong in it."""
         start = source.tell() if source.seekable() else None
-        for _ in range(self._retries if start is not None else 0):
+        for _ in range(self._retries):
             try:
                 return self._upload(path, source)
             except ServiceError as error:
                 if error.retry_after is None:
                     raise
+                if start is None:
+                    raise ServiceError(error.code, error.message, _FROM_PIPE, error.at) from None
                 self._sleep(error.retry_after)
-            source.seek(start or 0)
+            source.seek(start)
         return self._upload(path, source)
 
     def _upload(self, path: str, source: IO[bytes]) -> Any:

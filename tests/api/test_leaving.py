@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from service.errors import ServiceError
 from service.remote.connection import Connection
 from tests.api.app import Service, check_problem, some_model
 from tests.api.server import RunningServer, is_closed, read_answer, request
@@ -238,3 +239,16 @@ def test_an_upload_by_command_waits_for_a_slot(tmp_path):
         connection = Connection(f"http://127.0.0.1:{server.address[1]}", sleep=leave)
         assert connection.upload("/v1/datasets/second", io.BytesIO(ROWS))["rows"] == 2
     assert waited == [30.0]
+
+
+def test_an_upload_from_a_pipe_cannot_wait_and_says_so(tmp_path):
+    service = Service(tmp_path, max_uploads=1)
+    reading, writing = os.pipe()
+    os.write(writing, ROWS)
+    os.close(writing)
+    with RunningServer(service) as server, closing(server.connect()) as client, open(reading, "rb") as pipe:
+        client.sendall(head("first", 5000) + ROWS)
+        wait_for(lambda: ingests(service), 30)
+        with pytest.raises(ServiceError, match="under way") as refused:
+            Connection(f"http://127.0.0.1:{server.address[1]}").upload("/v1/datasets/second", pipe)
+    assert refused.value.code == "too_many_uploads" and "pipe" in refused.value.hint

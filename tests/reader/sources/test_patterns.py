@@ -1,12 +1,15 @@
 """Patterns of keys: as fnmatch has them within a folder, and in the time of a search."""
 
 import fnmatch
+import glob
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reader.sources.local import LocalStore
 from reader.sources.patterns import Pattern
 
 
@@ -47,3 +50,22 @@ def test_no_pattern_takes_long(pattern, path):
     found, began = Pattern(pattern), time.process_time()
     assert not found.matches(path)
     assert time.process_time() - began < 0.5
+
+
+@pytest.mark.parametrize("pattern", ["**/**/**/f", "a/**/**/f", "**", "**/b/**", "*/f"])
+def test_each_file_is_found_once_as_glob_does(tmp_path, monkeypatch, pattern):
+    for name in ("f", "a/f", "a/b/f", "a/b/g", "a/.c/f", "a/.f"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    monkeypatch.chdir(tmp_path)
+    for text in (pattern, f"{tmp_path}/{pattern}"):
+        files = {name for name in glob.glob(text, recursive=True) if Path(name).is_file()}  # noqa: PTH207
+        assert sorted(name for name, *_ in LocalStore().find(text)) == sorted(files) != []
+
+
+def test_a_deep_folder_is_walked_once(tmp_path):
+    tmp_path.joinpath(*"d" * 24).mkdir(parents=True)
+    began = time.monotonic()
+    assert not LocalStore().find(f"{tmp_path}/{'**/' * 8}f")
+    assert time.monotonic() - began < 5
