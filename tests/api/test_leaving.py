@@ -246,7 +246,7 @@ def test_an_upload_from_a_pipe_cannot_wait_and_says_so(tmp_path):
     reading, writing = os.pipe()
     os.write(writing, ROWS)
     os.close(writing)
-    with RunningServer(service) as server, closing(server.connect()) as client, open(reading, "rb") as pipe:
+    with RunningServer(service) as server, closing(server.connect()) as client, os.fdopen(reading, "rb") as pipe:
         client.sendall(head("first", 5000) + ROWS)
         wait_for(lambda: ingests(service), 30)
         with pytest.raises(ServiceError, match="under way") as refused:
