@@ -48,12 +48,12 @@ HINTS = {
     "multilabel": "give one label a row; multi-label data is not supported",
     "negative_weight": "a weight is finite and not below 0; 0 leaves a row out of training",
     "no_documents": "train on documents, and take the model as npz or json; or send rows as text/libsvm",
-    "no_rows": "the input has no data line",
+    "no_rows": "check that it is the file that was meant, and that it has a line for each row",
     "no_header": "begin each record with a line that begins with >",
     "not_a_base": "strings have the letters A, C, G and T, and N and its like where a base is not known",
     "not_installed": "install streamsvm with the extra parquet",
     "not_numeric": (
-        "write plain decimal numbers, encode text as numbers, or leave the column out: drop_columns; "
+        "write plain decimal numbers, set categorical=all for words, or leave the column out: drop_columns; "
         "header=yes if the first line has names; label_type=string if labels are strings"
     ),
     "not_text": "write text in UTF-8, or set on_bad_text=replace",

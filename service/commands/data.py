@@ -12,6 +12,7 @@ from service.commands.inputs import Given, file_or_url
 from service.commands.local import add_local_arguments
 from service.commands.option_values import machines
 from service.commands.remote import add_action, print_json, print_list
+from service.commands.spelling import in_dashes
 from service.datasets.told import told_of_columns
 from service.errors import ServiceError
 from service.remote.client import Client
@@ -71,7 +72,7 @@ def add(options: argparse.Namespace) -> int:
     else:
         print(f"{found['name']}: {found['rows']} rows, {found['features']} features, {found['non_zeros']} non-zeros")
         for line in told_of_columns(found):
-            print(line, file=sys.stderr)
+            print(in_dashes(line), file=sys.stderr)
     return 0
 
 

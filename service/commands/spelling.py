@@ -6,6 +6,7 @@ from reader.options import OPTIONS
 
 # Names of the REST interface, for who knows it.
 _ALIASES = {"dataset": "data", "datasets": "data", "jobs": "job", "models": "model", "tokens": "token"}
+_LIST_OF_ONE = re.compile(r'"(\w+)": \["(\w+)"\]')
 _WEIGHT_OPTION = re.compile(r"-w([+-]?\d+(?:\.\d+)?)")
 
 
@@ -19,11 +20,15 @@ def spell_out(arguments: list[str]) -> list[str]:
 
 
 def in_dashes(hint: str) -> str:
-    """A hint about the interface's fields, as `label_type=string`, for the command line: `--label-type string`."""
+    """Write a hint about the interface's fields for the command line: `label_type=string` is `--label-type string`.
+
+    A list of one, as `"features": ["scale"]`, is `--features scale`.
+    """
+    hint = _LIST_OF_ONE.sub(r"--\1 \2", hint)
     names = OPTIONS
     # Without a value only those that are no English word.
     alone = "|".join(name for name in names if "_" in name)
-    return re.sub(rf"\b(?:({'|'.join(names)})=(\w+)|({alone})\b)", _option, hint)
+    return re.sub(rf"(?<!')\b(?:({'|'.join(names)})=(\w+)|({alone})\b)", _option, hint)
 
 
 def _option(field: re.Match[str]) -> str:

@@ -20,6 +20,7 @@ from service.commands.liblinear_options import add_liblinear_options
 from service.commands.model_output import check_dataset, check_output, check_plan, left_out, output_files
 from service.commands.option_values import NONE, gamma, machines, or_none, values, weight
 from service.commands.remote import CONVERGED, NOT_CONVERGED, exit_code, watch
+from service.commands.spelling import in_dashes
 from service.datasets.told import told_of_columns
 from service.datasets.views import columns_view
 from service.errors import ServiceError
@@ -130,7 +131,8 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
     def check(plan: JobPlan, dataset: Path) -> None:
         check_plan(output, plan)
         if not plans:
-            list(map(show.say, told_of_columns(columns_view(plan.manifest, dataset))))
+            for line in told_of_columns(columns_view(plan.manifest, dataset)):
+                show.say(in_dashes(line))
             list(map(show.say, left_out(output, plan)))
         plans.append(plan)
 
@@ -144,7 +146,7 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
     if all(model.about["converged"] for _, model in models):
         return CONVERGED
     if note := scaling_note(spec, plans[-1].manifest):
-        show.say(note)
+        show.say(in_dashes(note))
     return NOT_CONVERGED
 
 
@@ -159,7 +161,7 @@ def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Pa
         if not isinstance(options.file, Path):
             added.wait()
         for line in told_of_columns(added.view):
-            show.say(line)
+            show.say(in_dashes(line))
     check_dataset(output, parse_spec(fields), client.dataset(name).view)
     submitted = client.submit(**{**fields, "dataset": name})
     show.say(f"training as {submitted.id}")

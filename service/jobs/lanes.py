@@ -55,7 +55,9 @@ def labels_of(spec: JobSpec, manifest: Manifest) -> tuple[float, ...]:
     values = sorted(manifest.labels)
     if len(values) == 1:
         raise ServiceError(
-            "single_class", f"all rows have the label {manifest.label_text(values[0])}", "Training needs two classes."
+            "single_class",
+            f"all rows have the label {manifest.label_text(values[0])}",
+            "Training needs two classes: check that what was read as the label is the label.",
         )
     if not values:
         raise ServiceError("too_many_classes", "the dataset has too many labels for classes", _REGRESSION_HINT)

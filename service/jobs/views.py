@@ -136,8 +136,14 @@ def _warnings(record: dict[str, Any]) -> list[dict[str, str]]:
     if result and not result["converged"]:
         where = _where(result["certificate"], spec.get("tolerance"))
         message = f"ended by {result['stop_reason']} before it converged: {where}"
-        found.append({"code": "not_converged", "message": message})
+        found.append({"code": "not_converged", "message": message, "hint": _FARTHER})
     return found
+
+
+_FARTHER = (
+    "Resume it with a larger max_passes or max_seconds. If its dataset has the warning scales_differ, train with "
+    '"features": ["scale"].'
+)
 
 
 def _same_values(distances: dict[str, Any] | None) -> list[dict[str, str]]:

@@ -203,4 +203,5 @@ def test_a_job_that_missed_its_tolerance_warns_by_how_much(service, gap, relativ
     service.store.finish_job(job, "succeeded", result=result)
     (warning,) = service.request("GET", f"/v1/jobs/{job}").json()["warnings"]
     assert warning["code"] == "not_converged" and said in warning["message"]
+    assert "max_passes" in warning["hint"] and "scale" in warning["hint"]
     assert said in service.request("GET", f"/jobs/{job}").text

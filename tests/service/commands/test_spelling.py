@@ -16,6 +16,8 @@ from service.commands.spelling import in_dashes, spell_out
         ("x; header=yes if; label_type=string", "x; --header yes if; --label-type string"),
         ("the first line of the format, a header", "the first line of the format, a header"),
         ("raise max_features", "raise max_features"),
+        ('scale them ("features": ["scale"]), or', "scale them (--features scale), or"),
+        ("ids: 'text_column'. Leave out: drop_columns", "ids: 'text_column'. Leave out: --drop-columns"),
     ],
 )
 def test_fields_are_options_on_the_command_line(hint, expected):
