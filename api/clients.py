@@ -17,7 +17,7 @@ def client_of(scope: Scope) -> str:
 
 
 def address_of(scope: Scope) -> str:
-    """Of the client; one that a proxy which is trusted has told. Empty for what is no address."""
+    """The client's address, as the connection or a trusted proxy tells it; empty where that is no address."""
     host = (scope.get("client") or ("",))[0]
     try:
         return str(ipaddress.ip_address(host))

@@ -23,7 +23,7 @@ _BODY_BYTES = 1 << 28
 
 @dataclass(frozen=True)
 class SharedWork:
-    """What there is for all clients: threads for predictions, evaluations at a time, bytes of bodies in memory."""
+    """Limits that all clients share: threads for predictions, evaluations at a time, bytes of bodies in memory."""
 
     whole: Shares = field(default_factory=lambda: Shares(_THREADS))
     arriving: Shares = field(default_factory=lambda: Shares(_THREADS))

@@ -113,7 +113,7 @@ class Patience:
         self.left = most
 
     def spend(self, seconds: float, got_on: int) -> None:
-        """Of waiting, in which so many bytes got on."""
+        """Take off seconds of waiting, and add those that `got_on` bytes buy."""
         self.left = min(self._most, self.left + got_on / self._rate - seconds)
 
 

@@ -48,7 +48,7 @@ class Presence:
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """What `work` comes to; it is cancelled when its client goes, and ClientDisconnect raised."""
+    """Return the result of `work`. When the client goes, it is cancelled and ClientDisconnect raised."""
     working = asyncio.ensure_future(work)
     with _presence(request).calling(working.cancel):
         try:
@@ -63,7 +63,7 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
 
 
 async def in_thread(request: Request, work: Callable[[], T]) -> T:
-    """What `work` returns, done beside the event loop; it ends at its next border when its client goes."""
+    """Return the result of `work`, which a thread does. When the client goes, it ends at its next border."""
     unwanted = Event()
 
     def working() -> T:

@@ -10,7 +10,7 @@ _MOST_ADDRESSES = 4096
 
 
 class Logins:
-    """What failed, by address. Of very many addresses those are forgotten that have failed longest ago."""
+    """Failed tries by address; where there are very many addresses, the oldest are forgotten."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -93,7 +93,7 @@ def predicted_rows(
 
 
 def content_type(request: Request) -> str:
-    """What the request says that its body is: one of TYPES, JSON, or "". Raises ServiceError unknown_format."""
+    """The type that the request states for its body: one of TYPES, JSON, or "". Raises ServiceError unknown_format."""
     stated = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     kind = "" if stated in _PLAIN else stated
     if kind not in ("", *TYPES, JSON):

@@ -1,4 +1,4 @@
-"""What predictions are sent in: JSON, a line for each row, CSV or text, as the client accepts."""
+"""Predictions as the client accepts them: JSON, a line for each row, CSV or text."""
 
 from urllib.parse import quote
 

@@ -136,5 +136,5 @@ def input_options(given: argparse.Namespace) -> InputOptions:
 
 
 def index_base(word: str) -> IndexBase:
-    """As it is said on a command line or in a query: auto, 0 or 1."""
+    """The base that a command line or a query names: auto, 0 or 1."""
     return {"0": 0, "1": 1}.get(word, "auto")  # type: ignore[return-value]

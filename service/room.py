@@ -50,7 +50,7 @@ class Room:
             self._held[client] = own
 
     def give_back(self, client: str, count: int) -> None:
-        """What was taken."""
+        """Give back `count` bytes that the client took."""
         with self._lock:
             self._held[client] -= count
             if not self._held[client]:
@@ -98,7 +98,7 @@ class RoomFile:
             return self._file.seek(place)
 
     def fileno(self) -> int:
-        """Of the file on disk, with all that was written."""
+        """The descriptor of the file on disk, with all that was written."""
         with needing_space():
             number = self._file.fileno()
             self._file.flush()

@@ -1,11 +1,11 @@
-"""What clients share: no one has all of it, and those who wait have it by turns."""
+"""Shares of something for clients: none has all of it, and those who wait have their turns."""
 
 import asyncio
 from collections import deque
 
 
 def share_of(total: int) -> int:
-    """What one client may have of `total`: never all, if there is more than one."""
+    """The most that one client may have of `total`: never all, if there is more than one."""
     return max(1, total * 3 // 4)
 
 
@@ -23,11 +23,11 @@ class Shares:
 
     @property
     def in_use(self) -> int:
-        """What clients hold."""
+        """The amount that clients hold."""
         return sum(self._held.values())
 
     def take(self, client: str, amount: int = 1) -> bool:
-        """Whether it is there at once."""
+        """Take it if it is there at once; return whether it was."""
         amount = min(amount, self._each)
         if self._waiting or not self._has_room(client, amount) or not self._is_free(amount):
             return False
@@ -35,7 +35,7 @@ class Shares:
         return True
 
     async def wait(self, client: str, amount: int = 1) -> None:
-        """Until it is this client's turn."""
+        """Wait until it is this client's turn, and take it."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         mine = min(amount, self._each), turn
         self._waiting.setdefault(client, deque()).append(mine)
@@ -50,7 +50,7 @@ class Shares:
             raise
 
     def give_back(self, client: str, amount: int = 1) -> None:
-        """What was taken, or waited for."""
+        """Give back what was taken, or waited for."""
         self._held[client] -= min(amount, self._each)
         if not self._held[client]:
             del self._held[client]

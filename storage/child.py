@@ -25,7 +25,7 @@ def child_environment() -> dict[str, str]:
 
 
 def _this_thread() -> str:
-    """As /proc has it."""
+    """The number of this thread in /proc."""
     return f"{os.getpid()}/task/{threading.get_native_id()}"
 
 
@@ -44,7 +44,7 @@ def die_with_parent() -> None:
 
 
 def keep_private() -> None:
-    """What this process and its children make from now on is for their user alone."""
+    """Keep files that this process and its children make from now on for their user alone."""
     os.umask(0o077)
 
 

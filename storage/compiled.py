@@ -19,7 +19,7 @@ class _Kept(FunctionCache):
 
 
 def njit(**options: Any) -> Any:
-    """As numba's, always with cache=True."""
+    """numba's njit, always with cache=True."""
     assert options.pop("cache"), "a kernel that is not kept is compiled in every process"
 
     def compile_(function: Callable) -> Any:

@@ -110,7 +110,7 @@ class Dataset:
         return block_path(self.directory, self.manifest.blocks[number].number)
 
     def label_weights(self) -> dict[float, float]:
-        """What rows hold for a label -> the sum of the weights of its rows: a pass over all. Raises DatasetCorrupt."""
+        """Label, as rows hold it -> the sum of the weights of its rows: a pass over all. Raises DatasetCorrupt."""
         found: dict[float, float] = {}
         for number in range(len(self.manifest.blocks)):
             for location in self.pieces(number):

@@ -64,7 +64,7 @@ class KernelMachine:
         return found[:, : self._count]
 
     def _numbered(self, indices: Array) -> Array:
-        """As `_place` has them: where features are far apart each is its place among those that a vector has."""
+        """Number features as `_place` does: where far apart, each is its place among those that a vector has."""
         if self._used is None:
             return indices
         places = np.searchsorted(self._used, indices)

@@ -1,4 +1,4 @@
-"""What compiled kernels are made of: kept ones are good as long as it is the same. Imports nothing that takes time."""
+"""The sources of compiled kernels: kept ones are good as long as no source changes. Imports nothing that takes time."""
 
 import hashlib
 import re
@@ -14,7 +14,7 @@ _COMPILERS = ("numba", "llvmlite")
 
 @cache
 def stamp() -> str:
-    """Of the kernels of this tree, and of what compiles them."""
+    """A mark of the sources of this tree's kernels, and of what compiles them."""
     return stamp_of(TREE)
 
 
@@ -35,7 +35,7 @@ def stamp_of(tree: Path) -> str:
 
 
 def kernel_modules(tree: Path) -> set[Path]:
-    """Those that have kernels, by their names."""
+    """The paths of modules that have kernels."""
     named = {path for layer in _LAYERS for path in (tree / layer).rglob("*_kernel.py")}
     return {*named, *(tree / "trainer" / "kernels").glob("*.py"), tree / "storage" / "csr.py"}
 

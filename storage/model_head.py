@@ -1,4 +1,4 @@
-"""What a model says of itself: read without its weights, however many there are."""
+"""The head of a model, read without its weights, however many there are."""
 
 import zipfile
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class ModelHead:
 
 
 def head_of(model: Model) -> ModelHead:
-    """Of a model that is there."""
+    """The head of a model in memory."""
     return ModelHead(
         labels=model.labels,
         index_base=model.index_base,

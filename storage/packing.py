@@ -8,7 +8,7 @@ from storage.segment import HEADER, Segment, SegmentBuilder, bytes_of
 
 
 def bytes_alone(length: int) -> int:
-    """Of a segment for one row of so many values, in whole pages."""
+    """Bytes of a segment for one row of so many values, in whole pages."""
     return -(-bytes_of(1, length) // PAGE) * PAGE
 
 

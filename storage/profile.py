@@ -18,7 +18,7 @@ Pairs = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Profile:
-    """Of the rows that a dataset was made with, not of those added later.
+    """Figures of the rows that a dataset was made with, not of those added later.
 
     rows          so many they are
     lengths       rows with 0 non-zeros, with 1, with 2 or 3, with 4 to 7, and so on

@@ -44,7 +44,7 @@ def room(segment_bytes: int) -> int:
 
 
 def bytes_of(rows: int, nnz: int) -> int:
-    """Of a segment's buffer, all that tells something, for `rows` rows of `nnz` values together."""
+    """Bytes in use of a segment's buffer, for `rows` rows of `nnz` values together."""
     return _FIXED + packed_bytes(rows, nnz)
 
 

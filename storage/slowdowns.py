@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Slowdown(NamedTuple):
-    """What people are told."""
+    """The message and the hint of a slowdown."""
 
     message: str
     hint: str
@@ -74,5 +74,5 @@ def bits_of(codes: Collection[str]) -> int:
 
 
 def told(bits: int) -> list[dict[str, str]]:
-    """Those of a control page, for people: code, message, hint."""
+    """The slowdowns of a control page, for people: code, message, hint."""
     return [{"code": code, **SLOWDOWNS[code]._asdict()} for code, bit in _BITS.items() if bits & bit]

@@ -33,7 +33,7 @@ class SupportVectors:
         return len(self.indptr) - 1
 
     def renumbered(self, own: Array, width: int) -> "SupportVectors":
-        """The same with the features own (nnz,), all below `width`; those below 0 are left out."""
+        """These vectors with the features own (nnz,), all below `width`; those below 0 are left out."""
         vector = np.repeat(np.arange(len(self)), np.diff(self.indptr))
         kept = own >= 0
         order = np.lexsort((own[kept], vector[kept]))

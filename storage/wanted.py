@@ -14,7 +14,7 @@ class Unwanted(Exception):
 
 @contextmanager
 def wanted_until(unwanted: Event) -> Iterator[None]:
-    """What is called in here ends with `Unwanted` at its next border once the event is set, from any thread."""
+    """End what is called in here with `Unwanted`, at its next border once the event is set, from any thread."""
     token = _unwanted.set(unwanted)
     try:
         yield

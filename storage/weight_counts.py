@@ -8,7 +8,7 @@ from storage.segment import TARGET
 
 @dataclass(frozen=True)
 class WeightCounts:
-    """Of the weights of some rows: the least, their sum, the largest, and how many are 0 to training.
+    """Counts of the weights of rows: the least, their sum, the largest, and how many are 0 to training.
 
     Weights are kept as they were given. Training has each as the nearest number that a segment's y can hold, be it for
     the row or for the bound of its dual variable.

@@ -109,7 +109,7 @@ class Trainer:
         return report(progress, self._settings, self._state, elapsed, self._new_slowdowns())
 
     def _new_slowdowns(self) -> list[dict[str, str]]:
-        """Those that no pass before has told."""
+        """The slowdowns that no pass before has told."""
         before, self._told = self._told, int(self._state.control["slowdowns"])
         return told(self._told & ~before)
 

@@ -91,5 +91,5 @@ class Replay:
         return self._received.pop(0) if self._received else await self._receive()
 
     def rewind(self) -> None:
-        """What follows is received from the beginning."""
+        """Go back to the beginning: messages that were received come once more."""
         self._is_noting = False

@@ -10,7 +10,7 @@ from storage.csr import Array
 
 
 def column_names(X: Any) -> list[str] | None:
-    """Of a frame whose columns are called by strings, as scikit-learn has it; None of anything else."""
+    """Names of a frame's columns if all are strings, as scikit-learn has it; None of anything else."""
     found = getattr(X, "column_names", None)  # of pyarrow, where `columns` are the columns themselves
     if found is None:
         found = getattr(X, "columns", None)
@@ -30,7 +30,7 @@ def column(X: Any, name: str) -> Array:
 
 
 def warn_of(unknown: Sequence[str], shown: str) -> None:
-    """Of columns that the model does not have."""
+    """Warn of columns that the model does not have; `shown` names some."""
     if unknown:
         told = f"columns that the model does not have, left out: {len(unknown):,} ({shown})"
         warnings.warn(told, UserWarning, stacklevel=5)

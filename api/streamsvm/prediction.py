@@ -142,7 +142,7 @@ class Predictions:
             self.classes_ = label_array(model.labels if model.is_multiclass else model.labels[::-1])
 
     def _take_names(self, input_: dict[str, Any] | None) -> None:
-        """Of the columns of X: more or fewer than features where some are of categories."""
+        """Set the names and the number of X's columns; categories make another number of features."""
         self._forget("feature_names_in_")
         if input_ is not None and input_.get("has_names") and "columns" in input_:
             self.feature_names_in_ = np.array(input_["columns"], object)

@@ -1,4 +1,4 @@
-"""What a model is asked to predict, as it stands: files, strings, and tables whose columns have names."""
+"""Rows to be predicted as they stand: files, strings, and tables whose columns have names."""
 
 import os
 from pathlib import Path

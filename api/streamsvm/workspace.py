@@ -39,7 +39,7 @@ SMALL_BYTES = 4 << 20
 
 
 class Fitted(NamedTuple):
-    """What training came to: models, folds, a line a pass, whether an interrupt ended it, and rows had numbers."""
+    """The outcome of training: models, folds, a line a pass, whether an interrupt ended it, and rows had numbers."""
 
     trained: Trained
     history: list[dict[str, Any]]
@@ -79,7 +79,7 @@ class Workspace:
         return read_manifest(self._dataset)
 
     def label_weights(self) -> Mapping[float, float]:
-        """What rows hold for a label -> how many there are, or what they weigh together if they have weights."""
+        """Label, as rows hold it -> the number of its rows, or the sum of their weights if they have weights."""
         manifest = self.manifest
         return manifest.labels if manifest.weights is None else Dataset(self._dataset).label_weights()
 
@@ -174,7 +174,7 @@ class Workspace:
 
 @contextmanager
 def _telling() -> Iterator[None]:
-    """What nobody foresaw is told as of a process of a job: here it may be this one that trains."""
+    """Raise unforeseen errors as those of a job's process: here it may be this one that trains."""
     try:
         with needing_space():
             yield

@@ -161,7 +161,7 @@ def _check_kind(reading: Reading, before: Manifest) -> None:
 
 
 def _kind(input_: dict[str, Any] | None) -> str:
-    """What rows are made of."""
+    """A name for what rows are made of."""
     if input_ is None:
         return "numbered features"
     if is_of_strings(input_):

@@ -103,7 +103,7 @@ class Reading:
 
     @property
     def warnings(self) -> tuple[dict[str, str], ...]:
-        """Of columns of a table that look as if they were no features."""
+        """Warnings of a table's columns that look as if they were no features."""
         return tuple(self._parser.warnings) if isinstance(self._parser, TableParser | SeveralParser) else ()
 
     def rows(self) -> Iterator[Rows]:

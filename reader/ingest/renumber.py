@@ -59,7 +59,7 @@ class Renumbering:
 
     @classmethod
     def known(cls, numbering: Numbering, largest: int = -1) -> "Renumbering":
-        """As it was settled before; largest: of the features there were that are not listed."""
+        """A numbering that was settled before; largest: the largest feature so far that is not listed."""
         own = cls()
         own.is_settled, own._largest = True, largest
         own._places, own._bound = numbering.places, numbering.bound
@@ -68,7 +68,7 @@ class Renumbering:
 
     @property
     def numbering(self) -> Numbering:
-        """What was settled, and has been listed since."""
+        """The settled numbering, with the features that were listed since."""
         return Numbering(self._places, self._bound, self._list.features, self.frequent, self.counted_rows)
 
     def own_width(self, input_width: int) -> int:
@@ -135,7 +135,7 @@ class Renumbering:
 
 
 def _places(by_frequency: Array, length: int) -> Array:
-    """Those that occur come first, all others follow in their order."""
+    """The place of each feature: those that occur come first, all others follow in their order."""
     others = np.ones(length, bool)
     others[by_frequency] = False
     places = np.empty(length, INDEX)

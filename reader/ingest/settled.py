@@ -77,7 +77,7 @@ def like_of(input_: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def agreed(settled: Settled, parts: Sequence[Manifest], listed: Sequence[Array]) -> tuple[Settled, list[int]]:
-    """What holds for all of these parts, and the numbers of those that were read in otherwise.
+    """Settle what holds for all of these parts; return it, and the numbers of the parts that were read in otherwise.
 
     listed  features (m,) that each part has listed
     """
@@ -91,7 +91,7 @@ def agreed(settled: Settled, parts: Sequence[Manifest], listed: Sequence[Array])
 
 
 def _with_listed(known: Numbering | None, listed: Sequence[Array]) -> Numbering | None:
-    """Those of the first part that has further ones as it has them."""
+    """The known numbering, with the features that parts have listed besides, in the order of the parts."""
     if known is None:
         return None
     all_ = known.listed
@@ -116,7 +116,7 @@ def whole(settled: Settled, parts: Sequence[Manifest], n_features: int | None) -
 
 
 def _own_width(parts: Sequence[Manifest]) -> int:
-    """Of parts that list none: as far as their features go, if that is not as far as there are to be."""
+    """The `own_width` of parts that list no features: the largest width, 0 if none has an `own_width`."""
     return max(part.width for part in parts) if any(part.own_width for part in parts) else 0
 
 

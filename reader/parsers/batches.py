@@ -29,7 +29,7 @@ MOST_BYTES = 32 << 20  # of an array
 
 
 class BatchesParser(MatrixParser):
-    """Of a fault, `line` is the number of the row. If the first columns have names, all have them."""
+    """A parser of batches. A fault's `line` is the row's number. If the first columns have names, all have them."""
 
     def __init__(self, options: InputOptions, limits: Limits) -> None:
         super().__init__(options, limits, base=0)

@@ -48,7 +48,7 @@ def label_place(like: dict[str, Any], names: Sequence[str] | None) -> int | None
 def match_columns(
     like: dict[str, Any], names: Sequence[str] | None, n_columns: int, aside: Sequence[int], said_unnamed: bool = False
 ) -> Match:
-    """Of a model's `input`, or {"n_features": n} of one that knows of no columns.
+    """Match a table's columns to a model's `input`, or to {"n_features": n} of one that knows of no columns.
 
     names         of the table's columns, None: they have none
     aside         places of those that are no features, such as labels
@@ -76,7 +76,7 @@ def match_columns(
 
 
 def named_numbers(names: Sequence[str]) -> dict[str, Any]:
-    """What a model's `input` says of columns of numbers with these names, that are features all."""
+    """The `input` of a model whose features are columns of numbers with these names."""
     told = {"columns": list(names), "categorical": [], "missing": "error", "categories": "dictionary", "dictionary": {}}
     return {**told, "has_names": True, "n_columns": len(names), "places": list(range(len(names)))}
 
@@ -111,7 +111,7 @@ def _numbered(n_features: int, n_columns: int, aside: Sequence[int]) -> MixedCol
 
 
 def _places(like: dict[str, Any], n_columns: int, aside: Sequence[int]) -> list[int]:
-    """Of the model's columns, without names: all that are left, or where they were in a table as wide."""
+    """Places of the model's columns, without names: all that are left, or where they were in a table as wide."""
     wanted = like["columns"]
     rest = [place for place in range(n_columns) if place not in aside]
     if len(rest) == len(wanted):

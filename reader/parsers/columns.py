@@ -45,7 +45,7 @@ class Heading:
         raise InputError(f"{option}_missing", f"there is no column {wanted!r} among {self.n_columns}{known}", line=1)
 
     def places(self, wanted: str, option: str) -> list[int]:
-        """Those of columns between commas, as CSV has them."""
+        """The places of columns that are named between commas, quoted as in CSV."""
         return [self.place(each, option) for each in listed(wanted)]
 
     def name(self, place: int) -> str:

@@ -35,7 +35,7 @@ Faults = dict[int, dict[int, tuple[Any, ...]]]  # of a row: of a column: code, m
 
 
 class CsvParser(CsvLines):
-    """As CsvLines."""
+    """CSV and TSV whose columns make features of numbers, categories or strings. Arguments are those of CsvLines."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class CsvParser(CsvLines):
         self.set_features(self._maker.n_features)
 
     def feature_columns(self, begin: int, end: int) -> MixedColumns:
-        """Those that make features; rows are between these offsets."""
+        """The columns that make features; rows are between these offsets."""
         aside, like = self._columns.aside, self._options.like
         if like:
             return columns_before(like, self._options, self._heading, aside)

@@ -45,7 +45,7 @@ def has_header(first: Line, below: Sequence[Line], options: InputOptions, labell
 
 
 def documents_have_header(first: Line, below: Sequence[Line], options: InputOptions, labelled: bool) -> bool:
-    """The same for a table with a column of documents, whose words seldom come again.
+    """Whether the first line of a table of documents names its columns: words of documents seldom come again.
 
     Its first line has names if a column is found by its name there; if all are told by number, if text stands above a
     number.

@@ -145,7 +145,7 @@ class CsvLines(TableParser):
         return find_columns(label, self._options, self._heading)
 
     def _names(self, fields: list[Field], begin: int) -> list[str]:
-        """Those of the columns; one without is named as pandas names it. InputError duplicate_column."""
+        """The names of the columns; one without a name is named as by pandas. InputError duplicate_column."""
         names: dict[str, None] = {}
         for number, (place, field) in enumerate(fields):
             name = field.decode(errors="replace") or f"{UNNAMED}{number}"

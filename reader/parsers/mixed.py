@@ -48,7 +48,7 @@ class Maker(Protocol):
         """Code, message and place in the word of what is wrong with it, or None."""
 
     def make(self, numbers: Array, words: list[Fields], base: int) -> Made:
-        """Of numbers (n, k) that fit, nan where they are missing, and the words."""
+        """Make features of numbers (n, k) that fit, nan where they are missing, and of the words."""
 
     def told(self) -> dict[str, Any]:
         """The part of `input` that says how features are made."""
@@ -155,7 +155,7 @@ class StringColumn:
         return 0 if self.length is None else fasta_kernel.words_of(self.length)
 
     def word_fault(self, string: bytes) -> tuple[str, str, int] | None:
-        """As Maker; the first string that fits says the length."""
+        """See `Maker`. The first string that fits says the length."""
         if not string:
             return "empty_sequence", "there is no string", 0
         bad = np.flatnonzero(fasta_kernel.CODES[np.frombuffer(string, np.uint8)] > fasta_kernel.UNKNOWN_BASE)

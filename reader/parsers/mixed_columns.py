@@ -90,7 +90,10 @@ def check_header(options: InputOptions, heading: Heading) -> None:
 def new_columns(
     options: InputOptions, heading: Heading, aside: list[int], with_words: set[int], index: Collection[str] = ()
 ) -> MixedColumns:
-    """Of a dataset to be made; with_words: those that words were seen in; index: names that pandas says are its index.
+    """The columns of a dataset to be made.
+
+    with_words  columns that words were seen in
+    index       names of columns that are pandas' index, by the file's metadata
 
     InputError categorical_missing, columns_missing, drop_columns_missing, column_ambiguous, same_column.
     """
@@ -137,7 +140,7 @@ def _is_index(place: int, heading: Heading, index: Collection[str]) -> bool:
 
 
 def columns_before(like: dict[str, Any], options: InputOptions, heading: Heading, aside: list[int]) -> MixedColumns:
-    """Those of `like` in a further table: by name, or where they stood if neither has names.
+    """Find the columns of `like` in a further table: by name, or where they stood if neither has names.
 
     InputError column_missing, columns_differ, header_differs, column_count.
     """
@@ -153,7 +156,9 @@ def columns_before(like: dict[str, Any], options: InputOptions, heading: Heading
     if len(rest) == len(names) and not dropped:
         return MixedColumns(names, rest, is_word, dropped)
     told = f"the line has {heading.n_columns} columns, those before had {like['n_columns']}"
-    raise InputError("column_count", told, line=1)
+    raise InputError(
+        "column_count", told, line=1, hint="columns without names are matched by place: give as many as before"
+    )
 
 
 def _named(like: dict[str, Any], options: InputOptions, heading: Heading, aside: list[int]) -> list[int]:

@@ -45,13 +45,13 @@ class MixedLines:
         self.rows += 1
 
     def text(self, window: Array, filled: int) -> Array:
-        """What `start` and `stop` are places in."""
+        """The text that `start` and `stop` are places in."""
         if not self._further:
             return window
         return np.concatenate((window[:filled], np.frombuffer(bytes(self._further), np.uint8)))
 
     def fields(self, text: Array, column: int) -> Fields:
-        """Those of a column; text: as `text` gives it."""
+        """The fields of a column; text: as `text` gives it."""
         return Fields(text, self.start[: self.rows, column], self.stop[: self.rows, column])
 
     def field(self, text: Array, row: int, column: int) -> bytes:
@@ -71,5 +71,5 @@ class MixedLines:
         }
 
     def place(self, row: int, column: int) -> int:
-        """Of a field in the window."""
+        """The place of a field in the window."""
         return self.begins[row][column] if row in self.begins else int(self.start[row, column])

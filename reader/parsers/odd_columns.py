@@ -42,7 +42,7 @@ class OddColumns:
         self._rows += count
 
     def warnings(self) -> list[Warning_]:
-        """Those there are, each with a code and what would help."""
+        """The warnings there are, each with a code and what would help."""
         found = [_warning("index_left_out", self._columns.index, _INDEX_TOLD)] if self._columns.index else []
         dates = [*self._dates_of_numbers(), *self._dates_of_words()]
         ids = [name for name in (*self._ids_of_numbers(), *self._ids_of_words()) if name not in dates]

@@ -47,7 +47,7 @@ class SeveralParser:
 
     @property
     def warnings(self) -> list[dict[str, str]]:
-        """As TableParser has them, of the first file."""
+        """Warnings of the first file, see `TableParser`."""
         return self._warnings
 
     @property

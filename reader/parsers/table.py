@@ -38,7 +38,7 @@ class TableParser(MatrixParser):
 
     @property
     def warnings(self) -> list[dict[str, str]]:
-        """Of columns that look as if they were no features, with code and message."""
+        """Warnings of columns that look as if they were no features, each a code and a message."""
         return self._maker.warnings if self._maker else []
 
     @property

@@ -13,7 +13,7 @@ _NOTHING = "(?!)."
 
 @dataclass(frozen=True)
 class _Piece:
-    """What stands between two stars: so many characters, one after the other."""
+    """The text between two stars: so many characters, one after the other."""
 
     text: re.Pattern[str]
     length: int
@@ -45,7 +45,7 @@ class Pattern:
 
 
 class _Part:
-    """Of a pattern, what lies between two slashes."""
+    """The part of a pattern between two slashes."""
 
     def __init__(self, text: str) -> None:
         pieces: list[list[str]] = [[]]

@@ -51,7 +51,7 @@ class RemoteStore:
         return [_told(name, info) for name, info in found.items() if _is_file(name, info) and pattern.matches(name)]
 
     def _below(self, path: str) -> dict[str, Any]:
-        """What begins as a pattern does, no deeper than it reaches. (The library's own `glob` can take for ever.)"""
+        """Find what begins as a pattern does, no deeper than it reaches. (The library's `glob` can take for ever.)"""
         first = begin_of_pattern(path)
         folder, _, prefix = path[:first].rpartition("/")
         depth = None if "**" in path else path[len(folder) + 1 :].count("/") + 1

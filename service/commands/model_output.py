@@ -49,7 +49,7 @@ def check_dataset(output: Path, spec: JobSpec, dataset: Mapping[str, Any]) -> No
 
 
 def _check(output: Path, spec: JobSpec, labels: Labels, n_weights: int = 0) -> None:
-    """Of a job that makes a model."""
+    """Refuse a format that cannot hold the model of the job. Raises ServiceError not_exportable."""
     if not spec.refit:
         return
     has_kernel, maps = spec.kernel == "rbf", [name for name, _ in named_maps(spec.features)]
@@ -60,7 +60,7 @@ def _check(output: Path, spec: JobSpec, labels: Labels, n_weights: int = 0) -> N
 
 
 def left_out(output: Path, plan: JobPlan) -> Iterator[str]:
-    """What the file will not say, in a sentence each."""
+    """Sentences about what the file will not say."""
     format_ = format_of(output, plan.spec.kernel == "rbf")
     if format_ not in ("liblinear", "libsvm"):
         return

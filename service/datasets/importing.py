@@ -123,7 +123,7 @@ class Importer:
         self._outcome = None
 
     def _import(self, record: dict[str, Any]) -> dict[str, Any] | None:
-        """What was wrong; None if the dataset is complete, or deleted meanwhile. Raises sqlite3.Error."""
+        """Import it; return the fault, None if the dataset is complete, or deleted meanwhile. Raises sqlite3.Error."""
         dataset_id, source = record["id"], record["source"]
         directory = self._settings.datasets / dataset_id
         try:
@@ -163,7 +163,7 @@ class Importer:
 
 
 class _Outcome(NamedTuple):
-    """Of an import that has ended: what was wrong, if anything was."""
+    """The outcome of an import that has ended: what was wrong, if anything was."""
 
     dataset_id: str
     problem: dict[str, Any] | None

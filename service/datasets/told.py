@@ -4,7 +4,7 @@ from typing import Any
 
 
 def told_of_columns(view: dict[str, Any]) -> list[str]:
-    """What a person is told of a dataset's columns, by its view: lines; none if it is no table."""
+    """Lines for a person about a dataset's columns, by its view; none if it is no table."""
     input_, lines = view.get("input") or {}, []
     if "header" in input_:
         label = f", labels in {_column(input_, 'label_column')}" if "label_column" in input_ else ""

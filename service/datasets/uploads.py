@@ -23,7 +23,7 @@ from storage.errors import StorageError
 
 
 class Upload:
-    """What `read` makes of a body. Subclasses say what goes if it is given up."""
+    """A body that `read` makes rows of. Subclasses say what goes if it is given up."""
 
     arguments: tuple[str, ...] = ()
 

@@ -56,7 +56,7 @@ def dataset_view(
 
 
 def input_view(input: dict[str, Any]) -> dict[str, Any]:
-    """What rows are made of: of lists of columns the first MOST_NAMES, of categories how many each column has."""
+    """Show what rows are made of: the first MOST_NAMES of lists of columns, how many categories each column has."""
     shown = {name: value for name, value in input.items() if name != "dictionary"}
     for name in ("columns", "places", "dropped"):
         if name in shown:
@@ -69,7 +69,7 @@ def input_view(input: dict[str, Any]) -> dict[str, Any]:
 
 
 def columns_view(manifest: Manifest, directory: Path) -> dict[str, Any]:
-    """What `dataset_view` has of the columns of a dataset in this directory: its input, and warnings."""
+    """The part of `dataset_view` about the columns of a dataset in this directory: its input, and warnings."""
     profile = read_profile(directory)
     return {
         "input": manifest.input and input_view(manifest.input),

@@ -15,7 +15,7 @@ def uses_blocks(spec: JobSpec) -> bool:
 
 
 def rows_bytes(spec: JobSpec, manifest: Manifest) -> int:
-    """Of all rows as the job's cache or its own disk holds them."""
+    """Bytes of all rows as the job's cache or its own disk holds them."""
     return packed_bytes(manifest.n_rows, manifest.nnz + extra_values(spec) * manifest.n_rows)
 
 

@@ -64,7 +64,7 @@ def planned_maps(spec: Any, manifest: Manifest) -> FeatureMaps:
 
 
 def asked_maps(spec: Any, dataset: Dataset) -> FeatureMaps | None:
-    """Those of a job that its models carry, fitted to the dataset; the constant feature is not among them.
+    """The maps that a job's models carry, fitted to the dataset; the constant feature is not among them.
 
     Where rows have few of the features that there could be, the first one leaves out all others. None: there are none.
     """

@@ -47,7 +47,7 @@ class FollowPlan:
         return self.spec.cache_bytes + _STATE_BYTES_GUESSED
 
     def after(self, error: ServiceError) -> "FollowPlan | None":
-        """What is to be run after one that ended so, for longer rows if one was too long; raises all other errors.
+        """The plan to run after one that ended with this error, for longer rows if one was too long; others are raised.
 
         None: the dataset is lost, or the cache has no room for rows that may be much longer.
         """

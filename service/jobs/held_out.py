@@ -26,7 +26,7 @@ def lane_place(job_dir: Path, number: int) -> Path:
 
 
 def keep_held_out(directory: Path, plan: JobPlan, lane: Lane, run: Path, place: int) -> None:
-    """Of the lane at this place of a run, durably. Raises ServiceError: empty_fold, fold_without_class."""
+    """Keep what the lane at this place of a run held out. Raises ServiceError: empty_fold, fold_without_class."""
     ids, target, decision_values = _held_out(plan, run, place)
     _check_fold(plan, lane, target)
     arrays = {"ids": ids, "target": target, "decision_values": decision_values}
@@ -99,7 +99,7 @@ def holds_weights(job_dir: Path, number: int) -> bool:
 
 @contextmanager
 def _reading(job_dir: Path, number: int) -> Iterator[Any]:
-    """What that lane has left out. Raises Crash if it is not what was written: the next attempt trains it again."""
+    """Read what that lane held out. Raises Crash if it is not what was written: the next attempt trains it again."""
     try:
         # A file of its own: numpy leaves it open if there is no archive in it.
         with (lane_place(job_dir, number) / HELD_OUT).open("rb") as file, np.load(file) as arrays:
@@ -109,5 +109,5 @@ def _reading(job_dir: Path, number: int) -> Iterator[Any]:
 
 
 def lane_corrupt(number: int) -> Crash:
-    """What is said of one whose files are not those that were written."""
+    """The error for a lane whose files are not what was written."""
     return Crash("lane_corrupt", f"what lane {number} came to is damaged", "It is trained again.")

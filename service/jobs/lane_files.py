@@ -86,7 +86,7 @@ def keep_outcomes(job_dir: Path, plan: JobPlan, run: Path, make: Callable[[int],
 
 
 def drop_unsound(job_dir: Path, plan: JobPlan | FollowPlan) -> None:
-    """Of the lanes that are done, those whose files are not what was written are so no more. Reads all of them."""
+    """Drop the outcome of lanes whose files are not what was written: they are trained again. Reads all files."""
     lanes = plan.lanes if isinstance(plan, JobPlan) else ()
     for number, lane in enumerate(lanes):
         if _has_come(lane_place(job_dir, number)):
@@ -104,7 +104,7 @@ def _drop_outcome(lane: Path) -> None:
 
 
 def abouts_of(job_dir: Path) -> list[Mapping[str, Any]]:
-    """What is kept of the lanes that are done, in order, but for their w. Raises Crash if it is damaged."""
+    """The records of the lanes that are done, in order, without their w. Raises Crash if one is damaged."""
     found: list[Mapping[str, Any]] = []
     while (directory := lane_place(job_dir, len(found)) / _OUTCOME).exists():
         with _sound(len(found)):
@@ -113,7 +113,7 @@ def abouts_of(job_dir: Path) -> list[Mapping[str, Any]]:
 
 
 def outcome_of(job_dir: Path, number: int) -> Model:
-    """What the lane of this number came to. Raises Crash if it is damaged."""
+    """The model that the lane of this number came to. Raises Crash if it is damaged."""
     with _sound(number):
         return read_model(lane_place(job_dir, number) / _OUTCOME)
 

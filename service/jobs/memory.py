@@ -68,7 +68,7 @@ class Memory:
 
 
 def threads_of(spec: JobSpec, cores: int) -> int:
-    """Of the trainer. A run of pace "fixed" is a function of data, settings and seed, to the byte.
+    """The trainer's threads. A run of pace "fixed" is a function of data, settings and seed, to the byte.
 
     There threads share no work, but where a kernel machine comes out the same with any number of them.
     """
@@ -103,7 +103,7 @@ def memory_of(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1) -
 
 
 def _long_row_buffers(longest_row: int, threads: int) -> int:
-    """What buffers hold more where a row is longer than the segments of most datasets."""
+    """Bytes that buffers hold more where a row is longer than the segments of most datasets."""
     alone = max(0, bytes_alone(longest_row) - SPILL_SEGMENT)
     window = alone + min((SEGMENTS - 1) * alone, _MOST_MIXED_BYTES)
     segment = max(0, least_segment(longest_row) - LARGEST_SEGMENT)

@@ -43,6 +43,6 @@ def _certifies_alone(plan: JobPlan) -> bool:
 
 
 def told_last(record: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Those of the last attempt at a job, unless there is to be another one."""
+    """Slowdowns of the last attempt at a job, unless there is to be another one."""
     attempts = [step for step in record["transitions"] if step["state"] == "running"]
     return attempts[-1].get("slowdowns", []) if attempts and record["state"] != "queued" else []

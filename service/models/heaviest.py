@@ -45,7 +45,7 @@ def with_heaviest(model: Model, dataset: Path) -> Model:
 
 
 def _weights(model: Model, w: Array, features: Array) -> Array:
-    """Those (k,) of these features, of all (n,)."""
+    """The weights (k,) of these features."""
     listed = None if model.maps is None else model.maps.listed
     if listed is None:
         return w[features]

@@ -40,7 +40,7 @@ class Matched(NamedTuple):
 
 
 def match_dataset(model: Model, manifest: Manifest) -> Matched:
-    """Of a model and a dataset. ServiceError input_mismatch, column_missing, header_differs, column_count."""
+    """Match a model and a dataset. ServiceError input_mismatch, column_missing, header_differs, column_count."""
     ours, theirs = model.about.get("input"), manifest.input
     if theirs is None or "columns" not in theirs or (ours is not None and "columns" not in ours):
         check_input(ours, theirs)
@@ -57,7 +57,7 @@ def match_dataset(model: Model, manifest: Manifest) -> Matched:
 
 
 def check_input(model: Input, dataset: Input) -> None:
-    """Of the `input`s of what are no tables. ServiceError input_mismatch that says what differs.
+    """Check the `input`s of what are no tables. ServiceError input_mismatch says what differs.
 
     Features that are numbered in the dataset may be those the model makes: nobody can tell.
     """

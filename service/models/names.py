@@ -52,7 +52,7 @@ def is_c_int(label: float) -> bool:
 def formats_for(
     labels: Collection[float | str], has_kernel: bool, maps: Collection[str] = (), bias: float | None = None
 ) -> list[str]:
-    """Those that can say a model, see `refusal`."""
+    """The formats that can hold a model, see `refusal`."""
     return [name for name in SUFFIXES if refusal(name, labels, has_kernel, maps, bias) is None]
 
 

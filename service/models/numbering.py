@@ -14,7 +14,7 @@ NUMBERED = "numbered"
 
 
 class Numbering:
-    """Of one input; the model has `n_features` features, numbered from `model_base`.
+    """The numbering of one input; the model has `n_features` features, numbered from `model_base`.
 
     told         the number of the first feature in the input; "auto": as in the data that the model was trained on
     is_numbered  those data had numbers; else the input says where it begins
@@ -35,7 +35,7 @@ class Numbering:
         return self.renumbered(rows)
 
     def renumbered(self, rows: Rows) -> Rows:
-        """The same, unasked."""
+        """A copy that has not been asked yet."""
         if not self._shift:
             return rows
         moved = np.minimum(rows.indices.astype(np.int64) + self._shift, np.iinfo(INDEX).max)  # no model has the last

@@ -42,7 +42,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Predicted:
-    """What came out: `pieces` gives it once.
+    """Predictions that were made: `pieces` gives them once.
 
     rows, unknown_features   of the whole input
     unknown_columns          names of a table's columns that were left out
@@ -63,7 +63,7 @@ class Predicted:
             yield self._piece(values if n_values is None else values.reshape(-1, n_values))
 
     def close(self) -> None:
-        """What was kept goes."""
+        """Remove what was kept."""
         self.values.close()
 
     def _piece(self, decision_values: Array) -> Piece:

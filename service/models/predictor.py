@@ -35,7 +35,7 @@ _MOST_VALUES = 1 << 18  # decision values made at a time
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says of a batch of rows.
+    """The predictions of a model for a batch of rows.
 
     labels            (n_rows,) float64 or texts, of the model's; in regression the decision values
     decision_values   (n_rows,) float64, positive for the model's first label; of several classes (n_rows, n_classes)
@@ -218,7 +218,7 @@ class Predictor:
         return np.concatenate([none, *(each.decision_values for each in self.predict_documents(documents))])
 
     def numbering(self, index_base: IndexBase) -> Numbering:
-        """Of rows whose first feature has this number."""
+        """The numbering of rows whose first feature has this number."""
         return Numbering(index_base, self.index_base, self.n_features, self._model.about.get(NUMBERED, True))
 
     def _as_trained(self, options: InputOptions, numbering: Numbering) -> InputOptions:

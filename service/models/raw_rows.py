@@ -63,7 +63,7 @@ def rows_of_strings(strings: Sequence[Any], input: dict[str, Any] | None) -> Row
 def rows_of_columns(
     columns: Mapping[str, Sequence[Any] | Array], names: Sequence[str], n_rows: int, input: dict[str, Any], base: int
 ) -> TableRows:
-    """Of columns (n_rows,) by name, without labels; names: all that are there, also those that no model needs.
+    """Rows of columns (n_rows,) by name, without labels; names: all that are there, also those that no model needs.
 
     What is missing is None or nan. InputError, whose `line` is the number of the row from 1; column_missing and the
     like, as `match_columns`.
@@ -85,7 +85,7 @@ def rows_of_columns(
 
 
 def match_names(input: dict[str, Any], names: Sequence[str]) -> Match:
-    """Of columns that a program gives by name; those of categories may be called by their numbers if they had none."""
+    """Match columns that a program gives by name; those of categories may be called by number if they had no names."""
     if len(set(names)) < len(names):
         raise InputError("duplicate_column", "a column name stands twice")
     if input["categorical"] and set(input["columns"]) <= set(names):

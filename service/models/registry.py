@@ -56,7 +56,7 @@ def lane_outcome(plan: JobPlan, dataset: Path, run: Path, results: Sequence[dict
 
 
 def _without_others(model: Model, begin: int) -> Model:
-    """The same model without features below `begin` that have no weight: they may never have come."""
+    """Leave out features below `begin` that have no weight: they may never have come."""
     assert model.maps is not None and model.maps.listed is not None
     features = model.maps.listed
     kept = (features >= begin) | np.any(np.atleast_2d(model.w) != 0.0, axis=0)
@@ -155,7 +155,7 @@ def load_model(settings: Settings, model_id: str) -> Model:
 
 
 def load_head(settings: Settings, model_id: str) -> ModelHead:
-    """What a recorded model says of itself, without its weights."""
+    """The head of a recorded model: all but its weights."""
     return read_head(settings.models / model_id)
 
 

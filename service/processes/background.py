@@ -26,7 +26,7 @@ class Background:
         self._woken = threading.Event()
 
     def wake(self) -> None:
-        """There is something to do. Begins a thread if there is none, or the last one has died."""
+        """Say that there is something to do. Begins a thread if there is none, or the last one has died."""
         with self._lock:
             self._has_work = True
             self._woken.set()
@@ -70,7 +70,7 @@ class Background:
 
 
 class Later:
-    """What is to be written down, now or, if the disk does not take it, as soon as it does."""
+    """Writes that are done now or, if the disk does not take them, as soon as it does."""
 
     def __init__(self, pauses: tuple[float, float] = (1.0, 30.0)) -> None:
         self._waiting: deque[Callable[[], object]] = deque()

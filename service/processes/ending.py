@@ -22,7 +22,7 @@ _Done = list[Mapping[str, Any]]
 
 
 class Ending:
-    """Of attempts at the jobs of a data directory."""
+    """The end of attempts at the jobs of a data directory."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings

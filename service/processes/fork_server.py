@@ -89,7 +89,7 @@ class ForkServer:
         return self._process.poll() is None
 
     def fork(self, command: Sequence[str], files: Sequence[int]) -> Forked:
-        """What `python -m` would start with this module and its arguments, and with these three standard files.
+        """Start what `python -m` would with this module and its arguments, and with these three standard files.
 
         Raises OSError if there is no server any more, or the machine has no room for another process now.
         """
@@ -147,12 +147,12 @@ _lock = threading.Lock()
 
 
 def known_fork_server() -> ForkServer | None:
-    """That of this thread, alive or not; None if it has none."""
+    """The server of this thread, alive or not; None if it has none."""
     return _servers.get(threading.current_thread())
 
 
 def fork_server() -> ForkServer:
-    """That of this thread, which is started if there is none: it would not outlive the thread."""
+    """The server of this thread, started if there is none. It does not outlive the thread."""
     server = known_fork_server()
     if server is None or not server.is_alive():
         close_fork_server()

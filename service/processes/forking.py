@@ -60,7 +60,7 @@ class Forking:
                     os.close(file)
 
     def _fork(self, module: str, *arguments: str, files: list[int]) -> _Task | None:
-        """What the new process has to do, in it. Raises OSError if there can be none now."""
+        """Fork; return, in the new process, what it has to do. Raises OSError if there can be none now."""
         if len(files) < _FILES:
             raise OSError(errno.EMFILE, "no descriptor is left for its files")
         parent, pid = os.getpid(), os.fork()

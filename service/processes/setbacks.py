@@ -192,7 +192,7 @@ def _lacks(error: BaseException) -> bool:
 
 
 def _unforeseen(error: BaseException) -> Crash:
-    """As a crash of the job; not its whole text, which may name files of this machine."""
+    """Make a crash of the job of it, without its whole text, which may name files of this machine."""
     told = describe(error)
     return Crash(told["code"], f"the worker met an error: {told['message']}", "The end of the job's log says where.")
 

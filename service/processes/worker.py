@@ -86,7 +86,7 @@ class Worker:
         unlock(self._lock)
 
     def _keep_house(self) -> None:
-        """What is due from time to time, and of no job that runs: it may be done the next time."""
+        """Do what is due from time to time for no job that runs; what fails is tried the next time."""
         datasets = self._settings.datasets
         release = lambda: release_when_short(datasets, shutil.disk_usage(datasets).free)  # noqa: E731
         for due in (self._setbacks.attend, release):
@@ -96,7 +96,7 @@ class Worker:
                 _log.exception("not done now, tried again")
 
     def _recover(self) -> None:
-        """Of what a worker that died left, caches and what is half-done go; its jobs are queued again."""
+        """Remove caches and what is half-done of a worker that died; queue its jobs again."""
         running = self._store.jobs("running")
         # Before anything of theirs is looked at: that may be what it died of.
         died = {record["id"]: WorkerDied(self._store.count_crash(record["id"])) for record in running}
@@ -154,7 +154,7 @@ class Worker:
             self._finish(active, active.plan)
 
     def _requested(self, active: Attempt) -> str | None:
-        """What someone has asked for; a store that cannot be read now is asked the next time."""
+        """The request on record: to stop, say. A store that cannot be read now is asked the next time."""
         try:
             return self._store.job(active.record["id"])["requested"]
         except sqlite3.Error:
@@ -195,7 +195,7 @@ class Worker:
         JobLog(_log, active.record["id"]).info("cancelled")
 
     def _settle_lanes(self, job_id: str, is_complete: bool) -> None:
-        """Of a job that has ended, which nothing changes any more."""
+        """Settle the lanes of a job that has ended; an error changes nothing in how it ended."""
         try:
             settle_lanes(self._settings.jobs / job_id, is_complete)
         except Exception:

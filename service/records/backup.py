@@ -85,7 +85,7 @@ _HAVE_FILES = {"datasets": "state IN ('ready', 'changing')", "models": "TRUE", "
 
 
 def _copy_store(database: Path, target: Path) -> None:
-    """As of one moment, whoever writes meanwhile."""
+    """Copy the store as it is at one moment, whoever writes meanwhile."""
     with (
         closing(sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=30)) as source,
         closing(sqlite3.connect(target)) as copied,

@@ -20,7 +20,7 @@ STRAY = "stray"
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong with one thing.
+    """A fault of one thing.
 
     kind    store, dataset, model or checkpoint
     name    of the dataset, or its id below the data directory

@@ -120,7 +120,7 @@ class JobRecords(Records):
         return self.job(row["id"])
 
     def count_crash(self, job_id: str) -> int:
-        """Of a running job; how many there are now since it last got any further."""
+        """Count a crash of a running job; return how many there are since it last got any further."""
         with self._database.write() as connection:
             connection.execute("UPDATE jobs SET crashes = crashes + 1 WHERE id = ?", (job_id,))
             return connection.execute("SELECT crashes FROM jobs WHERE id = ?", (job_id,)).fetchone()[0]

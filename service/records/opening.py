@@ -32,7 +32,7 @@ _log = logging.getLogger("streamsvm.store")
 
 @dataclass(frozen=True)
 class Known:
-    """What a store has on record.
+    """The contents of a store.
 
     id        of its directory, None if it has been used by older versions only
     recorded  ids of datasets, models and jobs
@@ -90,7 +90,7 @@ def is_blank(database: Path) -> bool:
 
 
 def read_id(settings: Settings) -> str | None:
-    """That of the directory."""
+    """The id of the data directory, None if it has none."""
     try:
         return (settings.data_dir / ID_FILE).read_text().strip() or None
     except FileNotFoundError:

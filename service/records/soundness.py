@@ -12,7 +12,7 @@ _SECONDS = 30.0
 
 
 class Soundness:
-    """Of the store of a data directory; all of it is read at most every so many seconds of the clock."""
+    """Watches the store of a data directory; all of it is read at most every so many seconds of the clock."""
 
     def __init__(
         self, settings: Settings, store: Store, seconds: float = _SECONDS, clock: Callable[[], float] = time.monotonic

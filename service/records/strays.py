@@ -1,4 +1,4 @@
-"""What to do with datasets, models and jobs that have files and are on no record: take them over, or put them aside.
+"""Datasets, models and jobs that have files and are on no record: take them over, or put them aside.
 
 Both are done on request only, and remove nothing.
 """

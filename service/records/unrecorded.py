@@ -15,7 +15,7 @@ _ENDING = ".unrecorded"
 
 
 def mark(directory: Path) -> None:
-    """It goes when the service starts, unless it is on record then."""
+    """Mark it, to be removed when the service starts unless it is on record then."""
     write_file(_mark_of(directory), [])
 
 
@@ -32,7 +32,7 @@ def unrecording(directory: Path) -> Iterator[None]:
 
 
 def unmark(directory: Path) -> None:
-    """It stays, or has gone."""
+    """Remove the mark: the directory stays, or has gone."""
     _mark_of(directory).unlink(missing_ok=True)
 
 
@@ -69,7 +69,7 @@ def sweep(
 
 
 def strays(parent: Path, recorded: Collection[str]) -> list[Path]:
-    """What is on no record and stays."""
+    """Directories that are on no record and stay."""
     if not parent.is_dir():
         return []
     return sorted(path for path in parent.iterdir() if path.name not in recorded and not path.name.startswith("."))

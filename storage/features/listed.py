@@ -11,7 +11,7 @@ from storage.features.rows import Apply, FeatureMap, Features, FeaturesError, Sh
 
 @dataclass(frozen=True)
 class Listed(FeatureMap):
-    """Of a model whose features are far apart: `features` (count,), ascending, are those it has weights of.
+    """The map of a model whose features are far apart: it has weights of `features` (count,), ascending.
 
     All others are left out.
     """

@@ -98,7 +98,7 @@ class FeatureMaps:
         return FeatureMaps(self.shape, [_placed(each, place) for each in self.maps])
 
     def of_listed(self, n_features: int, base: int, features: Array) -> "FeatureMaps":
-        """The same for rows of so many features from `base` on, of which `features` (n,), ascending, are those here."""
+        """These maps for rows of `n_features` from `base` on, of which `features` (n,), ascending, are those here."""
         shape = Shape(n_features + base, base)
         return FeatureMaps(shape, (Fitted(LISTED, Listed(len(features)), shape, {"features": features}), *self.maps))
 
@@ -198,7 +198,7 @@ class FeatureMaps:
 
 
 def listed_maps(n_features: int, base: int, features: Array) -> FeatureMaps:
-    """Of a model that has no other maps, and weights of `features` (n,), ascending, alone."""
+    """Maps of a model that has no others, and weights of `features` (n,), ascending, alone."""
     return FeatureMaps(Shape(len(features))).of_listed(n_features, base, features)
 
 

@@ -22,7 +22,7 @@ def read_maps(document: Any, arrays: Mapping[str, Array]) -> FeatureMaps:
 
 
 def folded(model: Model, program: str) -> Model:
-    """The same model for rows as they are, without maps. ModelFormatError if there is none, of a map or of strings.
+    """Fold maps into the weights, for rows as they are. ModelFormatError if a map cannot be, or of strings.
 
     A constant that maps make becomes part of the constant feature's weight. A list of features stays, without those
     that there cannot be: `columns_of` tells where they are.

@@ -67,7 +67,7 @@ def _labels(model: Model, values: str, as_before: bool) -> Output:
 
 
 def _probabilities(model: Model, values: str, as_before: bool) -> Output:
-    """As storage.probability has it, of labels that ascend."""
+    """Probabilities as storage.probability defines them, in ascending order of labels."""
     from onnx import TensorProto, helper  # noqa: PLC0415
 
     n_classes, order = len(model.labels), None if as_before else order_of(model)

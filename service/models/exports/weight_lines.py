@@ -14,14 +14,14 @@ LINE_BYTES = 1 << 10  # of a weight
 
 
 def dense_lines(rows: Array) -> Iterator[bytes]:
-    """Of rows (n, n_values), in pieces under 1 MiB."""
+    """Write rows (n, n_values) as lines, in pieces under 1 MiB."""
     size = _rows_a_piece(rows)
     for begin in range(0, len(rows), size):
         yield _lines(rows[begin : begin + size])
 
 
 def spread_lines(weights: Array, places: Array, n_rows: int) -> Iterator[bytes]:
-    """Of so many rows, which are 0 but for weights (k, n_values) at places (k,), ascending."""
+    """Write `n_rows` lines, which are 0 but for weights (k, n_values) at places (k,), ascending."""
     size = _rows_a_piece(weights)
     nothing = b" ".join([b"0"] * weights.shape[1]) + b"\n"
     many = nothing * size
@@ -71,7 +71,7 @@ def read_rows(file: BinaryIO, n_rows: int, n_columns: int) -> tuple[Array | None
 
 
 def _numbers(file: BinaryIO, count: int, line_bytes: int) -> Iterator[Array]:
-    """What is left of the file, so many numbers in lines of at most so many bytes."""
+    """Read the rest of the file, `count` numbers in lines of at most `line_bytes`."""
     found, rest = 0, b""
     while chunk := file.read(READ_BYTES):
         lines, _, rest = (rest + chunk).rpartition(b"\n")
