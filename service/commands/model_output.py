@@ -64,9 +64,7 @@ def left_out(output: Path, plan: JobPlan) -> Iterator[str]:
     format_ = format_of(output, plan.spec.kernel == "rbf")
     if format_ not in ("liblinear", "libsvm"):
         return
-    if plan.manifest.input is not None:
-        yield "the text has no place for names of columns, nor for how documents become features: .npz and .json have"
-    elif plan.manifest.index_base == 0 and format_ == "liblinear":
+    if plan.manifest.input is None and plan.manifest.index_base == 0 and format_ == "liblinear":
         yield "features count from 0 here: add one to the indices of a file before LIBLINEAR's own predict reads it"
     if plan.spec.probability and format_ == "liblinear":
         yield "LIBLINEAR's text has no place for probabilities: .npz, .json and .onnx have"

@@ -7,6 +7,7 @@
     bias 1                              value of the constant feature, -1 for none
     w
     0.5                                 weight of LIBLINEAR's feature 1, and so on; that of the bias comes last
+    input 8d1f3e02 {...}                what columns are called, of a model that knows: see `texts`
 
 Of several classes (nr_class, label) a line has a weight of each, in the order of the labels. The format has no room for
 labels that are texts, which are refused, nor for a sigmoid, which is left out: LIBLINEAR's `predict -b 1` has
@@ -26,7 +27,18 @@ import numpy as np
 
 from service.models.exports.errors import ModelFormatError, checked
 from service.models.exports.mapped import columns_of, folded
-from service.models.exports.texts import floats, integer, label_number, one_word, read_header
+from service.models.exports.texts import (
+    floats,
+    has_input,
+    input_line,
+    integer,
+    label_number,
+    last_line,
+    n_classes_word,
+    one_word,
+    read_header,
+    read_input,
+)
 from service.models.exports.weight_lines import dense_lines, read_rows, spread_lines
 from service.models.numbering import NUMBERED
 from storage.csr import Array
@@ -80,6 +92,7 @@ def _stream(head: bytes, model: Model) -> Iterator[bytes]:
     yield head
     yield from dense_lines(weights) if places is None else spread_lines(weights, places, model.n_features)
     yield from dense_lines(_bias_weights(model))
+    yield from input_line(model)
 
 
 def _bias_weights(model: Model) -> Array:
@@ -97,7 +110,7 @@ def _head(model: Model) -> bytes:
     )
     bias = -1.0 if model.bias is None else model.bias
     return (
-        f"solver_type {_solver_type(model)}\nnr_class {max(2, len(model.labels))}\n{labels}"
+        f"solver_type {_solver_type(model)}\nnr_class {n_classes_word(model, max(2, len(model.labels)))}\n{labels}"
         f"nr_feature {_zeros(model)}{model.n_features}\nbias {bias:.17g}\nw\n"
     ).encode()
 
@@ -136,8 +149,11 @@ def read(file: BinaryIO) -> Model:
     base = 0 if zeros else 1
     (bias,) = floats([one_word(header["bias"]).encode()])
     has_bias = not bias < 0  # nan is refused with the other numbers that are not finite
-    places, rows = read_rows(file, n_features + has_bias, n_columns)
     about: dict[str, Any] = {"loss": LOSSES[solver], "solver_type": solver}
+    n_bytes = None
+    if has_input(one_word(header["nr_class"])):
+        n_bytes, about["input"] = _told(file)
+    places, rows = read_rows(file, n_bytes, n_features + has_bias, n_columns)
     if zeros > 1:
         about[NUMBERED] = False
     if solver == CRAMMER_SINGER:
@@ -152,6 +168,16 @@ def read(file: BinaryIO) -> Model:
     if places is None:
         return checked(model)
     return checked(replace(model, maps=listed_maps(n_features, base, places[:n_weights] + base)))
+
+
+def _told(file: BinaryIO) -> tuple[int, dict[str, Any]]:
+    """Bytes of the weights that come next, and the `input` in the last line; `file` stays where it is."""
+    begin = file.tell()
+    end = last_line(file, begin)
+    file.seek(end)
+    input_ = read_input(file.read())
+    file.seek(begin)
+    return end - begin, input_
 
 
 def _model(

@@ -15,6 +15,8 @@
     0.5 2:1.0
     -1.25 1:-0.5 3:2.0
 
+A model that knows what columns are called has a line more, which LIBSVM passes over: see `texts`.
+
 LIBSVM numbers features from 0 or 1, and so does this: `svm-predict` takes the file that the model was trained on as it
 is. A feature that no vector has has no place here. So that the number of features and where they begin come back, the
 first vector has a 0 at the last feature, and, if they begin at 0, one there, where no vector has another value. All
@@ -25,12 +27,24 @@ Several classes LIBSVM decides by a machine for each pair: one for each class ag
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import BinaryIO
+from itertools import chain, islice
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from service.models.exports.errors import WEIGHTS_A_PIECE, ModelFormatError, checked, numbers
-from service.models.exports.texts import floats, integer, label_number, one_word, read_header
+from service.models.exports.texts import (
+    PIECE_BYTES,
+    floats,
+    has_input,
+    input_line,
+    integer,
+    label_number,
+    n_classes_word,
+    one_word,
+    read_header,
+    read_input,
+)
 from storage.csr import INDEX, INDPTR, VALUE, Array
 from storage.model_file import Model
 from storage.support_vectors import SupportVectors
@@ -39,7 +53,6 @@ NEEDED = ("svm_type", "kernel_type", "gamma", "nr_class", "total_sv", "rho", "la
 SIGMOID = ("probA", "probB")
 HEADER = {*NEEDED, *SIGMOID, "degree", "coef0", "prob_density_marks"}
 OTHER_FORMATS = "take the model as npz, json or onnx"
-PIECE_BYTES = 1 << 19
 
 
 def write(model: Model) -> Iterator[bytes]:
@@ -55,7 +68,8 @@ def write(model: Model) -> Iterator[bytes]:
         what = "regression" if model.is_regression else "several classes, each against the rest"
         raise ModelFormatError(f"LIBSVM's text has no place for {what}", OTHER_FORMATS)
     head = _head(model, int(np.count_nonzero(~_is_first(model.w))))
-    return _batched(_parts(head, _without_zeros(vectors), model.w, model.index_base))
+    parts = _parts(head, _without_zeros(vectors), model.w, model.index_base)
+    return _batched(chain(parts, input_line(model)))
 
 
 def _is_first(beta: Array) -> Array:
@@ -68,7 +82,8 @@ def _head(model: Model, n_second: int) -> bytes:
     labels = " ".join(str(label_number(label, "LIBSVM", OTHER_FORMATS)) for label in model.labels)
     sigmoid = "".join(f"probA {A!r}\nprobB {B!r}\n" for A, B in model.sigmoid or ())
     return (
-        f"svm_type c_svc\nkernel_type rbf\ngamma {model.vectors.gamma!r}\nnr_class 2\ntotal_sv {len(model.w)}\n"
+        f"svm_type c_svc\nkernel_type rbf\ngamma {model.vectors.gamma!r}\n"
+        f"nr_class {n_classes_word(model, 2)}\ntotal_sv {len(model.w)}\n"
         f"rho {0.0 - model.intercept!r}\nlabel {labels}\n{sigmoid}nr_sv {len(model.w) - n_second} {n_second}\nSV\n"
     ).encode()
 
@@ -135,7 +150,7 @@ def read(file: BinaryIO) -> Model:
     if missing := [name for name in NEEDED if name not in header]:
         raise ModelFormatError(f"the header has no {missing[0]}")
     labels = tuple(float(integer(word)) for word in header["label"])
-    if header["nr_class"] != ["2"] or len(labels) != 2:
+    if header["nr_class"] not in (["2"], ["02"]) or len(labels) != 2:
         raise ModelFormatError(
             "LIBSVM decides more than two classes in pairs", "train here, each class against the rest"
         )
@@ -144,7 +159,11 @@ def read(file: BinaryIO) -> Model:
         raise ModelFormatError("the support vectors of the two classes are not as many as all")
     gamma, rho = (floats([one_word(header[name]).encode()])[0] for name in ("gamma", "rho"))
     beta, vectors = _read_vectors(file, count, gamma)
-    about = {"loss": "hinge", "svm_type": kind}
+    about: dict[str, Any] = {"loss": "hinge", "svm_type": kind}
+    if has_input(header["nr_class"][0]):
+        about["input"] = read_input(file.readline())
+    if file.readline():
+        raise ModelFormatError(f"the file has not the {count} support vectors that its header says")
     # Feature 0 is there if a vector has it.
     base = 0 if 0 in vectors.indices else 1
     bias, w_bias = (None, 0.0) if rho == 0 else (1.0, -rho)
@@ -164,13 +183,13 @@ def _sigmoid(header: dict[str, list[str]]) -> tuple[tuple[float, float]] | None:
 
 
 def _read_vectors(file: BinaryIO, count: int, gamma: float) -> tuple[Array, SupportVectors]:
-    """beta (count,) and the vectors: what is left of the file."""
+    """beta (count,) and the vectors, a line each."""
     beta: list[float] = []
     lengths, features, values = [0], [np.empty(0, INDEX)], [np.empty(0, VALUE)]
-    for line in file:
+    for line in islice(iter(file.readline, b""), count):
         factor, *pairs = line.split() or [b""]
-        if not line.endswith(b"\n") or len(beta) == count:
-            raise ModelFormatError(f"the file has not the {count} support vectors that its header says")
+        if not line.endswith(b"\n"):
+            raise ModelFormatError("the file ends inside a support vector")
         beta += floats([factor])
         own, numbers_ = zip(*map(_pair, pairs), strict=True) if pairs else ((), ())
         features.append(np.array(own, np.int64).clip(-1, 2**31 - 1).astype(INDEX))

@@ -1,13 +1,67 @@
-"""What the texts of LIBLINEAR and of LIBSVM have in common: a header of lines that begin with a name, C's numbers."""
+"""What the texts of LIBLINEAR and of LIBSVM have in common: a header of lines that begin with a name, C's numbers.
 
-from collections.abc import Collection
-from typing import BinaryIO
+Both programs stop reading after the last weight or vector. There a model has one more line, if it has an `input`, which
+says how rows become features and what columns are called: `input`, the CRC of what follows, and a JSON object. A zero
+before the number of classes, `nr_class 02`, which is the same number in C, says that there is such a line.
+"""
+
+import json
+import zlib
+from collections.abc import Collection, Iterator
+from typing import Any, BinaryIO
 
 from service.models.exports.errors import ModelFormatError
 from service.models.names import is_c_int
-from storage.model_file import Label
+from storage.model_file import Label, Model
 
 HEADER_BYTES = 1 << 20  # of a line of the header: there may be many labels
+PIECE_BYTES = 1 << 19
+_INPUT = b"input "
+
+
+def n_classes_word(model: Model, n_classes: int) -> str:
+    """The number of classes in a header: with a zero before it if the model has an `input`."""
+    return f"{'0' if model.about.get('input') else ''}{n_classes}"
+
+
+def has_input(word: str) -> bool:
+    """Whether a number of classes says that the last line is an `input`."""
+    return word.startswith("0")
+
+
+def input_line(model: Model) -> Iterator[bytes]:
+    """The `input` of a model as the last line of its text, in pieces; nothing if it has none."""
+    if input_ := model.about.get("input"):
+        told = json.dumps(input_, separators=(",", ":")).encode()
+        line = b"%b%08x %b\n" % (_INPUT, zlib.crc32(told), told)
+        yield from (line[begin : begin + PIECE_BYTES] for begin in range(0, len(line), PIECE_BYTES))
+
+
+def read_input(line: bytes) -> dict[str, Any]:
+    """The `input` in a line of a text. ModelFormatError if it is damaged, cut, or another line."""
+    told = line[len(_INPUT) + 9 : -1]
+    if line != b"%b%08x %b\n" % (_INPUT, zlib.crc32(told), told):
+        raise ModelFormatError("the last line, which says how rows become features, is damaged or cut")
+    try:
+        input_ = json.loads(told)
+    except (ValueError, RecursionError):
+        input_ = None
+    if not isinstance(input_, dict):
+        raise ModelFormatError("the last line, which says how rows become features, is no JSON object")
+    return input_
+
+
+def last_line(file: BinaryIO, begin: int) -> int:
+    """Where the last line of a file begins, at `begin` or behind it."""
+    place = file.seek(0, 2) - 1  # its end is no begin
+    while place > begin:
+        start = max(begin, place - PIECE_BYTES)
+        file.seek(start)
+        found = file.read(place - start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        place = start
+    return begin
 
 
 def read_header(file: BinaryIO, program: str, names: Collection[str], end: str) -> dict[str, list[str]]:

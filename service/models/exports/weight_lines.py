@@ -45,15 +45,15 @@ def _lines(rows: Array) -> bytes:
     return numbers(rows)[1:-1].replace(b"],[", b"\n").replace(b",", b" ") + b"\n"
 
 
-def read_rows(file: BinaryIO, n_rows: int, n_columns: int) -> tuple[Array | None, Array]:
-    """The lines that are left of the file, float64: all, (n_rows, n_columns), and None.
+def read_rows(file: BinaryIO, n_bytes: int | None, n_rows: int, n_columns: int) -> tuple[Array | None, Array]:
+    """The lines in so many bytes, None: all that are left, of the file, float64: all, (n_rows, n_columns), and None.
 
     Of many the numbers (k,) of those that are not all 0, ascending, and these (k, n_columns).
     """
     is_sparse = n_rows > DENSE_WIDTH
     places, parts = [np.empty(0, np.int64)], [np.empty(0)]
     begin = 0
-    for part in _numbers(file, n_rows * n_columns, LINE_BYTES * n_columns):
+    for part in _numbers(_chunks(file, n_bytes), n_rows * n_columns, LINE_BYTES * n_columns):
         if is_sparse:
             there = np.flatnonzero(part)
             places.append(begin + there)
@@ -70,10 +70,18 @@ def read_rows(file: BinaryIO, n_rows: int, n_columns: int) -> tuple[Array | None
     return features, rows
 
 
-def _numbers(file: BinaryIO, count: int, line_bytes: int) -> Iterator[Array]:
-    """Read the rest of the file, `count` numbers in lines of at most `line_bytes`."""
+def _chunks(file: BinaryIO, n_bytes: int | None) -> Iterator[bytes]:
+    """Read so many bytes of the file; None: all that are left."""
+    left = n_bytes
+    while chunk := file.read(READ_BYTES if left is None else min(READ_BYTES, left)):
+        yield chunk
+        left = None if left is None else left - len(chunk)
+
+
+def _numbers(chunks: Iterator[bytes], count: int, line_bytes: int) -> Iterator[Array]:
+    """Read `count` numbers in lines of at most `line_bytes`."""
     found, rest = 0, b""
-    while chunk := file.read(READ_BYTES):
+    for chunk in chunks:
         lines, _, rest = (rest + chunk).rpartition(b"\n")
         part = _values(lines)
         found += len(part)

@@ -26,27 +26,23 @@ def test_labels_that_are_text_lead_to_the_option_that_names_their_column(model, 
     table = "a,b,kind\n2,1,cat\n1,2,dog\n"
     assert predict(model, table) == 3
     said = capsys.readouterr().err
-    assert "column 3 (kind): field 'cat' is not a number [not_numeric]" in said
-    assert "if it is the column of labels, name it by --label-column" in said
+    assert "the table has 3 columns for features, the model takes 2 [column_count]" in said
+    assert "if one of them has the labels, name it: --label-column" in said
     assert predict(model, table, "--label-column", "kind") == 0
     assert capsys.readouterr().out == "1\n-1\n"
 
 
-def test_labels_that_are_taken_for_a_feature_are_noticed(model, capsys):
-    table = "y,a,b\n1,2,1\n-1,1,2\n"
-    assert predict(model, table) == 0
-    assert capsys.readouterr().err.splitlines()[:2] == [
-        "values of features that the model does not have, passed over: 2",
-        "  every column was taken for a feature: name that of the labels by --label-column",
+@pytest.mark.parametrize("options", [(), ("--label-column", "y")])
+def test_labels_in_a_column_with_a_usual_name_are_no_feature(model, capsys, options):
+    assert predict(model, "y,a,b\n1,2,1\n-1,1,2\n", *options) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "columns were taken by their places, for the model holds no names of columns",
+        "accuracy 100.0000% (2/2)",
     ]
-    assert predict(model, table, "--label-column", "y") == 0
-    assert capsys.readouterr().err == "accuracy 100.0000% (2/2)\n"
 
 
-def test_a_wider_table_whose_labels_are_named_is_counted_alone(model, capsys):
-    assert predict(model, "y,a,b,c\n1,2,1,7\n", "--label-column", "y") == 0
+def test_a_wider_table_whose_labels_are_named_is_refused(model, capsys):
+    assert predict(model, "y,a,b,c\n1,2,1,7\n", "--label-column", "y") == 3
     said = capsys.readouterr().err
-    assert (
-        said.startswith("values of features that the model does not have, passed over: 1")
-        and "--label-column" not in said
-    )
+    assert "the table has 3 columns for features, the model takes 2 [column_count]" in said
+    assert "give the columns of training" in said
