@@ -91,7 +91,7 @@ def descend_rounds(
 ) -> None:
     """At most so many rounds; one over all rows that meets no projected gradients further apart is the last.
 
-    is_over  is asked after each: whether the job has to end
+    is_over  is asked after each: whether the time of the job is over
     """
     for _ in range(rounds):
         shrunk = rows.shrunk

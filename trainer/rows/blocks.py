@@ -73,9 +73,11 @@ class Blocks:
         self._cursor.link.note(row_id, score)
 
     def is_over(self, max_seconds: float | None) -> bool:
-        """Whether the job has to end: what goes on for long within a block then ends, too."""
-        link = self._cursor.link
-        return bool(link.control["stop"]) or (max_seconds is not None and link.elapsed_seconds >= max_seconds)
+        """Whether the time of the job is over: what goes on for long within a block then ends, too.
+
+        A person's stop waits for the pass: who goes on from there comes to what an undisturbed job comes to.
+        """
+        return max_seconds is not None and self._cursor.link.elapsed_seconds >= max_seconds
 
     def publish_machine(self, machine: Machine) -> None:
         """Of the end of a pass, see Link."""

@@ -75,7 +75,7 @@ def _passes(
     tally = Tally(alpha, w, blocks.kept)
     blocks.keep(tally.resumable)
     visitor = Visitor(problem, alpha, w, tally, blocks.note, kind, asks_rest=True)
-    is_over = partial(blocks.is_over, settings.max_seconds)
+    is_over = partial(blocks.is_over, None if settings.pace == "fixed" else settings.max_seconds)
     while True:
         block = blocks.next(w)
         rng = np.random.default_rng((settings.seed, _STREAM, block.pass_, block.step.section))
