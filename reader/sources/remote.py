@@ -48,7 +48,9 @@ class RemoteStore:
         if not is_pattern(path):
             return [self.look(path)]
         pattern, found = Pattern(path), self._below(path)
-        return [_told(name, info) for name, info in found.items() if _is_file(name, info) and pattern.matches(name)]
+        # Some of the library's file systems put a slash before the names of buckets.
+        matching = {name: info for name, info in found.items() if pattern.matches(name.removeprefix("/"))}
+        return [_told(name, info) for name, info in matching.items() if _is_file(name, info)]
 
     def _below(self, path: str) -> dict[str, Any]:
         """Find what begins as a pattern does, no deeper than it reaches. (The library's `glob` can take for ever.)"""
