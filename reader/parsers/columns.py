@@ -12,6 +12,11 @@ MOST_COLUMNS = 1 << 20
 LABEL_NAMES = ("label", "y", "target", "class")
 
 
+def too_many_columns() -> InputError:
+    """The error for a table of more than MOST_COLUMNS."""
+    return InputError("too_many_columns", f"there are more than {MOST_COLUMNS} columns", line=1)
+
+
 class Heading:
     """
     names      of the columns; None: they have none, and are told by their places
@@ -21,7 +26,7 @@ class Heading:
 
     def __init__(self, names: Sequence[str] | None, n_columns: int) -> None:
         if n_columns > MOST_COLUMNS:
-            raise InputError("too_many_columns", f"there are {n_columns} columns, more than {MOST_COLUMNS}", line=1)
+            raise too_many_columns()
         self.names = names
         self.n_columns = n_columns
         self._places = {} if names is None else {name: place for place, name in enumerate(names)}

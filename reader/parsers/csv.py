@@ -31,6 +31,7 @@ from reader.parsers.mixed_lines import MixedLines
 from reader.parsers.text_window import WINDOW_BYTES
 from storage.csr import LABEL, Array, Rows
 
+_MOST_COUNTED = 1 << 10  # columns of a line that has too many
 Faults = dict[int, dict[int, tuple[Any, ...]]]  # of a row: of a column: code, message, place in the field
 
 
@@ -113,13 +114,16 @@ class CsvParser(CsvLines):
         """A line that the kernel leaves over; where the next one begins."""
         assert self._reader is not None
         line, following = self._line(begin)
+        n_columns = self._heading.n_columns
+        most = max(n_columns, _MOST_COUNTED)
         try:
-            fields = self._reader.split(line)
+            fields = self._reader.split(line, most)
         except BadQuote as bad:
             lines.faults.append((begin + bad.args[0], "bad_quote", BAD_QUOTE))
             return following
-        if len(fields) != self._heading.n_columns:
-            told = f"the line has {len(fields)} columns, the first has {self._heading.n_columns}"
+        if len(fields) != n_columns:
+            count = len(fields) if len(fields) <= most else f"more than {most}"
+            told = f"the line has {count} columns, the first has {n_columns}"
             lines.faults.append((begin, "column_count", told))
         else:
             lines.add_odd(fields, begin, self._window.filled)

@@ -26,14 +26,9 @@ class FieldReader:
         d = re.escape(delimiter)
         # Possessive: to go back it would remember each byte of the field.
         self._field = re.compile(rb'"((?:[^"]++|"")*+)"|([^"%s]*)' % d)
-        self._quoted = re.compile(rb'(^|%s)"([^"\r\n%s]*)"(?=%s|\r?$)' % (d, d, d), re.MULTILINE)
 
-    def unquoted(self, text: bytes) -> bytes:
-        """A text without the quotes that mean nothing; those that are left are of fields with quotes or delimiters."""
-        return self._quoted.sub(rb"\1\2", text) if b'"' in text else text
-
-    def split(self, line: bytes) -> list[Field]:
-        """The fields of a line without its end. Raises BadQuote."""
+    def split(self, line: bytes, most: int) -> list[Field]:
+        """The fields of a line without its end, `most` + 1 of them if there are more. Raises BadQuote."""
         found: list[Field] = []
         place = 0
         while True:
@@ -43,7 +38,7 @@ class FieldReader:
             quoted, plain = match.groups()
             content = plain if quoted is None else quoted.replace(b'""', b'"')
             found.append((place, content.strip(b" \t")))
-            if match.end() == len(line):
+            if match.end() == len(line) or len(found) > most:
                 return found
             place = match.end() + 1
 

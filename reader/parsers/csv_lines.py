@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from reader.errors import InputError
 from reader.limits import Limits
 from reader.options import InputOptions
-from reader.parsers.columns import UNNAMED, Columns, Heading, find_columns, find_label
+from reader.parsers.columns import MOST_COLUMNS, UNNAMED, Columns, Heading, find_columns, find_label, too_many_columns
 from reader.parsers.csv_fields import BadQuote, Field, FieldReader, find_delimiter, is_missing, is_text
 from reader.parsers.csv_head import LOOK_LINES, has_header
 from reader.parsers.fields_kernel import skip_blank
@@ -101,7 +101,7 @@ class CsvLines(TableParser):
                 return
             line, begin = self._line(begin)
             try:
-                fields = self._reader.split(line)
+                fields = self._reader.split(line, self._heading.n_columns)
             except BadQuote:
                 continue
             if len(fields) == self._heading.n_columns and not is_missing(fields[self._columns.label][1]):
@@ -118,7 +118,7 @@ class CsvLines(TableParser):
         try:
             given = "tab" if self._options.format == "tsv" else self._options.delimiter
             reader = FieldReader(find_delimiter(line, given, may_be_one=not self._labelled))
-            fields = reader.split(line)
+            fields = reader.split(line, MOST_COLUMNS)
         except BadQuote as bad:
             raise self._window.error(begin + bad.args[0], "bad_quote", BAD_QUOTE) from None
         self._reader = reader
@@ -131,6 +131,8 @@ class CsvLines(TableParser):
 
     def _settle_head(self, fields: list[Field], begin: int, following: int, end: int) -> int:
         """Find out the columns from the fields of the line at `begin`; where the first row begins."""
+        if len(fields) > MOST_COLUMNS:
+            raise too_many_columns()
         below = self._below(len(fields), following, end)
         names_columns = has_header([field for _, field in fields], below, self._options, self._labelled)
         self._heading = Heading(self._names(fields, begin) if names_columns else None, len(fields))
@@ -162,7 +164,7 @@ class CsvLines(TableParser):
         while begin < end and lines:
             line, begin = self._line(begin)
             try:
-                fields = self._reader.split(line) if line.strip() else []
+                fields = self._reader.split(line, n_columns) if line.strip() else []
             except BadQuote:
                 continue
             finally:

@@ -2,6 +2,7 @@
 
 import io
 import struct
+import tracemalloc
 import zipfile
 
 import pytest
@@ -10,6 +11,7 @@ from reader.errors import InputError
 from reader.ingest.run import ingest
 from reader.limits import Limits
 from reader.options import InputOptions
+from reader.parsers.csv import CsvParser
 from reader.parsers.csv_fields import FieldReader
 from reader.parsers.libsvm import LibsvmParser
 from tests.end_to_end.cgroup import reason_unusable, run_in
@@ -56,7 +58,24 @@ def test_rows_have_weights_if_the_first_has_one_whatever_comes_before(weighted):
 
 def test_fields_in_quotes():
     split = FieldReader(b",").split
-    assert [field for _, field in split(b'"a""b,c","",d')] == [b'a"b,c', b"", b"d"]
+    assert [field for _, field in split(b'"a""b,c","",d', 3)] == [b'a"b,c', b"", b"d"]
+
+
+def test_fields_beyond_those_that_are_wanted_are_not_taken_apart():
+    assert len(FieldReader(b",").split(b"," * 100_000, 3)) == 4
+
+
+@pytest.mark.parametrize("fields", [b",", b"1,"])
+def test_a_line_of_millions_of_columns_is_refused_without_taking_it_apart(fields):
+    text = b"y,a\n1,2\n1,2\n" + fields * 8_000_000 + b"\n"
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError) as caught:
+            list(CsvParser(InputOptions("csv", missing="zero"), Limits()).parse_chunks([text]))
+        assert caught.value.code == "column_count"
+        assert tracemalloc.get_traced_memory()[1] < 200 << 20
+    finally:
+        tracemalloc.stop()
 
 
 # So many bytes of it are little, and what was held for each is much.
