@@ -34,7 +34,8 @@ def has_header(first: Line, below: Sequence[Line], options: InputOptions, labell
     if like.get("has_names"):
         return all(place in texts or is_missing(field) for place, field in enumerate(first))
     if not texts:
-        return "columns" not in like and _are_counted(first, below)
+        # A row to be predicted is not taken for names because it counts up from 1 or so; pandas counts from 0.
+        return "columns" not in like and (labelled or first[0] in (b"", b"0")) and _are_counted(first, below)
     allowed = _places_of_text(options, labelled, len(first))
     if not texts <= allowed or _stand_above_numbers(texts, below):
         return True

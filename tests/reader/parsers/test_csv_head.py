@@ -105,3 +105,11 @@ def test_where_rows_before_had_none_a_line_of_names_is_refused(labelled):
     with pytest.raises(InputError) as caught:
         head("class,cap,odor\n" + WORDS, labelled, words)
     assert caught.value.code == "header_differs"
+
+
+def test_a_row_to_be_predicted_may_count_up_but_not_as_pandas_counts():
+    assert head("1,2,3,4\n", labelled=False) is None
+    assert head("1,2,3,4\n1,0.5,2.5,7\n", labelled=False) is None
+    with pytest.raises(InputError) as caught:
+        head("0,1,2,3\n", labelled=False)
+    assert caught.value.code == "header_unclear"
