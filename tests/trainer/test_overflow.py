@@ -55,7 +55,7 @@ def test_a_machine_that_is_none_is_not_published(tmp_path):
 def test_rounds_within_a_block_end_with_the_time_of_the_job(tmp_path):
     """A block may be gone over a million times: its time does not wait for that."""
     dataset = make_dataset(tmp_path / "data", *random_problem(60))
-    settings = {"solver": "bm", "inner_rounds": 1_000_000, "tolerance": None, "C": 1e6}
+    settings = {"solver": "bm", "inner_rounds": 1_000_000, "tolerance": None, "C": 1e6, "pace": "adaptive"}
     found = train(tmp_path / "run", dataset, 1 << 20, max_seconds=1e-3, **settings)
     assert found.result["stop_reason"] == "max_seconds"
     assert found.passes[-1]["updates"] < 60 * 10_000
