@@ -20,7 +20,7 @@ from streamsvm.frames import column_names, selected
 from streamsvm.labels import Labels
 from streamsvm.plots import plot_history
 from streamsvm.prediction import Certificate, Predictions
-from streamsvm.sources import Source, chunks, files, is_files, matrix
+from streamsvm.sources import Source, chosen_columns, chunks, files, is_files, matrix
 from streamsvm.workspace import Fitted, Workspace
 
 # Parameters that are fields of a job, and say the same there.
@@ -47,6 +47,7 @@ class StreamEstimator(Predictions, BaseEstimator):
     verbose: bool
 
     _workspace: Workspace | None
+    _dropped: tuple[str, ...]
     _OWN_FIELDS: tuple[str, ...] = ()
     _DUAL_LOSSES = ("hinge", "squared_hinge")
 
@@ -99,6 +100,9 @@ class StreamEstimator(Predictions, BaseEstimator):
         ((C, model),) = fitted.trained.models
         if not fitted.is_numbered:
             model = replace(model, about={**model.about, NUMBERED: False})
+        if getattr(self, "_dropped", ()):
+            left_out = {**model.about["input"], "dropped": list(self._dropped)}
+            model = replace(model, about={**model.about, "input": left_out})
         self._take(self._complete(decoded(model, labels), labels))
         self.C_, self.history_ = C, fitted.history
         if fitted.trained.folds:
@@ -155,6 +159,7 @@ class StreamEstimator(Predictions, BaseEstimator):
 
     def _source(self, X: Any, y: Any, sample_weight: Any, labels: Labels) -> Source:
         """Of what is not in memory."""
+        self._dropped = ()
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         if is_files(X):
@@ -164,6 +169,8 @@ class StreamEstimator(Predictions, BaseEstimator):
     def _in_memory(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> tuple[Any, Any, Any]:
         """X, y and weights of a matrix or a data frame, checked; the first rows say how many columns there are."""
         is_first = getattr(self, "_workspace", None) is None
+        with told_plainly():
+            X, self._dropped = chosen_columns(X, self.input_options)
         if not is_first:
             X = self._in_known_order(X)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32), reset=is_first, **checks)

@@ -17,11 +17,13 @@ from reader.parsers.odd_columns import OddColumns
 from reader.sources.locations import is_pattern, is_url
 from streamsvm.batches import batches, name_array, size_of
 from streamsvm.errors import tell
-from streamsvm.frames import column_names
+from streamsvm.frames import column_names, selected
 from streamsvm.labels import Labels
 
 # Of a pyarrow dataset at a time; it reads ahead.
 _ROWS_OF_TABLE = 1 << 13
+# Input options that choose columns.
+_CHOICE = ("columns", "drop_columns")
 
 
 @dataclass(frozen=True)
@@ -83,18 +85,35 @@ def _path(given: Any) -> Path | str:
     return given if is_elsewhere else Path(given)
 
 
+def chosen_columns(X: Any, given: dict[str, Any] | None) -> tuple[Any, tuple[str, ...]]:
+    """X with the columns that `columns` and `drop_columns` of the input options leave, and the names of the others.
+
+    Only of a data frame: the columns of a matrix are for its owner to choose. InputError columns_missing and the like.
+    """
+    names = column_names(X)
+    if names is None or not any((given or {}).get(option) for option in _CHOICE):
+        return X, ()
+    found = new_columns(InputOptions(**(given or {})), Heading(names, len(names)), [], set())
+    return selected(X, found.names), found.dropped
+
+
+def _but_choice(given: dict[str, Any] | None) -> dict[str, Any]:
+    """The input options without those by which columns have been chosen."""
+    return {name: value for name, value in (given or {}).items() if name not in _CHOICE}
+
+
 def matrix(X: Any, y: Any, weight: Any, names: Sequence[str] | None, given: dict[str, Any] | None) -> Stream:
     """X (n_rows, n_columns) checked, y (n_rows,) of numbers, names of the columns."""
     head = [] if names is None else [name_array(names)]
-    return Stream(chain(head, batches(X, y, weight)), _as_batches(given), size_of(X))
+    options = _as_batches(given if names is None else _but_choice(given))
+    return Stream(chain(head, batches(X, y, weight)), options, size_of(X))
 
 
 def chunks(X: Any, y: Any, sample_weight: Any, labels: Labels, given: dict[str, Any] | None) -> Stream:
     """An iterator of (X, y) or (X, y, weight), or a pyarrow dataset, whose columns y and sample_weight name."""
     if _is_dataset(X):
         options = InputOptions(**(given or {}))
-        rest = {name: value for name, value in (given or {}).items() if name not in ("columns", "drop_columns")}
-        return Stream(_encoded(_tables(X, y, sample_weight, options), labels), _as_batches(rest), None)
+        return Stream(_encoded(_tables(X, y, sample_weight, options), labels), _as_batches(_but_choice(given)), None)
     if y is not None or sample_weight is not None:
         raise ValueError("an iterator brings y and sample_weight with each chunk: leave them out")
     return Stream(_encoded(map(_chunk, X), labels), _as_batches(given), None)
@@ -144,6 +163,8 @@ def _tables(dataset: Any, y: Any, weight: Any, options: InputOptions) -> Iterato
     from reader.parsers.parquet_file import index_of  # noqa: PLC0415
 
     names = list(dataset.schema.names)
+    if not all(each is None or isinstance(each, str) for each in (y, weight)):
+        raise ValueError("y and sample_weight of a pyarrow table or dataset are names of its columns")
     heading = Heading(names, len(names))
     label = names[heading.label()] if y is None else y
     aside = {label, weight} - {None}
