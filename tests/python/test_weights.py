@@ -102,7 +102,7 @@ def test_what_nobody_foresaw_is_told_as_a_failure(iris):
         raise KeyError("unforeseen")
 
     space = Workspace(1000)
-    space.add(matrix(*iris, None, None))
+    space.add(matrix(*iris, None, None, None))
     with pytest.raises(TrainingFailed, match="KeyError: 'unforeseen'") as failed, told_plainly():
         space.train({"solver": "streamsvm"}, fails)
     space.close()

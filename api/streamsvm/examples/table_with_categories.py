@@ -91,10 +91,16 @@ print(f"\naccuracy {accuracy_streamed:.3f} in parts")
 
 # %%
 # A file of numbers alone needs no Python to read it: `fit` takes its path, and the name of the column with the answers.
+# Its columns have names, and the model finds them by these, in any order.
+
+
+def encode(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows as numbers."""
+    return pd.DataFrame(to_columns.transform(rows).toarray(), columns=to_columns.get_feature_names_out())
+
 
 encoded = path.with_name("encoded.csv")
-columns = pd.DataFrame(to_columns.transform(train).toarray(), columns=to_columns.get_feature_names_out())
-columns.assign(answer=train["answer"].to_numpy()).to_csv(encoded, index=False)
+encode(train).assign(answer=train["answer"].to_numpy()).to_csv(encoded, index=False)
 from_file = StreamSVC(C=1.0).fit(encoded, "answer")
-accuracy_from_file = from_file.score(to_columns.transform(test), test["answer"])
+accuracy_from_file = from_file.score(encode(test), test["answer"])
 print(f"accuracy {accuracy_from_file:.3f} from the file")
