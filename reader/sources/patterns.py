@@ -3,12 +3,13 @@
 `*` and `[...]` stand for what is within a folder, `**` alone between two slashes for any folders.
 """
 
+import fnmatch
 import re
 from dataclasses import dataclass
 
 _TOKEN = re.compile(r"\*+|\[(!?)(\]?[^\]]*)\]|.", re.DOTALL)
 _FOLDERS = "**"
-_NOTHING = "(?!)."
+_TRANSLATED = re.compile(r"\(\?s:(.*)\)\\[Zz]", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -74,13 +75,9 @@ class _Part:
 
 
 def _characters(token: re.Match[str]) -> list[str]:
-    """Each as a regular expression."""
+    """Each as a regular expression; what stands in brackets as the standard library reads it."""
     if not token[2]:
         return [re.escape(character) for character in token[0]]
-    characters = re.sub(r"([\\\[\]^&~|])", r"\\\1", token[2])
-    kind = f"[{'^' if token[1] else ''}{characters}]"
-    try:
-        re.compile(kind)
-    except re.error:
-        return [_NOTHING]  # a range that ends before it begins
-    return [kind]
+    kind = _TRANSLATED.fullmatch(fnmatch.translate(token[0]))
+    assert kind is not None
+    return [kind[1]]

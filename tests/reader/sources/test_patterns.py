@@ -30,6 +30,9 @@ from reader.sources.patterns import Pattern
         ("b/[]]", "b/]", True),
         ("b/[z-a]", "b/z", False),
         ("b/x[]*", "b/x[]y", True),
+        ("b/[!]--]", "b/]", True),
+        ("b/[a---]", "b/-", True),
+        ("b/[!b-a]", "b/-", True),
     ],
 )
 def test_folders(pattern, path, is_one):
@@ -37,7 +40,7 @@ def test_folders(pattern, path, is_one):
 
 
 @given(st.text("ab*[]!-", max_size=8), st.text("ab-]", min_size=1, max_size=8))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=1000, deadline=None)
 def test_within_a_folder_as_fnmatch(pattern, name):
     assert Pattern(pattern).matches(name) == fnmatch.fnmatchcase(name, pattern) or not pattern
 

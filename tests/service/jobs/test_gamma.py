@@ -81,11 +81,10 @@ def test_what_a_run_is_told(dataset):
     assert 0 < told["distances"]["low"] <= told["distances"]["median"] <= told["distances"]["high"]
 
 
-def test_a_budget_beyond_the_machine_is_refused_with_the_arithmetic(dataset, monkeypatch):
+def test_a_budget_beyond_the_machine_is_refused_with_the_arithmetic(dataset):
     manifest = read_manifest(dataset)
-    monkeypatch.setattr("service.jobs.memory.os.sysconf", lambda name: 1000)
     with pytest.raises(ServiceError) as caught:
-        plan_job(parse_spec({"dataset": "d", "kernel": "rbf", "budget": 5000}), manifest)
+        plan_job(parse_spec({"dataset": "d", "kernel": "rbf", "budget": 5000}), manifest, memory_bytes=1_000_000)
     assert caught.value.code == "budget_range"
     assert "budget 5000 vectors of 151 features" in caught.value.message and caught.value.hint
 
