@@ -3,10 +3,16 @@
 
 const REFRESH_MILLISECONDS = 3000, MOST_LABELS = 5, MOST_HEAD_BYTES = 1 << 16;
 
+// Answers may overtake each other: one that is older than what is shown would undo a choice.
+let asked = 0, shown = 0;
+
 async function refresh() {
+  const number = ++asked;
   const answer = await fetch(location.pathname + location.search, { headers: { Accept: "text/html" } }).catch(() => null);
   if (!answer || !answer.ok || answer.redirected) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (number < shown) return;
+  shown = number;
   for (const old of document.querySelectorAll("[data-live]")) {
     const now = fresh.getElementById(old.id);
     if (old.innerHTML === now.innerHTML || old === document.activeElement) continue;
