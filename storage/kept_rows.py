@@ -30,7 +30,7 @@ def keep(file: SpillFile, directory: Path, key: Key, n_rows: int) -> None:
 
 
 def _index(path: Path, key: Key) -> dict[str, Any] | None:
-    """What there is of the rows kept under this key. Raises OSError, StorageError."""
+    """Read the index of kept rows; None if they are kept under another key. Raises OSError, StorageError."""
     index = unpack(path.read_bytes(), VERSION, "index of kept rows", "", _PLAIN_VERSION)
     return index if index["key"] == key else None
 

@@ -50,7 +50,7 @@ def head_of(model: Model) -> ModelHead:
 
 
 def read_head(directory: Path) -> ModelHead:
-    """Of a model on disk; raises CorruptData or UnknownVersion."""
+    """Read the head of a model on disk; raises CorruptData or UnknownVersion."""
     content = read_record(directory)
     labels, about = tuple(content["labels"]), content["about"]
     machine: dict[str, Any] = {}

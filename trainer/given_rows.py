@@ -65,7 +65,7 @@ class GivenRows:
         yield from packer.rest()
 
     def _fitting(self, most: int, segments: Iterator[bytes]) -> Iterator[bytes]:
-        """Those that fit into so many bytes in all, or one of the usual size; rows too long for what is left stay."""
+        """Give rows that fit into so many bytes, or one usual segment; rows too long for what is left stay."""
         left = max(most, SPILL_SEGMENT)
         while left >= SPILL_SEGMENT and (segment := next(segments, None)):
             if len(segment) <= left:

@@ -70,11 +70,11 @@ class CsvLines(TableParser):
         self.check_end()
 
     def settle_columns(self, begin: int, end: int) -> None:
-        """What the columns are: the first line is known, and rows begin at this offset."""
+        """Settle what the columns are; the first line is known, and rows begin at this offset."""
         raise NotImplementedError
 
     def rows_between(self, begin: int, end: int) -> Iterator[Rows]:
-        """Those of the whole lines at these offsets of the window."""
+        """Read the rows of the whole lines between these offsets of the window."""
         raise NotImplementedError
 
     def _read_lines(self) -> Iterator[Rows]:

@@ -28,7 +28,7 @@ class TableParser(MatrixParser):
 
     @property
     def input(self) -> dict[str, Any] | None:  # type: ignore[override]
-        """What further tables need to make the same features."""
+        """The description that further tables need to make the same features."""
         return None if self._maker is None else {**self._told, **self._maker.told()}
 
     @property

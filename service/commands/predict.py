@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _writing(output: Path | None) -> Iterator[Callable[[Iterable[str]], None]]:
-    """What writes lines to the file, or to standard output."""
+    """A function that writes lines to the file, or to standard output."""
     if output is None:
         yield sys.stdout.writelines
     else:
@@ -110,7 +110,7 @@ def _opened(file: Given) -> Iterator[Iterator[bytes]]:
 
 
 def _columns_said(match: Match | None) -> Iterator[str]:
-    """What is to be known of how a table's columns were found."""
+    """Lines that say how a table's columns were found."""
     if match is None:
         return
     if match.unknown:

@@ -1,4 +1,7 @@
-"""What a person is told of a dataset whose view is there. It imports nothing: commands that only ask begin at once."""
+"""Words for a person about a dataset, from its view.
+
+The module imports nothing, so that commands that only ask begin at once.
+"""
 
 from typing import Any
 

@@ -47,7 +47,7 @@ def _write(path: Path, arrays: Mapping[str, Array]) -> None:
 
 
 def _held_out(plan: JobPlan, run: Path, place: int) -> tuple[Array, Array, Array]:
-    """What a lane has left out, see `held_out`."""
+    """The rows that a lane has left out, see `held_out`."""
     if not plan.spec.is_joint:
         return read_held_out(run, plan.n_rows, place)
     columns = [read_held_out(run, plan.n_rows, column) for column in range(len(plan.labels))]
@@ -82,7 +82,7 @@ def _check_fold(plan: JobPlan, lane: Lane, target: Array) -> None:
 
 
 def held_out(job_dir: Path, number: int) -> dict[str, Array]:
-    """Of the rows that the lane of this number has left out, and was judged by.
+    """Read the rows that the lane of this number has left out, and was judged by.
 
     ids (n,) int64; target (n,) float32: y had they been trained on; decision_values (n,) float64; of all classes in one
     problem (n, n_classes); weight (n,) float64, if rows have weights

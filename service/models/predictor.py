@@ -180,13 +180,13 @@ class Predictor:
                 yield replace(found, expected=parser.expected(found.expected))
 
     def predictions(self, rows: Rows) -> Iterator[Prediction]:
-        """As `predict`, some rows at a time: of many classes a batch may have more values than memory holds."""
+        """Predict some rows at a time: with many classes a batch may have more values than memory holds."""
         for piece in rows.pieces(max(1, _MOST_VALUES // (self.n_values or 1))):
             check_wanted()
             yield self.predict(piece)
 
     def predict_table(self, table: TableRows) -> Iterator[Prediction]:
-        """As `predictions`, with what the model does not know of a table. InputError unknown_feature if strict."""
+        """Predict a table, and say what the model does not know of it. InputError unknown_feature if strict."""
         columns = [] if table.match is None else table.match.unknown
         if self._strict and (columns or table.unknown):
             what = f"columns ({shown(columns)})" if columns else f"{table.unknown} categories"

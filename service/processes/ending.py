@@ -31,7 +31,7 @@ class Ending:
     def outcomes(
         self, active: Attempt, plan: JobPlan, reported: list[dict[str, Any]]
     ) -> tuple[_Done, Callable[[int], Model]]:
-        """What is kept of all lanes that are done, and what each came to, by its number."""
+        """The files kept of all lanes that are done, and the result of each, by its number."""
         job_dir, run = self._job_dir(active), active.run.directory
         make = partial(lane_outcome, plan, self._settings.datasets / active.record["dataset_id"], run, reported)
         if len(plan.lanes) == 1:

@@ -56,7 +56,7 @@ class JobRecords(Records):
         return {row["id"]: row["state"] for row in self._database.rows("SELECT id, state FROM jobs")}
 
     def jobs_queued_again(self) -> list[dict[str, Any]]:
-        """Those that have run before and are to run once more."""
+        """The jobs that have run before and are to run once more."""
         return self._all("SELECT * FROM jobs WHERE state = 'queued' AND started_at IS NOT NULL")
 
     def page_of_jobs(
