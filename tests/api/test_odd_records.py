@@ -5,6 +5,8 @@ import json
 import pytest
 
 from service.jobs.spec import parse_spec
+from storage.model_file import write_model
+from tests.api.app import some_model
 
 GOOD = {
     "converged": False, "stop_reason": "max_passes", "passes": 3, "models": [],
@@ -47,3 +49,22 @@ def test_every_list_shows_the_others(service, name):
         assert answer.status_code == 200, (path, answer.text[:500])
         assert "NaN" not in answer.text and "Infinity" not in answer.text
     assert service.request("DELETE", f"/v1/jobs/{odd}").status_code == 204
+
+
+ENDINGS = {"regression": ("epsilon_insensitive", None), "one-problem": ("hinge", None), "odd": ("hinge", {"no": 1})}
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_models_whose_lanes_have_no_class_are_shown(service, name):
+    """None is the class of a lane of regression, and of all classes in one problem; an odd one hides no other."""
+    loss, label = ENDINGS[name]
+    spec = parse_spec({"dataset": "data", "loss": loss, **({"solver": "dcd"} if name == "regression" else {})})
+    job = service.store.add_job(service.add_dataset("data"), spec.model_dump())
+    model = job.replace("job", "mdl")
+    write_model(service.settings.models / model, some_model())
+    service.store.claim_job()
+    result = {**GOOD, "lanes": [{**GOOD["lanes"][0], "class": label}], "models": [{"model_id": model, "C": 1.0}]}
+    service.store.finish_job(job, "succeeded", result=result, model_id=model)
+    for path in ("/", *(() if name == "odd" else (f"/jobs/{job}", f"/models/{model}"))):
+        answer = service.request("GET", path)
+        assert answer.status_code == 200 and model in answer.text, path
