@@ -20,11 +20,12 @@ $(RUN): pyproject.toml
 	touch $@
 
 $(TEST): $(RUN)
-	$(INSTALL) --editable '.[test]'
+	$(INSTALL) 'pip>=25.1'
+	$(INSTALL) --group test
 	touch $@
 
 $(BENCH): $(TEST)
-	$(INSTALL) --editable '.[bench]'
+	$(INSTALL) --group bench
 	touch $@
 
 demo: $(RUN)
@@ -32,7 +33,7 @@ demo: $(RUN)
 
 # Otherwise the first job would wait for them.
 $(KERNELS): $(RUN) $(wildcard storage/*.py storage/features/*.py reader/*/*.py trainer/kernels/*.py service/cluster/*_kernel.py)
-	$(BIN)/python -m service.processes.kernels
+	$(BIN)/python -m streamsvm.service.processes.kernels
 	touch $@
 
 serve: $(KERNELS)
@@ -91,7 +92,7 @@ papers: $(BENCH)
 
 # The interface's description, kept in the tree: run this after a change of a route.
 openapi: $(TEST)
-	$(BIN)/python -m api.document > api/openapi.json.new
+	$(BIN)/python -m streamsvm.api.document > api/openapi.json.new
 	mv api/openapi.json.new api/openapi.json
 
 # The newest exact versions for the image, with hashes, from PyPI: look at what changed before you keep it.
@@ -110,6 +111,8 @@ libsvm:
 	  apt-get install -y -q --no-install-recommends libsvm-tools; } || echo "no svm-predict, and no right to install it"
 
 check: $(TEST)
+	rm -rf $(VENV)/typed && mkdir -p $(VENV)/typed/streamsvm
+	ln -sfn $(addprefix $(CURDIR)/,api service reader trainer storage $(wildcard api/python/*.py)) $(VENV)/typed/streamsvm
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

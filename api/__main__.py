@@ -1,6 +1,6 @@
 """The api process, with a worker as its child unless --no-worker: what `streamsvm serve` becomes.
 
-python -m api --port 8000 --data-dir data
+python -m streamsvm.api --port 8000 --data-dir data
 """
 
 import argparse
@@ -9,17 +9,17 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from api.app import create_app
-from api.server import check_bind, make_server
-from service.errors import ServiceError
-from service.processes.keeper import WorkerKeeper
-from service.processes.lock import lock
-from service.processes.logs import log_as_json
-from service.records.database import Database
-from service.records.opening import open_store
-from service.records.tokens import NO_TOKENS, Tokens
-from service.settings import Settings
-from storage.child import keep_private, leave
+from streamsvm.api.app import create_app
+from streamsvm.api.server import check_bind, make_server
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.processes.keeper import WorkerKeeper
+from streamsvm.service.processes.lock import lock
+from streamsvm.service.processes.logs import log_as_json
+from streamsvm.service.records.database import Database
+from streamsvm.service.records.opening import open_store
+from streamsvm.service.records.tokens import NO_TOKENS, Tokens
+from streamsvm.service.settings import Settings
+from streamsvm.storage.child import keep_private, leave
 
 _REFUSED = 5
 _SWITCH_SECONDS = 5e-4
@@ -27,7 +27,7 @@ _SWITCH_SECONDS = 5e-4
 
 def main() -> int:
     """Serve until SIGTERM or Ctrl-C, then end the worker."""
-    parser = argparse.ArgumentParser(prog="python -m api")
+    parser = argparse.ArgumentParser(prog="python -m streamsvm.api")
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--host")
     parser.add_argument("--data-dir", type=Path)

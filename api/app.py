@@ -3,28 +3,28 @@
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
 
-from api import datasets, events, inference, info, jobs, login, metrics, models
-from api.auth import Access, require_scope
-from api.context import AppContext
-from api.errors import PROBLEM_RESPONSE, add_error_handlers
-from api.hosts import HostCheck
-from api.logins import Logins
-from api.metrics import Metrics
-from api.pages import compare, dataset, files, reference, routes
-from api.parameters import refuse_unknown
-from api.requests import Requests
-from api.shortcuts import Shortcut, Shortcuts
-from api.shortcuts.polls import Polls
-from api.shortcuts.predictions import infer_shortcut, predict_shortcut
-from service.datasets.registry import Datasets
-from service.jobs.feed import JobFeed
-from service.processes.keeper import WorkerKeeper
-from service.records.database import Database
-from service.records.opening import open_store, tell_strays
-from service.records.soundness import Soundness
-from service.records.tokens import Tokens
-from service.room import Room
-from service.settings import Settings
+from streamsvm.api import datasets, events, inference, info, jobs, login, metrics, models
+from streamsvm.api.auth import Access, require_scope
+from streamsvm.api.context import AppContext
+from streamsvm.api.errors import PROBLEM_RESPONSE, add_error_handlers
+from streamsvm.api.hosts import HostCheck
+from streamsvm.api.logins import Logins
+from streamsvm.api.metrics import Metrics
+from streamsvm.api.pages import compare, dataset, files, reference, routes
+from streamsvm.api.parameters import refuse_unknown
+from streamsvm.api.requests import Requests
+from streamsvm.api.shortcuts import Shortcut, Shortcuts
+from streamsvm.api.shortcuts.polls import Polls
+from streamsvm.api.shortcuts.predictions import infer_shortcut, predict_shortcut
+from streamsvm.service.datasets.registry import Datasets
+from streamsvm.service.jobs.feed import JobFeed
+from streamsvm.service.processes.keeper import WorkerKeeper
+from streamsvm.service.records.database import Database
+from streamsvm.service.records.opening import open_store, tell_strays
+from streamsvm.service.records.soundness import Soundness
+from streamsvm.service.records.tokens import Tokens
+from streamsvm.service.room import Room
+from streamsvm.service.settings import Settings
 
 
 def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAPI:

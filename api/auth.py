@@ -14,10 +14,10 @@ from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPBearer
 
-from api.clients import TOKEN
-from api.scopes import OPEN, SCOPES
-from service.errors import ServiceError
-from service.records.tokens import NO_TOKENS, Token, Tokens, allows, hash_of
+from streamsvm.api.clients import TOKEN
+from streamsvm.api.scopes import OPEN, SCOPES
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.records.tokens import NO_TOKENS, Token, Tokens, allows, hash_of
 
 COOKIE = "streamsvm_token"
 _TABLE_SECONDS = 1.0

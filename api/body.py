@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
-from api.leaving import turn
-from service.errors import ServiceError
+from streamsvm.api.leaving import turn
+from streamsvm.service.errors import ServiceError
 
 _MOST_DIGITS = 19
 

@@ -5,13 +5,13 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from service.datasets.registry import Datasets
-from service.jobs.feed import JobFeed
-from service.processes.keeper import WorkerKeeper
-from service.records.store import Store
-from service.room import Room
-from service.settings import Settings
-from service.shares import Shares
+from streamsvm.service.datasets.registry import Datasets
+from streamsvm.service.jobs.feed import JobFeed
+from streamsvm.service.processes.keeper import WorkerKeeper
+from streamsvm.service.records.store import Store
+from streamsvm.service.room import Room
+from streamsvm.service.settings import Settings
+from streamsvm.service.shares import Shares
 
 # A prediction may hold some 30 MB. Those whose rows are still arriving have threads of their own: a body may take its
 # time, and what is here already is not to wait for it.

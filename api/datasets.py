@@ -8,13 +8,13 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import PositiveInt
 
-from api.body import stream
-from api.clients import client_of
-from api.context import AppContext, Context
-from api.input_options import InputQuery
-from api.leaving import while_connected
-from service.datasets.views import block_view
-from service.errors import ServiceError
+from streamsvm.api.body import stream
+from streamsvm.api.clients import client_of
+from streamsvm.api.context import AppContext, Context
+from streamsvm.api.input_options import InputQuery
+from streamsvm.api.leaving import while_connected
+from streamsvm.service.datasets.views import block_view
+from streamsvm.service.errors import ServiceError
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 

@@ -18,11 +18,11 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from api.errors import problem
-from api.leaving import PRESENCE, Presence
-from service.processes.logs import request_id
-from service.records.ids import new_id
-from service.settings import Settings
+from streamsvm.api.errors import problem
+from streamsvm.api.leaving import PRESENCE, Presence
+from streamsvm.service.processes.logs import request_id
+from streamsvm.service.records.ids import new_id
+from streamsvm.service.settings import Settings
 
 # What a connection is doing. Each ends in time or is overdue.
 WAITING = "waiting"  # for the head of the first request, or what is left of another's

@@ -1,4 +1,4 @@
-"""The OpenAPI document: python -m api.document > api/openapi.json (make openapi)."""
+"""The OpenAPI document: python -m streamsvm.api.document > api/openapi.json (make openapi)."""
 
 import json
 import sys
@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from api.app import create_app
-from service.settings import Settings
+from streamsvm.api.app import create_app
+from streamsvm.service.settings import Settings
 
 DOCUMENT = Path(__file__).with_name("openapi.json")
 

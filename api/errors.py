@@ -11,14 +11,14 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 
-from api.auth import COOKIE
-from api.pages.render import page
-from service.errors import ServiceError
-from service.models.exports import ModelFormatError
-from service.processes.logs import request_id
-from service.records.database import DAMAGED
-from service.records.opening import RESTORE, is_blank
-from storage.errors import NO_ROOM, ROOM_HINT, StorageError
+from streamsvm.api.auth import COOKIE
+from streamsvm.api.pages.render import page
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.exports import ModelFormatError
+from streamsvm.service.processes.logs import request_id
+from streamsvm.service.records.database import DAMAGED
+from streamsvm.service.records.opening import RESTORE, is_blank
+from streamsvm.storage.errors import NO_ROOM, ROOM_HINT, StorageError
 
 STATUS = {
     "bad_content_length": 400,

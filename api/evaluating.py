@@ -6,10 +6,10 @@ from typing import Any
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 
-from api.context import AppContext
-from api.leaving import turn, while_connected
-from service.errors import ServiceError
-from service.models.evaluating import evaluate_apart
+from streamsvm.api.context import AppContext
+from streamsvm.api.leaving import turn, while_connected
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.evaluating import evaluate_apart
 
 
 def dataset_named(fields: dict[str, Any]) -> str:

@@ -9,8 +9,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
-from api.context import Context
-from service.jobs.events import Event
+from streamsvm.api.context import Context
+from streamsvm.service.jobs.events import Event
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.errors import problem
+from streamsvm.api.errors import problem
 
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 

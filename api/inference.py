@@ -9,15 +9,15 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request, Response
 
-from api.body import parse_object, whole
-from api.context import Context
-from api.leaving import in_thread, turn
-from api.predicting import JSON, find_predictor
-from service.errors import ServiceError
-from service.models.inference import VERSION, check_version, describe, infer, left_out, outputs_of
-from service.models.prediction import first_names
-from service.models.predictor import Predictor
-from service.models.tensors import read_tensors, wanted_outputs, write_tensors
+from streamsvm.api.body import parse_object, whole
+from streamsvm.api.context import Context
+from streamsvm.api.leaving import in_thread, turn
+from streamsvm.api.predicting import JSON, find_predictor
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.inference import VERSION, check_version, describe, infer, left_out, outputs_of
+from streamsvm.service.models.prediction import first_names
+from streamsvm.service.models.predictor import Predictor
+from streamsvm.service.models.tensors import read_tensors, wanted_outputs, write_tensors
 
 router = APIRouter(prefix="/v2", tags=["inference"])
 

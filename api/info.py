@@ -7,11 +7,11 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from api.context import Context
-from reader.parsers import READERS
-from service.jobs.spec import JobSpec
-from service.models.exports import MODEL_FORMATS
-from trainer.solvers import SOLVERS
+from streamsvm.api.context import Context
+from streamsvm.reader.parsers import READERS
+from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.trainer.solvers import SOLVERS
 
 router = APIRouter(prefix="/v1", tags=["service"])
 

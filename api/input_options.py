@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from fastapi import Depends, Query
 
-from reader.options import InputOptions
-from reader.options import index_base as as_index_base
-from reader.parsers import READERS
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.options import index_base as as_index_base
+from streamsvm.reader.parsers import READERS
 
 
 def _input_options(

@@ -6,19 +6,19 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
-from api.body import JsonObject, OptionalJsonObject
-from api.context import Context
-from service.cluster.prepare import check_machines
-from service.jobs.continuing import CHANGEABLE, continued_spec
-from service.jobs.estimate import estimate
-from service.jobs.following import plan_following
-from service.jobs.problem import plan_job
-from service.jobs.spec import JobSpec, parse_spec
-from service.jobs.states import TRANSITIONS
-from service.jobs.views import history, history_csv, job_view
-from service.jobs.warm_start import check_warm_start
-from service.records.unrecorded import remove, unrecording
-from storage.free_memory import machine_memory
+from streamsvm.api.body import JsonObject, OptionalJsonObject
+from streamsvm.api.context import Context
+from streamsvm.service.cluster.prepare import check_machines
+from streamsvm.service.jobs.continuing import CHANGEABLE, continued_spec
+from streamsvm.service.jobs.estimate import estimate
+from streamsvm.service.jobs.following import plan_following
+from streamsvm.service.jobs.problem import plan_job
+from streamsvm.service.jobs.spec import JobSpec, parse_spec
+from streamsvm.service.jobs.states import TRANSITIONS
+from streamsvm.service.jobs.views import history, history_csv, job_view
+from streamsvm.service.jobs.warm_start import check_warm_start
+from streamsvm.service.records.unrecorded import remove, unrecording
+from streamsvm.storage.free_memory import machine_memory
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 

@@ -10,9 +10,9 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from api.clients import client_of
-from service.shares import Shares
-from storage.wanted import Unwanted, wanted_until
+from streamsvm.api.clients import client_of
+from streamsvm.service.shares import Shares
+from streamsvm.storage.wanted import Unwanted, wanted_until
 
 T = TypeVar("T")
 

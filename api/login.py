@@ -8,10 +8,10 @@ from urllib.parse import parse_qs
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from api.auth import COOKIE, refuse_other_sites
-from api.body import stream
-from api.clients import TOKEN, address_of, network_of
-from service.records.tokens import NO_TOKENS
+from streamsvm.api.auth import COOKIE, refuse_other_sites
+from streamsvm.api.body import stream
+from streamsvm.api.clients import TOKEN, address_of, network_of
+from streamsvm.service.records.tokens import NO_TOKENS
 
 router = APIRouter(include_in_schema=False)
 

@@ -17,12 +17,12 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from service.jobs.states import TRANSITIONS
-from service.jobs.views import job_view
-from service.processes.health import worker_is_there
-from service.records.store import DATASET_STATES, Store
-from service.settings import Settings
-from storage.state import read_control
+from streamsvm.service.jobs.states import TRANSITIONS
+from streamsvm.service.jobs.views import job_view
+from streamsvm.service.processes.health import worker_is_there
+from streamsvm.service.records.store import DATASET_STATES, Store
+from streamsvm.service.settings import Settings
+from streamsvm.storage.state import read_control
 
 router = APIRouter(tags=["service"])
 

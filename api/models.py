@@ -8,19 +8,19 @@ from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from api.body import JsonObject
-from api.clients import client_of
-from api.context import Context
-from api.evaluating import dataset_named, evaluate
-from api.predicting import JSON, TYPES, find_predictor, predicted
-from api.prediction_response import prediction_response
-from reader.options import InputOptions
-from reader.options import index_base as as_index_base
-from service.models.exports import MODEL_FORMATS
-from service.models.prediction import ANSWERS
-from service.models.registry import delete_model, load_head, model_file
-from service.models.views import model_view
-from service.room import RoomFile
+from streamsvm.api.body import JsonObject
+from streamsvm.api.clients import client_of
+from streamsvm.api.context import Context
+from streamsvm.api.evaluating import dataset_named, evaluate
+from streamsvm.api.predicting import JSON, TYPES, find_predictor, predicted
+from streamsvm.api.prediction_response import prediction_response
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.options import index_base as as_index_base
+from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.service.models.prediction import ANSWERS
+from streamsvm.service.models.registry import delete_model, load_head, model_file
+from streamsvm.service.models.views import model_view
+from streamsvm.service.room import RoomFile
 
 router = APIRouter(prefix="/v1/models", tags=["models"])
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from fastapi import Request
 from fastapi.dependencies.models import Dependant
 
-from service.errors import ServiceError
+from streamsvm.service.errors import ServiceError
 
 
 async def refuse_unknown(request: Request) -> None:

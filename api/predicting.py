@@ -9,21 +9,21 @@ from anyio import from_thread
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 
-from api.body import parse_object, stream, whole
-from api.clients import client_of
-from api.context import AppContext
-from api.leaving import in_thread, turn
-from reader.errors import InputError
-from reader.limits import Limits
-from reader.options import IndexBase, InputOptions
-from service.errors import ServiceError
-from service.models.json_rows import json_documents, json_rows, json_tables
-from service.models.loaded import load_predictor, loaded_predictor
-from service.models.prediction import BinaryFile, Predicted, keep
-from service.models.predictor import MOST_FEATURES, Prediction, Predictor
-from service.models.raw_rows import TableRows
-from service.room import RoomFile
-from service.settings import Settings
+from streamsvm.api.body import parse_object, stream, whole
+from streamsvm.api.clients import client_of
+from streamsvm.api.context import AppContext
+from streamsvm.api.leaving import in_thread, turn
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import IndexBase, InputOptions
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.json_rows import json_documents, json_rows, json_tables
+from streamsvm.service.models.loaded import load_predictor, loaded_predictor
+from streamsvm.service.models.prediction import BinaryFile, Predicted, keep
+from streamsvm.service.models.predictor import MOST_FEATURES, Prediction, Predictor
+from streamsvm.service.models.raw_rows import TableRows
+from streamsvm.service.room import RoomFile
+from streamsvm.service.settings import Settings
 
 JSON = "application/json"
 TYPES = {

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.clients import TOKEN, address_of
-from api.deadlines import ENDLESS
-from api.errors import problem
-from api.shortcuts import UNLOGGED
-from service.processes.logs import request_id
-from service.records.ids import new_id
+from streamsvm.api.clients import TOKEN, address_of
+from streamsvm.api.deadlines import ENDLESS
+from streamsvm.api.errors import problem
+from streamsvm.api.shortcuts import UNLOGGED
+from streamsvm.service.processes.logs import request_id
+from streamsvm.service.records.ids import new_id
 
 # What the log and the metrics call the status of a request whose client went away before the answer.
 GONE = 499

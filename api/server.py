@@ -6,12 +6,12 @@ import socket
 import uvicorn
 from fastapi import FastAPI
 
-from api.deadlines import Connections
-from service.errors import ServiceError
-from service.jobs.feed import JobFeed
-from service.records.database import Database
-from service.records.tokens import Tokens
-from service.settings import Settings
+from streamsvm.api.deadlines import Connections
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.feed import JobFeed
+from streamsvm.service.records.database import Database
+from streamsvm.service.records.tokens import Tokens
+from streamsvm.service.settings import Settings
 
 # Besides connections: uploads, model files, the store.
 _OTHER_FILES = 512

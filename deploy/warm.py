@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from service.errors import ServiceError
-from service.remote.client import Client
-from trainer.solvers import SOLVERS
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.remote.client import Client
+from streamsvm.trainer.solvers import SOLVERS
 
 _ROWS, _FEATURES, _ROW_LENGTH = 2000, 300, 30
 _PATIENCE_SECONDS = 900

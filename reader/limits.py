@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from reader.errors import InputError
-from storage.free_memory import memory_limit
-from storage.state import FEATURE_BYTES
+from streamsvm.reader.errors import InputError
+from streamsvm.storage.free_memory import memory_limit
+from streamsvm.storage.state import FEATURE_BYTES
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ from importlib.metadata import version
 from types import FrameType
 from typing import Any, NoReturn
 
-from reader.errors import InputError
-from service.commands import COMMANDS, GROUPS
-from service.commands.spelling import in_dashes, spell_out
-from service.errors import PROCESS_FAILURES, ModelFormatError, ServiceError
-from service.processes.fork_server import fork_server
-from service.processes.kernels import are_compiled
-from storage.child import leave
-from storage.errors import StorageError
+from streamsvm.reader.errors import InputError
+from streamsvm.service.commands import COMMANDS, GROUPS
+from streamsvm.service.commands.spelling import in_dashes, spell_out
+from streamsvm.service.errors import PROCESS_FAILURES, ModelFormatError, ServiceError
+from streamsvm.service.processes.fork_server import fork_server
+from streamsvm.service.processes.kernels import are_compiled
+from streamsvm.storage.child import leave
+from streamsvm.storage.errors import StorageError
 
 # Exit codes: 0 converged, 4 not converged but the model is written, and these.
 USAGE, BAD_DATA, OUT_OF_RESOURCE, INTERRUPTED = 2, 3, 5, 130
@@ -107,7 +107,7 @@ class _Version(argparse.Action):
 
 
 def _module(command: str) -> Any:
-    return import_module(f"service.commands.{command}")
+    return import_module(f"streamsvm.service.commands.{command}")
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from storage.errors import NO_ROOM, ROOM_HINT
+from streamsvm.storage.errors import NO_ROOM, ROOM_HINT
 
 
 class ServiceError(Exception):

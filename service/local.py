@@ -1,9 +1,7 @@
 """Training and predicting without a server: the same ingest, reader and trainer, in a temporary directory."""
 
 import os
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,33 +9,39 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reader.options import InputOptions
-from reader.sources.locations import is_url
-from service.cluster.prepare import cluster_run, prepare_cluster_run
-from service.datasets.forgetting import forget
-from service.datasets.ingesting import Ingesting
-from service.errors import ServiceError
-from service.jobs.continuing import keep_history
-from service.jobs.cross_validation import CrossValidation, cross_validation
-from service.jobs.following import FollowPlan, can_follow, plan_following
-from service.jobs.lane_files import abouts_of, drop_older_checkpoints, keep_outcomes, lane_directory, outcome_of
-from service.jobs.problem import JobPlan, plan_job
-from service.jobs.progress import HISTORY, progress, read_history
-from service.jobs.results import models_of
-from service.jobs.spec import JobSpec
-from service.jobs.warm_start import begin_lane
-from service.models.heaviest import input_about, with_heaviest
-from service.models.registry import lane_outcome
-from service.processes.run import Run, prepare_run
-from service.processes.run_directories import has_room
-from service.settings import Settings
-from storage.csr import load_kernels
-from storage.manifest import read_manifest
-from storage.model_file import Model
-from storage.state import State
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.sources.locations import is_url
+from streamsvm.service.cluster.prepare import cluster_run, prepare_cluster_run
+from streamsvm.service.datasets.forgetting import forget
+from streamsvm.service.datasets.ingesting import Ingesting
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.continuing import keep_history
+from streamsvm.service.jobs.cross_validation import CrossValidation, cross_validation
+from streamsvm.service.jobs.following import FollowPlan, can_follow, plan_following
+from streamsvm.service.jobs.lane_files import (
+    abouts_of,
+    drop_older_checkpoints,
+    keep_outcomes,
+    lane_directory,
+    outcome_of,
+)
+from streamsvm.service.jobs.problem import JobPlan, plan_job
+from streamsvm.service.jobs.progress import HISTORY, progress, read_history
+from streamsvm.service.jobs.results import models_of
+from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.service.jobs.warm_start import begin_lane
+from streamsvm.service.models.heaviest import input_about, with_heaviest
+from streamsvm.service.models.registry import lane_outcome
+from streamsvm.service.processes.run import Run, prepare_run
+from streamsvm.service.processes.run_directories import has_room, temporary_directory
+from streamsvm.service.settings import Settings
+from streamsvm.storage.csr import load_kernels
+from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.model_file import Model
+from streamsvm.storage.state import State
 
 if TYPE_CHECKING:
-    from service.processes.run_in_turns import RunInTurns
+    from streamsvm.service.processes.run_in_turns import RunInTurns
 
 _FIRST_PAUSE_SECONDS = 0.01
 
@@ -173,7 +177,7 @@ class Training:
     def _new_run(self, directory: Path, machines: int | str | None) -> "Run | RunInTurns":
         if self._in_turns:
             # Slow to import, and not needed by others.
-            from service.processes.run_in_turns import RunInTurns  # noqa: PLC0415
+            from streamsvm.service.processes.run_in_turns import RunInTurns  # noqa: PLC0415
 
             return RunInTurns(directory, self._work)
         if machines is not None:
@@ -239,12 +243,3 @@ def _open(file: Path | str) -> Iterator[Any]:
     else:
         with file.open("rb") as source:
             yield source
-
-
-@contextmanager
-def temporary_directory(base: Path | None, prefix: str) -> Iterator[Path]:
-    directory = Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=base))
-    try:
-        yield directory
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from service.errors import ServiceError, needing_space
-from service.shares import share_of
+from streamsvm.service.errors import ServiceError, needing_space
+from streamsvm.service.shares import share_of
 
 # Uploads, jobs and models have the rest of what is free.
 _FREE_SHARE = 4

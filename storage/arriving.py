@@ -12,11 +12,11 @@ from typing import BinaryIO
 
 import numpy as np
 
-from storage.block import LOCATION, Piece, decode_piece, locations
-from storage.csr import Array
-from storage.dataset import Dataset, block_path
-from storage.direct import Part, read_part
-from storage.errors import CorruptData, DatasetLost
+from streamsvm.storage.block import LOCATION, Piece, decode_piece, locations
+from streamsvm.storage.csr import Array
+from streamsvm.storage.dataset import Dataset, block_path
+from streamsvm.storage.direct import Part, read_part
+from streamsvm.storage.errors import CorruptData, DatasetLost
 
 JOURNAL = "journal"
 

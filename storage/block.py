@@ -17,10 +17,10 @@ from typing import BinaryIO
 
 import numpy as np
 
-from storage import codec
-from storage.codec_kernel import differences, integrate
-from storage.csr import GROUP, INDEX, INDPTR, LABEL, VALUE, WEIGHT, Array, Rows, squared_norms
-from storage.errors import CorruptData, UnknownVersion
+from streamsvm.storage import codec
+from streamsvm.storage.codec_kernel import differences, integrate
+from streamsvm.storage.csr import GROUP, INDEX, INDPTR, LABEL, VALUE, WEIGHT, Array, Rows, squared_norms
+from streamsvm.storage.errors import CorruptData, UnknownVersion
 
 MAGIC = b"SSVMBLK\n"
 VERSION = 4

@@ -15,11 +15,11 @@ from typing import Any
 import lmdb
 import numpy as np
 
-from storage.csr import Array
-from storage.errors import CacheFull, OutOfSpace
-from storage.lanes import WIDTHS
-from storage.plan import PAGE, CachePlan
-from storage.segment import Segment, view
+from streamsvm.storage.csr import Array
+from streamsvm.storage.errors import CacheFull, OutOfSpace
+from streamsvm.storage.lanes import WIDTHS
+from streamsvm.storage.plan import PAGE, CachePlan
+from streamsvm.storage.segment import Segment, view
 
 _STEP_KEY = b"step"
 

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from storage.csr import Array
-from storage.document import pack, unpack
-from storage.durable import publish
-from storage.errors import CorruptData, StorageError
+from streamsvm.storage.csr import Array
+from streamsvm.storage.document import pack, unpack
+from streamsvm.storage.durable import publish
+from streamsvm.storage.errors import CorruptData, StorageError
 
 VERSION = 1
 SURE_SLOTS, UNSURE_SLOT = ("checkpoint.0", "checkpoint.1"), "checkpoint.unsure"

@@ -6,11 +6,11 @@ margin over each class, z_own - z_m, infinite over its own: at 1 and more over a
 
 import numpy as np
 
-from storage.classes import Classes
-from storage.crammer_singer import CrammerSinger
-from storage.csr import Array
-from storage.lanes import targets
-from storage.segment import Segment
+from streamsvm.storage.classes import Classes
+from streamsvm.storage.crammer_singer import CrammerSinger
+from streamsvm.storage.csr import Array
+from streamsvm.storage.lanes import targets
+from streamsvm.storage.segment import Segment
 
 _ROUNDING = 1e-12  # of C_i, in an alpha_i that is inside its bounds
 

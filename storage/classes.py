@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from storage.csr import Array
-from storage.lanes import Group
+from streamsvm.storage.csr import Array
+from streamsvm.storage.lanes import Group
 
 _LEAST, _STEP = 4, 8  # widths are 4 and the multiples of 8
 

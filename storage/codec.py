@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 import zstandard
 
-from storage.codec_kernel import join_bytes, split_bytes
-from storage.csr import Array
-from storage.errors import CorruptData
+from streamsvm.storage.codec_kernel import join_bytes, split_bytes
+from streamsvm.storage.csr import Array
+from streamsvm.storage.errors import CorruptData
 
 # Measured on text-like columns: levels 2 and 3 are no smaller and slower; level -1 is 1% larger for values and 6 to 23%
 # for indices. Short matches save nothing over Huffman codes alone, and take a third of the time of decoding.

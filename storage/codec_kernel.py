@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from storage.compiled import njit
-from storage.csr import Array
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import Array
 
 # split_bytes(words (n,) unsigned, planes (n * size,) uint8): planes[b * n + i] = byte b of word i, of `size` bytes.
 # join_bytes is its inverse, four bytes at a time; `size` is 4 or 8.

@@ -6,7 +6,7 @@ from typing import Any
 import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
-from storage.kernel_sources import stamp
+from streamsvm.storage.kernel_sources import stamp
 
 
 class _Kept(FunctionCache):

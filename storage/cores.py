@@ -6,7 +6,7 @@ from contextlib import suppress
 from math import ceil
 from pathlib import Path
 
-from storage.control_groups import MEMBERSHIP, MOUNT, group_directories
+from streamsvm.storage.control_groups import MEMBERSHIP, MOUNT, group_directories
 
 
 def usable_cores(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> int:

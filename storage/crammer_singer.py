@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from storage.csr import Array
+from streamsvm.storage.csr import Array
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.compiled import njit
-from storage.prefetch_kernel import prefetch
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.prefetch_kernel import prefetch
 
 Array = NDArray[Any]
 Figure = Any  # a number, or, of several lanes, an array (lanes,) of them

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from storage.block import BlockReader, Piece, decode_piece, locations
-from storage.csr import INDEX, Array
-from storage.direct import Part, read_part
-from storage.durable import publish
-from storage.errors import UNREADABLE, CorruptData, DatasetCorrupt
-from storage.feature_places import read_places
-from storage.listed_features import read_listed
-from storage.manifest import Manifest, read_manifest, write_manifest
-from storage.row_runs import RUN, one_run, runs_of
+from streamsvm.storage.block import BlockReader, Piece, decode_piece, locations
+from streamsvm.storage.csr import INDEX, Array
+from streamsvm.storage.direct import Part, read_part
+from streamsvm.storage.durable import publish
+from streamsvm.storage.errors import UNREADABLE, CorruptData, DatasetCorrupt
+from streamsvm.storage.feature_places import read_places
+from streamsvm.storage.listed_features import read_listed
+from streamsvm.storage.manifest import Manifest, read_manifest, write_manifest
+from streamsvm.storage.row_runs import RUN, one_run, runs_of
 
 
 class Dataset:

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from storage.csr import Array, Rows, row_dots
-from storage.segment import Segment
-from storage.wanted import check_wanted
+from streamsvm.storage.csr import Array, Rows, row_dots
+from streamsvm.storage.segment import Segment
+from streamsvm.storage.wanted import check_wanted
 
 
 def decision_values(rows: Rows | Segment, w: Array, intercept: float | Array) -> Array:

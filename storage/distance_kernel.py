@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from storage.compiled import njit
-from storage.csr import Array
-from storage.gaussian_kernel import inner_products
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import Array
+from streamsvm.storage.gaussian_kernel import inner_products
 
 # squared_distances(indptr (n + 1,), indices, values (nnz,) float64, place, Z (n_used, m) float64, norms (m,), out):
 #

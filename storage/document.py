@@ -4,7 +4,7 @@ import json
 import zlib
 from typing import Any
 
-from storage.errors import CorruptData, UnknownVersion
+from streamsvm.storage.errors import CorruptData, UnknownVersion
 
 
 def pack(content: dict[str, Any], version: int) -> bytes:

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from storage.errors import NO_ROOM, OutOfSpace, StorageError
+from streamsvm.storage.errors import NO_ROOM, OutOfSpace, StorageError
 
 _FILE = "failure.json"
 

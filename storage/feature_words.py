@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from storage import codec
-from storage.csr import Array
-from storage.durable import write_file
-from storage.errors import CorruptData, DatasetCorrupt
+from streamsvm.storage import codec
+from streamsvm.storage.csr import Array
+from streamsvm.storage.durable import write_file
+from streamsvm.storage.errors import CorruptData, DatasetCorrupt
 
 _NAME = "words"
 _HEAD = np.dtype([("magic", "S8"), ("version", "<u4"), ("checksum", "<u4"), ("words", "<i8"), ("bytes", "<i8")])

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from storage.control_groups import MEMBERSHIP, MOUNT, group_directories
+from streamsvm.storage.control_groups import MEMBERSHIP, MOUNT, group_directories
 
 MACHINE = Path("/proc/meminfo")
 

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from storage.compiled import njit
-from storage.csr import Array
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import Array
 
 # The vectors stand feature by feature, Z (width, n_vectors) float32: a stored value of a row meets all of them in one
 # run through memory. Four features at a time, so that a sum is loaded and stored once for four products.

@@ -8,10 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from storage.document import pack, unpack
-from storage.durable import write_file
-from storage.errors import StorageError
-from storage.spill_file import SpillFile
+from streamsvm.storage.document import pack, unpack
+from streamsvm.storage.durable import write_file
+from streamsvm.storage.errors import StorageError
+from streamsvm.storage.spill_file import SpillFile
 
 FILE, INDEX, RELEASED = "rows.kept", "rows.index", "rows.released"  # the last: of rows that others needed to go
 VERSION, _PLAIN_VERSION = 2, 1  # plain: all segments are of one size

@@ -6,12 +6,12 @@ a value that underflows is 0: a row far from all vectors has f(x) = 0, and not t
 
 import numpy as np
 
-from storage.csr import DENSE_WIDTH, INDEX, Array, Rows
-from storage.distance_kernel import squared_distances
-from storage.gaussian_kernel import LANES
-from storage.segment import Segment
-from storage.support_vectors import SupportVectors
-from storage.wanted import check_wanted
+from streamsvm.storage.csr import DENSE_WIDTH, INDEX, Array, Rows
+from streamsvm.storage.distance_kernel import squared_distances
+from streamsvm.storage.gaussian_kernel import LANES
+from streamsvm.storage.segment import Segment
+from streamsvm.storage.support_vectors import SupportVectors
+from streamsvm.storage.wanted import check_wanted
 
 _PIECE = 256  # rows whose kernel values are made at a time
 

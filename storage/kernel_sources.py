@@ -8,7 +8,7 @@ from pathlib import Path
 
 TREE = Path(__file__).resolve().parents[1]
 _LAYERS = ("storage", "reader", "trainer", "service")
-_IMPORT = re.compile(rf"^from ((?:{'|'.join(_LAYERS)})[\w.]*) import".encode(), re.MULTILINE)
+_IMPORT = re.compile(rf"^from streamsvm\.((?:{'|'.join(_LAYERS)})[\w.]*) import".encode(), re.MULTILINE)
 _COMPILERS = ("numba", "llvmlite")
 
 

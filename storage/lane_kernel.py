@@ -4,9 +4,9 @@ side by side, `width` being 1, 4 or a multiple of 8.
 
 import numpy as np
 
-from storage.compiled import njit
-from storage.csr import LARGE_W, Array, dot_fetching
-from storage.prefetch_kernel import prefetch
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import LARGE_W, Array, dot_fetching
+from streamsvm.storage.prefetch_kernel import prefetch
 
 # Eight lanes at a time, or four: each lane has a sum of its own, so that a compiler makes vectors of them. A row ahead,
 # at coming:coming_end, has its weights asked for meanwhile, where w is large: memory then works while sums are made (8

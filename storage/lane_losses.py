@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from storage.csr import Array
-from storage.lanes import Group, targets
-from storage.margin_losses import OfMargins
-from storage.segment import Segment
+from streamsvm.storage.csr import Array
+from streamsvm.storage.lanes import Group, targets
+from streamsvm.storage.margin_losses import OfMargins
+from streamsvm.storage.segment import Segment
 
 
 class LaneObjective:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from storage.csr import Array
-from storage.segment import Segment
+from streamsvm.storage.csr import Array
+from streamsvm.storage.segment import Segment
 
 # One index, one value and one line of the processor's cache serve eight lanes of w.
 WIDTHS = (1, 4, 8, 16)

@@ -7,10 +7,10 @@ import struct
 import zlib
 from pathlib import Path
 
-from storage import codec
-from storage.csr import INDEX, Array
-from storage.durable import write_file
-from storage.errors import CorruptData, DatasetCorrupt
+from streamsvm.storage import codec
+from streamsvm.storage.csr import INDEX, Array
+from streamsvm.storage.durable import write_file
+from streamsvm.storage.errors import CorruptData, DatasetCorrupt
 
 _NAME = "listed"
 _MAGIC = b"SSVMLST1"

@@ -4,12 +4,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from storage.block import BlockInfo
-from storage.document import pack, unpack
-from storage.durable import write_file
-from storage.errors import UNREADABLE, CorruptData, DatasetCorrupt
-from storage.segment import packed_bytes
-from storage.weight_counts import WeightCounts
+from streamsvm.storage.block import BlockInfo
+from streamsvm.storage.document import pack, unpack
+from streamsvm.storage.durable import write_file
+from streamsvm.storage.errors import UNREADABLE, CorruptData, DatasetCorrupt
+from streamsvm.storage.segment import packed_bytes
+from streamsvm.storage.weight_counts import WeightCounts
 
 # 6 has FURTHER, 7 `input`, 8 `parts`, 9 `own_width`. A manifest is written as the oldest that can say it.
 VERSION, _PARTS_VERSION, _INPUT_VERSION, _FURTHER_VERSION, _PLAIN_VERSION = 9, 8, 7, 6, 5

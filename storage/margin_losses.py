@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from storage.csr import Array
-from storage.segment import Segment
+from streamsvm.storage.csr import Array
+from streamsvm.storage.segment import Segment
 
 # Where the logistic loss takes alpha / C for 0 and 1, as trainer/kernels/logistic.py has it.
 LEAST_SHARE, MOST_SHARE = 2.0**-100, 1.0 - 2.0**-33

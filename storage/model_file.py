@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from storage.csr import Array
-from storage.document import pack, unpack
-from storage.durable import publish
-from storage.errors import CorruptData
-from storage.features.maps import FeatureMaps
-from storage.features.maps import packed as packed_maps
-from storage.features.maps import unpacked as unpacked_maps
-from storage.features.rows import FeaturesError
-from storage.probability import LOGISTIC, Sigmoid
-from storage.support_vectors import SupportVectors, packed, unpacked
+from streamsvm.storage.csr import Array
+from streamsvm.storage.document import pack, unpack
+from streamsvm.storage.durable import publish
+from streamsvm.storage.errors import CorruptData
+from streamsvm.storage.features.maps import FeatureMaps
+from streamsvm.storage.features.maps import packed as packed_maps
+from streamsvm.storage.features.maps import unpacked as unpacked_maps
+from streamsvm.storage.features.rows import FeaturesError
+from streamsvm.storage.probability import LOGISTIC, Sigmoid
+from streamsvm.storage.support_vectors import SupportVectors, packed, unpacked
 
 # 2 has several classes, labels that are texts, and sigmoids; 3 has support vectors, 4 feature maps. A model is written
 # as the oldest that can say it.

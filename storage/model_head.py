@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from storage.errors import CorruptData
-from storage.features.maps import LISTED
-from storage.model_file import TRAIN_AGAIN, VECTORS, WEIGHTS, Label, Model, read_record
+from streamsvm.storage.errors import CorruptData
+from streamsvm.storage.features.maps import LISTED
+from streamsvm.storage.model_file import TRAIN_AGAIN, VECTORS, WEIGHTS, Label, Model, read_record
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,15 @@ from typing import Protocol
 
 import numpy as np
 
-from storage.class_losses import ClassObjective
-from storage.classes import Classes
-from storage.csr import Array, Figure, row_dots
-from storage.lane_kernel import dots_of_lanes
-from storage.lane_losses import LaneObjective
-from storage.lanes import Group
-from storage.margin_losses import Hinge, Logistic, SquaredHinge
-from storage.regression_losses import NO_WEIGHT, EpsilonInsensitive, SquaredEpsilonInsensitive
-from storage.segment import Segment
+from streamsvm.storage.class_losses import ClassObjective
+from streamsvm.storage.classes import Classes
+from streamsvm.storage.csr import Array, Figure, row_dots
+from streamsvm.storage.lane_kernel import dots_of_lanes
+from streamsvm.storage.lane_losses import LaneObjective
+from streamsvm.storage.lanes import Group
+from streamsvm.storage.margin_losses import Hinge, Logistic, SquaredHinge
+from streamsvm.storage.regression_losses import NO_WEIGHT, EpsilonInsensitive, SquaredEpsilonInsensitive
+from streamsvm.storage.segment import Segment
 
 
 class Objective(Protocol):

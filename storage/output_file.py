@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from storage.durable import staged_beside
+from streamsvm.storage.durable import staged_beside
 
 
 @contextmanager

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from storage.csr import Array
-from storage.plan import PAGE
-from storage.segment import HEADER, Segment, SegmentBuilder, bytes_of
+from streamsvm.storage.csr import Array
+from streamsvm.storage.plan import PAGE
+from streamsvm.storage.segment import HEADER, Segment, SegmentBuilder, bytes_of
 
 
 def bytes_alone(length: int) -> int:

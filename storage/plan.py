@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from storage.errors import CacheTooSmall
-from storage.segment import packed_bytes, room
+from streamsvm.storage.errors import CacheTooSmall
+from streamsvm.storage.segment import packed_bytes, room
 
 PAGE = 4096
 LMDB_PAGE_HEADER = 16  # a value of whole pages less this fills them exactly

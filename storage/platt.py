@@ -12,8 +12,8 @@ import math
 
 import numpy as np
 
-from storage.csr import Array
-from storage.probability import falling
+from streamsvm.storage.csr import Array
+from streamsvm.storage.probability import falling
 
 _MOST_STEPS = 100
 _LEAST_STEP = 1e-10

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from storage.csr import Array
+from streamsvm.storage.csr import Array
 
 Sigmoid = tuple[tuple[float, float], ...]
 # What logistic regression itself says: P = 1 / (1 + exp(-f)).

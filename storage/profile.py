@@ -4,9 +4,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from storage.document import pack, unpack
-from storage.durable import write_file
-from storage.errors import StorageError
+from streamsvm.storage.document import pack, unpack
+from streamsvm.storage.durable import write_file
+from streamsvm.storage.errors import StorageError
 
 # 2 has `warnings`. A profile is written as the oldest that can say it.
 VERSION, _PLAIN_VERSION = 2, 1

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from storage.csr import Array, Figure
-from storage.segment import Segment
+from streamsvm.storage.csr import Array, Figure
+from streamsvm.storage.segment import Segment
 
 NO_WEIGHT = np.empty(0, np.float32)
 

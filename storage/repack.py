@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from storage.csr import Array
-from storage.repack_kernel import best_rows
+from streamsvm.storage.csr import Array
+from streamsvm.storage.repack_kernel import best_rows
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from storage.compiled import njit
-from storage.csr import Array
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import Array
 
 INFINITE = 0xFF800000  # the key of +inf
 _END = 1 << 32  # above every key

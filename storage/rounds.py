@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from storage.csr import Array
+from streamsvm.storage.csr import Array
 
 GIVEN, GIVEN_ALPHA, TAKEN_ALPHA = "given", "given_alpha.npy", "taken_alpha.npy"
 _COUNTS = np.dtype([(name, "<i8") for name in ("asked", "answered", "order", "most_bytes")])

@@ -5,11 +5,11 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
 
-from storage.csr import Array
-from storage.packing import Packer
-from storage.patience import Patience
-from storage.segment import Segment
-from storage.spill_file import SpillFile, make_buffer
+from streamsvm.storage.csr import Array
+from streamsvm.storage.packing import Packer
+from streamsvm.storage.patience import Patience
+from streamsvm.storage.segment import Segment
+from streamsvm.storage.spill_file import SpillFile, make_buffer
 
 _WRITE_BEHIND = 8  # segments, or one longer: a disk that pauses for some milliseconds is not waited for
 

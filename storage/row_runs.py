@@ -8,7 +8,7 @@ A dataset's rows in their order are runs of such ids: (n_runs, 2) int64, first i
 
 import numpy as np
 
-from storage.csr import Array
+from streamsvm.storage.csr import Array
 
 RUN = np.dtype("<i8")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from storage.csr import Array
+from streamsvm.storage.csr import Array
 
 
 def scratch(directory: Path, dtype: np.dtype, *shape: int) -> Array:

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from storage.csr import INDEX, VALUE, Array
-from storage.segment_kernel import Columns, append_rows
+from streamsvm.storage.csr import INDEX, VALUE, Array
+from streamsvm.storage.segment_kernel import Columns, append_rows
 
 HEADER = struct.Struct("<qq")  # rows, nnz: as a dtype it takes ten times as long to read
 ROW_ID = np.dtype("<i4")

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from storage.compiled import njit
-from storage.csr import Array
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import Array
 
 
 class Columns(NamedTuple):

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from storage.csr import Array
-from storage.free_memory import free_memory
+from streamsvm.storage.csr import Array
+from streamsvm.storage.free_memory import free_memory
 
 SPILL_SEGMENT = 1 << 19  # small enough to mix several, and as fast as larger ones where disks are fast
 _LOOK_EVERY = 64  # segments read or written: to look takes as long as one

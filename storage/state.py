@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from storage.csr import Array
+from streamsvm.storage.csr import Array
 
 # What else lies in a run directory: what the two processes are told, and the cache they meet in.
 RUN_FILE, CACHE_FILE = "run.json", "cache"
@@ -50,7 +50,11 @@ CONTROL = (
     ("collects", INTEGER, "trainer"),  # it takes all rows of the pass to its own disk
     ("certificates_wanted", INTEGER, "trainer"),  # at the published w; nothing changes until it is made
     ("training_done", INTEGER, "trainer"),
-    ("slowdowns", INTEGER, "trainer"),  # faster ways given up: bits of storage.slowdowns; begins with those of the plan
+    (
+        "slowdowns",
+        INTEGER,
+        "trainer",
+    ),  # faster ways given up: bits of storage.slowdowns; begins with those of the plan
     ("checkpoint_failures", INTEGER, "trainer"),  # in this attempt: there was no room, or the disk failed
     ("elapsed_seconds", REAL, "trainer"),  # over all attempts, as of the last finished section
     # worker

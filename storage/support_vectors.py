@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from storage.csr import INDEX, Array
+from streamsvm.storage.csr import INDEX, Array
 
 _FIELDS = ("gamma", "width", "indptr", "indices", "values")
 _MACHINE = "machine.npz"  # in a run directory

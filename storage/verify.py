@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from storage.dataset import Dataset, block_path
-from storage.errors import DatasetCorrupt, StorageError
-from storage.feature_words import check_words
+from streamsvm.storage.dataset import Dataset, block_path
+from streamsvm.storage.errors import DatasetCorrupt, StorageError
+from streamsvm.storage.feature_words import check_words
 
 
 def faults(directory: Path) -> Iterator[StorageError]:

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from storage.csr import Array
-from storage.segment import TARGET
+from streamsvm.storage.csr import Array
+from streamsvm.storage.segment import TARGET
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import zstandard
 
-from storage.errors import CorruptData
+from streamsvm.storage.errors import CorruptData
 
 FRAME_MAGIC = b"\x28\xb5\x2f\xfd"
 SKIPPABLE_TAIL = b"\x2a\x4d\x18"  # behind a byte 0x50 to 0x5f

@@ -1,9 +1,9 @@
 """Feature maps for tests."""
 
-from storage.features import FEATURE_MAPS
-from storage.features.bias import Bias
-from storage.features.maps import FeatureMaps
-from storage.features.rows import Shape
+from streamsvm.storage.features import FEATURE_MAPS
+from streamsvm.storage.features.bias import Bias
+from streamsvm.storage.features.maps import FeatureMaps
+from streamsvm.storage.features.rows import Shape
 
 
 def constant(width: int, value: float | None) -> FeatureMaps:

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from reader.ingest.append import append_rows
-from reader.ingest.run import ingest
-from reader.limits import Limits
-from reader.options import InputOptions
-from service.errors import ServiceError
-from storage.dataset import Dataset
-from storage.state import create_state
+from streamsvm.reader.ingest.append import append_rows
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.errors import ServiceError
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.state import create_state
 from tests.bench import small_memory, threads, warm_start
 from tests.bench.commands import Ended, launch
 from tests.bench.jobs import Finished

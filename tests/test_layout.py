@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.kernel_sources import kernel_modules
+from streamsvm.storage.kernel_sources import kernel_modules
 
 ROOT = Path(__file__).resolve().parents[1]
 LAYERS = {
@@ -21,7 +21,7 @@ LAYERS = {
     "storage": set(),
 }
 # The interface for Python lives inside another layer, under a name of its own. So do its examples, no package.
-PLACES = {"examples": Path("api/streamsvm/examples"), "streamsvm": Path("api/streamsvm")}
+PLACES = {"examples": Path("api/python/examples"), "streamsvm": Path("api/python")}
 FOLDERS = {PLACES.get(layer, Path(layer)) for layer in LAYERS}
 MODULES = sorted({path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")})
 MOST_LINES = 250
@@ -45,18 +45,26 @@ def layer_of(module: Path) -> str:
 
 
 def package_of(module: Path) -> str:
-    """By what name it is imported."""
+    """The name by which a module's folder is imported."""
     layer = layer_of(module)
-    return ".".join((layer, *module.parent.relative_to(PLACES.get(layer, layer)).parts))
+    rooms = module.parent.relative_to(PLACES.get(layer, layer)).parts
+    return ".".join(("streamsvm", *rooms) if layer == "streamsvm" else ("streamsvm", layer, *rooms))
+
+
+def layer_named(name: str) -> str:
+    """The layer, or the other library, that an import names."""
+    package, *below = name.split(".")
+    return below[0] if package == "streamsvm" and below and below[0] in LAYERS else package
 
 
 def packages(module: Path) -> set[str]:
-    return {name.split(".", maxsplit=1)[0] for name in imported(module)}
+    return {layer_named(name) for name in imported(module)}
 
 
 @every_module
 def test_imports_point_down(module):
     layer = layer_of(module)
+    assert not {name.split(".")[0] for name in imported(module)} & (LAYERS.keys() - {"streamsvm"}), "lacks `streamsvm.`"
     assert packages(module) & LAYERS.keys() <= LAYERS[layer] | {layer}
     assert "tests" not in packages(module)
 
@@ -97,7 +105,7 @@ def test_modules_are_short(module):
 
 def test_there_is_something_to_look_at():
     assert {layer_of(module) for module in MODULES} == LAYERS.keys()
-    assert "sklearn" in packages(Path("api/streamsvm/base.py"))
+    assert "sklearn" in packages(Path("api/python/base.py"))
     assert "lmdb" in packages(Path("storage/cache.py"))
     assert "numba" in packages(Path("storage/compiled.py"))
     assert "fsspec" in packages(Path("reader/sources/remote.py"))
@@ -115,5 +123,5 @@ def test_listed_packages_are_the_folders():
 @pytest.mark.parametrize("name", listed_packages())
 def test_packages_are_of_this_tree(name):
     package = importlib.import_module(name)
-    layer, *below = name.split(".")
-    assert Path(package.__file__) == ROOT.joinpath(PLACES.get(layer, layer), *below, "__init__.py")
+    _, *rooms = name.split(".")
+    assert Path(package.__file__) == ROOT.joinpath(*(rooms or PLACES["streamsvm"].parts), "__init__.py")

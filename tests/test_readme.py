@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from api.app import create_app
-from reader.options import OPTIONS
-from reader.parsers import READERS
-from service.commands import COMMANDS
-from service.jobs.option_table import option_table
-from service.jobs.spec import JobFields
-from service.jobs.states import TRANSITIONS
-from service.models.exports import MODEL_FORMATS
-from service.settings import Settings
-from storage.features import FEATURE_MAPS
-from storage.slowdowns import SLOWDOWNS
+from streamsvm.api.app import create_app
+from streamsvm.reader.options import OPTIONS
+from streamsvm.reader.parsers import READERS
+from streamsvm.service.commands import COMMANDS
+from streamsvm.service.jobs.option_table import option_table
+from streamsvm.service.jobs.spec import JobFields
+from streamsvm.service.jobs.states import TRANSITIONS
+from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.service.settings import Settings
+from streamsvm.storage.features import FEATURE_MAPS
+from streamsvm.storage.slowdowns import SLOWDOWNS
+from streamsvm.trainer.selection import SCHEDULES
+from streamsvm.trainer.solvers import SOLVERS
 from tests.pages import PAGES, ROOT, page
-from trainer.selection import SCHEDULES
-from trainer.solvers import SOLVERS
 
 SETTINGS = [f"STREAMSVM_{name.upper()}" for name in Settings.__dataclass_fields__]
 NAMES = {"trainer": SCHEDULES, "reader": READERS, "service": [*TRANSITIONS, *MODEL_FORMATS, *FEATURE_MAPS]}

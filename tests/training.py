@@ -7,25 +7,25 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from reader.stream.process import Reader
-from service.jobs.lanes import Lane
-from service.jobs.problem import JobPlan, plan_job
-from service.jobs.spec import JobSpec
-from service.processes.run import prepare_run
-from service.processes.run_in_turns import Turns
-from storage.classes import axis_of
-from storage.cores import usable_cores
-from storage.csr import Array
-from storage.dataset import Dataset
-from storage.objective import REGRESSION
-from storage.patience import Patience
-from storage.plan import plan_cache
-from storage.state import RUN_FILE, State, open_state
-from trainer.link import Link
-from trainer.process import Trainer
-from trainer.rows.disk import DiskRows, MakeDisk, Shelf
-from trainer.solvers import SOLVERS, MakeLink, Solver
-from trainer.solvers.streamsvm import streamsvm
+from streamsvm.reader.stream.process import Reader
+from streamsvm.service.jobs.lanes import Lane
+from streamsvm.service.jobs.problem import JobPlan, plan_job
+from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.service.processes.run import prepare_run
+from streamsvm.service.processes.run_in_turns import Turns
+from streamsvm.storage.classes import axis_of
+from streamsvm.storage.cores import usable_cores
+from streamsvm.storage.csr import Array
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.objective import REGRESSION
+from streamsvm.storage.patience import Patience
+from streamsvm.storage.plan import plan_cache
+from streamsvm.storage.state import RUN_FILE, State, open_state
+from streamsvm.trainer.link import Link
+from streamsvm.trainer.process import Trainer
+from streamsvm.trainer.rows.disk import DiskRows, MakeDisk, Shelf
+from streamsvm.trainer.solvers import SOLVERS, MakeLink, Solver
+from streamsvm.trainer.solvers.streamsvm import streamsvm
 
 
 @dataclass

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from storage.csr import Array
-from storage.segment import Segment
-from trainer.kernels.coordinate import DISTANCE
-from trainer.rows.mixture import Mixture
-from trainer.sweep import shuffled, sweep
-from trainer.visitor import Visitor, Visits
+from streamsvm.storage.csr import Array
+from streamsvm.storage.segment import Segment
+from streamsvm.trainer.kernels.coordinate import DISTANCE
+from streamsvm.trainer.rows.mixture import Mixture
+from streamsvm.trainer.sweep import shuffled, sweep
+from streamsvm.trainer.visitor import Visitor, Visits
 
 _BEHIND = np.float32(1e6)  # times its distance: the score of a row that is shrunk, larger than that of any that is not
 

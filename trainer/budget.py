@@ -5,13 +5,13 @@ from concurrent.futures import Executor
 
 import numpy as np
 
-from storage.csr import INDEX, VALUE, Array
-from storage.errors import ValuesOverflow
-from storage.gaussian_kernel import LANES
-from storage.segment import Segment
-from storage.support_vectors import Machine, SupportVectors
-from trainer.kernels.budgeted import budgeted_visits, help_with
-from trainer.kernels.machine import (
+from streamsvm.storage.csr import INDEX, VALUE, Array
+from streamsvm.storage.errors import ValuesOverflow
+from streamsvm.storage.gaussian_kernel import LANES
+from streamsvm.storage.segment import Segment
+from streamsvm.storage.support_vectors import Machine, SupportVectors
+from streamsvm.trainer.kernels.budgeted import budgeted_visits, help_with
+from streamsvm.trainer.kernels.machine import (
     BATCH,
     DEGRADATION,
     FIGURES,
@@ -26,7 +26,7 @@ from trainer.kernels.machine import (
     Rule,
     Vectors,
 )
-from trainer.kernels.merging import degradation_table
+from streamsvm.trainer.kernels.merging import degradation_table
 
 # Of a row, from which threads gain more than they cost: each has to fetch what the first has changed in its own cache.
 _PRODUCTS = 100_000

@@ -4,19 +4,19 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from storage.classes import Classes
-from storage.csr import Array
-from storage.features.visits import UNMAPPED, Visited
-from storage.segment import Segment
-from trainer.group import Parts
-from trainer.kernels.crammer_singer import visit_crammer_singer
-from trainer.kernels.visit import Dual, Notes, Weights
-from trainer.link import Link
-from trainer.momentum import Momentum
-from trainer.problem import Problem
-from trainer.tally import Tally
-from trainer.variables import Variables
-from trainer.visitor import NO_LOCK, NO_REST, Note, Visiting, Visits, gathered
+from streamsvm.storage.classes import Classes
+from streamsvm.storage.csr import Array
+from streamsvm.storage.features.visits import UNMAPPED, Visited
+from streamsvm.storage.segment import Segment
+from streamsvm.trainer.group import Parts
+from streamsvm.trainer.kernels.crammer_singer import visit_crammer_singer
+from streamsvm.trainer.kernels.visit import Dual, Notes, Weights
+from streamsvm.trainer.link import Link
+from streamsvm.trainer.momentum import Momentum
+from streamsvm.trainer.problem import Problem
+from streamsvm.trainer.tally import Tally
+from streamsvm.trainer.variables import Variables
+from streamsvm.trainer.visitor import NO_LOCK, NO_REST, Note, Visiting, Visits, gathered
 
 
 def class_parts(

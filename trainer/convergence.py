@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from storage.csr import Array
-from storage.state import State
-from trainer.link import SHOWN_OF_LANE
-from trainer.progress import Progress, relative_gap
-from trainer.settings import TrainerSettings
-from trainer.stop import CONVERGED, has_likely_fallen, seems_converged
+from streamsvm.storage.csr import Array
+from streamsvm.storage.state import State
+from streamsvm.trainer.link import SHOWN_OF_LANE
+from streamsvm.trainer.progress import Progress, relative_gap
+from streamsvm.trainer.settings import TrainerSettings
+from streamsvm.trainer.stop import CONVERGED, has_likely_fallen, seems_converged
 
 Found = list[tuple[float, float]]  # M+ - M- and the relative gap of each lane
 

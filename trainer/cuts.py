@@ -13,8 +13,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from storage.csr import EMPTY, Array
-from trainer.kernels.simplex import minimise_on_simplex
+from streamsvm.storage.csr import EMPTY, Array
+from streamsvm.trainer.kernels.simplex import minimise_on_simplex
 
 IDLE_ROUNDS = 50  # a cut goes when it had no weight for so many rounds
 _MOST_STEPS = 100_000

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from storage.csr import Array
-from storage.packing import Packer
-from storage.rounds import GIVEN, GIVEN_ALPHA, TAKEN_ALPHA
-from storage.segment import Segment, used_bytes, view
-from storage.spill_file import SPILL_SEGMENT
-from trainer.sweep import LEAST_SLACK
+from streamsvm.storage.csr import Array
+from streamsvm.storage.packing import Packer
+from streamsvm.storage.rounds import GIVEN, GIVEN_ALPHA, TAKEN_ALPHA
+from streamsvm.storage.segment import Segment, used_bytes, view
+from streamsvm.storage.spill_file import SPILL_SEGMENT
+from streamsvm.trainer.sweep import LEAST_SLACK
 
 Windows = Callable[[Callable[[Array], Array], np.random.Generator], Iterator[Segment]]
 

@@ -6,24 +6,24 @@ from functools import partial
 
 import numpy as np
 
-from storage.cache import Step
-from storage.csr import EMPTY, Array, Figure
-from storage.features.visits import UNMAPPED, Visited
-from storage.lane_kernel import move_lanes, squares_of_lanes, sums_of_lanes
-from storage.lanes import Group
-from storage.segment import Segment
-from trainer.kernels.visit import Dual, Weights
-from trainer.kernels.visit_lanes import visit_lanes
-from trainer.lanes import Lanes, terms_of
-from trainer.link import Link
-from trainer.momentum import LATE_SWEEPS, Momentum, beta
-from trainer.problem import Problem
-from trainer.progress import Progress
-from trainer.settings import TrainerSettings
-from trainer.sums import Sums
-from trainer.tally import Tally, warm_tally
-from trainer.variables import Variables
-from trainer.visitor import NO_LOCK, NO_REST, Note, Visiting, Visits
+from streamsvm.storage.cache import Step
+from streamsvm.storage.csr import EMPTY, Array, Figure
+from streamsvm.storage.features.visits import UNMAPPED, Visited
+from streamsvm.storage.lane_kernel import move_lanes, squares_of_lanes, sums_of_lanes
+from streamsvm.storage.lanes import Group
+from streamsvm.storage.segment import Segment
+from streamsvm.trainer.kernels.visit import Dual, Weights
+from streamsvm.trainer.kernels.visit_lanes import visit_lanes
+from streamsvm.trainer.lanes import Lanes, terms_of
+from streamsvm.trainer.link import Link
+from streamsvm.trainer.momentum import LATE_SWEEPS, Momentum, beta
+from streamsvm.trainer.problem import Problem
+from streamsvm.trainer.progress import Progress
+from streamsvm.trainer.settings import TrainerSettings
+from streamsvm.trainer.sums import Sums
+from streamsvm.trainer.tally import Tally, warm_tally
+from streamsvm.trainer.variables import Variables
+from streamsvm.trainer.visitor import NO_LOCK, NO_REST, Note, Visiting, Visits
 
 Parts = tuple[Variables, Tally, Visiting, Callable[..., Momentum]]
 

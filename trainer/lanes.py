@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from storage.csr import Array
-from storage.lanes import Group, width_for, zeros
-from trainer.kernels.visit_lanes import Terms
-from trainer.problem import Problem
-from trainer.variables import Variables
+from streamsvm.storage.csr import Array
+from streamsvm.storage.lanes import Group, width_for, zeros
+from streamsvm.trainer.kernels.visit_lanes import Terms
+from streamsvm.trainer.problem import Problem
+from streamsvm.trainer.variables import Variables
 
 
 def terms_of(group: Group, loss: str, weight: Array) -> Terms:

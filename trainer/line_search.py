@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from storage.csr import Array
-from trainer.kernels.line_search import breakpoints, move_along, slope_after
+from streamsvm.storage.csr import Array
+from streamsvm.trainer.kernels.line_search import breakpoints, move_along, slope_after
 
 T = TypeVar("T")
 

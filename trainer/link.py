@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from storage.cache import Step
-from storage.csr import Array, Figure
-from storage.errors import ValuesOverflow
-from storage.lane_kernel import squares_of_lanes
-from storage.naps import nap
-from storage.slowdowns import bits_of
-from storage.state import State, pass_stamp
-from storage.support_vectors import Machine
-from trainer.progress import Progress
+from streamsvm.storage.cache import Step
+from streamsvm.storage.csr import Array, Figure
+from streamsvm.storage.errors import ValuesOverflow
+from streamsvm.storage.lane_kernel import squares_of_lanes
+from streamsvm.storage.naps import nap
+from streamsvm.storage.slowdowns import bits_of
+from streamsvm.storage.state import State, pass_stamp
+from streamsvm.storage.support_vectors import Machine
+from streamsvm.trainer.progress import Progress
 
 if TYPE_CHECKING:
-    from trainer.rounds import Round
+    from streamsvm.trainer.rounds import Round
 
 SHOWN_OF_LANE = ("M_plus", "M_minus", "dual_objective", "primal_bound")
 _SHOWN = ("updates", "rows_unvisited", "free_rows", *SHOWN_OF_LANE)

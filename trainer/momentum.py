@@ -8,9 +8,9 @@ Momentum may move alpha out of its box. The row's next visit brings it back, so 
 moved. Only rows that the last sweep visited have changed, so only these are moved.
 """
 
-from storage.csr import Array, Figure
-from trainer.kernels.visit import move_on
-from trainer.tally import Tally
+from streamsvm.storage.csr import Array, Figure
+from streamsvm.trainer.kernels.visit import move_on
+from streamsvm.trainer.tally import Tally
 
 _LARGEST = 0.98
 LATE_SWEEPS = 8  # the rate at which the gap falls is the mean of so many

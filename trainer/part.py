@@ -1,22 +1,22 @@
 """A trainer whose rows are a part of the problem's: it works round by round, until the machine's agent says stop.
 
-python -m trainer.part RUN_DIRECTORY
+python -m streamsvm.trainer.part RUN_DIRECTORY
 """
 
 import sys
 from pathlib import Path
 from typing import Any
 
-from storage.cache import CacheReader
-from storage.child import leave
-from storage.lanes import Group
-from storage.rounds import open_round
-from trainer.given_rows import GivenRows
-from trainer.problem import Problem
-from trainer.process import Trainer
-from trainer.process import main as train
-from trainer.rounds import Round
-from trainer.settings import TrainerSettings
+from streamsvm.storage.cache import CacheReader
+from streamsvm.storage.child import leave
+from streamsvm.storage.lanes import Group
+from streamsvm.storage.rounds import open_round
+from streamsvm.trainer.given_rows import GivenRows
+from streamsvm.trainer.problem import Problem
+from streamsvm.trainer.process import Trainer
+from streamsvm.trainer.process import main as train
+from streamsvm.trainer.rounds import Round
+from streamsvm.trainer.settings import TrainerSettings
 
 
 class PartTrainer(Trainer):

@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping
 
-from storage.classes import Classes
-from storage.csr import Array
-from trainer.classes import class_parts, warm_class_tally
-from trainer.group import Parts, lane_parts, warm_lane_tally
-from trainer.link import Link
-from trainer.momentum import Momentum
-from trainer.problem import Problem
-from trainer.settings import TrainerSettings
-from trainer.tally import Tally, warm_tally
-from trainer.variables import Variables
-from trainer.visitor import Visitor
+from streamsvm.storage.classes import Classes
+from streamsvm.storage.csr import Array
+from streamsvm.trainer.classes import class_parts, warm_class_tally
+from streamsvm.trainer.group import Parts, lane_parts, warm_lane_tally
+from streamsvm.trainer.link import Link
+from streamsvm.trainer.momentum import Momentum
+from streamsvm.trainer.problem import Problem
+from streamsvm.trainer.settings import TrainerSettings
+from streamsvm.trainer.tally import Tally, warm_tally
+from streamsvm.trainer.variables import Variables
+from streamsvm.trainer.visitor import Visitor
 
 
 def parts_of(

@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from storage.cache import Step
-from storage.csr import Array
-from storage.segment import Segment
-from storage.state import State, create_state
-from trainer.link import Link
-from trainer.parts import parts_of, warm_tally_of
-from trainer.rows.disk import DiskRows, MakeDisk
-from trainer.settings import TrainerSettings
-from trainer.solvers import make_cursor, problem_of
-from trainer.sweep import threads_for
-from trainer.sweeps import Sweeps, Wanted
-from trainer.tally import Tally
+from streamsvm.storage.cache import Step
+from streamsvm.storage.csr import Array
+from streamsvm.storage.segment import Segment
+from streamsvm.storage.state import State, create_state
+from streamsvm.trainer.link import Link
+from streamsvm.trainer.parts import parts_of, warm_tally_of
+from streamsvm.trainer.rows.disk import DiskRows, MakeDisk
+from streamsvm.trainer.settings import TrainerSettings
+from streamsvm.trainer.solvers import make_cursor, problem_of
+from streamsvm.trainer.sweep import threads_for
+from streamsvm.trainer.sweeps import Sweeps, Wanted
+from streamsvm.trainer.tally import Tally
 
 _MOST_SWEEPS = 1000
 

@@ -13,12 +13,12 @@ logistic loss and regression minimise is said above their kernels; regression ha
 import math
 from dataclasses import dataclass, field
 
-from storage.csr import Array
-from storage.features.visits import UNMAPPED, Visited
-from storage.objective import OBJECTIVES, make_objective, margins
-from storage.regression_losses import NO_WEIGHT
-from storage.segment import Segment
-from trainer.kernels.visit import Box
+from streamsvm.storage.csr import Array
+from streamsvm.storage.features.visits import UNMAPPED, Visited
+from streamsvm.storage.objective import OBJECTIVES, make_objective, margins
+from streamsvm.storage.regression_losses import NO_WEIGHT
+from streamsvm.storage.segment import Segment
+from streamsvm.trainer.kernels.visit import Box
 
 # Those of support vector classification; all are the keys of OBJECTIVES.
 LOSSES = ("hinge", "squared_hinge")

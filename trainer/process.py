@@ -1,6 +1,6 @@
 """The trainer process: coordinate updates on what the cache holds. Never writes to the cache.
 
-    python -m trainer.process RUN_DIRECTORY
+    python -m streamsvm.trainer.process RUN_DIRECTORY
 
 Prints a JSON object a line: one for each pass, then one with the key `result`, that of each lane.
 """
@@ -12,24 +12,24 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from storage.cache import CacheReader
-from storage.checkpoint import open_checkpoint
-from storage.child import die_with_parent, leave
-from storage.csr import Array
-from storage.failure import telling
-from storage.heap import keep_freed_memory
-from storage.lanes import zeros
-from storage.naps import nap
-from storage.slowdowns import told
-from storage.state import CACHE_FILE, KEPT_ARRAYS, State, open_state
-from trainer.checkpoints import RESIDENTS, Slots
-from trainer.convergence import Convergence
-from trainer.link import HandedBack, Link
-from trainer.parts import warm_tally_of
-from trainer.report import report
-from trainer.settings import TrainerSettings
-from trainer.solvers import SOLVERS, MakeLink, Solver, make_cursor, make_source, problem_of, read_settings
-from trainer.stop import limit_reached
+from streamsvm.storage.cache import CacheReader
+from streamsvm.storage.checkpoint import open_checkpoint
+from streamsvm.storage.child import die_with_parent, leave
+from streamsvm.storage.csr import Array
+from streamsvm.storage.failure import telling
+from streamsvm.storage.heap import keep_freed_memory
+from streamsvm.storage.lanes import zeros
+from streamsvm.storage.naps import nap
+from streamsvm.storage.slowdowns import told
+from streamsvm.storage.state import CACHE_FILE, KEPT_ARRAYS, State, open_state
+from streamsvm.trainer.checkpoints import RESIDENTS, Slots
+from streamsvm.trainer.convergence import Convergence
+from streamsvm.trainer.link import HandedBack, Link
+from streamsvm.trainer.parts import warm_tally_of
+from streamsvm.trainer.report import report
+from streamsvm.trainer.settings import TrainerSettings
+from streamsvm.trainer.solvers import SOLVERS, MakeLink, Solver, make_cursor, make_source, problem_of, read_settings
+from streamsvm.trainer.stop import limit_reached
 
 _SWITCH_SECONDS = 1e-4
 

@@ -2,9 +2,9 @@
 
 from dataclasses import asdict, replace
 
-from storage.state import State
-from trainer.progress import Progress, Sweep
-from trainer.settings import TrainerSettings
+from streamsvm.storage.state import State
+from streamsvm.trainer.progress import Progress, Sweep
+from streamsvm.trainer.settings import TrainerSettings
 
 NOT_IN_HISTORY = {"is_worth_a_look", "lanes", "sweeps"}  # of what a solver tells, or in a form of their own
 

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from storage.csr import Array, Figure
-from storage.rounds import Order, RoundState
-from trainer.given_rows import GivenRows
-from trainer.kernels.visit import Box
-from trainer.link import Link
-from trainer.problem import Problem
+from streamsvm.storage.csr import Array, Figure
+from streamsvm.storage.rounds import Order, RoundState
+from streamsvm.trainer.given_rows import GivenRows
+from streamsvm.trainer.kernels.visit import Box
+from streamsvm.trainer.link import Link
+from streamsvm.trainer.problem import Problem
 
 _PART_ROWS = 1 << 16
 

@@ -9,10 +9,10 @@ from concurrent.futures import Executor
 
 import numpy as np
 
-from storage.csr import Array, add_rows, row_dots
-from storage.segment import Segment
-from trainer.problem import Problem
-from trainer.rows.blocks import Block, Blocks
+from streamsvm.storage.csr import Array, add_rows, row_dots
+from streamsvm.storage.segment import Segment
+from streamsvm.trainer.problem import Problem
+from streamsvm.trainer.rows.blocks import Block, Blocks
 
 
 class Cut:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from storage.csr import EMPTY, Array
-from trainer.kernels.adaptive import adapt, sample_visits, share_visits
-from trainer.kernels.order import random_order
+from streamsvm.storage.csr import EMPTY, Array
+from streamsvm.trainer.kernels.adaptive import adapt, sample_visits, share_visits
+from streamsvm.trainer.kernels.order import random_order
 
 
 class Adaptive:

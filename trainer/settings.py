@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from storage.classes import Classes
-from storage.features.maps import FeatureMaps
-from storage.features.visits import Visited
-from storage.lanes import Group
-from storage.plan import CachePlan
-from trainer.problem import Problem
+from streamsvm.storage.classes import Classes
+from streamsvm.storage.features.maps import FeatureMaps
+from streamsvm.storage.features.visits import Visited
+from streamsvm.storage.lanes import Group
+from streamsvm.storage.plan import CachePlan
+from streamsvm.trainer.problem import Problem
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """When a job has trained enough."""
 
-from trainer.progress import Progress
+from streamsvm.trainer.progress import Progress
 
 # How much nearer than wanted a guess has to be, for a pass over all rows to be spent on finding out.
 _TO_SPARE = 2.0

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from storage.csr import Figure
+from streamsvm.storage.csr import Figure
 
 
 class Sums(NamedTuple):

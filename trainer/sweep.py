@@ -10,12 +10,12 @@ from math import inf, sqrt
 
 import numpy as np
 
-from storage.csr import Array, Figure
-from storage.segment import Segment
-from trainer.kernels.order import random_order
-from trainer.schedule import WHOLE_EVERY
-from trainer.sums import NONE, Sums
-from trainer.visitor import Visiting, Visits
+from streamsvm.storage.csr import Array, Figure
+from streamsvm.storage.segment import Segment
+from streamsvm.trainer.kernels.order import random_order
+from streamsvm.trainer.schedule import WHOLE_EVERY
+from streamsvm.trainer.sums import NONE, Sums
+from streamsvm.trainer.visitor import Visiting, Visits
 
 # Rows that rest by more than margins have moved lately, and by what the reader screens by default, may be left out.
 LEAST_SLACK = 0.1

@@ -12,19 +12,19 @@ from typing import Protocol
 
 import numpy as np
 
-from storage.cache import Step
-from storage.csr import Array, Figure
-from storage.segment import Segment
-from trainer.kernels.order import random_order
-from trainer.momentum import Momentum
-from trainer.progress import Sweep
-from trainer.rounds import Round
-from trainer.rows.cache import Cursor
-from trainer.schedule import Next, is_told, is_worth_threads, next_sweep
-from trainer.sweep import ALONE, Met, Threads, sweep
-from trainer.tally import Tally
-from trainer.variables import Variables
-from trainer.visitor import Visiting, Visits
+from streamsvm.storage.cache import Step
+from streamsvm.storage.csr import Array, Figure
+from streamsvm.storage.segment import Segment
+from streamsvm.trainer.kernels.order import random_order
+from streamsvm.trainer.momentum import Momentum
+from streamsvm.trainer.progress import Sweep
+from streamsvm.trainer.rounds import Round
+from streamsvm.trainer.rows.cache import Cursor
+from streamsvm.trainer.schedule import Next, is_told, is_worth_threads, next_sweep
+from streamsvm.trainer.sweep import ALONE, Met, Threads, sweep
+from streamsvm.trainer.tally import Tally
+from streamsvm.trainer.variables import Variables
+from streamsvm.trainer.visitor import Visiting, Visits
 
 Random = np.random.Generator
 Shares = Callable[[int, int], bool]  # (bytes, rows): whether threads share sweeps over them

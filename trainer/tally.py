@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from storage.cache import Step
-from storage.csr import EMPTY, Array, Figure
-from trainer.problem import Problem
-from trainer.progress import Progress
-from trainer.sums import NONE, Sums
+from streamsvm.storage.cache import Step
+from streamsvm.storage.csr import EMPTY, Array, Figure
+from streamsvm.trainer.problem import Problem
+from streamsvm.trainer.progress import Progress
+from streamsvm.trainer.sums import NONE, Sums
 
 
 class Tally:

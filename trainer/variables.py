@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from storage.csr import Array
+from streamsvm.storage.csr import Array
 
 
 class Variables:

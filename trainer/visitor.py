@@ -6,17 +6,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from storage.csr import Array
-from storage.features.visits import UNMAPPED, Visited
-from storage.objective import REGRESSION
-from storage.segment import Segment
-from trainer.kernels.coordinate import GAP
-from trainer.kernels.logistic import visit_logistic
-from trainer.kernels.regression import Tube, visit_regression
-from trainer.kernels.visit import Dual, Notes, Weights, visit_rows
-from trainer.problem import Problem
-from trainer.sums import NONE, Sums
-from trainer.tally import Tally
+from streamsvm.storage.csr import Array
+from streamsvm.storage.features.visits import UNMAPPED, Visited
+from streamsvm.storage.objective import REGRESSION
+from streamsvm.storage.segment import Segment
+from streamsvm.trainer.kernels.coordinate import GAP
+from streamsvm.trainer.kernels.logistic import visit_logistic
+from streamsvm.trainer.kernels.regression import Tube, visit_regression
+from streamsvm.trainer.kernels.visit import Dual, Notes, Weights, visit_rows
+from streamsvm.trainer.problem import Problem
+from streamsvm.trainer.sums import NONE, Sums
+from streamsvm.trainer.tally import Tally
 
 NO_REST, NO_LOCK = np.empty(0, np.float32), np.empty(0, np.int64)
 

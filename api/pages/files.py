@@ -5,7 +5,7 @@ from pathlib import Path
 from fastapi import APIRouter
 from fastapi.responses import FileResponse
 
-from service.errors import ServiceError
+from streamsvm.service.errors import ServiceError
 
 router = APIRouter(include_in_schema=False)
 

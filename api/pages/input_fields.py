@@ -4,9 +4,9 @@ from dataclasses import dataclass, fields
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from reader.options import OPTIONS, InputOptions
-from reader.parsers import READERS
-from reader.parsers.text_options import OF_TEXT
+from streamsvm.reader.options import OPTIONS, InputOptions
+from streamsvm.reader.parsers import READERS
+from streamsvm.reader.parsers.text_options import OF_TEXT
 
 # (what the form calls it, what its default means to people); others go by their names.
 _TEXTS = {

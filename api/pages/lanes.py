@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from api.context import AppContext
-from service.errors import ServiceError
-from service.jobs.lanes import labels_of, lanes_of
-from service.jobs.stored_specs import read_spec
-from storage.errors import StorageError
-from storage.manifest import read_manifest
+from streamsvm.api.context import AppContext
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.lanes import labels_of, lanes_of
+from streamsvm.service.jobs.stored_specs import read_spec
+from streamsvm.storage.errors import StorageError
+from streamsvm.storage.manifest import read_manifest
 
 _NAME = ("class", "fold", "C")
 

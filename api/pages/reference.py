@@ -5,8 +5,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse
 
-from api.auth import COOKIE
-from api.pages.render import page
+from streamsvm.api.auth import COOKIE
+from streamsvm.api.pages.render import page
 
 router = APIRouter(include_in_schema=False)
 

@@ -7,28 +7,28 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from api.auth import COOKIE
-from api.context import AppContext, Context
-from api.pages.input_fields import input_fields
-from api.pages.lanes import lane_names, lanes_of_job
-from api.pages.render import page
-from api.pages.solver_fields import choices, loss_solvers, solver_fields
-from reader.parsers import READERS
-from service.datasets.views import dataset_view
-from service.errors import ServiceError
-from service.jobs.continuing import may_go_on
-from service.jobs.features import named_maps
-from service.jobs.spec import KERNEL_SOLVERS, JobSpec
-from service.jobs.states import TRANSITIONS
-from service.jobs.views import job_view
-from service.models.exports import MODEL_FORMATS
-from service.models.names import formats_for
-from service.models.registry import load_head
-from service.models.views import model_view
-from service.processes.run import log_tail
-from storage.errors import StorageError
-from storage.features import FEATURE_MAPS
-from trainer.solvers import SOLVERS
+from streamsvm.api.auth import COOKIE
+from streamsvm.api.context import AppContext, Context
+from streamsvm.api.pages.input_fields import input_fields
+from streamsvm.api.pages.lanes import lane_names, lanes_of_job
+from streamsvm.api.pages.render import page
+from streamsvm.api.pages.solver_fields import choices, loss_solvers, solver_fields
+from streamsvm.reader.parsers import READERS
+from streamsvm.service.datasets.views import dataset_view
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.continuing import may_go_on
+from streamsvm.service.jobs.features import named_maps
+from streamsvm.service.jobs.spec import KERNEL_SOLVERS, JobSpec
+from streamsvm.service.jobs.states import TRANSITIONS
+from streamsvm.service.jobs.views import job_view
+from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.service.models.names import formats_for
+from streamsvm.service.models.registry import load_head
+from streamsvm.service.models.views import model_view
+from streamsvm.service.processes.run import log_tail
+from streamsvm.storage.errors import StorageError
+from streamsvm.storage.features import FEATURE_MAPS
+from streamsvm.trainer.solvers import SOLVERS
 
 _log = logging.getLogger("streamsvm.api")
 router = APIRouter(include_in_schema=False)

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
 
-from service.jobs.spec import JobSpec
-from storage.options import Option
-from trainer.solvers import OPTIONS, SOLVERS, users
+from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.storage.options import Option
+from streamsvm.trainer.solvers import OPTIONS, SOLVERS, users
 
 
 @dataclass(frozen=True)

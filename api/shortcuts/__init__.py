@@ -14,10 +14,10 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.auth import Access, scope_of_request
-from api.scopes import SCOPES
-from service.errors import ServiceError
-from service.records.tokens import allows
+from streamsvm.api.auth import Access, scope_of_request
+from streamsvm.api.scopes import SCOPES
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.records.tokens import allows
 
 # A key of the ASGI scope: the request is one of very many, and only counted.
 UNLOGGED = "streamsvm.unlogged"

@@ -11,16 +11,16 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.types import Scope
 
-from api.context import AppContext
-from api.inference import inferred
-from api.metrics import Metrics
-from api.predicting import content_type, predicted_rows
-from api.prediction_response import prediction_response
-from reader.ingest.decompress import is_compressed
-from reader.options import InputOptions
-from service.errors import ServiceError
-from service.models.loaded import loaded_predictor
-from service.models.predictor import Predictor
+from streamsvm.api.context import AppContext
+from streamsvm.api.inference import inferred
+from streamsvm.api.metrics import Metrics
+from streamsvm.api.predicting import content_type, predicted_rows
+from streamsvm.api.prediction_response import prediction_response
+from streamsvm.reader.ingest.decompress import is_compressed
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.loaded import loaded_predictor
+from streamsvm.service.models.predictor import Predictor
 
 # Bodies of at most so many bytes, rows and decision values take some milliseconds.
 _MOST_BYTES = 1 << 13

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from reader.certificate.auc import area_under_curve, weighted
-from reader.certificate.calibration import Calibration
-from reader.certificate.class_counts import ClassCounts
-from reader.stream.pieces import Examples
-from storage.csr import Array, Rows
-from storage.decision import predicted_classes
-from storage.probability import Sigmoid, probabilities
-from storage.segment import TARGET, Segment
+from streamsvm.reader.certificate.auc import area_under_curve, weighted
+from streamsvm.reader.certificate.calibration import Calibration
+from streamsvm.reader.certificate.class_counts import ClassCounts
+from streamsvm.reader.stream.pieces import Examples
+from streamsvm.storage.csr import Array, Rows
+from streamsvm.storage.decision import predicted_classes
+from streamsvm.storage.probability import Sigmoid, probabilities
+from streamsvm.storage.segment import TARGET, Segment
 
 
 @dataclass(frozen=True)

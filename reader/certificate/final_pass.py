@@ -5,17 +5,17 @@ from threading import Lock, local
 
 import numpy as np
 
-from reader.certificate.certificate_kernel import dots_and_sums
-from reader.certificate.folds import HeldOut
-from storage.class_losses import ClassObjective
-from storage.csr import Array, Figure
-from storage.errors import RowsMissing
-from storage.kernel_machine import KernelMachine, squared_norm
-from storage.lane_kernel import add_in_lanes, dots_of_lanes
-from storage.lanes import zeros
-from storage.objective import Objective
-from storage.segment import Segment
-from storage.support_vectors import Machine
+from streamsvm.reader.certificate.certificate_kernel import dots_and_sums
+from streamsvm.reader.certificate.folds import HeldOut
+from streamsvm.storage.class_losses import ClassObjective
+from streamsvm.storage.csr import Array, Figure
+from streamsvm.storage.errors import RowsMissing
+from streamsvm.storage.kernel_machine import KernelMachine, squared_norm
+from streamsvm.storage.lane_kernel import add_in_lanes, dots_of_lanes
+from streamsvm.storage.lanes import zeros
+from streamsvm.storage.objective import Objective
+from streamsvm.storage.segment import Segment
+from streamsvm.storage.support_vectors import Machine
 
 _PIECE = 1 << 16  # features
 

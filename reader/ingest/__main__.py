@@ -1,7 +1,7 @@
-"""python -m reader.ingest"""
+"""python -m streamsvm.reader.ingest"""
 
 import sys
 
-from reader.ingest.run import main
+from streamsvm.reader.ingest.run import main
 
 sys.exit(main(*sys.argv[1:]))

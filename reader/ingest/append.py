@@ -19,28 +19,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from reader.errors import InputError
-from reader.ingest.manifests import joined, manifest_of
-from reader.ingest.parts import Parts
-from reader.ingest.reading import Reading
-from reader.ingest.renumber import Renumbering, numbering_of
-from reader.ingest.shuffle import BUCKETS, Shuffler
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.label_names import LabelNames
-from reader.parsers.mixed_columns import is_numbers
-from reader.parsers.strings import is_of_strings
-from reader.parsers.text_options import as_input
-from storage.block import BlockInfo
-from storage.csr import Rows
-from storage.dataset import Dataset, block_path
-from storage.durable import publish
-from storage.errors import StorageError
-from storage.feature_words import read_words, write_words
-from storage.features.statistics import drop_statistics, read_statistics, write_statistics
-from storage.listed_features import write_listed
-from storage.manifest import Manifest, read_manifest, write_manifest
-from storage.weight_counts import WeightCounts
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.manifests import joined, manifest_of
+from streamsvm.reader.ingest.parts import Parts
+from streamsvm.reader.ingest.reading import Reading
+from streamsvm.reader.ingest.renumber import Renumbering, numbering_of
+from streamsvm.reader.ingest.shuffle import BUCKETS, Shuffler
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.mixed_columns import is_numbers
+from streamsvm.reader.parsers.strings import is_of_strings
+from streamsvm.reader.parsers.text_options import as_input
+from streamsvm.storage.block import BlockInfo
+from streamsvm.storage.csr import Rows
+from streamsvm.storage.dataset import Dataset, block_path
+from streamsvm.storage.durable import publish
+from streamsvm.storage.errors import StorageError
+from streamsvm.storage.feature_words import read_words, write_words
+from streamsvm.storage.features.statistics import drop_statistics, read_statistics, write_statistics
+from streamsvm.storage.listed_features import write_listed
+from streamsvm.storage.manifest import Manifest, read_manifest, write_manifest
+from streamsvm.storage.weight_counts import WeightCounts
 
 _FROM_ONE = "features of this dataset are numbered from 1: add one to the indices, or make a dataset with index_base=0"
 

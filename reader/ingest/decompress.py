@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from reader.errors import InputError
-from reader.limits import Limits
-from storage.errors import CorruptData
-from storage.wanted import check_wanted
-from storage.zstd_stream import FRAME_MAGIC, ZstdStream, is_frame
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.storage.errors import CorruptData
+from streamsvm.storage.wanted import check_wanted
+from streamsvm.storage.zstd_stream import FRAME_MAGIC, ZstdStream, is_frame
 
 PIECE_BYTES = 64 << 10  # given to a decoder at once
 STEP_BYTES = 1 << 20  # taken from a decoder at once

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from reader.ingest.renumber_kernel import PAGE, PAGE_BITS, count_listed, enter, renumber_listed
-from storage.csr import INDEX, Array
+from streamsvm.reader.ingest.renumber_kernel import PAGE, PAGE_BITS, count_listed, enter, renumber_listed
+from streamsvm.storage.csr import INDEX, Array
 
 _FEWEST = 1 << 10
 

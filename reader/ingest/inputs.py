@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from reader.errors import InputError
-from reader.ingest.decompress import decompressed
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.sniff import PEEK_BYTES
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.decompress import decompressed
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.sniff import PEEK_BYTES
 
 
 class FilePart(NamedTuple):

@@ -6,15 +6,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from reader.errors import InputError
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers import open_parser
-from reader.parsers.csv import CsvParser
-from reader.parsers.label_names import LabelNames
-from reader.parsers.libsvm import LibsvmParser
-from reader.parsers.text_table import TextTableParser
-from reader.parsers.text_window import BYTE_ORDER_MARK
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers import open_parser
+from streamsvm.reader.parsers.csv import CsvParser
+from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.libsvm import LibsvmParser
+from streamsvm.reader.parsers.text_table import TextTableParser
+from streamsvm.reader.parsers.text_window import BYTE_ORDER_MARK
 
 
 class First(NamedTuple):

@@ -3,11 +3,11 @@
 from collections import Counter
 from dataclasses import replace
 
-from reader.ingest.reading import MOST_LABELS, Reading
-from reader.parsers.rejected import MOST_SHOWN
-from storage.block import BlockInfo
-from storage.manifest import Manifest
-from storage.weight_counts import WeightCounts
+from streamsvm.reader.ingest.reading import MOST_LABELS, Reading
+from streamsvm.reader.parsers.rejected import MOST_SHOWN
+from streamsvm.storage.block import BlockInfo
+from streamsvm.storage.manifest import Manifest
+from streamsvm.storage.weight_counts import WeightCounts
 
 
 def manifest_of(reading: Reading, uid: str, blocks: tuple[BlockInfo, ...]) -> Manifest:

@@ -11,20 +11,20 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from reader.errors import InputError
-from reader.ingest.decompress import FORMATS as COMPRESSIONS
-from reader.ingest.decompress import MAGIC_BYTES, decompressed
-from reader.ingest.inputs import FilePart
-from reader.ingest.joints import Begun, first_line, look_at, without_mark
-from reader.ingest.places import Places
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.sniff import PEEK_BYTES
-from reader.sources.fetch import read_range, read_stripes
-from reader.sources.files import SourceFile
-from reader.sources.lines import LinesOfRange
-from reader.sources.pieces import check_unchanged, read_bytes
-from reader.sources.stripes import Share, Stripe, deal
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.decompress import FORMATS as COMPRESSIONS
+from streamsvm.reader.ingest.decompress import MAGIC_BYTES, decompressed
+from streamsvm.reader.ingest.inputs import FilePart
+from streamsvm.reader.ingest.joints import Begun, first_line, look_at, without_mark
+from streamsvm.reader.ingest.places import Places
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.sniff import PEEK_BYTES
+from streamsvm.reader.sources.fetch import read_range, read_stripes
+from streamsvm.reader.sources.files import SourceFile
+from streamsvm.reader.sources.lines import LinesOfRange
+from streamsvm.reader.sources.pieces import check_unchanged, read_bytes
+from streamsvm.reader.sources.stripes import Share, Stripe, deal
 
 # Formats whose rows are lines, unless documents in quotes go over several.
 _LINES = {"libsvm", "csv", "tsv", "text"}

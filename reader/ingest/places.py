@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from typing import NamedTuple
 
-from reader.errors import InputError
+from streamsvm.reader.errors import InputError
 
 
 class _Mark(NamedTuple):

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from reader.ingest.feature_list import FeatureList, grown
-from reader.ingest.renumber_kernel import count, renumber
-from storage.csr import DENSE_WIDTH, INDEX, LARGE_W, Array
-from storage.dataset import Dataset
+from streamsvm.reader.ingest.feature_list import FeatureList, grown
+from streamsvm.reader.ingest.renumber_kernel import count, renumber
+from streamsvm.storage.csr import DENSE_WIDTH, INDEX, LARGE_W, Array
+from streamsvm.storage.dataset import Dataset
 
 MOST_LISTED = 20
 _SPARSE = 8  # so many weights for each feature that occurs are not too many

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from storage.compiled import njit
-from storage.csr import Array
-from storage.prefetch_kernel import prefetch
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import Array
+from streamsvm.storage.prefetch_kernel import prefetch
 
 _AHEAD = 32
 # A page of a list has so many features, one cache line; which page a feature is on says the directory, 0: none yet.

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from storage.csr import GROUP, LABEL, WEIGHT, Array, Rows
+from streamsvm.storage.csr import GROUP, LABEL, WEIGHT, Array, Rows
 
 _TYPES = {"label": LABEL, "weight": WEIGHT, "group": GROUP}
 _WORD, _TWO_WORDS = np.dtype("<i4"), np.dtype("<i8")

@@ -1,7 +1,7 @@
 """Input of any size -> a published dataset, in one pass and bounded memory.
 
-    python -m reader.ingest DIRECTORY [OPTIONS] < INPUT
-    python -m reader.ingest DIRECTORY [OPTIONS] --source URL [--source URL ...]
+    python -m streamsvm.reader.ingest DIRECTORY [OPTIONS] < INPUT
+    python -m streamsvm.reader.ingest DIRECTORY [OPTIONS] --source URL [--source URL ...]
 
 Reads standard input, or the files of a source, and makes the dataset DIRECTORY. Prints one JSON object: the manifest's
 summary, or `{"problem": ...}` with exit code 1 for an input that cannot be read, of which nothing is left.
@@ -17,29 +17,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from reader.errors import InputError
-from reader.ingest.append import append_rows
-from reader.ingest.manifests import manifest_of
-from reader.ingest.parts import Parts
-from reader.ingest.progress import Progress
-from reader.ingest.reading import Reading, check_weights
-from reader.ingest.renumber import Renumbering
-from reader.ingest.settled import Settled
-from reader.ingest.shuffle import BUCKETS, Shuffler
-from reader.limits import Limits
-from reader.options import InputOptions, add_input_options, input_options
-from reader.parsers.label_names import LabelNames
-from reader.sources.files import list_files
-from storage.child import die_with_parent
-from storage.cores import usable_cores
-from storage.dataset import publish_dataset, staged_path
-from storage.errors import NO_ROOM, OutOfSpace
-from storage.feature_places import write_places
-from storage.feature_words import write_words
-from storage.features.statistics import MOST_FEATURES, far_scales, write_statistics
-from storage.listed_features import write_listed
-from storage.manifest import Manifest
-from storage.profile import Profile, write_profile
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.append import append_rows
+from streamsvm.reader.ingest.manifests import manifest_of
+from streamsvm.reader.ingest.parts import Parts
+from streamsvm.reader.ingest.progress import Progress
+from streamsvm.reader.ingest.reading import Reading, check_weights
+from streamsvm.reader.ingest.renumber import Renumbering
+from streamsvm.reader.ingest.settled import Settled
+from streamsvm.reader.ingest.shuffle import BUCKETS, Shuffler
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions, add_input_options, input_options
+from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.sources.files import list_files
+from streamsvm.storage.child import die_with_parent
+from streamsvm.storage.cores import usable_cores
+from streamsvm.storage.dataset import publish_dataset, staged_path
+from streamsvm.storage.errors import NO_ROOM, OutOfSpace
+from streamsvm.storage.feature_places import write_places
+from streamsvm.storage.feature_words import write_words
+from streamsvm.storage.features.statistics import MOST_FEATURES, far_scales, write_statistics
+from streamsvm.storage.listed_features import write_listed
+from streamsvm.storage.manifest import Manifest
+from streamsvm.storage.profile import Profile, write_profile
 
 _READ_BYTES = 1 << 20
 
@@ -165,7 +165,7 @@ def limits_of(given: argparse.Namespace) -> Limits:
 def main(*arguments: str) -> int:
     """Body of the command."""
     die_with_parent()
-    parser = argparse.ArgumentParser(prog="python -m reader.ingest", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m streamsvm.reader.ingest", description=__doc__)
     add_reading_options(parser)
     parser.add_argument("--append", action="store_true", help="add the rows to the dataset that is there")
     given = parser.parse_args(arguments)

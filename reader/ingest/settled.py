@@ -15,17 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from reader.errors import InputError
-from reader.ingest.manifests import joined
-from reader.ingest.parts import Parts
-from reader.ingest.reading import Reading
-from reader.ingest.renumber import Numbering, Renumbering
-from reader.ingest.shuffle import BUCKETS
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.sources.files import SourceFile
-from storage.csr import Array
-from storage.manifest import Manifest
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.manifests import joined
+from streamsvm.reader.ingest.parts import Parts
+from streamsvm.reader.ingest.reading import Reading
+from streamsvm.reader.ingest.renumber import Numbering, Renumbering
+from streamsvm.reader.ingest.shuffle import BUCKETS
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.sources.files import SourceFile
+from streamsvm.storage.csr import Array
+from streamsvm.storage.manifest import Manifest
 
 _LOOK_BYTES = 64 << 20
 

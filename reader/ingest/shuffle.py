@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reader.ingest.renumber import Renumbering
-from reader.ingest.row_heads import head_of, heads_apart, kept_columns
-from reader.ingest.shuffle_kernel import gather, scatter
-from storage.arriving import Journal
-from storage.block import BlockInfo, BlockWriter
-from storage.csr import INDEX, INDPTR, VALUE, Array, Rows
-from storage.dataset import block_path
+from streamsvm.reader.ingest.renumber import Renumbering
+from streamsvm.reader.ingest.row_heads import head_of, heads_apart, kept_columns
+from streamsvm.reader.ingest.shuffle_kernel import gather, scatter
+from streamsvm.storage.arriving import Journal
+from streamsvm.storage.block import BlockInfo, BlockWriter
+from streamsvm.storage.csr import INDEX, INDPTR, VALUE, Array, Rows
+from streamsvm.storage.dataset import block_path
 
 # Large pieces cost the reader less in Python, and leave more of a pass to other threads.
 BUCKETS = 64

@@ -6,8 +6,8 @@ there is once a row, 8 bytes each), number of values n, n indices, n values (the
 
 import numpy as np
 
-from storage.compiled import njit
-from storage.csr import Array
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import Array
 
 # scatter(row, bucket_of (n,), head (n, h) int32, indptr (n + 1,), indices (nnz,) int32, values (nnz,) int32,
 #         slot (buckets,), memory (slots, words) int32, used (buckets,), rows (buckets,)) -> row

@@ -5,21 +5,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from reader.errors import InputError
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.batches import BatchesParser
-from reader.parsers.csv import CsvParser
-from reader.parsers.fasta import FastaParser
-from reader.parsers.label_names import LabelNames
-from reader.parsers.libsvm import LibsvmParser
-from reader.parsers.npz import NpzParser
-from reader.parsers.rejected import Rejected
-from reader.parsers.strings import is_of_strings
-from reader.parsers.text import TextParser
-from reader.parsers.text_options import OF_TEXT
-from reader.parsers.text_table import TextTableParser
-from storage.csr import Rows
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.batches import BatchesParser
+from streamsvm.reader.parsers.csv import CsvParser
+from streamsvm.reader.parsers.fasta import FastaParser
+from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.libsvm import LibsvmParser
+from streamsvm.reader.parsers.npz import NpzParser
+from streamsvm.reader.parsers.rejected import Rejected
+from streamsvm.reader.parsers.strings import is_of_strings
+from streamsvm.reader.parsers.text import TextParser
+from streamsvm.reader.parsers.text_options import OF_TEXT
+from streamsvm.reader.parsers.text_table import TextTableParser
+from streamsvm.storage.csr import Rows
 
 
 class Parser(Protocol):
@@ -79,8 +79,8 @@ def _csv(options: InputOptions, limits: Limits, names: LabelNames, threads: int,
 def _parquet(options: InputOptions, limits: Limits, names: LabelNames, threads: int, scratch: Path) -> Parser:
     # An extra, and slow to import.
     try:
-        from reader.parsers.parquet import ParquetParser  # noqa: PLC0415
-        from reader.parsers.text_parquet import TextParquetParser  # noqa: PLC0415
+        from streamsvm.reader.parsers.parquet import ParquetParser  # noqa: PLC0415
+        from streamsvm.reader.parsers.text_parquet import TextParquetParser  # noqa: PLC0415
     except ModuleNotFoundError:
         raise InputError("not_installed", "reading Parquet needs pyarrow") from None
     if options.text_column is not None:

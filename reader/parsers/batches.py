@@ -16,14 +16,14 @@ from functools import partial
 
 import numpy as np
 
-from reader.errors import InputError
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.column_match import match_columns, named_numbers
-from reader.parsers.matrix import MatrixParser
-from reader.parsers.matrix_part import MatrixPart
-from reader.parsers.npz_arrays import read_header
-from storage.csr import Array, Rows
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.column_match import match_columns, named_numbers
+from streamsvm.reader.parsers.matrix import MatrixParser
+from streamsvm.reader.parsers.matrix_part import MatrixPart
+from streamsvm.reader.parsers.npz_arrays import read_header
+from streamsvm.storage.csr import Array, Rows
 
 MOST_BYTES = 32 << 20  # of an array
 

@@ -5,9 +5,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from reader.errors import InputError
-from reader.parsers import categories_kernel as kernel
-from storage.csr import INDEX, VALUE, Array
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.parsers import categories_kernel as kernel
+from streamsvm.storage.csr import INDEX, VALUE, Array
 
 MOST_CATEGORIES = 100_000
 HASHED_FEATURES = 1 << 20

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from reader.parsers.murmur_kernel import murmur
-from storage.compiled import njit
-from storage.csr import Array
+from streamsvm.reader.parsers.murmur_kernel import murmur
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import Array
 
 EMPTY_SLOT, UNKNOWN = -1, -1
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from storage.csr import Array
+from streamsvm.storage.csr import Array
 
 WORD, BLANK = 1, 2
 HARD = -1

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reader.errors import InputError
-from reader.parsers.columns import LABEL_NAMES
-from reader.parsers.mixed_columns import MixedColumns
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.parsers.columns import LABEL_NAMES
+from streamsvm.reader.parsers.mixed_columns import MixedColumns
 
 ASIDE = ("label_column", "weight_column", "group_column")
 _SHOWN = 8

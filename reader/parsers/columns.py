@@ -4,8 +4,8 @@ import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reader.errors import InputError
-from reader.options import InputOptions
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.options import InputOptions
 
 UNNAMED = "Unnamed: "  # and the place, as pandas calls a column that has no name among others that have
 MOST_COLUMNS = 1 << 20

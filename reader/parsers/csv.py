@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers import fields_kernel as kernel
-from reader.parsers.categories import Fields, is_utf8
-from reader.parsers.csv_fields import BadQuote, field_fault, text_fault
-from reader.parsers.csv_lines import BAD_QUOTE, CsvLines
-from reader.parsers.groups import groups_of
-from reader.parsers.label_names import LabelNames
-from reader.parsers.mixed import Maker, MixedFeatures, StringColumn
-from reader.parsers.mixed_columns import (
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers import fields_kernel as kernel
+from streamsvm.reader.parsers.categories import Fields, is_utf8
+from streamsvm.reader.parsers.csv_fields import BadQuote, field_fault, text_fault
+from streamsvm.reader.parsers.csv_lines import BAD_QUOTE, CsvLines
+from streamsvm.reader.parsers.groups import groups_of
+from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.mixed import Maker, MixedFeatures, StringColumn
+from streamsvm.reader.parsers.mixed_columns import (
     ALL,
     MixedColumns,
     columns_before,
@@ -27,9 +27,9 @@ from reader.parsers.mixed_columns import (
     string_place,
     told_columns,
 )
-from reader.parsers.mixed_lines import MixedLines
-from reader.parsers.text_window import WINDOW_BYTES
-from storage.csr import LABEL, Array, Rows
+from streamsvm.reader.parsers.mixed_lines import MixedLines
+from streamsvm.reader.parsers.text_window import WINDOW_BYTES
+from streamsvm.storage.csr import LABEL, Array, Rows
 
 _MOST_COUNTED = 1 << 10  # columns of a line that has too many
 Faults = dict[int, dict[int, tuple[Any, ...]]]  # of a row: of a column: code, message, place in the field

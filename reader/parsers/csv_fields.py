@@ -2,9 +2,9 @@
 
 import re
 
-from reader.errors import InputError, excerpt
-from reader.parsers.label_names import MOST_CHARACTERS
-from reader.parsers.libsvm_fault import NOT_FINITE, NUMBER, value_fault
+from streamsvm.reader.errors import InputError, excerpt
+from streamsvm.reader.parsers.label_names import MOST_CHARACTERS
+from streamsvm.reader.parsers.libsvm_fault import NOT_FINITE, NUMBER, value_fault
 
 DELIMITERS = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
 _GUESSED = (b"\t", b";", b"|", b",")  # of as many, the comma may be a decimal one

@@ -3,12 +3,12 @@ input is refused."""
 
 from collections.abc import Sequence
 
-from reader.errors import InputError
-from reader.options import InputOptions
-from reader.parsers.columns import LABEL_NAMES, listed
-from reader.parsers.csv_fields import is_missing, is_text
-from reader.parsers.libsvm_fault import NUMBER
-from reader.parsers.mixed_columns import ALL
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.columns import LABEL_NAMES, listed
+from streamsvm.reader.parsers.csv_fields import is_missing, is_text
+from streamsvm.reader.parsers.libsvm_fault import NUMBER
+from streamsvm.reader.parsers.mixed_columns import ALL
 
 LOOK_LINES = 100  # behind the first
 _LINES_TO_BE_SURE = 10  # in which none of the words of a row comes again

@@ -7,19 +7,27 @@ A content is a number; of labels, groups and categories it may be a string. All 
 
 from collections.abc import Iterable, Iterator
 
-from reader.errors import InputError
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.columns import MOST_COLUMNS, UNNAMED, Columns, Heading, find_columns, find_label, too_many_columns
-from reader.parsers.csv_fields import BadQuote, Field, FieldReader, find_delimiter, is_missing, is_text
-from reader.parsers.csv_head import LOOK_LINES, has_header
-from reader.parsers.fields_kernel import skip_blank
-from reader.parsers.label_names import LabelNames
-from reader.parsers.mixed_columns import check_header
-from reader.parsers.sniff import HEAD_BYTES, refuse_foreign
-from reader.parsers.table import TableParser
-from reader.parsers.text_window import WINDOW_BYTES, TextWindow
-from storage.csr import Rows
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.columns import (
+    MOST_COLUMNS,
+    UNNAMED,
+    Columns,
+    Heading,
+    find_columns,
+    find_label,
+    too_many_columns,
+)
+from streamsvm.reader.parsers.csv_fields import BadQuote, Field, FieldReader, find_delimiter, is_missing, is_text
+from streamsvm.reader.parsers.csv_head import LOOK_LINES, has_header
+from streamsvm.reader.parsers.fields_kernel import skip_blank
+from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.mixed_columns import check_header
+from streamsvm.reader.parsers.sniff import HEAD_BYTES, refuse_foreign
+from streamsvm.reader.parsers.table import TableParser
+from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
+from streamsvm.storage.csr import Rows
 
 _LOOK_FIELDS = 1 << 16  # in lines that are looked at to tell names from rows
 _NO_DELIMITER = -1

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from reader.errors import InputError
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.categories import Fields
-from reader.parsers.column_match import Match, label_place, match_columns
-from reader.parsers.columns import Columns
-from reader.parsers.csv import CsvParser, Faults
-from reader.parsers.label_names import LabelNames
-from reader.parsers.mixed_columns import MixedColumns
-from storage.csr import LABEL, Array
-from storage.model_file import Label
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.categories import Fields
+from streamsvm.reader.parsers.column_match import Match, label_place, match_columns
+from streamsvm.reader.parsers.columns import Columns
+from streamsvm.reader.parsers.csv import CsvParser, Faults
+from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.mixed_columns import MixedColumns
+from streamsvm.storage.csr import LABEL, Array
+from streamsvm.storage.model_file import Label
 
 _ANOTHER = "\n"  # in place of a label that the model does not have
 

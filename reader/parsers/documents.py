@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from reader.errors import InputError
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.hashed_text import Documents, HashedText
-from reader.parsers.text_options import as_input
-from storage.csr import Rows
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.hashed_text import Documents, HashedText
+from streamsvm.reader.parsers.text_options import as_input
+from streamsvm.storage.csr import Rows
 
 _BATCH_BYTES = 4 << 20
 

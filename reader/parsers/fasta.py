@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from reader.errors import InputError, excerpt
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers import fasta_kernel as kernel
-from reader.parsers.csv_fields import is_text, text_fault
-from reader.parsers.label_names import LabelNames
-from reader.parsers.libsvm_fault import NUMBER
-from reader.parsers.matrix import MatrixParser
-from reader.parsers.sniff import HEAD_BYTES, refuse_foreign
-from reader.parsers.strings import string_input, string_rows
-from reader.parsers.text_window import WINDOW_BYTES, TextWindow
-from storage.csr import INDEX, LABEL, VALUE, Rows
+from streamsvm.reader.errors import InputError, excerpt
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers import fasta_kernel as kernel
+from streamsvm.reader.parsers.csv_fields import is_text, text_fault
+from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.libsvm_fault import NUMBER
+from streamsvm.reader.parsers.matrix import MatrixParser
+from streamsvm.reader.parsers.sniff import HEAD_BYTES, refuse_foreign
+from streamsvm.reader.parsers.strings import string_input, string_rows
+from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
+from streamsvm.storage.csr import INDEX, LABEL, VALUE, Rows
 
 ROWS_A_BATCH = 1 << 16
 _FIRST_LABEL = re.compile(rb"^>(?:[^\n]*[^A-Za-z0-9_\n])?label=([^ \t,;|\r\n]+)", re.MULTILINE)

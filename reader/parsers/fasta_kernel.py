@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from reader.parsers.number_kernel import MINUS, exact_double, scan_number
-from storage.compiled import njit
-from storage.csr import Array
-from storage.strings import BASES_A_WORD
+from streamsvm.reader.parsers.number_kernel import MINUS, exact_double, scan_number
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import Array
+from streamsvm.storage.strings import BASES_A_WORD
 
 # What pack_lines returns. From SHORT on it is a fault.
 DONE, FULL, HARD_LABEL = 0, 1, 2

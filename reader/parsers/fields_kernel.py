@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from reader.parsers.number_kernel import MINUS, exact_double, round_value, scan_number
-from storage.compiled import njit
-from storage.csr import Array
+from streamsvm.reader.parsers.number_kernel import MINUS, exact_double, round_value, scan_number
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import Array
 
 NEWLINE, RETURN, QUOTE, SPACE, TAB = 10, 13, 34, 32, 9
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from reader.parsers.text_hasher import Notes
-from reader.parsers.text_kernel import NOTED_BYTES
-from storage.csr import Array
-from storage.feature_words import FeatureWords
+from streamsvm.reader.parsers.text_hasher import Notes
+from streamsvm.reader.parsers.text_kernel import NOTED_BYTES
+from streamsvm.storage.csr import Array
+from streamsvm.storage.feature_words import FeatureWords
 
 MOST_BYTES = 64 << 20
 

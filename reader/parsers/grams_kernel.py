@@ -4,12 +4,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reader.parsers.characters import BLANK, WORD, Characters
-from reader.parsers.murmur_kernel import murmur_within
-from reader.parsers.utf8_kernel import code_at, put
-from storage.bits_kernel import lowest_bit
-from storage.compiled import njit
-from storage.csr import Array
+from streamsvm.reader.parsers.characters import BLANK, WORD, Characters
+from streamsvm.reader.parsers.murmur_kernel import murmur_within
+from streamsvm.reader.parsers.utf8_kernel import code_at, put
+from streamsvm.storage.bits_kernel import lowest_bit
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import Array
 
 # Analyzers.
 WORDS, CHARS, CHARS_OF_WORDS = 0, 1, 2

@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reader.errors import InputError
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.characters import hard_characters
-from reader.parsers.first_words import FirstWords
-from reader.parsers.groups import groups_of
-from reader.parsers.label_names import LabelNames
-from reader.parsers.rejected import Rejected
-from reader.parsers.text_hasher import Hashed, TextHasher
-from reader.parsers.text_labels import (
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.characters import hard_characters
+from streamsvm.reader.parsers.first_words import FirstWords
+from streamsvm.reader.parsers.groups import groups_of
+from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.rejected import Rejected
+from streamsvm.reader.parsers.text_hasher import Hashed, TextHasher
+from streamsvm.reader.parsers.text_labels import (
     group_faults,
     label_faults,
     label_values,
@@ -27,9 +27,9 @@ from reader.parsers.text_labels import (
     weight_faults,
     weight_values,
 )
-from reader.parsers.text_options import grams_of, input_of
-from storage.csr import Array, Rows
-from storage.feature_words import FeatureWords
+from streamsvm.reader.parsers.text_options import grams_of, input_of
+from streamsvm.storage.csr import Array, Rows
+from streamsvm.storage.feature_words import FeatureWords
 
 PlacedFault = tuple[int, str, str]  # place, code, message
 PIECE_BYTES = 256 << 10  # of documents, hashed at a time

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from reader.errors import InputError
-from reader.options import LabelType
-from storage.csr import LABEL, Array
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.options import LabelType
+from streamsvm.storage.csr import LABEL, Array
 
 MOST_NAMES = 10_000
 MOST_CHARACTERS = 256

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from storage.compiled import njit
-from storage.csr import Array
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import Array
 
 _MOST = 7  # bytes of a short one: the eighth is its length
 

@@ -5,15 +5,15 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
-from reader.errors import InputError
-from reader.limits import Limits
-from reader.parsers import libsvm_kernel as kernel
-from reader.parsers.libsvm_fault import WEIGHTED
-from reader.parsers.libsvm_lines import LineReader, bad_byte
-from reader.parsers.rejected import Rejected
-from reader.parsers.sniff import HEAD_BYTES, refuse_foreign
-from reader.parsers.text_window import WINDOW_BYTES, TextWindow
-from storage.csr import Rows
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.parsers import libsvm_kernel as kernel
+from streamsvm.reader.parsers.libsvm_fault import WEIGHTED
+from streamsvm.reader.parsers.libsvm_lines import LineReader, bad_byte
+from streamsvm.reader.parsers.rejected import Rejected
+from streamsvm.reader.parsers.sniff import HEAD_BYTES, refuse_foreign
+from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
+from streamsvm.storage.csr import Rows
 
 # One after the other: to match all that comes before the first row at once takes memory for each line of it.
 _COMMENT_OR_ROW = re.compile(rb"#[^\n]*|(?P<row>[^ \t\r\n#]+)")

@@ -3,7 +3,7 @@
 import math
 import re
 
-from reader.errors import excerpt
+from streamsvm.reader.errors import excerpt
 
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 NOT_FINITE = re.compile(rb"[+-]?(?:inf|infinity|nan)", re.IGNORECASE)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from reader.parsers.number_kernel import (
+from streamsvm.reader.parsers.number_kernel import (
     COLON,
     EXACT_MANTISSA,
     EXACT_POWER,
@@ -17,8 +17,8 @@ from reader.parsers.number_kernel import (
     round_value,
     scan_number,
 )
-from storage.compiled import njit
-from storage.csr import Array
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import Array
 
 # What parse_lines returns.
 DONE, FULL, FAULT = 0, 1, 2

@@ -7,12 +7,12 @@ from functools import partial
 
 import numpy as np
 
-from reader.errors import InputError
-from reader.parsers import libsvm_kernel as kernel
-from reader.parsers.libsvm_fault import BAD_BYTE, label_fault, pair_fault, value_fault, weight_fault
-from reader.parsers.rejected import Rejected
-from reader.parsers.text_window import TextWindow
-from storage.csr import INDEX, INDPTR, LABEL, VALUE, WEIGHT, Array, Rows
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.parsers import libsvm_kernel as kernel
+from streamsvm.reader.parsers.libsvm_fault import BAD_BYTE, label_fault, pair_fault, value_fault, weight_fault
+from streamsvm.reader.parsers.rejected import Rejected
+from streamsvm.reader.parsers.text_window import TextWindow
+from streamsvm.storage.csr import INDEX, INDPTR, LABEL, VALUE, WEIGHT, Array, Rows
 
 ROWS_A_BATCH = 1 << 18  # keeps the row arrays small when lines are two bytes long
 HARD_TOKENS = 1 << 10

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from reader.errors import InputError
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.rejected import Rejected
-from storage.csr import Array, Rows
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.rejected import Rejected
+from streamsvm.storage.csr import Array, Rows
 
 FLOAT32_OVERFLOW = float(2**128 - 2**103)  # from here on a double rounds to an infinite float32
 

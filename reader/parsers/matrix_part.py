@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from reader.errors import InputError
-from reader.parsers.groups import groups_of
-from reader.parsers.matrix import fits, misfit, weight_misfit
-from storage.csr import INDEX, INDPTR, LABEL, VALUE, WEIGHT, Array, Rows
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.parsers.groups import groups_of
+from streamsvm.reader.parsers.matrix import fits, misfit, weight_misfit
+from streamsvm.storage.csr import INDEX, INDPTR, LABEL, VALUE, WEIGHT, Array, Rows
 
 
 class MatrixPart:

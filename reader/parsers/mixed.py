@@ -8,14 +8,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from reader.errors import excerpt
-from reader.options import InputOptions
-from reader.parsers import categories_kernel, fasta_kernel, strings_kernel
-from reader.parsers.categories import HASHED_FEATURES, Categories, Dictionary, Fields, Hashed
-from reader.parsers.mixed_columns import MixedColumns
-from reader.parsers.odd_columns import OddColumns
-from reader.parsers.strings import string_input
-from storage.csr import INDEX, INDPTR, VALUE, Array
+from streamsvm.reader.errors import excerpt
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers import categories_kernel, fasta_kernel, strings_kernel
+from streamsvm.reader.parsers.categories import HASHED_FEATURES, Categories, Dictionary, Fields, Hashed
+from streamsvm.reader.parsers.mixed_columns import MixedColumns
+from streamsvm.reader.parsers.odd_columns import OddColumns
+from streamsvm.reader.parsers.strings import string_input
+from streamsvm.storage.csr import INDEX, INDPTR, VALUE, Array
 
 Made = tuple[Array, Array, Array]  # indptr, indices, values
 

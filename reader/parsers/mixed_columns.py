@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from reader.errors import InputError
-from reader.options import InputOptions
-from reader.parsers.columns import UNNAMED, Columns, Heading, listed
-from storage.csr import Array
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.columns import UNNAMED, Columns, Heading, listed
+from streamsvm.storage.csr import Array
 
 ALL = "all"
 _SHOWN = 5  # names in a message

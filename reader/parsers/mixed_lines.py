@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from reader.parsers import fields_kernel as kernel
-from reader.parsers.categories import Fields
-from reader.parsers.csv_fields import is_text
-from storage.csr import Array
+from streamsvm.reader.parsers import fields_kernel as kernel
+from streamsvm.reader.parsers.categories import Fields
+from streamsvm.reader.parsers.csv_fields import is_text
+from streamsvm.storage.csr import Array
 
 _MOST_FIELDS = 1 << 18  # of a batch
 

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from reader.ingest.decompress import check_size
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.matrix import MatrixParser
-from reader.parsers.matrix_part import MatrixPart
-from reader.parsers.npz_arrays import StoredArray, bad_npz, open_archive
-from reader.parsers.spool import size_of, spooled
-from storage.csr import Array, Rows
+from streamsvm.reader.ingest.decompress import check_size
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.matrix import MatrixParser
+from streamsvm.reader.parsers.matrix_part import MatrixPart
+from streamsvm.reader.parsers.npz_arrays import StoredArray, bad_npz, open_archive
+from streamsvm.reader.parsers.spool import size_of, spooled
+from streamsvm.storage.csr import Array, Rows
 
 _ROWS_AT_ONCE = 1 << 16
 _VALUES_AT_ONCE = 1 << 20

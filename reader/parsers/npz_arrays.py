@@ -7,8 +7,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from reader.errors import InputError
-from storage.csr import Array
+from streamsvm.reader.errors import InputError
+from streamsvm.storage.csr import Array
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _FAULTS = (ValueError, zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError)

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from reader.parsers.categories import Fields
-from reader.parsers.mixed_columns import MixedColumns, told_names
-from storage.csr import Array
+from streamsvm.reader.parsers.categories import Fields
+from streamsvm.reader.parsers.mixed_columns import MixedColumns, told_names
+from streamsvm.storage.csr import Array
 
 _LOOK_ROWS, _LOOK_VALUES = 10_000, 1 << 20
 _LEAST_ROWS = 10  # with which a column whose name says nothing is looked at

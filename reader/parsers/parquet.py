@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow
 from pyarrow import types
 
-from reader.errors import InputError
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.categories import Fields, is_utf8
-from reader.parsers.columns import Heading, find_columns, find_label
-from reader.parsers.groups import groups_of
-from reader.parsers.label_names import MOST_CHARACTERS, LabelNames
-from reader.parsers.matrix import misfit, weight_misfit
-from reader.parsers.mixed import Maker, MixedFeatures, StringColumn
-from reader.parsers.mixed_columns import (
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.categories import Fields, is_utf8
+from streamsvm.reader.parsers.columns import Heading, find_columns, find_label
+from streamsvm.reader.parsers.groups import groups_of
+from streamsvm.reader.parsers.label_names import MOST_CHARACTERS, LabelNames
+from streamsvm.reader.parsers.matrix import misfit, weight_misfit
+from streamsvm.reader.parsers.mixed import Maker, MixedFeatures, StringColumn
+from streamsvm.reader.parsers.mixed_columns import (
     check_header,
     columns_before,
     like_before,
@@ -26,7 +26,7 @@ from reader.parsers.mixed_columns import (
     string_place,
     told_columns,
 )
-from reader.parsers.parquet_file import (
+from streamsvm.reader.parsers.parquet_file import (
     check_sizes,
     index_of,
     is_number,
@@ -37,9 +37,9 @@ from reader.parsers.parquet_file import (
     open_table,
     strings_of,
 )
-from reader.parsers.spool import size_of, spooled
-from reader.parsers.table import TableParser
-from storage.csr import LABEL, Array, Rows
+from streamsvm.reader.parsers.spool import size_of, spooled
+from streamsvm.reader.parsers.table import TableParser
+from streamsvm.storage.csr import LABEL, Array, Rows
 
 _BATCH_VALUES = 1 << 20
 _MOST_BATCH_ROWS = 1 << 16

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow
 from pyarrow import parquet, types
 
-from reader.errors import InputError
-from reader.ingest.decompress import check_size
-from reader.limits import Limits
-from storage.csr import Array
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.decompress import check_size
+from streamsvm.reader.limits import Limits
+from streamsvm.storage.csr import Array
 
 _BUFFER_BYTES = 1 << 20
 

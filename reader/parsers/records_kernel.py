@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from storage.compiled import njit
-from storage.csr import Array
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import Array
 
 # Columns of `heads`.
 PLACE, COLUMNS, FAULT = range(3)

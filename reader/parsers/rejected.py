@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from reader.errors import InputError
+from streamsvm.reader.errors import InputError
 
 MOST_SHOWN = 10
 

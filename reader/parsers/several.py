@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from reader.errors import InputError
-from reader.ingest.inputs import FilePart
-from reader.options import InputOptions
-from reader.parsers.hashed_text import HashedText
-from reader.parsers.rejected import MOST_SHOWN, Rejected
-from storage.csr import Rows
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.inputs import FilePart
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.hashed_text import HashedText
+from streamsvm.reader.parsers.rejected import MOST_SHOWN, Rejected
+from streamsvm.storage.csr import Rows
 
 
 class SeveralParser:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from reader.errors import InputError
+from streamsvm.reader.errors import InputError
 
 HEAD_BYTES = 32
 PEEK_BYTES = 64 << 10

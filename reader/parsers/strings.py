@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from reader.parsers.fasta_kernel import BASES, BASES_A_WORD
-from storage.csr import INDPTR, Array, Rows
+from streamsvm.reader.parsers.fasta_kernel import BASES, BASES_A_WORD
+from streamsvm.storage.csr import INDPTR, Array, Rows
 
 
 def string_input(length: int) -> dict[str, Any]:

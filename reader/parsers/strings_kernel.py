@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from reader.parsers.fasta_kernel import BASES_A_WORD, UNKNOWN_BASE, put_word
-from storage.compiled import njit
-from storage.csr import Array
+from streamsvm.reader.parsers.fasta_kernel import BASES_A_WORD, UNKNOWN_BASE, put_word
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import Array
 
 # are_strings(text, start, stop, code, length, out (n,) bool): whether text[start[i]:stop[i]] are `length` letters.
 # pack_strings(text, start, stop, code, words, values): such strings as the words and values of rows, as

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.columns import Columns
-from reader.parsers.label_names import LabelNames
-from reader.parsers.matrix import MatrixParser, fits
-from reader.parsers.mixed import Maker
-from storage.csr import Array
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.columns import Columns
+from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.matrix import MatrixParser, fits
+from streamsvm.reader.parsers.mixed import Maker
+from streamsvm.storage.csr import Array
 
 
 class TableParser(MatrixParser):

@@ -10,11 +10,11 @@ from collections.abc import Generator, Iterable, Iterator
 
 import numpy as np
 
-from reader.parsers.hashed_text import Documents, HashedText, PlacedFault
-from reader.parsers.labels_kernel import first_of, short_keys
-from reader.parsers.sniff import HEAD_BYTES, refuse_foreign
-from reader.parsers.text_window import WINDOW_BYTES, TextWindow
-from storage.csr import Array, Rows
+from streamsvm.reader.parsers.hashed_text import Documents, HashedText, PlacedFault
+from streamsvm.reader.parsers.labels_kernel import first_of, short_keys
+from streamsvm.reader.parsers.sniff import HEAD_BYTES, refuse_foreign
+from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
+from streamsvm.storage.csr import Array, Rows
 
 _LINES_AT_ONCE = 1 << 16  # Python looks at each of those that are not as they should be
 _TAB, _NEWLINE, _RETURN = b"\t\n\r"

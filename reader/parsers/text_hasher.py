@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reader.parsers import text_kernel as kernel
-from reader.parsers.characters import ASCII, characters
-from reader.parsers.grams_kernel import KEY, NOTED_AT_ONCE, Grams, Table
-from storage.csr import INDEX, INDPTR, VALUE, Array
+from streamsvm.reader.parsers import text_kernel as kernel
+from streamsvm.reader.parsers.characters import ASCII, characters
+from streamsvm.reader.parsers.grams_kernel import KEY, NOTED_AT_ONCE, Grams, Table
+from streamsvm.storage.csr import INDEX, INDPTR, VALUE, Array
 
 _FEWEST_SLOTS, _FEWEST_PAIRS, _FEWEST_ROWS = 1 << 12, 1 << 18, 1 << 14
 _NOTES, _NOTE_BYTES = 1 << 15, 1 << 19

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from reader.parsers.characters import Characters
-from reader.parsers.grams_kernel import (
+from streamsvm.reader.parsers.characters import Characters
+from streamsvm.reader.parsers.grams_kernel import (
     CHARS,
     COUNT,
     FIRST_BEGIN,
@@ -17,9 +17,9 @@ from reader.parsers.grams_kernel import (
     add_words,
     collect,
 )
-from reader.parsers.murmur_kernel import murmur_within
-from storage.compiled import njit
-from storage.csr import Array
+from streamsvm.reader.parsers.murmur_kernel import murmur_within
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import Array
 
 # What hash_documents returns.
 DONE, FULL, SMALL_TABLE = 0, 1, 2

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from reader.parsers.csv_fields import field_fault, is_missing, is_text, text_fault
-from reader.parsers.label_names import LabelNames
-from storage.csr import Array
+from streamsvm.reader.parsers.csv_fields import field_fault, is_missing, is_text, text_fault
+from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.storage.csr import Array
 
 Fault = tuple[str, str]  # code, message
 

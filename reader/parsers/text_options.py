@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from reader.errors import InputError
-from reader.options import InputOptions
-from reader.parsers.grams_kernel import CHARS, CHARS_OF_WORDS, WORDS, Grams
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.grams_kernel import CHARS, CHARS_OF_WORDS, WORDS, Grams
 
 ANALYZERS = {"word": WORDS, "char": CHARS, "char_wb": CHARS_OF_WORDS}
 N_FEATURES = 1 << 20

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from reader.errors import InputError
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.columns import Heading, find_columns, find_label
-from reader.parsers.hashed_text import Documents, HashedText, PlacedFault
-from reader.parsers.label_names import LabelNames
-from reader.parsers.parquet_file import check_sizes, is_number, is_string, next_batch, open_table
-from reader.parsers.spool import size_of, spooled
-from storage.csr import Rows
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.columns import Heading, find_columns, find_label
+from streamsvm.reader.parsers.hashed_text import Documents, HashedText, PlacedFault
+from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.parquet_file import check_sizes, is_number, is_string, next_batch, open_table
+from streamsvm.reader.parsers.spool import size_of, spooled
+from streamsvm.storage.csr import Rows
 
 _BATCH_ROWS = 1 << 12
 

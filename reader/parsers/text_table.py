@@ -7,18 +7,18 @@ from collections.abc import Generator, Iterable, Iterator
 
 import numpy as np
 
-from reader.errors import InputError
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.columns import Heading, find_columns
-from reader.parsers.csv_fields import find_delimiter
-from reader.parsers.csv_head import documents_have_header
-from reader.parsers.hashed_text import Documents, HashedText, PlacedFault
-from reader.parsers.label_names import LabelNames
-from reader.parsers.records_kernel import COLUMNS, FAULT, PLACE, find_records
-from reader.parsers.sniff import HEAD_BYTES, refuse_foreign
-from reader.parsers.text_window import WINDOW_BYTES, TextWindow
-from storage.csr import Array, Rows
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.columns import Heading, find_columns
+from streamsvm.reader.parsers.csv_fields import find_delimiter
+from streamsvm.reader.parsers.csv_head import documents_have_header
+from streamsvm.reader.parsers.hashed_text import Documents, HashedText, PlacedFault
+from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.records_kernel import COLUMNS, FAULT, PLACE, find_records
+from streamsvm.reader.parsers.sniff import HEAD_BYTES, refuse_foreign
+from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
+from streamsvm.storage.csr import Array, Rows
 
 _RECORDS = 1 << 13  # at a time
 _BAD_QUOTE = "a quote that is not closed, or is closed in the middle of a field"

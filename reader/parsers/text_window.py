@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from reader.errors import InputError
+from streamsvm.reader.errors import InputError
 
 WINDOW_BYTES = 4 << 20
 SPARE_BYTES = 8  # for a missing last line feed, and for a byte order mark beside the longest line

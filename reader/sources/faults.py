@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from reader.errors import InputError
+from streamsvm.reader.errors import InputError
 
 PAUSES = (0.1, 0.3, 1.0, 3.0, 10.0)  # seconds before it is tried again; a fault after the last is told
 Told = TypeVar("Told")

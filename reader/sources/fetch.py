@@ -10,10 +10,10 @@ from contextlib import closing
 from itertools import chain, islice
 from typing import NamedTuple
 
-from reader.sources.files import SourceFile
-from reader.sources.lines import LinesOfRange
-from reader.sources.pieces import check_unchanged, read_bytes
-from reader.sources.stripes import Stripe
+from streamsvm.reader.sources.files import SourceFile
+from streamsvm.reader.sources.lines import LinesOfRange
+from streamsvm.reader.sources.pieces import check_unchanged, read_bytes
+from streamsvm.reader.sources.stripes import Stripe
 
 PIECE_BYTES = 8 << 20
 THREADS = 4

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from reader.errors import InputError
-from reader.sources.faults import persistently
-from reader.sources.local import LocalStore
-from reader.sources.locations import LOCAL, Location, check_installed, located
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.sources.faults import persistently
+from streamsvm.reader.sources.local import LocalStore
+from streamsvm.reader.sources.locations import LOCAL, Location, check_installed, located
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def store_of(location: Location) -> Store:
     if location.scheme not in STORES:
         check_installed(location)
         # An extra, and slow to import.
-        from reader.sources.remote import RemoteStore  # noqa: PLC0415
+        from streamsvm.reader.sources.remote import RemoteStore  # noqa: PLC0415
 
         STORES[location.scheme] = RemoteStore.of_scheme(location.scheme)
     return STORES[location.scheme]

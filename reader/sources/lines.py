@@ -9,7 +9,7 @@ the lines of a range are the bytes [border(start), border(stop)). Ranges that fo
 
 from collections.abc import Iterable, Iterator
 
-from reader.errors import InputError
+from streamsvm.reader.errors import InputError
 
 # Longer than any line that a parser takes; a file without line ends is not searched to its end by all machines.
 LONGEST_LINE = 1 << 25

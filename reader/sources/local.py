@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from reader.sources.patterns import Pattern
+from streamsvm.reader.sources.patterns import Pattern
 
 _FOLDERS = "**"
 

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from reader.errors import InputError
+from streamsvm.reader.errors import InputError
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _PATTERN = re.compile(r"[*\[]")

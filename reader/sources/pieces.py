@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from reader.errors import InputError
-from reader.sources.faults import PAUSES, fault, persistently
-from reader.sources.files import SourceFile, Store, store_of
-from reader.sources.locations import located
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.sources.faults import PAUSES, fault, persistently
+from streamsvm.reader.sources.files import SourceFile, Store, store_of
+from streamsvm.reader.sources.locations import located
 
 
 def read_bytes(file: SourceFile, start: int, stop: int, sleep: Callable[[float], None] = time.sleep) -> bytes:

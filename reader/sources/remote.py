@@ -7,8 +7,8 @@ AZURE_STORAGE_*). Nothing of it is passed here, so nothing of it can be shown.
 import logging
 from typing import Any
 
-from reader.sources.locations import begin_of_pattern, is_pattern
-from reader.sources.patterns import Pattern
+from streamsvm.reader.sources.locations import begin_of_pattern, is_pattern
+from streamsvm.reader.sources.patterns import Pattern
 
 _VERSIONS = ("ETag", "etag", "generation", "mtime", "LastModified", "last_modified", "updated", "created")
 # Lists are not kept: a file is looked at to see whether it has changed.

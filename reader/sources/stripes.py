@@ -6,7 +6,7 @@ Files are cut into stripes, and stripes are dealt in turn: every machine has som
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from reader.sources.files import SourceFile
+from streamsvm.reader.sources.files import SourceFile
 
 STRIPE_BYTES = 64 << 20
 

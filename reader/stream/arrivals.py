@@ -4,18 +4,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from reader.stream.arrivals_kernel import account, classify, classify_lanes
-from reader.stream.passes import Passes
-from reader.stream.pieces import Stream, Streamed
-from reader.stream.residents import Residents
-from reader.stream.resume import WeightCheck
-from reader.stream.screening import Margins, Screening
-from storage.checkpoint import Checkpoint
-from storage.csr import Array, Figure
-from storage.errors import RowTooLong
-from storage.plan import CachePlan
-from storage.segment import Segment, SegmentBuilder, packed_bytes, room
-from storage.state import State, pass_stamp
+from streamsvm.reader.stream.arrivals_kernel import account, classify, classify_lanes
+from streamsvm.reader.stream.passes import Passes
+from streamsvm.reader.stream.pieces import Stream, Streamed
+from streamsvm.reader.stream.residents import Residents
+from streamsvm.reader.stream.resume import WeightCheck
+from streamsvm.reader.stream.screening import Margins, Screening
+from streamsvm.storage.checkpoint import Checkpoint
+from streamsvm.storage.csr import Array, Figure
+from streamsvm.storage.errors import RowTooLong
+from streamsvm.storage.plan import CachePlan
+from streamsvm.storage.segment import Segment, SegmentBuilder, packed_bytes, room
+from streamsvm.storage.state import State, pass_stamp
 
 
 @dataclass

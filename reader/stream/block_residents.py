@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from reader.stream.residents import Eviction, Residents
-from storage.cache import CacheWriter
-from storage.csr import Array
-from storage.plan import CachePlan
-from storage.repack import appraise
-from storage.segment import ROW_ID, Segment
-from storage.state import State
+from streamsvm.reader.stream.residents import Eviction, Residents
+from streamsvm.storage.cache import CacheWriter
+from streamsvm.storage.csr import Array
+from streamsvm.storage.plan import CachePlan
+from streamsvm.storage.repack import appraise
+from streamsvm.storage.segment import ROW_ID, Segment
+from streamsvm.storage.state import State
 
 
 class BlockResidents(Residents):

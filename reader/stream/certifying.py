@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from contextlib import closing
 
-from reader.certificate.final_pass import Certificate, CertificatePass
-from reader.stream.passes import Passes
-from storage.segment import Segment
+from streamsvm.reader.certificate.final_pass import Certificate, CertificatePass
+from streamsvm.reader.stream.passes import Passes
+from streamsvm.storage.segment import Segment
 
 
 def certified(passes: Passes, certificate: CertificatePass, is_shared: bool, beat: Callable[[], None]) -> Certificate:

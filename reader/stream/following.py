@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from reader.stream.pieces import Examples
-from storage.arriving import ArrivingDataset
-from storage.csr import Array
-from storage.errors import DatasetLost
+from streamsvm.reader.stream.pieces import Examples
+from streamsvm.storage.arriving import ArrivingDataset
+from streamsvm.storage.csr import Array
+from streamsvm.storage.errors import DatasetLost
 
 
 class Following:

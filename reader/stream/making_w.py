@@ -5,11 +5,11 @@ from contextlib import closing
 
 import numpy as np
 
-from reader.stream.passes import Passes
-from storage.csr import add_rows
-from storage.lane_kernel import add_in_lanes
-from storage.objective import Objective
-from storage.state import State
+from streamsvm.reader.stream.passes import Passes
+from streamsvm.storage.csr import add_rows
+from streamsvm.storage.lane_kernel import add_in_lanes
+from streamsvm.storage.objective import Objective
+from streamsvm.storage.state import State
 
 
 def make_w(passes: Passes, objective: Objective, state: State) -> None:

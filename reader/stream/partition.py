@@ -8,13 +8,13 @@ from itertools import islice, pairwise
 
 import numpy as np
 
-from reader.stream.order import block_order, piece_order
-from storage.block import LOCATION, Piece
-from storage.csr import Array, Rows
-from storage.dataset import Dataset
-from storage.direct import Part
-from storage.features.maps import FeatureMaps
-from storage.segment import packed_bytes, row_bytes
+from streamsvm.reader.stream.order import block_order, piece_order
+from streamsvm.storage.block import LOCATION, Piece
+from streamsvm.storage.csr import Array, Rows
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.direct import Part
+from streamsvm.storage.features.maps import FeatureMaps
+from streamsvm.storage.segment import packed_bytes, row_bytes
 
 # Some rows of a piece: those whose first byte, as the cache would hold them, is at `begin` or behind and before `end`.
 PART = np.dtype([*LOCATION.descr, ("begin", "<i8"), ("end", "<i8")])

@@ -3,16 +3,16 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from reader.stream.following import Following
-from reader.stream.partition import Partitioned
-from reader.stream.pieces import Examples, Shuffled, Source, Stream, Streamer
-from reader.stream.settings import ReaderSettings
-from storage.arriving import ArrivingDataset
-from storage.csr import Array
-from storage.dataset import Dataset
-from storage.errors import FeaturesMissing, StorageError
-from storage.features.visits import Visited
-from storage.segment import Segment
+from streamsvm.reader.stream.following import Following
+from streamsvm.reader.stream.partition import Partitioned
+from streamsvm.reader.stream.pieces import Examples, Shuffled, Source, Stream, Streamer
+from streamsvm.reader.stream.settings import ReaderSettings
+from streamsvm.storage.arriving import ArrivingDataset
+from streamsvm.storage.csr import Array
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.errors import FeaturesMissing, StorageError
+from streamsvm.storage.features.visits import Visited
+from streamsvm.storage.segment import Segment
 
 T = TypeVar("T")
 

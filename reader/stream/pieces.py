@@ -13,19 +13,19 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from reader.certificate.folds import LeftOut, fold_of
-from reader.stream.ahead import work_ahead
-from reader.stream.order import block_order, piece_order
-from storage.block import Piece
-from storage.classes import Classes
-from storage.csr import Array, Rows
-from storage.dataset import Dataset
-from storage.direct import Part
-from storage.features.maps import FeatureMaps
-from storage.features.visits import with_features
-from storage.lanes import Group
-from storage.row_runs import written_ids
-from storage.segment import OFFSET, ROW_ID, TARGET, Segment
+from streamsvm.reader.certificate.folds import LeftOut, fold_of
+from streamsvm.reader.stream.ahead import work_ahead
+from streamsvm.reader.stream.order import block_order, piece_order
+from streamsvm.storage.block import Piece
+from streamsvm.storage.classes import Classes
+from streamsvm.storage.csr import Array, Rows
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.direct import Part
+from streamsvm.storage.features.maps import FeatureMaps
+from streamsvm.storage.features.visits import with_features
+from streamsvm.storage.lanes import Group
+from streamsvm.storage.row_runs import written_ids
+from streamsvm.storage.segment import OFFSET, ROW_ID, TARGET, Segment
 
 T = TypeVar("T")
 

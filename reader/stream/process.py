@@ -1,6 +1,6 @@
 """The reader process: dataset blocks -> cache. It is the cache's only writer, and never sees a dual variable change.
 
-python -m reader.stream.process RUN_DIRECTORY
+python -m streamsvm.reader.stream.process RUN_DIRECTORY
 """
 
 import sys
@@ -10,28 +10,28 @@ from pathlib import Path
 
 import numpy as np
 
-from reader.certificate.final_pass import CertificatePass
-from reader.certificate.folds import HeldOut
-from reader.stream.arrivals import Arrivals, ArrivalSource
-from reader.stream.block_residents import BlockResidents
-from reader.stream.certifying import certified
-from reader.stream.making_w import make_w
-from reader.stream.passes import Passes
-from reader.stream.residents import Eviction, Residents
-from reader.stream.resume import ResidentRows, WeightCheck, check_w_error
-from reader.stream.screening import Screening
-from reader.stream.settings import ReaderSettings
-from storage.cache import CacheReader, CacheWriter, Step
-from storage.checkpoint import Checkpoint, open_checkpoint
-from storage.child import die_with_parent, leave
-from storage.failure import telling
-from storage.heap import keep_freed_memory
-from storage.naps import nap
-from storage.objective import Objective, make_axis_objective, make_objective
-from storage.rounds import open_round
-from storage.segment import SegmentBuilder
-from storage.state import CACHE_FILE, open_state
-from storage.support_vectors import published_machine
+from streamsvm.reader.certificate.final_pass import CertificatePass
+from streamsvm.reader.certificate.folds import HeldOut
+from streamsvm.reader.stream.arrivals import Arrivals, ArrivalSource
+from streamsvm.reader.stream.block_residents import BlockResidents
+from streamsvm.reader.stream.certifying import certified
+from streamsvm.reader.stream.making_w import make_w
+from streamsvm.reader.stream.passes import Passes
+from streamsvm.reader.stream.residents import Eviction, Residents
+from streamsvm.reader.stream.resume import ResidentRows, WeightCheck, check_w_error
+from streamsvm.reader.stream.screening import Screening
+from streamsvm.reader.stream.settings import ReaderSettings
+from streamsvm.storage.cache import CacheReader, CacheWriter, Step
+from streamsvm.storage.checkpoint import Checkpoint, open_checkpoint
+from streamsvm.storage.child import die_with_parent, leave
+from streamsvm.storage.failure import telling
+from streamsvm.storage.heap import keep_freed_memory
+from streamsvm.storage.naps import nap
+from streamsvm.storage.objective import Objective, make_axis_objective, make_objective
+from streamsvm.storage.rounds import open_round
+from streamsvm.storage.segment import SegmentBuilder
+from streamsvm.storage.state import CACHE_FILE, open_state
+from streamsvm.storage.support_vectors import published_machine
 
 _WAIT_SECONDS = 2e-3
 

@@ -5,15 +5,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from reader.stream.order import RESIDENTS
-from reader.stream.residents_kernel import gather
-from reader.stream.slots import Slots
-from storage.cache import CacheWriter
-from storage.csr import Array
-from storage.plan import CachePlan
-from storage.repack import Candidates, appraise, choose_segments, usable_room
-from storage.segment import ROW_ID, SegmentBuilder, room
-from storage.state import State, pass_stamp
+from streamsvm.reader.stream.order import RESIDENTS
+from streamsvm.reader.stream.residents_kernel import gather
+from streamsvm.reader.stream.slots import Slots
+from streamsvm.storage.cache import CacheWriter
+from streamsvm.storage.csr import Array
+from streamsvm.storage.plan import CachePlan
+from streamsvm.storage.repack import Candidates, appraise, choose_segments, usable_room
+from streamsvm.storage.segment import ROW_ID, SegmentBuilder, room
+from streamsvm.storage.state import State, pass_stamp
 
 # What the rows of a segment are worth is looked up again when it is new, and now and then, since scores change: to look
 # at all of them at every step would cost more than it gains.

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from storage.csr import Array, Figure
-from storage.features.visits import UNMAPPED, Visited
-from storage.lanes import aligned
-from storage.objective import Objective, margins
-from storage.segment import Segment
-from storage.state import State
+from streamsvm.storage.csr import Array, Figure
+from streamsvm.storage.features.visits import UNMAPPED, Visited
+from streamsvm.storage.lanes import aligned
+from streamsvm.storage.objective import Objective, margins
+from streamsvm.storage.segment import Segment
+from streamsvm.storage.state import State
 
 
 @dataclass(frozen=True)

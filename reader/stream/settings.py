@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from reader.certificate.folds import LeftOut
-from storage.classes import Classes, axis_of
-from storage.csr import Array
-from storage.features.maps import FeatureMaps, read_maps
-from storage.lanes import Group
-from storage.plan import CachePlan
-from storage.row_runs import RUN
-from storage.state import RUN_FILE
+from streamsvm.reader.certificate.folds import LeftOut
+from streamsvm.storage.classes import Classes, axis_of
+from streamsvm.storage.csr import Array
+from streamsvm.storage.features.maps import FeatureMaps, read_maps
+from streamsvm.storage.lanes import Group
+from streamsvm.storage.plan import CachePlan
+from streamsvm.storage.row_runs import RUN
+from streamsvm.storage.state import RUN_FILE
 
 _PAIR_BYTES, _MOST_PAIRS = 16, 32 << 20
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from storage.csr import Array
-from storage.plan import CachePlan
-from storage.segment import most_rows, view
+from streamsvm.storage.csr import Array
+from streamsvm.storage.plan import CachePlan
+from streamsvm.storage.segment import most_rows, view
 
 
 class Slots:

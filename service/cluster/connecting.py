@@ -8,8 +8,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from service.cluster.joining import join
-from service.errors import ServiceError
+from streamsvm.service.cluster.joining import join
+from streamsvm.service.errors import ServiceError
 
 _INSTALL = 'Install it beside the service, and on every node: pip install "streamsvm[ray]".'
 ROOT_VARIABLE = "STREAMSVM_NODE_DIR"  # of a node's environment: where its blocks are

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from service.cluster.parts import Certificate, Rules
-from storage.csr import Array
-from trainer.progress import relative_gap
-from trainer.stop import CONVERGED
+from streamsvm.service.cluster.parts import Certificate, Rules
+from streamsvm.storage.csr import Array
+from streamsvm.trainer.progress import relative_gap
+from streamsvm.trainer.stop import CONVERGED
 
 _LOOK_EVERY = 4  # rounds, where machines cannot tell how near they are
 SLOW = 0.5  # of the gap is left by a round

@@ -14,13 +14,13 @@ from math import inf
 
 import numpy as np
 
-from service.cluster.combine import along_axis, best_step, by_lane, dots
-from service.cluster.convergence import Convergence
-from service.cluster.messages import Answer, Change, Found
-from service.cluster.parts import Certificate, Machines, Part, Rules
-from service.cluster.pool import Pool, Pooled, share_of_gap
-from storage.csr import Array
-from storage.rounds import Order
+from streamsvm.service.cluster.combine import along_axis, best_step, by_lane, dots
+from streamsvm.service.cluster.convergence import Convergence
+from streamsvm.service.cluster.messages import Answer, Change, Found
+from streamsvm.service.cluster.parts import Certificate, Machines, Part, Rules
+from streamsvm.service.cluster.pool import Pool, Pooled, share_of_gap
+from streamsvm.storage.csr import Array
+from streamsvm.storage.rounds import Order
 
 _PATIENCE = 4.0  # times what a round usually takes, until others go on without a machine
 _LEAST_PATIENCE = 5.0  # seconds

@@ -1,6 +1,6 @@
 """Nodes forget what they have kept of a job that has ended.
 
-python -m service.cluster.forgetting ADDRESS JOB        of one whose coordinator is gone: cancelled, or failed
+python -m streamsvm.service.cluster.forgetting ADDRESS JOB        of one whose coordinator is gone: cancelled, or failed
 """
 
 import contextlib
@@ -8,9 +8,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from service.cluster.agents import CALL_SECONDS, agent_on
-from service.cluster.connecting import connect, nodes_of
-from storage.child import leave
+from streamsvm.service.cluster.agents import CALL_SECONDS, agent_on
+from streamsvm.service.cluster.connecting import connect, nodes_of
+from streamsvm.storage.child import leave
 
 
 def forget_on(ray: Any, agents: Mapping[str, Any], job: str) -> set[str]:

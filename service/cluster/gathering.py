@@ -6,10 +6,10 @@ from typing import Protocol
 
 import numpy as np
 
-from reader.certificate.folds import HeldOut
-from service.cluster.messages import HeldRows
-from storage.csr import Array
-from storage.row_runs import count_rows, written_ids
+from streamsvm.reader.certificate.folds import HeldOut
+from streamsvm.service.cluster.messages import HeldRows
+from streamsvm.storage.csr import Array
+from streamsvm.storage.row_runs import count_rows, written_ids
 
 PIECE_ROWS = 1 << 20  # whose dual variables are on their way at a time
 

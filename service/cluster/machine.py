@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from service.cluster.messages import Answer, Begin, Found, HeldRows
-from service.cluster.origin import Origin
-from service.cluster.part_reading import PartReading, ReadIn
-from service.cluster.running import Running
-from service.settings import Settings
-from storage.csr import Array
-from storage.dataset import publish_dataset, staged_path
-from storage.durable import write_file
-from storage.errors import DatasetCorrupt, StorageError
-from storage.manifest import Manifest, read_manifest
-from storage.rounds import Order
-from storage.verify import faults
+from streamsvm.service.cluster.messages import Answer, Begin, Found, HeldRows
+from streamsvm.service.cluster.origin import Origin
+from streamsvm.service.cluster.part_reading import PartReading, ReadIn
+from streamsvm.service.cluster.running import Running
+from streamsvm.service.settings import Settings
+from streamsvm.storage.csr import Array
+from streamsvm.storage.dataset import publish_dataset, staged_path
+from streamsvm.storage.durable import write_file
+from streamsvm.storage.errors import DatasetCorrupt, StorageError
+from streamsvm.storage.manifest import Manifest, read_manifest
+from streamsvm.storage.rounds import Order
+from streamsvm.storage.verify import faults
 
 _KEPT_SECONDS = 7 * 86400
 _STAGED_SECONDS = 86400  # of what never came to its end

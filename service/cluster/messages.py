@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from service.cluster.change_kernel import add_all, add_named, count_changed, name_changed
-from storage.csr import Array
-from storage.features.maps import FeatureMaps
-from storage.rounds import Order
+from streamsvm.service.cluster.change_kernel import add_all, add_named, count_changed, name_changed
+from streamsvm.storage.csr import Array
+from streamsvm.storage.features.maps import FeatureMaps
+from streamsvm.storage.rounds import Order
 
 # Of a run's control page: all machines' together are those of the job.
 COUNTED = (

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from reader.ingest.parts import Parts
-from reader.ingest.renumber import numbering_of
-from reader.ingest.settled import Settled, like_of
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.sources.files import SourceFile
-from reader.sources.stripes import STRIPE_BYTES, Share
-from storage.dataset import Dataset
-from storage.document import pack, unpack
-from storage.durable import write_file
+from streamsvm.reader.ingest.parts import Parts
+from streamsvm.reader.ingest.renumber import numbering_of
+from streamsvm.reader.ingest.settled import Settled, like_of
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.sources.files import SourceFile
+from streamsvm.reader.sources.stripes import STRIPE_BYTES, Share
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.document import pack, unpack
+from streamsvm.storage.durable import write_file
 
 _NAME, _VERSION = "origin.json", 1
 _LEAST_STRIPE_BYTES = 1 << 20

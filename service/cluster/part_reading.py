@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from reader.errors import InputError
-from reader.ingest.progress import read_progress
-from reader.ingest.run import ingest
-from service.cluster.leftovers import Leftovers
-from service.cluster.origin import Origin
-from service.errors import ServiceError, needing_space
-from storage.csr import INDEX, Array
-from storage.dataset import Dataset, staged_path
-from storage.durable import publish
-from storage.errors import DatasetCorrupt
-from storage.feature_words import FeatureWords, read_words
-from storage.features.statistics import FeatureStatistics, read_statistics
-from storage.manifest import Manifest, read_manifest, write_manifest
-from storage.profile import Profile, read_profile
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.progress import read_progress
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.service.cluster.leftovers import Leftovers
+from streamsvm.service.cluster.origin import Origin
+from streamsvm.service.errors import ServiceError, needing_space
+from streamsvm.storage.csr import INDEX, Array
+from streamsvm.storage.dataset import Dataset, staged_path
+from streamsvm.storage.durable import publish
+from streamsvm.storage.errors import DatasetCorrupt
+from streamsvm.storage.feature_words import FeatureWords, read_words
+from streamsvm.storage.features.statistics import FeatureStatistics, read_statistics
+from streamsvm.storage.manifest import Manifest, read_manifest, write_manifest
+from streamsvm.storage.profile import Profile, read_profile
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from service.cluster.messages import Answer, Found
-from storage.csr import Array
+from streamsvm.service.cluster.messages import Answer, Found
+from streamsvm.storage.csr import Array
 
 
 class Machines(Protocol):

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import numpy as np
 
-from service.cluster.messages import Given
-from service.jobs.problem import JobPlan
-from service.processes.run_file import spills
-from storage.csr import Array
-from storage.features.maps import FeatureMaps
-from storage.segment import view
-from trainer.pooled_rows import PooledRows
-from trainer.settings import TrainerSettings
-from trainer.solvers import settings_of
+from streamsvm.service.cluster.messages import Given
+from streamsvm.service.jobs.problem import JobPlan
+from streamsvm.service.processes.run_file import spills
+from streamsvm.storage.csr import Array
+from streamsvm.storage.features.maps import FeatureMaps
+from streamsvm.storage.segment import view
+from streamsvm.trainer.pooled_rows import PooledRows
+from streamsvm.trainer.settings import TrainerSettings
+from streamsvm.trainer.solvers import settings_of
 
 _SHARE_OF_DISK = 0.25  # of what is free: rows may be there twice, and others need some, too
 # That training leaves of the gap. Less would be work on rows that are not all that matter.

@@ -5,15 +5,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from service.cluster.connecting import check_ray
-from service.cluster.shards import check_here, shards_of
-from service.jobs.problem import JobPlan
-from service.processes.run import Run
-from service.settings import Settings
-from storage.checkpoint import newest_checkpoint
-from storage.state import RUN_FILE, State, create_state
+from streamsvm.service.cluster.connecting import check_ray
+from streamsvm.service.cluster.shards import check_here, shards_of
+from streamsvm.service.jobs.problem import JobPlan
+from streamsvm.service.processes.run import Run
+from streamsvm.service.settings import Settings
+from streamsvm.storage.checkpoint import newest_checkpoint
+from streamsvm.storage.state import RUN_FILE, State, create_state
 
-PROCESS = "service.cluster.process"
+PROCESS = "streamsvm.service.cluster.process"
 
 
 def check_machines(plan: JobPlan, settings: Settings) -> None:

@@ -1,6 +1,6 @@
 """The process of a job on several machines: coordinates them, and says what a trainer says.
 
-python -m service.cluster.process RUN_DIRECTORY
+python -m streamsvm.service.cluster.process RUN_DIRECTORY
 """
 
 import json
@@ -12,26 +12,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from service.cluster.connecting import connect, nodes_of
-from service.cluster.coordinator import Coordinator
-from service.cluster.gathering import bring_alpha, bring_held_out
-from service.cluster.messages import Begin
-from service.cluster.parts import Rules
-from service.cluster.pool import pool_for
-from service.cluster.ray_machines import RayMachines
-from service.cluster.reporting import Reporter
-from service.cluster.shards import Shard, shards_of
-from service.errors import ServiceError
-from service.jobs.features import fitted_maps
-from service.jobs.problem import plan_job
-from service.jobs.spec import JobSpec
-from storage.child import die_with_parent, leave
-from storage.dataset import Dataset
-from storage.failure import leave_word
-from storage.manifest import read_manifest
-from storage.state import KEPT, RUN_FILE, State, open_state
-from trainer.checkpoints import Slots
-from trainer.link import HandedBack
+from streamsvm.service.cluster.connecting import connect, nodes_of
+from streamsvm.service.cluster.coordinator import Coordinator
+from streamsvm.service.cluster.gathering import bring_alpha, bring_held_out
+from streamsvm.service.cluster.messages import Begin
+from streamsvm.service.cluster.parts import Rules
+from streamsvm.service.cluster.pool import pool_for
+from streamsvm.service.cluster.ray_machines import RayMachines
+from streamsvm.service.cluster.reporting import Reporter
+from streamsvm.service.cluster.shards import Shard, shards_of
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.features import fitted_maps
+from streamsvm.service.jobs.problem import plan_job
+from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.storage.child import die_with_parent, leave
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.failure import leave_word
+from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.state import KEPT, RUN_FILE, State, open_state
+from streamsvm.trainer.checkpoints import Slots
+from streamsvm.trainer.link import HandedBack
 
 FAILED = 11  # exit code; what is the matter lies beside
 

@@ -14,18 +14,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from service.cluster.agents import CALL_SECONDS, agent_on, agents_of, placed
-from service.cluster.connecting import nodes_of
-from service.cluster.forgetting import forget_on
-from service.cluster.messages import Answer, Begin, Change, Found, HeldRows
-from service.cluster.origin import read_origin
-from service.cluster.part_reading import ReadIn
-from service.cluster.shards import Shard, files_of, pieces_of
-from service.cluster.verdict import is_for_good, told
-from service.errors import ServiceError
-from storage.csr import Array
-from storage.errors import DatasetCorrupt
-from storage.row_runs import all_ids
+from streamsvm.service.cluster.agents import CALL_SECONDS, agent_on, agents_of, placed
+from streamsvm.service.cluster.connecting import nodes_of
+from streamsvm.service.cluster.forgetting import forget_on
+from streamsvm.service.cluster.messages import Answer, Begin, Change, Found, HeldRows
+from streamsvm.service.cluster.origin import read_origin
+from streamsvm.service.cluster.part_reading import ReadIn
+from streamsvm.service.cluster.shards import Shard, files_of, pieces_of
+from streamsvm.service.cluster.verdict import is_for_good, told
+from streamsvm.service.errors import ServiceError
+from streamsvm.storage.csr import Array
+from streamsvm.storage.errors import DatasetCorrupt
+from streamsvm.storage.row_runs import all_ids
 
 _MOST_FAILURES = 10  # of a machine in a row, none of which came to the end of a round
 _NODE_SECONDS = 120.0  # how long a lost machine waits for a node

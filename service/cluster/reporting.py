@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from service.cluster.messages import COUNTED
-from storage.slowdowns import bits_of, told
-from storage.state import State
-from trainer.convergence import certificate_of, lane_result
-from trainer.link import HandedBack
-from trainer.progress import relative_gap
+from streamsvm.service.cluster.messages import COUNTED
+from streamsvm.storage.slowdowns import bits_of, told
+from streamsvm.storage.state import State
+from streamsvm.trainer.convergence import certificate_of, lane_result
+from streamsvm.trainer.link import HandedBack
+from streamsvm.trainer.progress import relative_gap
 
 if TYPE_CHECKING:
-    from service.cluster.coordinator import Coordinator
-    from service.cluster.ray_machines import RayMachines
+    from streamsvm.service.cluster.coordinator import Coordinator
+    from streamsvm.service.cluster.ray_machines import RayMachines
 
 
 class Reporter:

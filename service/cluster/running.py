@@ -13,24 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from reader.certificate.folds import read_held_out, read_weights
-from service.cluster.change_kernel import add_step
-from service.cluster.combine import along_axis, by_lane, dots
-from service.cluster.leftovers import Leftovers
-from service.cluster.messages import COUNTED, NO_CHANGE, Answer, Begin, Change, Found, Given, HeldRows
-from service.jobs.problem import JobPlan, plan_job
-from service.jobs.spec import JobSpec
-from service.processes.run import PART, PROCESSES, Run, prepare_run
-from service.processes.run_directories import has_room
-from service.settings import Settings
-from storage.csr import Array
-from storage.manifest import read_manifest
-from storage.naps import nap
-from storage.packing import split
-from storage.rounds import GIVEN, GIVEN_ALPHA, TAKEN_ALPHA, Order, create_round
-from storage.row_runs import written_ids
-from storage.segment import view
-from storage.state import RUN_FILE, State, open_state
+from streamsvm.reader.certificate.folds import read_held_out, read_weights
+from streamsvm.service.cluster.change_kernel import add_step
+from streamsvm.service.cluster.combine import along_axis, by_lane, dots
+from streamsvm.service.cluster.leftovers import Leftovers
+from streamsvm.service.cluster.messages import COUNTED, NO_CHANGE, Answer, Begin, Change, Found, Given, HeldRows
+from streamsvm.service.jobs.problem import JobPlan, plan_job
+from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.service.processes.run import PART, PROCESSES, Run, prepare_run
+from streamsvm.service.processes.run_directories import has_room
+from streamsvm.service.settings import Settings
+from streamsvm.storage.csr import Array
+from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.naps import nap
+from streamsvm.storage.packing import split
+from streamsvm.storage.rounds import GIVEN, GIVEN_ALPHA, TAKEN_ALPHA, Order, create_round
+from streamsvm.storage.row_runs import written_ids
+from streamsvm.storage.segment import view
+from streamsvm.storage.state import RUN_FILE, State, open_state
 
 _SHARE_OF_GAP = 0.75
 _LOOK_SECONDS = 0.1  # between two looks at whether the processes live

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from service.cluster.origin import part_names
-from service.errors import ServiceError
-from storage.csr import Array
-from storage.dataset import block_path
-from storage.manifest import MANIFEST, BlockInfo, Manifest
-from storage.row_runs import runs_of
+from streamsvm.service.cluster.origin import part_names
+from streamsvm.service.errors import ServiceError
+from streamsvm.storage.csr import Array
+from streamsvm.storage.dataset import block_path
+from streamsvm.storage.manifest import MANIFEST, BlockInfo, Manifest
+from streamsvm.storage.row_runs import runs_of
 
 _PIECE_BYTES = 16 << 20
 

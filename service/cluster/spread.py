@@ -1,7 +1,7 @@
 """Reads files of a source in on the machines of a Ray cluster, each a part of them, and makes the dataset DIRECTORY.
 
-    python -m service.cluster.spread DIRECTORY [OPTIONS] --source URL [--source URL ...] --machines N --ray ADDRESS
-    python -m service.cluster.spread DIRECTORY --drop --ray ADDRESS
+    python -m streamsvm.service.cluster.spread DIRECTORY [OPTIONS] --source URL ... --machines N --ray ADDRESS
+    python -m streamsvm.service.cluster.spread DIRECTORY --drop --ray ADDRESS
 
 Blocks stay on the machines; DIRECTORY has what is known of them. Prints what `reader.ingest.run` prints. With --drop
 the machines forget their parts of a dataset that is there.
@@ -20,28 +20,28 @@ from typing import Any
 
 import numpy as np
 
-from reader.errors import InputError
-from reader.ingest.progress import Progress
-from reader.ingest.renumber import Numbering
-from reader.ingest.run import add_reading_options, limits_of
-from reader.ingest.settled import settle
-from reader.options import input_options
-from reader.sources.files import list_files
-from service.cluster.agents import CALL_SECONDS, agents_of
-from service.cluster.connecting import connect, nodes_of
-from service.cluster.origin import Origin, part_names, stripe_bytes_for, write_origin
-from service.cluster.part_reading import ReadIn
-from service.cluster.reading_in import ReadingIn
-from service.errors import ServiceError, needing_space
-from storage.child import die_with_parent, leave
-from storage.cores import usable_cores
-from storage.dataset import publish_dataset, staged_path
-from storage.feature_places import write_places
-from storage.feature_words import FeatureWords, write_words
-from storage.features.statistics import MOST_FEATURES, FeatureStatistics, far_scales, write_statistics
-from storage.listed_features import write_listed
-from storage.manifest import Manifest, read_manifest
-from storage.profile import Profile, write_profile
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.progress import Progress
+from streamsvm.reader.ingest.renumber import Numbering
+from streamsvm.reader.ingest.run import add_reading_options, limits_of
+from streamsvm.reader.ingest.settled import settle
+from streamsvm.reader.options import input_options
+from streamsvm.reader.sources.files import list_files
+from streamsvm.service.cluster.agents import CALL_SECONDS, agents_of
+from streamsvm.service.cluster.connecting import connect, nodes_of
+from streamsvm.service.cluster.origin import Origin, part_names, stripe_bytes_for, write_origin
+from streamsvm.service.cluster.part_reading import ReadIn
+from streamsvm.service.cluster.reading_in import ReadingIn
+from streamsvm.service.errors import ServiceError, needing_space
+from streamsvm.storage.child import die_with_parent, leave
+from streamsvm.storage.cores import usable_cores
+from streamsvm.storage.dataset import publish_dataset, staged_path
+from streamsvm.storage.feature_places import write_places
+from streamsvm.storage.feature_words import FeatureWords, write_words
+from streamsvm.storage.features.statistics import MOST_FEATURES, FeatureStatistics, far_scales, write_statistics
+from streamsvm.storage.listed_features import write_listed
+from streamsvm.storage.manifest import Manifest, read_manifest
+from streamsvm.storage.profile import Profile, write_profile
 
 
 def spread(directory: Path, given: argparse.Namespace) -> Manifest:
@@ -142,7 +142,7 @@ def main(*arguments: str) -> int:
     # What Ray prints is for the log.
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    parser = argparse.ArgumentParser(prog="python -m service.cluster.spread", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m streamsvm.service.cluster.spread", description=__doc__)
     parser.add_argument("--machines", default="all", metavar="N", help="how many, or all")
     parser.add_argument("--ray", required=True, metavar="ADDRESS", help="of the cluster: HOST:PORT, or auto")
     parser.add_argument("--drop", action="store_true")

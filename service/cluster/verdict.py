@@ -2,9 +2,9 @@
 
 from importlib.metadata import version
 
-from service.cluster.connecting import FOR_GOOD
-from service.errors import ServiceError
-from storage.errors import NO_ROOM, ROOM_HINT, StorageError
+from streamsvm.service.cluster.connecting import FOR_GOOD
+from streamsvm.service.errors import ServiceError
+from streamsvm.storage.errors import NO_ROOM, ROOM_HINT, StorageError
 
 # What is so on every node, and at every time.
 _FOR_GOOD = (*FOR_GOOD, "cache_too_small", "memory_too_small", "features_range", "unknown_label")

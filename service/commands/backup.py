@@ -6,11 +6,11 @@ from pathlib import Path
 
 import shtab
 
-from service.commands.doctor import DAMAGED, SOUND
-from service.commands.local import add_local_arguments
-from service.commands.remote import print_json
-from service.records.backup import back_up
-from service.settings import Settings
+from streamsvm.service.commands.doctor import DAMAGED, SOUND
+from streamsvm.service.commands.local import add_local_arguments
+from streamsvm.service.commands.remote import print_json
+from streamsvm.service.records.backup import back_up
+from streamsvm.service.settings import Settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,18 +6,18 @@ from typing import Any
 
 import shtab
 
-from reader.options import InputOptions, add_input_options, input_options
-from reader.sources.locations import is_url
-from service.commands.inputs import Given, file_or_url
-from service.commands.local import add_local_arguments
-from service.commands.option_values import machines
-from service.commands.remote import add_action, print_json, print_list
-from service.commands.spelling import in_dashes
-from service.datasets.told import told_of_columns
-from service.errors import ServiceError
-from service.remote.client import Client
-from service.remote.objects import RemoteDataset
-from service.settings import Settings
+from streamsvm.reader.options import InputOptions, add_input_options, input_options
+from streamsvm.reader.sources.locations import is_url
+from streamsvm.service.commands.inputs import Given, file_or_url
+from streamsvm.service.commands.local import add_local_arguments
+from streamsvm.service.commands.option_values import machines
+from streamsvm.service.commands.remote import add_action, print_json, print_list
+from streamsvm.service.commands.spelling import in_dashes
+from streamsvm.service.datasets.told import told_of_columns
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.remote.client import Client
+from streamsvm.service.remote.objects import RemoteDataset
+from streamsvm.service.settings import Settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -97,7 +97,7 @@ def _given(options: InputOptions) -> dict[str, Any]:
 def verify(options: argparse.Namespace) -> int:
     """Read every byte of one, in the data directory of a service on this machine, and say what is damaged."""
     # Slow to import, and not needed by the others.
-    from service.commands.doctor import report  # noqa: PLC0415
-    from service.records.doctor import examine_dataset  # noqa: PLC0415
+    from streamsvm.service.commands.doctor import report  # noqa: PLC0415
+    from streamsvm.service.records.doctor import examine_dataset  # noqa: PLC0415
 
     return report(examine_dataset(Settings.from_environment(options.data_dir), options.name), options.json)

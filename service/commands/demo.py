@@ -8,12 +8,12 @@ from pathlib import Path
 
 import shtab
 
-from service.commands.display import Picture, TerminalPicture
-from service.demo.data import generated, given
-from service.demo.running import running_service
-from service.demo.session import TOLERANCE, Session, compare, say, show_seconds, what_next
-from service.processes.kernels import compile_kernels, show_bar
-from service.sizes import parse_size
+from streamsvm.service.commands.display import Picture, TerminalPicture
+from streamsvm.service.demo.data import generated, given
+from streamsvm.service.demo.running import running_service
+from streamsvm.service.demo.session import TOLERANCE, Session, compare, say, show_seconds, what_next
+from streamsvm.service.processes.kernels import compile_kernels, show_bar
+from streamsvm.service.sizes import parse_size
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -4,11 +4,11 @@ import argparse
 from collections.abc import Iterable
 from dataclasses import asdict
 
-from service.commands.local import add_local_arguments
-from service.commands.remote import print_json
-from service.records.doctor import Finding, examine
-from service.records.strays import adopt, put_aside
-from service.settings import Settings
+from streamsvm.service.commands.local import add_local_arguments
+from streamsvm.service.commands.remote import print_json
+from streamsvm.service.records.doctor import Finding, examine
+from streamsvm.service.records.strays import adopt, put_aside
+from streamsvm.service.settings import Settings
 
 SOUND, DAMAGED = 0, 3
 _ACTIONS = {

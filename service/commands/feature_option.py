@@ -4,7 +4,7 @@ import argparse
 import json
 from typing import Any
 
-from storage.features import FEATURE_MAPS
+from streamsvm.storage.features import FEATURE_MAPS
 
 
 def add_feature_option(parser: argparse.ArgumentParser) -> None:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from reader.sources.locations import is_pattern, is_url, located
+from streamsvm.reader.sources.locations import is_pattern, is_url, located
 
 Given = Path | str
 

@@ -3,11 +3,11 @@
 import argparse
 from typing import Any
 
-from service.commands.display import display, duration, progress_line, short
-from service.commands.remote import add_action, exit_code, print_json, print_table, watch
-from service.jobs.states import TRANSITIONS
-from service.remote.client import Client
-from service.remote.objects import RemoteJob
+from streamsvm.service.commands.display import display, duration, progress_line, short
+from streamsvm.service.commands.remote import add_action, exit_code, print_json, print_table, watch
+from streamsvm.service.jobs.states import TRANSITIONS
+from streamsvm.service.remote.client import Client
+from streamsvm.service.remote.objects import RemoteJob
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

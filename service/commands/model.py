@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 import shtab
 
-from service.commands.remote import add_action, print_json, print_list, print_table
-from service.remote.client import Client
-from service.remote.objects import RemoteModel
+from streamsvm.service.commands.remote import add_action, print_json, print_list, print_table
+from streamsvm.service.remote.client import Client
+from streamsvm.service.remote.objects import RemoteModel
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,10 +71,10 @@ def _view(options: argparse.Namespace) -> dict[str, Any]:
     if not path.is_file():
         return RemoteModel(Client(options.url), options.model).refresh().view
     # Slow to import, and not needed by the others.
-    from service.models.exports import MODEL_FORMATS  # noqa: PLC0415
-    from service.models.names import stored_format  # noqa: PLC0415
-    from service.models.views import model_view  # noqa: PLC0415
-    from storage.model_head import head_of  # noqa: PLC0415
+    from streamsvm.service.models.exports import MODEL_FORMATS  # noqa: PLC0415
+    from streamsvm.service.models.names import stored_format  # noqa: PLC0415
+    from streamsvm.service.models.views import model_view  # noqa: PLC0415
+    from streamsvm.storage.model_head import head_of  # noqa: PLC0415
 
     with path.open("rb") as file:
         return model_view({}, head_of(MODEL_FORMATS[stored_format(path)].read(file)))

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from service.errors import ServiceError
-from service.jobs.features import named_maps
-from service.jobs.problem import JobPlan
-from service.jobs.spec import JobSpec
-from service.models.exports.onnx_graph import onnx_package
-from service.models.names import check_ending, format_of, formats_for, refusal
-from storage.objective import REGRESSION
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.features import named_maps
+from streamsvm.service.jobs.problem import JobPlan
+from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.service.models.exports.onnx_graph import onnx_package
+from streamsvm.service.models.names import check_ending, format_of, formats_for, refusal
+from streamsvm.storage.objective import REGRESSION
 
 Labels = Sequence[float | str]
 _BY_ENDING = ("npz", "json", "onnx")

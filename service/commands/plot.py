@@ -6,10 +6,10 @@ from urllib.parse import quote
 
 import shtab
 
-from service.commands.remote import add_service_arguments
-from service.errors import ServiceError
-from service.jobs.plots import draw
-from service.remote.client import Client
+from streamsvm.service.commands.remote import add_service_arguments
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.plots import draw
+from streamsvm.service.remote.client import Client
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from reader.errors import InputError
-from reader.ingest.run import read_chunks
-from reader.options import InputOptions, index_base
-from reader.parsers.column_match import Match, shown
-from reader.sources.fetch import read_range
-from reader.sources.files import list_files
-from service.commands.inputs import Given, file_or_url
-from service.models.exports import MODEL_FORMATS, ModelFormatError
-from service.models.labels import shown_label
-from service.models.names import stored_format
-from service.models.predictor import Prediction, Predictor
-from service.models.rows_read import FORMATS, format_of_name
-from storage.csr import Array
-from storage.output_file import whole_file
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.run import read_chunks
+from streamsvm.reader.options import InputOptions, index_base
+from streamsvm.reader.parsers.column_match import Match, shown
+from streamsvm.reader.sources.fetch import read_range
+from streamsvm.reader.sources.files import list_files
+from streamsvm.service.commands.inputs import Given, file_or_url
+from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
+from streamsvm.service.models.labels import shown_label
+from streamsvm.service.models.names import stored_format
+from streamsvm.service.models.predictor import Prediction, Predictor
+from streamsvm.service.models.rows_read import FORMATS, format_of_name
+from streamsvm.storage.csr import Array
+from streamsvm.storage.output_file import whole_file
 
 _FORMAT = "of the file (default: by its name, or else text for a model of documents, libsvm for others)"
 _INDEX_BASE = "of LIBSVM text: number of the first feature (default: as in the data of the model)"

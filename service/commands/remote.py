@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from service.commands.display import Display
-from service.errors import ServiceError
-from service.remote.client import DEFAULT_URL, URL_VARIABLE
-from service.remote.objects import RemoteJob
+from streamsvm.service.commands.display import Display
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.remote.client import DEFAULT_URL, URL_VARIABLE
+from streamsvm.service.remote.objects import RemoteJob
 
 CONVERGED, NOT_CONVERGED, INTERRUPTED = 0, 4, 130
 

@@ -23,4 +23,4 @@ def run(options: argparse.Namespace) -> int:
         arguments += ["--data-dir", str(options.data_dir)]
     if options.no_worker:
         arguments.append("--no-worker")
-    os.execv(sys.executable, [sys.executable, "-m", "api", *arguments])
+    os.execv(sys.executable, [sys.executable, "-m", "streamsvm.api", *arguments])

@@ -2,7 +2,7 @@
 
 import re
 
-from reader.options import OPTIONS
+from streamsvm.reader.options import OPTIONS
 
 # Names of the REST interface, for who knows it.
 _ALIASES = {"dataset": "data", "datasets": "data", "jobs": "job", "models": "model", "tokens": "token"}

@@ -3,10 +3,10 @@
 import argparse
 from pathlib import Path
 
-from service.records.database import Database
-from service.records.opening import open_store
-from service.records.tokens import SCOPES, Tokens
-from service.settings import Settings
+from streamsvm.service.records.database import Database
+from streamsvm.service.records.opening import open_store
+from streamsvm.service.records.tokens import SCOPES, Tokens
+from streamsvm.service.settings import Settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,36 +10,36 @@ from typing import Any
 
 import shtab
 
-from reader.options import add_input_options, input_options
-from service.cluster.connecting import check_ray
-from service.commands.data import upload
-from service.commands.display import Display, display
-from service.commands.feature_option import add_feature_option
-from service.commands.inputs import dataset_name, file_or_url, plain_name
-from service.commands.liblinear_options import add_liblinear_options
-from service.commands.model_output import check_dataset, check_output, check_plan, left_out, output_files
-from service.commands.option_values import NONE, gamma, machines, or_none, values, weight
-from service.commands.remote import CONVERGED, NOT_CONVERGED, exit_code, watch
-from service.commands.spelling import in_dashes
-from service.datasets.told import told_of_columns
-from service.datasets.views import columns_view
-from service.errors import ServiceError
-from service.jobs.fold_metrics import OF_CLASSES, OF_NUMBERS
-from service.jobs.lanes import order_note
-from service.jobs.problem import JobPlan
-from service.jobs.scaling import scaling_note
-from service.jobs.spec import JobSpec, parse_spec
-from service.local import train_file
-from service.models.exports import MODEL_FORMATS
-from service.models.names import format_of
-from service.processes.kernels import are_compiled, compile_kernels, show_bar
-from service.remote.client import Client
-from service.settings import Settings
-from service.sizes import parse_size
-from storage.objective import OBJECTIVES
-from storage.options import Option
-from storage.output_file import whole_file
-from trainer.solvers import OPTIONS, SOLVERS, users
+from streamsvm.reader.options import add_input_options, input_options
+from streamsvm.service.cluster.connecting import check_ray
+from streamsvm.service.commands.data import upload
+from streamsvm.service.commands.display import Display, display
+from streamsvm.service.commands.feature_option import add_feature_option
+from streamsvm.service.commands.inputs import dataset_name, file_or_url, plain_name
+from streamsvm.service.commands.liblinear_options import add_liblinear_options
+from streamsvm.service.commands.model_output import check_dataset, check_output, check_plan, left_out, output_files
+from streamsvm.service.commands.option_values import NONE, gamma, machines, or_none, values, weight
+from streamsvm.service.commands.remote import CONVERGED, NOT_CONVERGED, exit_code, watch
+from streamsvm.service.commands.spelling import in_dashes
+from streamsvm.service.datasets.told import told_of_columns
+from streamsvm.service.datasets.views import columns_view
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.fold_metrics import OF_CLASSES, OF_NUMBERS
+from streamsvm.service.jobs.lanes import order_note
+from streamsvm.service.jobs.problem import JobPlan
+from streamsvm.service.jobs.scaling import scaling_note
+from streamsvm.service.jobs.spec import JobSpec, parse_spec
+from streamsvm.service.local import train_file
+from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.service.models.names import format_of
+from streamsvm.service.processes.kernels import are_compiled, compile_kernels, show_bar
+from streamsvm.service.remote.client import Client
+from streamsvm.service.settings import Settings
+from streamsvm.service.sizes import parse_size
+from streamsvm.storage.objective import OBJECTIVES
+from streamsvm.storage.options import Option
+from streamsvm.storage.output_file import whole_file
+from streamsvm.trainer.solvers import OPTIONS, SOLVERS, users
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

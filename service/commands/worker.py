@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from service.processes import worker
-from service.settings import Settings
+from streamsvm.service.processes import worker
+from streamsvm.service.settings import Settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,12 +11,12 @@ import threading
 import time
 from pathlib import Path
 
-from service.datasets.ingesting import SPREAD
-from service.records.unrecorded import remove, unmark
-from service.settings import Settings
-from storage.child import child_environment
-from storage.errors import StorageError
-from storage.manifest import read_manifest
+from streamsvm.service.datasets.ingesting import SPREAD
+from streamsvm.service.records.unrecorded import remove, unmark
+from streamsvm.service.settings import Settings
+from streamsvm.storage.child import child_environment
+from streamsvm.storage.errors import StorageError
+from streamsvm.storage.manifest import read_manifest
 
 _GONE = ".gone"
 _PATIENCE_SECONDS = 30 * 24 * 3600.0

@@ -15,18 +15,18 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from reader.errors import InputError
-from reader.options import InputOptions
-from reader.sources.locations import check_installed, is_below, is_url, located
-from service.datasets.forgetting import forget
-from service.datasets.ingesting import Ingesting, ingest_failed
-from service.errors import ServiceError
-from service.processes.background import Background
-from service.records.store import Store
-from service.records.unrecorded import mark, unmark
-from service.settings import Settings
-from storage.dataset import staged_path
-from storage.errors import NO_ROOM, ROOM_HINT
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.sources.locations import check_installed, is_below, is_url, located
+from streamsvm.service.datasets.forgetting import forget
+from streamsvm.service.datasets.ingesting import Ingesting, ingest_failed
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.processes.background import Background
+from streamsvm.service.records.store import Store
+from streamsvm.service.records.unrecorded import mark, unmark
+from streamsvm.service.settings import Settings
+from streamsvm.storage.dataset import staged_path
+from streamsvm.storage.errors import NO_ROOM, ROOM_HINT
 
 _POLL_SECONDS = 0.05
 _log = logging.getLogger("streamsvm.importer")

@@ -9,20 +9,20 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import IO
 
-from reader.errors import InputError
-from reader.options import InputOptions
-from service.cluster.connecting import check_ray
-from service.errors import ServiceError
-from service.processes.fork_server import Forked, fork
-from service.settings import Settings
-from storage.child import child_environment
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.cluster.connecting import check_ray
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.processes.fork_server import Forked, fork
+from streamsvm.service.settings import Settings
+from streamsvm.storage.child import child_environment
 
-SPREAD = "service.cluster.spread"
+SPREAD = "streamsvm.service.cluster.spread"
 
 
 def ingest_command(directory: Path, settings: Settings, options: InputOptions) -> list[str]:
     """Reads standard input, makes the dataset `directory`, and prints what `failure` understands."""
-    return [sys.executable, "-m", "reader.ingest.run", *_arguments(directory, settings, options)]
+    return [sys.executable, "-m", "streamsvm.reader.ingest.run", *_arguments(directory, settings, options)]
 
 
 def _arguments(directory: Path, settings: Settings, options: InputOptions, urls: Sequence[str] = ()) -> list[str]:
@@ -67,7 +67,7 @@ class Ingesting:
         machines: int | str | None = None,
     ) -> None:
         urls = source if isinstance(source, Sequence) else ()
-        command = ["reader.ingest.run", *_arguments(directory, settings, options, urls)]
+        command = ["streamsvm.reader.ingest.run", *_arguments(directory, settings, options, urls)]
         if machines is not None:
             check_ray(settings.ray_address)
             command[0] = SPREAD

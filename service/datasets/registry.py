@@ -9,25 +9,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from reader.ingest.append import remove_block
-from reader.ingest.progress import read_progress
-from reader.options import InputOptions
-from reader.sources.locations import is_url
-from service.cluster.connecting import check_ray
-from service.cluster.shards import check_here
-from service.datasets.forgetting import forget, forget_parts, is_gone
-from service.datasets.importing import Importer, check_source, open_import
-from service.datasets.sample import sample
-from service.datasets.uploading import Uploads
-from service.datasets.uploads import MoreRows, NewDataset, undo_change
-from service.datasets.views import dataset_view
-from service.errors import ServiceError
-from service.records.store import Store
-from service.records.unrecorded import is_marked, sweep, unrecording
-from service.settings import Settings
-from storage.dataset import Dataset, staged_path
-from storage.manifest import MANIFEST, Manifest, read_manifest
-from storage.profile import read_profile
+from streamsvm.reader.ingest.append import remove_block
+from streamsvm.reader.ingest.progress import read_progress
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.sources.locations import is_url
+from streamsvm.service.cluster.connecting import check_ray
+from streamsvm.service.cluster.shards import check_here
+from streamsvm.service.datasets.forgetting import forget, forget_parts, is_gone
+from streamsvm.service.datasets.importing import Importer, check_source, open_import
+from streamsvm.service.datasets.sample import sample
+from streamsvm.service.datasets.uploading import Uploads
+from streamsvm.service.datasets.uploads import MoreRows, NewDataset, undo_change
+from streamsvm.service.datasets.views import dataset_view
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.records.store import Store
+from streamsvm.service.records.unrecorded import is_marked, sweep, unrecording
+from streamsvm.service.settings import Settings
+from streamsvm.storage.dataset import Dataset, staged_path
+from streamsvm.storage.manifest import MANIFEST, Manifest, read_manifest
+from streamsvm.storage.profile import read_profile
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from reader.parsers.mixed import feature_names
-from reader.parsers.strings import is_of_strings, letters_of
-from storage.csr import Array, Rows
-from storage.dataset import Dataset
+from streamsvm.reader.parsers.mixed import feature_names
+from streamsvm.reader.parsers.strings import is_of_strings, letters_of
+from streamsvm.storage.csr import Array, Rows
+from streamsvm.storage.dataset import Dataset
 
 MOST_ROWS = 10
 MOST_FEATURES = 25

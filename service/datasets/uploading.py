@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-from reader.options import InputOptions
-from service.datasets.uploads import Upload, given_up
-from service.errors import ServiceError
-from service.shares import share_of
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.datasets.uploads import Upload, given_up
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.shares import share_of
 
 
 class Uploads:

@@ -9,17 +9,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from reader.ingest.append import appending_path, remove_unlisted_blocks
-from reader.options import InputOptions
-from service.datasets.ingesting import failure, ingest_command, ingest_failed
-from service.datasets.pipe import PipeWriter
-from service.errors import ServiceError
-from service.records.store import Store
-from service.records.unrecorded import mark, remove, unmark
-from service.settings import Settings
-from storage.child import child_environment
-from storage.dataset import staged_path
-from storage.errors import StorageError
+from streamsvm.reader.ingest.append import appending_path, remove_unlisted_blocks
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.datasets.ingesting import failure, ingest_command, ingest_failed
+from streamsvm.service.datasets.pipe import PipeWriter
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.records.store import Store
+from streamsvm.service.records.unrecorded import mark, remove, unmark
+from streamsvm.service.settings import Settings
+from streamsvm.storage.child import child_environment
+from streamsvm.storage.dataset import staged_path
+from streamsvm.storage.errors import StorageError
 
 
 class Upload:

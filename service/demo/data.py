@@ -6,10 +6,10 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
-from reader.ingest.decompress import decompressed
-from reader.ingest.run import read_chunks
-from reader.limits import Limits
-from service.demo.text import FLIPPED, TEST, TRAINING, Corpus, write_text
+from streamsvm.reader.ingest.decompress import decompressed
+from streamsvm.reader.ingest.run import read_chunks
+from streamsvm.reader.limits import Limits
+from streamsvm.service.demo.text import FLIPPED, TEST, TRAINING, Corpus, write_text
 
 TEST_ROWS = 2000
 

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from service.demo.peak_memory import PeakMemory
+from streamsvm.service.demo.peak_memory import PeakMemory
 
 MOST_SECONDS = 120
 _OBJECTIVE = re.compile(r"^Objective value = (\S+)$", re.MULTILINE)

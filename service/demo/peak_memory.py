@@ -7,11 +7,11 @@ from pathlib import Path
 
 # What a command line has in it -> what the process is called.
 ROLES = {
-    "-m api": "api",
-    "service.processes.worker": "worker",
-    "reader.ingest": "ingest",
-    "reader.stream.process": "reader",
-    "trainer.process": "trainer",
+    "-m streamsvm.api": "api",
+    "streamsvm.service.processes.worker": "worker",
+    "streamsvm.reader.ingest": "ingest",
+    "streamsvm.reader.stream.process": "reader",
+    "streamsvm.trainer.process": "trainer",
 }
 _PERIOD_SECONDS = 0.05
 

@@ -12,10 +12,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from service.demo.peak_memory import PeakMemory
-from service.errors import ServiceError
-from service.remote.client import Client
-from service.settings import Settings
+from streamsvm.service.demo.peak_memory import PeakMemory
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.remote.client import Client
+from streamsvm.service.settings import Settings
 
 _POLL_SECONDS = 0.1
 _START_SECONDS = 60
@@ -29,7 +29,16 @@ def running_service(directory: Path, port: int) -> Iterator[tuple[Client, PeakMe
     default = Settings.from_environment(directory).cache_dir
     cache = Path(tempfile.mkdtemp(prefix="streamsvm-demo-", dir=default if default.is_dir() else directory))
     log = directory / "log"
-    command = [sys.executable, "-m", "service.cli", "serve", "--port", str(port), "--data-dir", str(directory / "data")]
+    command = [
+        sys.executable,
+        "-m",
+        "streamsvm.service.cli",
+        "serve",
+        "--port",
+        str(port),
+        "--data-dir",
+        str(directory / "data"),
+    ]
     environment = {**os.environ, "STREAMSVM_CACHE_DIR": str(cache), "TMPDIR": str(cache)}
     try:
         with log.open("wb") as output:

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from service.commands.display import Picture
-from service.demo import liblinear
-from service.demo.data import DemoData, first_row
-from service.demo.peak_memory import PeakMemory
-from service.errors import ServiceError
-from service.jobs.states import TRANSITIONS
-from service.remote.client import Client
-from service.sizes import format_size
+from streamsvm.service.commands.display import Picture
+from streamsvm.service.demo import liblinear
+from streamsvm.service.demo.data import DemoData, first_row
+from streamsvm.service.demo.peak_memory import PeakMemory
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.states import TRANSITIONS
+from streamsvm.service.remote.client import Client
+from streamsvm.service.sizes import format_size
 
 C = 1.0
 CACHE_SHARE = 10

@@ -1,12 +1,12 @@
 """How many blocks a pass of block minimization has: a pure function of job and dataset."""
 
-from service.errors import ServiceError
-from service.jobs.features import extra_values
-from service.jobs.spec import JobSpec
-from storage.manifest import Manifest
-from storage.plan import CachePlan
-from storage.segment import packed_bytes
-from trainer.solvers import SOLVERS
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.features import extra_values
+from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.storage.manifest import Manifest
+from streamsvm.storage.plan import CachePlan
+from streamsvm.storage.segment import packed_bytes
+from streamsvm.trainer.solvers import SOLVERS
 
 
 def uses_blocks(spec: JobSpec) -> bool:

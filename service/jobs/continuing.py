@@ -4,15 +4,15 @@ import os
 from pathlib import Path
 from typing import Any
 
-from service.errors import ServiceError
-from service.jobs.lane_files import begun_last, has_checkpoint, inherit_lanes, newest_lane
-from service.jobs.progress import HISTORY, read_json
-from service.jobs.spec import JobSpec, parse_spec
-from service.jobs.states import TRANSITIONS
-from service.jobs.stored_specs import read_spec
-from service.jobs.trained_rows import TRAINED_ROWS
-from storage.checkpoint import SLOTS, Checkpoint
-from storage.durable import write_file
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.lane_files import begun_last, has_checkpoint, inherit_lanes, newest_lane
+from streamsvm.service.jobs.progress import HISTORY, read_json
+from streamsvm.service.jobs.spec import JobSpec, parse_spec
+from streamsvm.service.jobs.states import TRANSITIONS
+from streamsvm.service.jobs.stored_specs import read_spec
+from streamsvm.service.jobs.trained_rows import TRAINED_ROWS
+from streamsvm.storage.checkpoint import SLOTS, Checkpoint
+from streamsvm.storage.durable import write_file
 
 _IN_ONE_PASS = 10
 _CHECKPOINTS_OF_A_LANE = 1 << 32  # more than there ever are

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from service.errors import ServiceError
-from service.jobs.fold_metrics import LESS_IS_BETTER, Figures, Rows, class_metrics, number_metrics
-from service.jobs.held_out import held_out, holds_weights
-from service.jobs.lanes import Cs_of, n_folds_of
-from service.jobs.problem import JobPlan
-from storage.platt import fit_sigmoid
-from storage.probability import LOGISTIC, Sigmoid
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.fold_metrics import LESS_IS_BETTER, Figures, Rows, class_metrics, number_metrics
+from streamsvm.service.jobs.held_out import held_out, holds_weights
+from streamsvm.service.jobs.lanes import Cs_of, n_folds_of
+from streamsvm.service.jobs.problem import JobPlan
+from streamsvm.storage.platt import fit_sigmoid
+from streamsvm.storage.probability import LOGISTIC, Sigmoid
 
 _HINT = "Ask for fewer folds, or select by another metric."
 

@@ -3,8 +3,8 @@
 from dataclasses import asdict
 from typing import Any
 
-from service.jobs.memory import memory_of
-from service.jobs.problem import JobPlan
+from streamsvm.service.jobs.memory import memory_of
+from streamsvm.service.jobs.problem import JobPlan
 
 # Of one core each, on the slow side of what tests/bench/RESULTS.md shows.
 _READER_BYTES_PER_SECOND = 180e6

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from service.jobs.views import sequence_number
+from streamsvm.service.jobs.views import sequence_number
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from reader.parsers.strings import is_of_strings
-from service.errors import ServiceError
-from service.jobs.option_fields import field_of
-from storage.dataset import Dataset
-from storage.features import FEATURE_MAPS
-from storage.features.bias import Bias
-from storage.features.maps import FeatureMaps, Named
-from storage.features.rows import FeatureMap, FeaturesError, Shape
-from storage.features.statistics import FeatureStatistics, read_statistics, write_statistics
-from storage.manifest import Manifest
-from storage.options import options_of
+from streamsvm.reader.parsers.strings import is_of_strings
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.option_fields import field_of
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.features import FEATURE_MAPS
+from streamsvm.storage.features.bias import Bias
+from streamsvm.storage.features.maps import FeatureMaps, Named
+from streamsvm.storage.features.rows import FeatureMap, FeaturesError, Shape
+from streamsvm.storage.features.statistics import FeatureStatistics, read_statistics, write_statistics
+from streamsvm.storage.manifest import Manifest
+from streamsvm.storage.options import options_of
 
 MOST_MAPS = 8
 Asked = Sequence[str | dict[str, dict[str, Any]]]

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from service.jobs.events import Event, news, to_json
-from service.jobs.states import TRANSITIONS
-from service.jobs.views import history, job_view, recent_history
-from service.records.store import Store
-from service.settings import Settings
+from streamsvm.service.jobs.events import Event, news, to_json
+from streamsvm.service.jobs.states import TRANSITIONS
+from streamsvm.service.jobs.views import history, job_view, recent_history
+from streamsvm.service.records.store import Store
+from streamsvm.service.settings import Settings
 
 _FRESH_SECONDS = 0.1
 _PROGRESS_SECONDS = 0.5

@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reader.certificate.auc import area_under_curve, weighted
-from reader.certificate.calibration import Calibration
-from reader.certificate.class_counts import ClassCounts
-from storage.csr import Array
-from storage.decision import predicted_classes
-from storage.probability import Sigmoid, probabilities
+from streamsvm.reader.certificate.auc import area_under_curve, weighted
+from streamsvm.reader.certificate.calibration import Calibration
+from streamsvm.reader.certificate.class_counts import ClassCounts
+from streamsvm.storage.csr import Array
+from streamsvm.storage.decision import predicted_classes
+from streamsvm.storage.probability import Sigmoid, probabilities
 
 Figures = dict[str, float | None]
 

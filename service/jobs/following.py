@@ -10,16 +10,16 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from service.errors import ServiceError
-from service.jobs.lanes import Cs_of, n_folds_of
-from service.jobs.memory import cache_of
-from service.jobs.spec import JobSpec
-from service.processes.run_file import run_file, spills
-from storage.cores import usable_cores
-from storage.dataset import staged_path
-from storage.errors import DatasetLost, RowTooLong
-from storage.plan import CachePlan
-from trainer.solvers import SOLVERS
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.lanes import Cs_of, n_folds_of
+from streamsvm.service.jobs.memory import cache_of
+from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.service.processes.run_file import run_file, spills
+from streamsvm.storage.cores import usable_cores
+from streamsvm.storage.dataset import staged_path
+from streamsvm.storage.errors import DatasetLost, RowTooLong
+from streamsvm.storage.plan import CachePlan
+from streamsvm.trainer.solvers import SOLVERS
 
 MOST_ROWS = 1 << 30
 _LONGEST_ROW_GUESSED = 1

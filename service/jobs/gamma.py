@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from service.jobs.spec import JobSpec
-from storage.csr import Array
-from storage.dataset import Dataset
-from trainer.solvers import SOLVERS
+from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.storage.csr import Array
+from streamsvm.storage.dataset import Dataset
+from streamsvm.trainer.solvers import SOLVERS
 
 # Rows are stored in random order, so the first ones are a sample. Small data are looked at as a whole.
 _MOST_VALUES = 1 << 24

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from reader.certificate.folds import read_held_out, read_weights
-from service.errors import Crash, ServiceError
-from service.jobs.lanes import Lane
-from service.jobs.problem import JobPlan
-from storage.checkpoint import NOT_SOUND
-from storage.csr import Array
-from storage.durable import publish
+from streamsvm.reader.certificate.folds import read_held_out, read_weights
+from streamsvm.service.errors import Crash, ServiceError
+from streamsvm.service.jobs.lanes import Lane
+from streamsvm.service.jobs.problem import JobPlan
+from streamsvm.storage.checkpoint import NOT_SOUND
+from streamsvm.storage.csr import Array
+from streamsvm.storage.durable import publish
 
 LANES = "lanes"  # in a job's directory
 HELD_OUT = "held_out.npz"  # in that of a lane

@@ -11,15 +11,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from service.errors import Crash
-from service.jobs.following import FollowPlan
-from service.jobs.held_out import HELD_OUT, LANES, held_out, keep_held_out, lane_corrupt, lane_place
-from service.jobs.problem import JobPlan
-from service.jobs.turns import is_scaled
-from storage.checkpoint import SLOTS
-from storage.durable import make_directory, publish
-from storage.errors import StorageError
-from storage.model_file import Model, read_about, read_model, write_model
+from streamsvm.service.errors import Crash
+from streamsvm.service.jobs.following import FollowPlan
+from streamsvm.service.jobs.held_out import HELD_OUT, LANES, held_out, keep_held_out, lane_corrupt, lane_place
+from streamsvm.service.jobs.problem import JobPlan
+from streamsvm.service.jobs.turns import is_scaled
+from streamsvm.storage.checkpoint import SLOTS
+from streamsvm.storage.durable import make_directory, publish
+from streamsvm.storage.errors import StorageError
+from streamsvm.storage.model_file import Model, read_about, read_model, write_model
 
 _OUTCOME = "model"
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from service.errors import ServiceError
-from service.jobs.spec import JobSpec
-from service.jobs.turns import count_turns
-from storage.manifest import Manifest
-from storage.objective import REGRESSION
-from storage.segment import TARGET
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.service.jobs.turns import count_turns
+from streamsvm.storage.manifest import Manifest
+from streamsvm.storage.objective import REGRESSION
+from streamsvm.storage.segment import TARGET
 
 MOST_LANES = 1000
 _FOLDS_FOR_PROBABILITY = 5

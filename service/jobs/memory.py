@@ -2,26 +2,26 @@
 
 from dataclasses import asdict, dataclass
 
-from reader.certificate.folds import HELD_OUT
-from reader.ingest.shuffle import PIECE_WORDS
-from service.errors import ServiceError
-from service.jobs.features import extra_values, planned_maps
-from service.jobs.lanes import n_folds_of
-from service.jobs.spec import JobSpec
-from service.sizes import format_size
-from storage.classes import width_of
-from storage.csr import WEIGHT
-from storage.errors import CacheTooSmall
-from storage.lanes import WIDTHS, width_for
-from storage.manifest import Manifest
-from storage.objective import REGRESSION
-from storage.packing import bytes_alone
-from storage.plan import LARGEST_SEGMENT, CachePlan, least_segment, plan_cache
-from storage.spill_file import SPILL_SEGMENT
-from storage.state import FEATURE_BYTES
-from trainer.problem import LOSSES
-from trainer.rows.mixture import SEGMENTS
-from trainer.solvers import SOLVERS
+from streamsvm.reader.certificate.folds import HELD_OUT
+from streamsvm.reader.ingest.shuffle import PIECE_WORDS
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.features import extra_values, planned_maps
+from streamsvm.service.jobs.lanes import n_folds_of
+from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.service.sizes import format_size
+from streamsvm.storage.classes import width_of
+from streamsvm.storage.csr import WEIGHT
+from streamsvm.storage.errors import CacheTooSmall
+from streamsvm.storage.lanes import WIDTHS, width_for
+from streamsvm.storage.manifest import Manifest
+from streamsvm.storage.objective import REGRESSION
+from streamsvm.storage.packing import bytes_alone
+from streamsvm.storage.plan import LARGEST_SEGMENT, CachePlan, least_segment, plan_cache
+from streamsvm.storage.spill_file import SPILL_SEGMENT
+from streamsvm.storage.state import FEATURE_BYTES
+from streamsvm.trainer.problem import LOSSES
+from streamsvm.trainer.rows.mixture import SEGMENTS
+from streamsvm.trainer.solvers import SOLVERS
 
 # Measured, rounded up: two interpreters with compiled kernels, and pieces and segments on their way.
 _PROCESSES_BYTES = 320 << 20

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from storage.options import Option
+from streamsvm.storage.options import Option
 
 
 def field_of(option: Option) -> Any:

@@ -1,11 +1,11 @@
 """The table of trainer/README.md that says what options solvers have.
 
-python -m service.jobs.option_table
+python -m streamsvm.service.jobs.option_table
 """
 
 import json
 
-from trainer.solvers import OPTIONS, users
+from streamsvm.trainer.solvers import OPTIONS, users
 
 
 def option_table() -> str:

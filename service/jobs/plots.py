@@ -5,8 +5,8 @@ from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
-from service.errors import ServiceError
-from service.jobs.states import TRANSITIONS
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.states import TRANSITIONS
 
 _PANEL_INCHES = (7, 4.5)
 _MOST_NAMED = 8  # lanes; if there are more, others are thin lines without a name

@@ -5,23 +5,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from service.errors import ServiceError
-from service.jobs.blocks import count_blocks, holds_all, kept_bytes, uses_blocks
-from service.jobs.features import planned_maps
-from service.jobs.gamma import distances_of
-from service.jobs.lanes import Lane, class_weights, labels_of, lanes_of, n_folds_of, shown
-from service.jobs.memory import plan_memory, threads_of
-from service.jobs.spec import JobSpec
-from service.jobs.turns import count_turns
-from service.processes.run_file import run_file, spills
-from storage.classes import Classes
-from storage.cores import usable_cores
-from storage.free_memory import memory_limit
-from storage.lanes import Group, LaneTerms
-from storage.manifest import Manifest
-from storage.objective import REGRESSION
-from storage.plan import CachePlan
-from storage.state import state_bytes
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.blocks import count_blocks, holds_all, kept_bytes, uses_blocks
+from streamsvm.service.jobs.features import planned_maps
+from streamsvm.service.jobs.gamma import distances_of
+from streamsvm.service.jobs.lanes import Lane, class_weights, labels_of, lanes_of, n_folds_of, shown
+from streamsvm.service.jobs.memory import plan_memory, threads_of
+from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.service.jobs.turns import count_turns
+from streamsvm.service.processes.run_file import run_file, spills
+from streamsvm.storage.classes import Classes
+from streamsvm.storage.cores import usable_cores
+from streamsvm.storage.free_memory import memory_limit
+from streamsvm.storage.lanes import Group, LaneTerms
+from streamsvm.storage.manifest import Manifest
+from streamsvm.storage.objective import REGRESSION
+from streamsvm.storage.plan import CachePlan
+from streamsvm.storage.state import state_bytes
 
 
 @dataclass(frozen=True)

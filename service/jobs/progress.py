@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from service.jobs.spec import JobSpec
-from storage.state import Control
+from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.storage.state import Control
 
 HISTORY = "history.ndjson"  # in a job's directory: a line a pass
 _PLACE = ("pass", "block", "blocks", "sweep")

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from service.jobs.cross_validation import CrossValidation
-from service.jobs.lanes import Cs_of, Lane
-from service.jobs.problem import JobPlan
-from storage.model_file import Model
-from storage.scratch import scratch
-from storage.support_vectors import joined
+from streamsvm.service.jobs.cross_validation import CrossValidation
+from streamsvm.service.jobs.lanes import Cs_of, Lane
+from streamsvm.service.jobs.problem import JobPlan
+from streamsvm.storage.model_file import Model
+from streamsvm.storage.scratch import scratch
+from streamsvm.storage.support_vectors import joined
 
 _OWN = ("converged", "stop_reason", "passes", "machine")
 

@@ -1,8 +1,8 @@
 """What a person is told of a job that did not converge: whether its features are on too large a scale."""
 
-from service.jobs.features import mean_Qii
-from service.jobs.spec import JobSpec
-from storage.manifest import Manifest
+from streamsvm.service.jobs.features import mean_Qii
+from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.storage.manifest import Manifest
 
 # C times the mean squared norm of the rows; a coordinate step has the length 1 / Qii, and alpha ranges over C.
 _LARGE = 1e4

@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reader.stream.settings import has_room_to_certify
-from service.jobs.blocks import holds_all
-from service.jobs.features import planned_maps
-from service.jobs.following import FollowPlan
-from service.jobs.memory import threads_of
-from service.jobs.problem import JobPlan
-from storage.lanes import WIDTHS
-from trainer.problem import LOSSES
-from trainer.solvers import SOLVERS
+from streamsvm.reader.stream.settings import has_room_to_certify
+from streamsvm.service.jobs.blocks import holds_all
+from streamsvm.service.jobs.features import planned_maps
+from streamsvm.service.jobs.following import FollowPlan
+from streamsvm.service.jobs.memory import threads_of
+from streamsvm.service.jobs.problem import JobPlan
+from streamsvm.storage.lanes import WIDTHS
+from streamsvm.trainer.problem import LOSSES
+from streamsvm.trainer.solvers import SOLVERS
 
 
 def planned(plan: JobPlan | FollowPlan) -> frozenset[str]:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, create_model
 
-from service.errors import ServiceError
-from service.jobs.features import MOST_MAPS, named_maps
-from service.jobs.fold_metrics import OF_CLASSES, OF_NUMBERS
-from service.jobs.migrate import GONE
-from service.jobs.option_fields import field_of
-from service.jobs.together import check_folds, check_machines, check_multiclass, is_set
-from storage.objective import OBJECTIVES, REGRESSION
-from storage.options import options_of
-from trainer.solvers import OPTIONS, SOLVERS, users
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.features import MOST_MAPS, named_maps
+from streamsvm.service.jobs.fold_metrics import OF_CLASSES, OF_NUMBERS
+from streamsvm.service.jobs.migrate import GONE
+from streamsvm.service.jobs.option_fields import field_of
+from streamsvm.service.jobs.together import check_folds, check_machines, check_multiclass, is_set
+from streamsvm.storage.objective import OBJECTIVES, REGRESSION
+from streamsvm.storage.options import options_of
+from streamsvm.trainer.solvers import OPTIONS, SOLVERS, users
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[Finite, Field(gt=0)]

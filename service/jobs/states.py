@@ -1,6 +1,6 @@
 """The states a job goes through."""
 
-from service.errors import ServiceError
+from streamsvm.service.errors import ServiceError
 
 # state -> states that may follow. Those with none are terminal.
 TRANSITIONS = {

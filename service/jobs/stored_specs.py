@@ -5,9 +5,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from service.errors import ServiceError
-from service.jobs.migrate import migrate
-from service.jobs.spec import JobSpec
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.migrate import migrate
+from streamsvm.service.jobs.spec import JobSpec
 
 
 def read_spec(stored: Mapping[str, Any]) -> JobSpec:

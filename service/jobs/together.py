@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from service.errors import ServiceError
-from service.jobs.fold_metrics import OF_CLASSES, OF_NUMBERS
-from storage.objective import REGRESSION
-from trainer.problem import LOSSES
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.fold_metrics import OF_CLASSES, OF_NUMBERS
+from streamsvm.storage.objective import REGRESSION
+from streamsvm.trainer.problem import LOSSES
 
 if TYPE_CHECKING:
-    from service.jobs.spec import JobFields
+    from streamsvm.service.jobs.spec import JobFields
 
 
 def check_multiclass(spec: "JobFields", joint_solvers: tuple[str, ...]) -> None:

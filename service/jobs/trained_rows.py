@@ -4,15 +4,15 @@ from pathlib import Path
 
 import numpy as np
 
-from service.errors import ServiceError
-from service.jobs.following import MOST_ROWS, FollowPlan
-from service.jobs.problem import JobPlan
-from storage.csr import Array
-from storage.dataset import Dataset
-from storage.document import pack, unpack
-from storage.durable import write_file
-from storage.errors import StorageError
-from storage.row_runs import RUN, count_rows, one_run, shared_rows
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.following import MOST_ROWS, FollowPlan
+from streamsvm.service.jobs.problem import JobPlan
+from streamsvm.storage.csr import Array
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.document import pack, unpack
+from streamsvm.storage.durable import write_file
+from streamsvm.storage.errors import StorageError
+from streamsvm.storage.row_runs import RUN, count_rows, one_run, shared_rows
 
 TRAINED_ROWS = "rows.json"
 _VERSION = 1

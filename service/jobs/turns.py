@@ -5,11 +5,11 @@ sweeps over the rows, and from the solution at a smaller one a part of them. Whe
 training takes; each turn begins with processes of its own, a pass and a certificate.
 """
 
-from service.jobs.features import mean_Qii
-from service.jobs.spec import JobSpec
-from storage.manifest import Manifest
-from trainer.problem import LOSSES
-from trainer.solvers import SOLVERS
+from streamsvm.service.jobs.features import mean_Qii
+from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.storage.manifest import Manifest
+from streamsvm.trainer.problem import LOSSES
+from streamsvm.trainer.solvers import SOLVERS
 
 # Measured, see "C in turn" in tests/bench/HISTORY.md.
 _FEW_BYTES = 64 << 20  # of decoded rows

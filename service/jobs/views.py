@@ -9,16 +9,16 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from service.jobs.kernel_values import warning_of
-from service.jobs.lanes import order_note
-from service.jobs.progress import HISTORY, last_passes, progress, read_history
-from service.jobs.slowdowns import told_last
-from service.jobs.stored_specs import read_spec
-from service.processes.run import read_lane
-from service.settings import Settings
-from storage.errors import OutOfSpace, StorageError
-from storage.manifest import MANIFEST, Manifest, read_manifest
-from storage.state import RUN_FILE, Control, read_control
+from streamsvm.service.jobs.kernel_values import warning_of
+from streamsvm.service.jobs.lanes import order_note
+from streamsvm.service.jobs.progress import HISTORY, last_passes, progress, read_history
+from streamsvm.service.jobs.slowdowns import told_last
+from streamsvm.service.jobs.stored_specs import read_spec
+from streamsvm.service.processes.run import read_lane
+from streamsvm.service.settings import Settings
+from streamsvm.storage.errors import OutOfSpace, StorageError
+from streamsvm.storage.manifest import MANIFEST, Manifest, read_manifest
+from streamsvm.storage.state import RUN_FILE, Control, read_control
 
 _log = logging.getLogger("streamsvm.api")
 _PASS_BITS = 32  # of a sequence number; what is left is enough for 2^20 changes of state in a double

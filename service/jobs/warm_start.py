@@ -15,23 +15,23 @@ from typing import Any
 
 import numpy as np
 
-from service.errors import ServiceError
-from service.jobs.following import FollowPlan
-from service.jobs.lane_files import lane_directory, number_before
-from service.jobs.lanes import Cs_of, n_folds_of
-from service.jobs.problem import JobPlan
-from service.jobs.spec import JobSpec
-from service.jobs.states import TRANSITIONS
-from service.jobs.stored_specs import read_spec
-from service.jobs.trained_rows import noted_rows, rows_of
-from service.records.store import Store
-from service.settings import Settings
-from storage.checkpoint import Checkpoint, newest_checkpoint
-from storage.csr import Array
-from storage.row_runs import count_rows, first_rows, one_run, shared_rows
-from storage.state import State
-from trainer.problem import LOSSES
-from trainer.solvers import SOLVERS
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.following import FollowPlan
+from streamsvm.service.jobs.lane_files import lane_directory, number_before
+from streamsvm.service.jobs.lanes import Cs_of, n_folds_of
+from streamsvm.service.jobs.problem import JobPlan
+from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.service.jobs.states import TRANSITIONS
+from streamsvm.service.jobs.stored_specs import read_spec
+from streamsvm.service.jobs.trained_rows import noted_rows, rows_of
+from streamsvm.service.records.store import Store
+from streamsvm.service.settings import Settings
+from streamsvm.storage.checkpoint import Checkpoint, newest_checkpoint
+from streamsvm.storage.csr import Array
+from streamsvm.storage.row_runs import count_rows, first_rows, one_run, shared_rows
+from streamsvm.storage.state import State
+from streamsvm.trainer.problem import LOSSES
+from streamsvm.trainer.solvers import SOLVERS
 
 _SAME = ("loss", "bias", "features", "class_weight", "multiclass")
 _WITHOUT = "Start without it."

@@ -5,17 +5,17 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from reader.errors import InputError
-from storage.csr import INDEX, INDPTR, VALUE, Array, Rows
-from storage.decision import decision_values
-from storage.features.maps import FeatureMaps
-from storage.features.rows import Features, FeaturesError
-from storage.features.visits import Visited
-from storage.kernel_machine import KernelMachine
-from storage.model_file import Model
-from storage.segment import NORM, ROW_ID, TARGET, Segment
-from storage.support_vectors import SupportVectors
-from storage.wanted import check_wanted
+from streamsvm.reader.errors import InputError
+from streamsvm.storage.csr import INDEX, INDPTR, VALUE, Array, Rows
+from streamsvm.storage.decision import decision_values
+from streamsvm.storage.features.maps import FeatureMaps
+from streamsvm.storage.features.rows import Features, FeaturesError
+from streamsvm.storage.features.visits import Visited
+from streamsvm.storage.kernel_machine import KernelMachine
+from streamsvm.storage.model_file import Model
+from streamsvm.storage.segment import NORM, ROW_ID, TARGET, Segment
+from streamsvm.storage.support_vectors import SupportVectors
+from streamsvm.storage.wanted import check_wanted
 
 _ROWS_A_PIECE = 1 << 12  # of a matrix, made sparse at a time
 

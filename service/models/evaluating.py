@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from service.errors import ServiceError
-from storage.child import child_environment
+from streamsvm.service.errors import ServiceError
+from streamsvm.storage.child import child_environment
 
 
 async def evaluate_apart(model: Path, dataset: Path) -> dict[str, Any]:
@@ -16,7 +16,7 @@ async def evaluate_apart(model: Path, dataset: Path) -> dict[str, Any]:
     Raises ServiceError, evaluation_failed if the process died.
     """
     child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "service.models.evaluation", str(model), str(dataset)),
+        *(sys.executable, "-m", "streamsvm.service.models.evaluation", str(model), str(dataset)),
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, env=child_environment(),
         start_new_session=True,
     )  # fmt: skip

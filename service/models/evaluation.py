@@ -1,6 +1,6 @@
 """How good a model is on a dataset: a process of its own, which gives way to training.
 
-    python -m service.models.evaluation MODEL_DIRECTORY DATASET_DIRECTORY
+    python -m streamsvm.service.models.evaluation MODEL_DIRECTORY DATASET_DIRECTORY
 
 Prints one JSON object: the evaluation, or `{"problem": ...}` with exit code 1. Takes eight bytes a row of disk beside
 the dataset, sixteen if rows weigh, and of memory three times the weights; of a kernel machine eight bytes a vector for
@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from reader.certificate.auc import WEIGHTED
-from reader.certificate.evaluation import (
+from streamsvm.reader.certificate.auc import WEIGHTED
+from streamsvm.reader.certificate.evaluation import (
     Applied,
     BinaryPass,
     Classes,
@@ -29,23 +29,23 @@ from reader.certificate.evaluation import (
     EvaluationPass,
     RegressionPass,
 )
-from reader.stream.pieces import Examples, Shuffled, Streamer
-from service.errors import ServiceError, needing_space
-from service.models.applied import applied
-from service.models.input_match import Matched, match_dataset
-from service.models.labels import shown_label
-from service.models.losses import model_losses
-from service.models.prediction import first_names
-from storage.child import die_with_parent
-from storage.cores import usable_cores
-from storage.csr import Array
-from storage.dataset import Dataset
-from storage.decision import decision_values
-from storage.errors import StorageError
-from storage.kernel_machine import KernelMachine, squared_norm
-from storage.manifest import Manifest
-from storage.model_file import Model, read_model
-from storage.segment import Segment
+from streamsvm.reader.stream.pieces import Examples, Shuffled, Streamer
+from streamsvm.service.errors import ServiceError, needing_space
+from streamsvm.service.models.applied import applied
+from streamsvm.service.models.input_match import Matched, match_dataset
+from streamsvm.service.models.labels import shown_label
+from streamsvm.service.models.losses import model_losses
+from streamsvm.service.models.prediction import first_names
+from streamsvm.storage.child import die_with_parent
+from streamsvm.storage.cores import usable_cores
+from streamsvm.storage.csr import Array
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.decision import decision_values
+from streamsvm.storage.errors import StorageError
+from streamsvm.storage.kernel_machine import KernelMachine, squared_norm
+from streamsvm.storage.manifest import Manifest
+from streamsvm.storage.model_file import Model, read_model
+from streamsvm.storage.segment import Segment
 
 _NICE = 10
 _NAP_SECONDS = 2e-3

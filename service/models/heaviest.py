@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from storage.csr import Array
-from storage.feature_words import FeatureWords, read_words
-from storage.manifest import Manifest
-from storage.model_file import Model
+from streamsvm.storage.csr import Array
+from streamsvm.storage.feature_words import FeatureWords, read_words
+from streamsvm.storage.manifest import Manifest
+from streamsvm.storage.model_file import Model
 
 MOST_SHOWN = 20
 MOST_CLASSES = 100

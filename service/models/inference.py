@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from reader.errors import InputError
-from reader.parsers.strings import is_of_strings
-from service.errors import ServiceError
-from service.models.predictor import Predictor
-from service.models.raw_rows import is_of_columns, match_names, rows_of_columns, rows_of_strings
-from service.models.tensors import datatype_of
-from storage.csr import Array
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.parsers.strings import is_of_strings
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.predictor import Predictor
+from streamsvm.service.models.raw_rows import is_of_columns, match_names, rows_of_columns, rows_of_strings
+from streamsvm.service.models.tensors import datatype_of
+from streamsvm.storage.csr import Array
 
 VERSION = "1"  # of every model: one that is trained again has another id
 DENSE, SPARSE, DOCUMENTS, STRINGS = ("X",), ("indptr", "indices", "values"), ("documents",), ("strings",)

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reader.errors import InputError
-from reader.parsers.column_match import label_place, match_columns
-from reader.parsers.mixed_columns import MixedColumns
-from reader.parsers.strings import is_of_strings
-from service.errors import ServiceError
-from storage.csr import Array
-from storage.manifest import Manifest
-from storage.model_file import Model
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.parsers.column_match import label_place, match_columns
+from streamsvm.reader.parsers.mixed_columns import MixedColumns
+from streamsvm.reader.parsers.strings import is_of_strings
+from streamsvm.service.errors import ServiceError
+from streamsvm.storage.csr import Array
+from streamsvm.storage.manifest import Manifest
+from streamsvm.storage.model_file import Model
 
 # Where texts and strings were found is no matter.
 _ELSEWHERE = {"string_column", "text_column", "label_column", "weight_column", "group_column"}

@@ -9,10 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from reader.errors import InputError
-from service.errors import ServiceError
-from service.models.raw_rows import TableRows, is_of_columns, may_be_numbered, rows_of_columns, rows_of_strings
-from storage.csr import INDEX, INDPTR, LABEL, VALUE, Rows
+from streamsvm.reader.errors import InputError
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.raw_rows import (
+    TableRows,
+    is_of_columns,
+    may_be_numbered,
+    rows_of_columns,
+    rows_of_strings,
+)
+from streamsvm.storage.csr import INDEX, INDPTR, LABEL, VALUE, Rows
 
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 _FROM_ZERO = "Set index_base=0 if features are numbered from 0 here."

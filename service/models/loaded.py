@@ -2,9 +2,9 @@
 
 from threading import Lock
 
-from service.models.predictor import Predictor
-from service.models.registry import load_model
-from service.settings import Settings
+from streamsvm.service.models.predictor import Predictor
+from streamsvm.service.models.registry import load_model
+from streamsvm.service.settings import Settings
 
 _MOST = 4
 _lock = Lock()

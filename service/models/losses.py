@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from storage.csr import Array
-from storage.model_file import Label, Model
-from storage.objective import Objective, make_objective
-from storage.regression_losses import weighed
+from streamsvm.storage.csr import Array
+from streamsvm.storage.model_file import Label, Model
+from streamsvm.storage.objective import Objective, make_objective
+from streamsvm.storage.regression_losses import weighed
 
 Losses = Callable[[Array, Array, Array | None], float]
 

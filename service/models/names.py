@@ -4,7 +4,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path, PurePath
 
-from service.errors import ServiceError
+from streamsvm.service.errors import ServiceError
 
 # format -> how the names of its files end. LIBLINEAR and LIBSVM both call their texts so.
 SUFFIXES = {"liblinear": ".model", "libsvm": ".model", "npz": ".npz", "json": ".json", "onnx": ".onnx"}

@@ -5,9 +5,9 @@ from typing import Literal
 
 import numpy as np
 
-from reader.errors import InputError
-from reader.options import IndexBase
-from storage.csr import INDEX, Rows
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.options import IndexBase
+from streamsvm.storage.csr import INDEX, Rows
 
 # In `Model.about`, False of a model of a matrix: its columns were told by their places, not by numbers that begin at 0.
 NUMBERED = "numbered"

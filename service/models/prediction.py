@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from service.models.labels import shown_label
-from service.models.predictor import Prediction, Predictor
-from storage.csr import Array
+from streamsvm.service.models.labels import shown_label
+from streamsvm.service.models.predictor import Prediction, Predictor
+from streamsvm.storage.csr import Array
 
 _PIECE_BYTES = 1 << 16
 _MOST_NAMES, _MOST_CHARACTERS = 10, 40  # of columns, told

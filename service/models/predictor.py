@@ -8,25 +8,25 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from reader.errors import InputError
-from reader.ingest.decompress import decompressed
-from reader.limits import Limits
-from reader.options import IndexBase, InputOptions
-from reader.parsers.column_match import Match, shown
-from reader.parsers.csv_to_predict import CsvToPredict
-from reader.parsers.documents import DocumentRows
-from reader.parsers.sniff import has_pairs, with_head
-from reader.parsers.strings import is_of_strings
-from reader.parsers.text_options import as_input
-from service.models.applied import Linear, applied
-from service.models.numbering import NUMBERED, Numbering
-from service.models.raw_rows import TableRows
-from service.models.rows_read import FORMATS
-from storage.csr import Array, Rows
-from storage.decision import predicted_classes
-from storage.model_file import Label, Model
-from storage.probability import probabilities
-from storage.wanted import check_wanted
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.decompress import decompressed
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import IndexBase, InputOptions
+from streamsvm.reader.parsers.column_match import Match, shown
+from streamsvm.reader.parsers.csv_to_predict import CsvToPredict
+from streamsvm.reader.parsers.documents import DocumentRows
+from streamsvm.reader.parsers.sniff import has_pairs, with_head
+from streamsvm.reader.parsers.strings import is_of_strings
+from streamsvm.reader.parsers.text_options import as_input
+from streamsvm.service.models.applied import Linear, applied
+from streamsvm.service.models.numbering import NUMBERED, Numbering
+from streamsvm.service.models.raw_rows import TableRows
+from streamsvm.service.models.rows_read import FORMATS
+from streamsvm.storage.csr import Array, Rows
+from streamsvm.storage.decision import predicted_classes
+from streamsvm.storage.model_file import Label, Model
+from streamsvm.storage.probability import probabilities
+from streamsvm.storage.wanted import check_wanted
 
 # A large feature number costs no memory here: it is passed over.
 MOST_FEATURES = 2**31

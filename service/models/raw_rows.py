@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reader.errors import InputError
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.categories import Fields
-from reader.parsers.column_match import Match, label_place, match_columns
-from reader.parsers.fasta import FastaParser
-from reader.parsers.matrix import fits, misfit
-from reader.parsers.mixed import MixedFeatures
-from reader.parsers.strings import is_of_strings
-from storage.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.categories import Fields
+from streamsvm.reader.parsers.column_match import Match, label_place, match_columns
+from streamsvm.reader.parsers.fasta import FastaParser
+from streamsvm.reader.parsers.matrix import fits, misfit
+from streamsvm.reader.parsers.mixed import MixedFeatures
+from streamsvm.reader.parsers.strings import is_of_strings
+from streamsvm.storage.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows
 
 
 class TableRows(NamedTuple):

@@ -10,25 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from service.jobs.cross_validation import CrossValidation
-from service.jobs.features import asked_maps, planned_maps
-from service.jobs.problem import JobPlan
-from service.jobs.results import models_of
-from service.models.exports import MODEL_FORMATS
-from service.models.heaviest import input_about, with_heaviest
-from service.records.ids import new_id
-from service.records.store import Store
-from service.records.unrecorded import mark, remove, unmark, unrecording
-from service.room import Room, RoomFile
-from service.settings import Settings
-from storage.csr import Array
-from storage.dataset import Dataset
-from storage.features.maps import listed_maps
-from storage.model_file import Model, read_model, tuples, write_model
-from storage.model_head import ModelHead, read_head
-from storage.state import RUN_FILE, State, open_state
-from storage.support_vectors import published_machine
-from trainer.solvers import SOLVERS
+from streamsvm.service.jobs.cross_validation import CrossValidation
+from streamsvm.service.jobs.features import asked_maps, planned_maps
+from streamsvm.service.jobs.problem import JobPlan
+from streamsvm.service.jobs.results import models_of
+from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.service.models.heaviest import input_about, with_heaviest
+from streamsvm.service.records.ids import new_id
+from streamsvm.service.records.store import Store
+from streamsvm.service.records.unrecorded import mark, remove, unmark, unrecording
+from streamsvm.service.room import Room, RoomFile
+from streamsvm.service.settings import Settings
+from streamsvm.storage.csr import Array
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.features.maps import listed_maps
+from streamsvm.storage.model_file import Model, read_model, tuples, write_model
+from streamsvm.storage.model_head import ModelHead, read_head
+from streamsvm.storage.state import RUN_FILE, State, open_state
+from streamsvm.storage.support_vectors import published_machine
+from streamsvm.trainer.solvers import SOLVERS
 
 
 def lane_outcome(plan: JobPlan, dataset: Path, run: Path, results: Sequence[dict[str, Any]], place: int = 0) -> Model:

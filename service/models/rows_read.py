@@ -3,15 +3,15 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers import Parser
-from reader.parsers.csv_to_predict import CsvToPredict
-from reader.parsers.fasta import FastaParser
-from reader.parsers.libsvm import LibsvmParser
-from reader.parsers.text import TextParser
-from reader.parsers.text_table import TextTableParser
-from storage.model_file import Label
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers import Parser
+from streamsvm.reader.parsers.csv_to_predict import CsvToPredict
+from streamsvm.reader.parsers.fasta import FastaParser
+from streamsvm.reader.parsers.libsvm import LibsvmParser
+from streamsvm.reader.parsers.text import TextParser
+from streamsvm.reader.parsers.text_table import TextTableParser
+from streamsvm.storage.model_file import Label
 
 
 def format_of_name(file: Path, otherwise: str) -> str:

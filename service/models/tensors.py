@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from service.errors import ServiceError
-from service.models.exports.json_text import plain
-from storage.csr import Array
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.exports.json_text import plain
+from streamsvm.storage.csr import Array
 
 DATATYPES: dict[str, np.dtype[Any]] = {
     "BOOL": np.dtype(bool),

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from service.datasets.views import input_view
-from storage.model_head import ModelHead
+from streamsvm.service.datasets.views import input_view
+from streamsvm.storage.model_head import ModelHead
 
 _ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate", "heaviest")
 

@@ -9,24 +9,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from service.cluster.prepare import cluster_run, prepare_cluster_run
-from service.errors import ServiceError
-from service.jobs.continuing import keep_history
-from service.jobs.following import FollowPlan, plan_following
-from service.jobs.lane_files import begun_last, drop_older_checkpoints, has_checkpoint, lane_directory
-from service.jobs.problem import JobPlan, plan_job
-from service.jobs.stored_specs import read_spec
-from service.jobs.trained_rows import note_rows
-from service.jobs.warm_start import beginning
-from service.processes.logs import JobLog
-from service.processes.run import Run, prepare_run
-from service.processes.run_directories import RunDirectories
-from service.records.store import Store
-from service.settings import Settings
-from storage.checkpoint import UNSURE_SLOT, Checkpoint
-from storage.durable import make_directory
-from storage.manifest import read_manifest
-from storage.slowdowns import told
+from streamsvm.service.cluster.prepare import cluster_run, prepare_cluster_run
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.continuing import keep_history
+from streamsvm.service.jobs.following import FollowPlan, plan_following
+from streamsvm.service.jobs.lane_files import begun_last, drop_older_checkpoints, has_checkpoint, lane_directory
+from streamsvm.service.jobs.problem import JobPlan, plan_job
+from streamsvm.service.jobs.stored_specs import read_spec
+from streamsvm.service.jobs.trained_rows import note_rows
+from streamsvm.service.jobs.warm_start import beginning
+from streamsvm.service.processes.logs import JobLog
+from streamsvm.service.processes.run import Run, prepare_run
+from streamsvm.service.processes.run_directories import RunDirectories
+from streamsvm.service.records.store import Store
+from streamsvm.service.settings import Settings
+from streamsvm.storage.checkpoint import UNSURE_SLOT, Checkpoint
+from streamsvm.storage.durable import make_directory
+from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.slowdowns import told
 
 _log = logging.getLogger("streamsvm.worker")
 

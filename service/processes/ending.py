@@ -6,17 +6,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from service.jobs.cross_validation import cross_validation
-from service.jobs.lane_files import abouts_of, keep_outcomes, outcome_of
-from service.jobs.problem import JobPlan
-from service.jobs.progress import HISTORY, last_passes, progress
-from service.jobs.results import job_result
-from service.models.registry import lane_outcome, publish_models, settle_models, unpublish_models
-from service.processes.attempts import Attempt
-from service.records.store import Store
-from service.settings import Settings
-from storage.durable import sync
-from storage.model_file import Model
+from streamsvm.service.jobs.cross_validation import cross_validation
+from streamsvm.service.jobs.lane_files import abouts_of, keep_outcomes, outcome_of
+from streamsvm.service.jobs.problem import JobPlan
+from streamsvm.service.jobs.progress import HISTORY, last_passes, progress
+from streamsvm.service.jobs.results import job_result
+from streamsvm.service.models.registry import lane_outcome, publish_models, settle_models, unpublish_models
+from streamsvm.service.processes.attempts import Attempt
+from streamsvm.service.records.store import Store
+from streamsvm.service.settings import Settings
+from streamsvm.storage.durable import sync
+from streamsvm.storage.model_file import Model
 
 _Done = list[Mapping[str, Any]]
 

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 
-from storage.child import child_environment
+from streamsvm.storage.child import child_environment
 
 MOST_BYTES = 1 << 16  # of a message
 
@@ -69,7 +69,7 @@ class ForkServer:
         try:
             with theirs:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "service.processes.forking"],
+                    [sys.executable, "-m", "streamsvm.service.processes.forking"],
                     stdin=theirs.fileno(),
                     env=child_environment(),
                     # A Ctrl-C is for the process that started it, which then ends its children itself.

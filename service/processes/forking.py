@@ -1,6 +1,6 @@
 """The process that forks: Python, the libraries and the compiled kernels are loaded in it already.
 
-python -m service.processes.forking    with a socket as its standard input, see fork_server.py
+python -m streamsvm.service.processes.forking    with a socket as its standard input, see fork_server.py
 """
 
 import errno
@@ -17,11 +17,16 @@ from importlib import import_module
 
 from setproctitle import setproctitle
 
-from service.processes.fork_server import MOST_BYTES
-from storage.child import PARENT_VARIABLE, die_with_parent, leave
-from storage.csr import load_kernels
+from streamsvm.service.processes.fork_server import MOST_BYTES
+from streamsvm.storage.child import PARENT_VARIABLE, die_with_parent, leave
+from streamsvm.storage.csr import load_kernels
 
-_MODULES = ("reader.ingest.run", "reader.stream.process", "trainer.process", "trainer.part")
+_MODULES = (
+    "streamsvm.reader.ingest.run",
+    "streamsvm.reader.stream.process",
+    "streamsvm.trainer.process",
+    "streamsvm.trainer.part",
+)
 _FILES = 3  # standard input, output and error
 _Task = Callable[[], int | None]
 

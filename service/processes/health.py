@@ -1,7 +1,7 @@
 """Whether the api or the worker is there: what the health checks of containers run. Imports nothing that takes time.
 
-python -m service.processes.health api --port 8000
-python -m service.processes.health worker --data-dir /data
+python -m streamsvm.service.processes.health api --port 8000
+python -m streamsvm.service.processes.health worker --data-dir /data
 """
 
 import argparse
@@ -10,8 +10,8 @@ import time
 import urllib.request
 from pathlib import Path
 
-from service.processes.lock import last_sign
-from service.settings import Settings
+from streamsvm.service.processes.lock import last_sign
+from streamsvm.service.settings import Settings
 
 # The longest a worker is busy with one thing: making a model of 2^27 weights durable, on a slow disk.
 SILENCE_SECONDS = 60.0
@@ -35,7 +35,7 @@ def worker_is_there(data_dir: Path) -> bool:
 
 def main() -> int:
     """Exit code 0: it is there, 1: it is not."""
-    parser = argparse.ArgumentParser(prog="python -m service.processes.health", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m streamsvm.service.processes.health", description=__doc__)
     parser.add_argument("process", choices=("api", "worker"))
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--data-dir", type=Path)

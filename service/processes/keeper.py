@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from service.processes.health import worker_is_there
-from service.processes.lock import last_sign
-from service.processes.worker import REFUSED
-from service.settings import Settings
-from storage.child import child_environment
+from streamsvm.service.processes.health import worker_is_there
+from streamsvm.service.processes.lock import last_sign
+from streamsvm.service.processes.worker import REFUSED
+from streamsvm.service.settings import Settings
+from streamsvm.storage.child import child_environment
 
 _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 30.0
 _SHUTDOWN_SECONDS = 10.0
@@ -42,7 +42,7 @@ class WorkerKeeper:
         self._trouble, self._has_signed = "", False
         self._data_dir = settings.data_dir
         self._patience = _STALLS * settings.stall_seconds
-        self._command = [sys.executable, "-m", "service.processes.worker", str(settings.data_dir)]
+        self._command = [sys.executable, "-m", "streamsvm.service.processes.worker", str(settings.data_dir)]
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._child: subprocess.Popen | None = None

@@ -1,7 +1,7 @@
 """The kernels of ordinary jobs, compiled once, by two processes side by side: none is compiled by both.
 
-python -m service.processes.kernels             compiles them, with a bar
-python -m service.processes.kernels reading     one half: what reads data in; `training` is the other half
+python -m streamsvm.service.processes.kernels             compiles them, with a bar
+python -m streamsvm.service.processes.kernels reading     one half: what reads data in; `training` is the other half
 
 numba keeps them beside the sources, or where NUMBA_CACHE_DIR says; `are_compiled` looks there. Other kernels are
 compiled when a job needs them; deploy/warm.py tries everything.
@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from service.errors import DIED, ServiceError
-from storage.child import child_environment, die_with_parent
-from storage.kernel_sources import TREE, stamp_of
+from streamsvm.service.errors import DIED, ServiceError
+from streamsvm.storage.child import child_environment, die_with_parent
+from streamsvm.storage.kernel_sources import TREE, stamp_of
 
 Report = Callable[[int, int], None]  # steps done, steps in all
 
@@ -90,7 +90,7 @@ def _is_compiled(source: Path, kernel: str, mark: bytes) -> bool:
 
 
 def _start(half: str) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "service.processes.kernels", half]
+    command = [sys.executable, "-m", "streamsvm.service.processes.kernels", half]
     return subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0, env=child_environment())
 
 
@@ -111,16 +111,16 @@ def _reading() -> Iterator[None]:
     """Parses, shuffles and encodes some rows, and decodes them; numbers features anew, as only wide data has them."""
     import numpy as np  # noqa: PLC0415 - slow to import, and not needed by who shows the bar
 
-    from reader.ingest.feature_list import FeatureList  # noqa: PLC0415
-    from reader.ingest.renumber_kernel import renumber  # noqa: PLC0415
-    from reader.ingest.run import ingest  # noqa: PLC0415
-    from reader.limits import Limits  # noqa: PLC0415
-    from reader.options import InputOptions  # noqa: PLC0415
-    from reader.parsers import open_parser  # noqa: PLC0415
-    from reader.parsers.label_names import LabelNames  # noqa: PLC0415
-    from reader.parsers.libsvm import LibsvmParser  # noqa: PLC0415
-    from storage.csr import INDEX  # noqa: PLC0415
-    from storage.dataset import Dataset  # noqa: PLC0415
+    from streamsvm.reader.ingest.feature_list import FeatureList  # noqa: PLC0415
+    from streamsvm.reader.ingest.renumber_kernel import renumber  # noqa: PLC0415
+    from streamsvm.reader.ingest.run import ingest  # noqa: PLC0415
+    from streamsvm.reader.limits import Limits  # noqa: PLC0415
+    from streamsvm.reader.options import InputOptions  # noqa: PLC0415
+    from streamsvm.reader.parsers import open_parser  # noqa: PLC0415
+    from streamsvm.reader.parsers.label_names import LabelNames  # noqa: PLC0415
+    from streamsvm.reader.parsers.libsvm import LibsvmParser  # noqa: PLC0415
+    from streamsvm.storage.csr import INDEX  # noqa: PLC0415
+    from streamsvm.storage.dataset import Dataset  # noqa: PLC0415
 
     text = b"".join(b"%+d %d:0.5 %d:1\n" % ((-1) ** row, row + 1, row + 9) for row in range(64))
     yield from (None for _ in LibsvmParser("auto", Limits(), 1).parse_chunks([text]))
@@ -144,13 +144,13 @@ def _maps() -> Iterator[None]:
     """Makes features of no rows with each map."""
     import numpy as np  # noqa: PLC0415 - as above
 
-    from storage.csr import INDEX, VALUE  # noqa: PLC0415
-    from storage.features import FEATURE_MAPS  # noqa: PLC0415
-    from storage.features.maps import FeatureMaps  # noqa: PLC0415
-    from storage.features.rows import Shape  # noqa: PLC0415
-    from storage.features.statistics import FeatureStatistics  # noqa: PLC0415
-    from storage.features.visits import Visited, with_features  # noqa: PLC0415
-    from storage.segment import NORM, OFFSET, ROW_ID, TARGET, Segment  # noqa: PLC0415
+    from streamsvm.storage.csr import INDEX, VALUE  # noqa: PLC0415
+    from streamsvm.storage.features import FEATURE_MAPS  # noqa: PLC0415
+    from streamsvm.storage.features.maps import FeatureMaps  # noqa: PLC0415
+    from streamsvm.storage.features.rows import Shape  # noqa: PLC0415
+    from streamsvm.storage.features.statistics import FeatureStatistics  # noqa: PLC0415
+    from streamsvm.storage.features.visits import Visited, with_features  # noqa: PLC0415
+    from streamsvm.storage.segment import NORM, OFFSET, ROW_ID, TARGET, Segment  # noqa: PLC0415
 
     types = {"row_id": ROW_ID, "y": TARGET, "Qii": NORM, "indptr": OFFSET, "indices": INDEX, "values": VALUE}
     columns = [np.zeros(int(name == "indptr"), dtype) for name, dtype in types.items()]
@@ -171,14 +171,14 @@ def _training() -> Iterator[None]:
     """Calls each kernel with no rows."""
     import numpy as np  # noqa: PLC0415 - as above
 
-    from reader.certificate.certificate_kernel import dots_and_sums  # noqa: PLC0415
-    from reader.stream.arrivals_kernel import account, classify  # noqa: PLC0415
-    from storage.csr import INDEX, INDPTR, VALUE, row_dots  # noqa: PLC0415
-    from storage.plan import PAGE  # noqa: PLC0415
-    from storage.segment import NORM, OFFSET, ROW_ID, TARGET, SegmentBuilder  # noqa: PLC0415
-    from trainer.kernels.coordinate import GAP  # noqa: PLC0415
-    from trainer.kernels.order import random_order  # noqa: PLC0415
-    from trainer.kernels.visit import Box, Dual, Notes, Weights, move_on, visit_rows  # noqa: PLC0415
+    from streamsvm.reader.certificate.certificate_kernel import dots_and_sums  # noqa: PLC0415
+    from streamsvm.reader.stream.arrivals_kernel import account, classify  # noqa: PLC0415
+    from streamsvm.storage.csr import INDEX, INDPTR, VALUE, row_dots  # noqa: PLC0415
+    from streamsvm.storage.plan import PAGE  # noqa: PLC0415
+    from streamsvm.storage.segment import NORM, OFFSET, ROW_ID, TARGET, SegmentBuilder  # noqa: PLC0415
+    from streamsvm.trainer.kernels.coordinate import GAP  # noqa: PLC0415
+    from streamsvm.trainer.kernels.order import random_order  # noqa: PLC0415
+    from streamsvm.trainer.kernels.visit import Box, Dual, Notes, Weights, move_on, visit_rows  # noqa: PLC0415
 
     def none(dtype: object) -> np.ndarray:
         return np.empty(0, dtype)  # type: ignore[call-overload]
@@ -216,8 +216,8 @@ def _changes() -> Iterator[None]:
     """Changes of w, which several machines tell each other."""
     import numpy as np  # noqa: PLC0415 - as above
 
-    from service.cluster.change_kernel import add_step  # noqa: PLC0415
-    from service.cluster.messages import Change  # noqa: PLC0415
+    from streamsvm.service.cluster.change_kernel import add_step  # noqa: PLC0415
+    from streamsvm.service.cluster.messages import Change  # noqa: PLC0415
 
     w = np.zeros(4)
     for difference in (w, np.ones(4)):

@@ -4,7 +4,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from service.errors import ServiceError
+from streamsvm.service.errors import ServiceError
 
 
 def lock(data_dir: Path, kind: str) -> int:

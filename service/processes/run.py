@@ -8,22 +8,22 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from service.errors import DIED, STALLED, ServiceError
-from service.jobs.features import fitted_maps
-from service.jobs.following import FollowPlan
-from service.jobs.problem import JobPlan
-from service.jobs.progress import HISTORY, read_json
-from service.jobs.slowdowns import planned
-from service.processes.fork_server import Forked, fork
-from storage.checkpoint import Checkpoint, newest_checkpoint
-from storage.dataset import Dataset
-from storage.failure import told
-from storage.features.maps import FeatureMaps, write_maps
-from storage.slowdowns import bits_of
-from storage.state import KEPT_ARRAYS, RUN_FILE, Control, State, create_state, open_control
-from trainer.link import SHOWN_OF_LANE, HandedBack
+from streamsvm.service.errors import DIED, STALLED, ServiceError
+from streamsvm.service.jobs.features import fitted_maps
+from streamsvm.service.jobs.following import FollowPlan
+from streamsvm.service.jobs.problem import JobPlan
+from streamsvm.service.jobs.progress import HISTORY, read_json
+from streamsvm.service.jobs.slowdowns import planned
+from streamsvm.service.processes.fork_server import Forked, fork
+from streamsvm.storage.checkpoint import Checkpoint, newest_checkpoint
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.failure import told
+from streamsvm.storage.features.maps import FeatureMaps, write_maps
+from streamsvm.storage.slowdowns import bits_of
+from streamsvm.storage.state import KEPT_ARRAYS, RUN_FILE, Control, State, create_state, open_control
+from streamsvm.trainer.link import SHOWN_OF_LANE, HandedBack
 
-READER, TRAINER, PART = "reader.stream.process", "trainer.process", "trainer.part"
+READER, TRAINER, PART = "streamsvm.reader.stream.process", "streamsvm.trainer.process", "streamsvm.trainer.part"
 PROCESSES = {"reader": READER, "trainer": TRAINER}
 _LOG_TAIL_BYTES = 2000
 _POLL_SECONDS = 0.1

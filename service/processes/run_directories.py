@@ -1,11 +1,15 @@
 """Where attempts at jobs have their files while they run: in memory if there is room, else on the data disk."""
 
+import os
 import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from service.settings import Settings
-from storage.state import read_control
+from streamsvm.service.settings import Settings
+from streamsvm.storage.state import read_control
 
 _SPARE_BYTES = 16 << 20
 _SHOWN = "run"  # in a job's directory, a link to that of its attempt
@@ -56,3 +60,13 @@ class RunDirectories:
 def has_room(directory: Path, run_bytes: int) -> bool:
     """Whether the files of a run of so many bytes may be made there."""
     return directory.is_dir() and shutil.disk_usage(directory).free >= run_bytes + _SPARE_BYTES
+
+
+@contextmanager
+def temporary_directory(base: Path | None, prefix: str) -> Iterator[Path]:
+    """A directory that is removed in the end. Its name has the number of this process."""
+    directory = Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=base))
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)

@@ -3,13 +3,13 @@
 from dataclasses import asdict
 from typing import Any
 
-from service.jobs.memory import threads_of
-from service.jobs.spec import JobSpec
-from storage.classes import Classes
-from storage.lanes import Group
-from storage.options import options_of
-from storage.plan import CachePlan
-from trainer.solvers import SOLVERS
+from streamsvm.service.jobs.memory import threads_of
+from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.storage.classes import Classes
+from streamsvm.storage.lanes import Group
+from streamsvm.storage.options import options_of
+from streamsvm.storage.plan import CachePlan
+from streamsvm.trainer.solvers import SOLVERS
 
 _BOTH = {"loss", "epsilon", "seed"}
 _TRAINER_ALONE = {

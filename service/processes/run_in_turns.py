@@ -10,15 +10,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from reader.stream.process import Reader
-from service.errors import ServiceError
-from service.jobs.progress import HISTORY, read_json
-from service.processes.run import read_lane
-from storage.cache import CacheReader
-from storage.errors import StorageError
-from storage.state import Control, open_control
-from trainer.link import Link
-from trainer.process import Trainer
+from streamsvm.reader.stream.process import Reader
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.progress import HISTORY, read_json
+from streamsvm.service.processes.run import read_lane
+from streamsvm.storage.cache import CacheReader
+from streamsvm.storage.errors import StorageError
+from streamsvm.storage.state import Control, open_control
+from streamsvm.trainer.link import Link
+from streamsvm.trainer.process import Trainer
 
 _POLL_SECONDS = 0.1
 

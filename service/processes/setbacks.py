@@ -13,19 +13,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from service.errors import Crash, ServiceError
-from service.jobs.continuing import count_crashes, is_stuck, lost_seconds
-from service.jobs.lane_files import newest_lane, settle_lanes
-from service.processes.logs import JobLog
-from service.processes.run import log_tail
-from service.records.store import Store
-from service.settings import Settings
-from storage.checkpoint import Checkpoint, newest_checkpoint
-from storage.child import child_environment
-from storage.errors import NO_ROOM, OutOfSpace, StorageError
+from streamsvm.service.errors import Crash, ServiceError
+from streamsvm.service.jobs.continuing import count_crashes, is_stuck, lost_seconds
+from streamsvm.service.jobs.lane_files import newest_lane, settle_lanes
+from streamsvm.service.processes.logs import JobLog
+from streamsvm.service.processes.run import log_tail
+from streamsvm.service.records.store import Store
+from streamsvm.service.settings import Settings
+from streamsvm.storage.checkpoint import Checkpoint, newest_checkpoint
+from streamsvm.storage.child import child_environment
+from streamsvm.storage.errors import NO_ROOM, OutOfSpace, StorageError
 
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 60.0
-FORGETTING = "service.cluster.forgetting"
+FORGETTING = "streamsvm.service.cluster.forgetting"
 INTERNAL = "internal"
 _FORESEEN = (ServiceError, StorageError)
 SCARCE = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)

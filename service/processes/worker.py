@@ -1,6 +1,6 @@
 """The worker process: takes queued jobs, one at a time, and sees them through.
 
-python -m service.processes.worker DATA_DIRECTORY
+python -m streamsvm.service.processes.worker DATA_DIRECTORY
 """
 
 import contextlib
@@ -14,27 +14,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from service.cluster.connecting import FOR_GOOD
-from service.errors import Crash, ServiceError
-from service.jobs.continuing import inherit
-from service.jobs.following import FollowPlan
-from service.jobs.lane_files import abouts_of, drop_unsound, settle_lanes, with_lanes
-from service.jobs.problem import JobPlan
-from service.jobs.states import TRANSITIONS
-from service.processes.attempts import Attempt, Attempts
-from service.processes.ending import Ending
-from service.processes.fork_server import fork_server
-from service.processes.lock import give_sign, lock, unlock
-from service.processes.logs import JobLog, log_as_json
-from service.processes.setbacks import Setbacks, WorkerDied
-from service.records.opening import open_store
-from service.records.unrecorded import sweep
-from service.settings import Settings
-from storage.child import die_with_parent, keep_private
-from storage.csr import load_kernels
-from storage.durable import make_directory
-from storage.errors import CheckpointUnsound, DatasetCorrupt, OutOfSpace, ValuesOverflow
-from storage.kept_rows import release_when_short
+from streamsvm.service.cluster.connecting import FOR_GOOD
+from streamsvm.service.errors import Crash, ServiceError
+from streamsvm.service.jobs.continuing import inherit
+from streamsvm.service.jobs.following import FollowPlan
+from streamsvm.service.jobs.lane_files import abouts_of, drop_unsound, settle_lanes, with_lanes
+from streamsvm.service.jobs.problem import JobPlan
+from streamsvm.service.jobs.states import TRANSITIONS
+from streamsvm.service.processes.attempts import Attempt, Attempts
+from streamsvm.service.processes.ending import Ending
+from streamsvm.service.processes.fork_server import fork_server
+from streamsvm.service.processes.lock import give_sign, lock, unlock
+from streamsvm.service.processes.logs import JobLog, log_as_json
+from streamsvm.service.processes.setbacks import Setbacks, WorkerDied
+from streamsvm.service.records.opening import open_store
+from streamsvm.service.records.unrecorded import sweep
+from streamsvm.service.settings import Settings
+from streamsvm.storage.child import die_with_parent, keep_private
+from streamsvm.storage.csr import load_kernels
+from streamsvm.storage.durable import make_directory
+from streamsvm.storage.errors import CheckpointUnsound, DatasetCorrupt, OutOfSpace, ValuesOverflow
+from streamsvm.storage.kept_rows import release_when_short
 
 _POLL_SECONDS, _SIGN_SECONDS = 0.1, 1.0
 _NO_CRASHES = (DatasetCorrupt.code, OutOfSpace.code, ValuesOverflow.code, *FOR_GOOD)

@@ -13,15 +13,15 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from service.errors import ServiceError, needing_space
-from service.records.opening import ID_FILE, KINDS, MISSING, RESTORE, check_store, is_blank, read_known
-from service.records.tokens import TOKENS_NEEDED
-from service.settings import Settings
-from storage import kept_rows
-from storage.dataset import block_path
-from storage.durable import publish
-from storage.errors import StorageError
-from storage.manifest import MANIFEST, read_manifest
+from streamsvm.service.errors import ServiceError, needing_space
+from streamsvm.service.records.opening import ID_FILE, KINDS, MISSING, RESTORE, check_store, is_blank, read_known
+from streamsvm.service.records.tokens import TOKENS_NEEDED
+from streamsvm.service.settings import Settings
+from streamsvm.storage import kept_rows
+from streamsvm.storage.dataset import block_path
+from streamsvm.storage.durable import publish
+from streamsvm.storage.errors import StorageError
+from streamsvm.storage.manifest import MANIFEST, read_manifest
 
 _TRIES = 20
 _PASSED_OVER = (kept_rows.FILE, kept_rows.INDEX, kept_rows.RELEASED)

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from service.errors import ServiceError
-from service.records.opening import CORRUPT, check_store, content, read_id
-from service.records.store import Store
-from service.records.strays import stray_paths
-from service.settings import Settings
-from storage.checkpoint import SLOTS, read_checkpoint
-from storage.errors import StorageError
-from storage.model_file import read_model
-from storage.verify import faults, strays
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.records.opening import CORRUPT, check_store, content, read_id
+from streamsvm.service.records.store import Store
+from streamsvm.service.records.strays import stray_paths
+from streamsvm.service.settings import Settings
+from streamsvm.storage.checkpoint import SLOTS, read_checkpoint
+from streamsvm.storage.errors import StorageError
+from streamsvm.storage.model_file import read_model
+from streamsvm.storage.verify import faults, strays
 
 STRAY = "stray"
 

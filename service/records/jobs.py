@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from service.errors import ServiceError
-from service.jobs.states import REQUESTS, TRANSITIONS, check_transition
-from service.records.clock import now
-from service.records.ids import new_id
-from service.records.table import JSON_COLUMNS, Records, unpack
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.states import REQUESTS, TRANSITIONS, check_transition
+from streamsvm.service.records.clock import now
+from streamsvm.service.records.ids import new_id
+from streamsvm.service.records.table import JSON_COLUMNS, Records, unpack
 
 PAGE_BYTES = 4 << 20
 _SIZE = "length(spec) + length(transitions) + ifnull(length(progress), 0) + ifnull(length(result), 0)"

@@ -12,12 +12,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from service.errors import ServiceError
-from service.records.database import DAMAGED, Database
-from service.records.store import Store
-from service.records.unrecorded import strays
-from service.settings import Settings
-from storage.durable import write_file
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.records.database import DAMAGED, Database
+from streamsvm.service.records.store import Store
+from streamsvm.service.records.unrecorded import strays
+from streamsvm.service.settings import Settings
+from streamsvm.storage.durable import write_file
 
 MISSING, FOREIGN, CORRUPT = "store_missing", "store_foreign", "store_corrupt"
 RESTORE = (

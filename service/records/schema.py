@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from service.errors import ServiceError
+from streamsvm.service.errors import ServiceError
 
 # What each version of the schema adds to the one before.
 _MIGRATIONS = (

@@ -3,10 +3,10 @@
 import time
 from collections.abc import Callable
 
-from service.errors import ServiceError
-from service.records.opening import MISSING, RESTORE, check_sound, is_blank
-from service.records.store import Store
-from service.settings import Settings
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.records.opening import MISSING, RESTORE, check_sound, is_blank
+from streamsvm.service.records.store import Store
+from streamsvm.service.settings import Settings
 
 _SECONDS = 30.0
 

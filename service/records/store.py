@@ -4,10 +4,10 @@ import json
 import sqlite3
 from typing import Any
 
-from service.errors import ServiceError
-from service.records.clock import now
-from service.records.ids import new_id
-from service.records.jobs import JobRecords
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.records.clock import now
+from streamsvm.service.records.ids import new_id
+from streamsvm.service.records.jobs import JobRecords
 
 DATASET_STATES = ("ingesting", "ready", "changing", "failed")
 

@@ -8,16 +8,16 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from service.errors import ServiceError
-from service.processes.lock import lock, unlock
-from service.records.clock import shown
-from service.records.opening import KINDS, check_sound, give_id, is_blank, open_store, read_known
-from service.records.store import Store
-from service.records.unrecorded import strays
-from service.settings import Settings
-from storage.errors import StorageError
-from storage.manifest import read_manifest
-from storage.model_file import read_about
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.processes.lock import lock, unlock
+from streamsvm.service.records.clock import shown
+from streamsvm.service.records.opening import KINDS, check_sound, give_id, is_blank, open_store, read_known
+from streamsvm.service.records.store import Store
+from streamsvm.service.records.unrecorded import strays
+from streamsvm.service.settings import Settings
+from streamsvm.storage.errors import StorageError
+from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.model_file import read_about
 
 ASIDE = "aside"
 

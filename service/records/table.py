@@ -8,10 +8,10 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from service.errors import ServiceError
-from service.processes.background import Later
-from service.records.database import Database
-from service.records.schema import migrate
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.processes.background import Later
+from streamsvm.service.records.database import Database
+from streamsvm.service.records.schema import migrate
 
 # Columns of JSON, and what stands for one that cannot be read.
 JSON_COLUMNS: dict[str, Any] = {

@@ -6,10 +6,10 @@ import secrets
 import sqlite3
 from typing import Any, NamedTuple
 
-from service.errors import ServiceError
-from service.records.clock import now
-from service.records.database import Database
-from storage.durable import write_file
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.records.clock import now
+from streamsvm.service.records.database import Database
+from streamsvm.storage.durable import write_file
 
 # Each allows what the ones before it do.
 SCOPES = ("read", "submit", "admin")

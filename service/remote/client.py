@@ -7,9 +7,9 @@ from types import MappingProxyType
 from typing import IO, Any
 from urllib.parse import quote, urlencode
 
-from reader.options import InputOptions
-from service.remote.connection import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, Connection
-from service.remote.objects import RemoteDataset, RemoteJob, RemoteModel
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.remote.connection import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, Connection
+from streamsvm.service.remote.objects import RemoteDataset, RemoteJob, RemoteModel
 
 __all__ = ["DEFAULT_URL", "TOKEN_VARIABLE", "URL_VARIABLE", "Client"]
 

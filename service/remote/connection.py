@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from typing import IO, Any
 from urllib.parse import urlsplit
 
-from reader.errors import InputError
-from service.errors import ServiceError
+from streamsvm.reader.errors import InputError
+from streamsvm.service.errors import ServiceError
 
 URL_VARIABLE, TOKEN_VARIABLE = "STREAMSVM_URL", "STREAMSVM_TOKEN"
 DEFAULT_URL = "http://localhost:8000"

@@ -6,10 +6,10 @@ from os import PathLike
 from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
-from service.errors import ServiceError
-from service.models.names import TEXTS, check_ending, format_of
-from service.remote.connection import Connection, suppress_unanswered
-from storage.output_file import whole_file
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.names import TEXTS, check_ending, format_of
+from streamsvm.service.remote.connection import Connection, suppress_unanswered
+from streamsvm.storage.output_file import whole_file
 
 _PATIENCE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.5

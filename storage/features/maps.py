@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from storage.csr import INDPTR, Array
-from storage.features import FEATURE_MAPS
-from storage.features.listed import Listed
-from storage.features.renumbered import Renumbered
-from storage.features.rows import Apply, FeatureMap, Features, FeaturesError, Shape, not_counted
-from storage.features.statistics import FeatureStatistics
+from streamsvm.storage.csr import INDPTR, Array
+from streamsvm.storage.features import FEATURE_MAPS
+from streamsvm.storage.features.listed import Listed
+from streamsvm.storage.features.renumbered import Renumbered
+from streamsvm.storage.features.rows import Apply, FeatureMap, Features, FeaturesError, Shape, not_counted
+from streamsvm.storage.features.statistics import FeatureStatistics
 
 LISTED = "listed"
 _KINDS: dict[str, type[FeatureMap]] = {**FEATURE_MAPS, "renumbered": Renumbered, LISTED: Listed}

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from storage.csr import EMPTY, Array
-from storage.features.statistics import FeatureStatistics
+from streamsvm.storage.csr import EMPTY, Array
+from streamsvm.storage.features.statistics import FeatureStatistics
 
 
 class Features(NamedTuple):

@@ -6,10 +6,10 @@ from typing import Literal
 
 import numpy as np
 
-from storage.csr import VALUE, Array
-from storage.features.rows import Apply, FeatureMap, Shape, needed
-from storage.features.statistics import FeatureStatistics
-from storage.options import option
+from streamsvm.storage.csr import VALUE, Array
+from streamsvm.storage.features.rows import Apply, FeatureMap, Shape, needed
+from streamsvm.storage.features.statistics import FeatureStatistics
+from streamsvm.storage.options import option
 
 
 @dataclass(frozen=True)

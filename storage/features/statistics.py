@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from storage import codec
-from storage.csr import Array
-from storage.durable import write_file
-from storage.errors import CorruptData
-from storage.features.statistics_kernel import count_features
+from streamsvm.storage import codec
+from streamsvm.storage.csr import Array
+from streamsvm.storage.durable import write_file
+from streamsvm.storage.errors import CorruptData
+from streamsvm.storage.features.statistics_kernel import count_features
 
 _NAME = "statistics"
 MAGIC = b"SSVMSTA1"

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from storage.compiled import njit
-from storage.csr import Array
-from storage.prefetch_kernel import prefetch
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import Array
+from streamsvm.storage.prefetch_kernel import prefetch
 
 _AHEAD = 16
 

@@ -8,12 +8,12 @@ import httpx
 import numpy as np
 from fastapi import FastAPI
 
-from api.app import create_app
-from service.records.database import Database
-from service.records.store import Store
-from service.records.tokens import Tokens
-from service.settings import Settings
-from storage.model_file import Model, write_model
+from streamsvm.api.app import create_app
+from streamsvm.service.records.database import Database
+from streamsvm.service.records.store import Store
+from streamsvm.service.records.tokens import Tokens
+from streamsvm.service.settings import Settings
+from streamsvm.storage.model_file import Model, write_model
 from tests.contracts.problems import make_dataset, random_problem
 
 # What run.json says of a job of one.

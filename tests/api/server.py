@@ -5,7 +5,7 @@ import socket
 import threading
 from contextlib import closing
 
-from api.server import make_server
+from streamsvm.api.server import make_server
 from tests.api.app import Service
 from tests.end_to_end.service import wait_for
 

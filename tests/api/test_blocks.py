@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.records.store import Store
+from streamsvm.service.records.store import Store
 from tests.api.app import Service, check_problem
 
 TEXT = b"1 1:0.5 3:1\n-1 2:1\n"

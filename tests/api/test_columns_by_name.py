@@ -16,12 +16,12 @@ import numpy as np
 import pandas
 import pytest
 
-from reader.errors import InputError
-from service.commands.predict import add_arguments, run
-from service.models.exports import MODEL_FORMATS
-from storage.model_file import Model
 from streamsvm import InvalidInput
 from streamsvm.prediction import FittedModel
+from streamsvm.reader.errors import InputError
+from streamsvm.service.commands.predict import add_arguments, run
+from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.storage.model_file import Model
 from tests.api.app import Service
 
 TABLES = int(os.environ.get("TABLES", "25"))

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from service.models.heaviest import with_heaviest
-from service.models.predictor import Predictor
-from storage.model_file import Model
+from streamsvm.service.models.heaviest import with_heaviest
+from streamsvm.service.models.predictor import Predictor
+from streamsvm.storage.model_file import Model
 from tests.api.app import Service, check_problem
 
 TEXTS = ["some good words", "", "bad, bad words <b>"]

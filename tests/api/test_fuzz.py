@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 from schemathesis.generation import GenerationMode
 
-from api.document import DOCUMENT
+from streamsvm.api.document import DOCUMENT
 from tests.api.app import Service, check_problem, some_model
 
 REQUESTS = int(os.environ.get("FUZZ_REQUESTS", "250"))

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from service.datasets import importing
-from service.settings import Settings
+from streamsvm.service.datasets import importing
+from streamsvm.service.settings import Settings
 from tests import s3 as stores
 from tests.api.app import Service, check_problem
 from tests.api.test_imports import TEXT, wait_for_state

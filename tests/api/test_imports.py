@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from service.datasets import importing
+from streamsvm.service.datasets import importing
 from tests.api.app import Service, check_problem
 
 TEXT = b"1 1:0.5 3:1\n-1 2:1\n"

@@ -81,7 +81,7 @@ def test_a_service_whose_records_cannot_be_read_is_live_but_not_ready(service, m
     def fail(*_):
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr("service.records.database.Database.rows", fail)
+    monkeypatch.setattr("streamsvm.service.records.database.Database.rows", fail)
     assert service.request("GET", "/v2/health/live").status_code == 200
     check_problem(service.request("GET", "/v2/health/ready"), "unavailable", 503)
 

@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 import pytest
 
-from service.models.exports import MODEL_FORMATS
+from streamsvm.service.models.exports import MODEL_FORMATS
 from tests.api.app import Service, check_problem, some_model
 
 ROWS = b"1 1:1\n-1 2:1\n"

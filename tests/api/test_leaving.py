@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from service.errors import ServiceError
-from service.remote.connection import Connection
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.remote.connection import Connection
 from tests.api.app import Service, check_problem, some_model
 from tests.api.server import RunningServer, is_closed, read_answer, request
 from tests.end_to_end.service import wait_for
@@ -45,7 +45,7 @@ def ingests(service: Service) -> list[int]:
                 command = (entry / "cmdline").read_bytes()
             except OSError:
                 continue
-            if b"reader.ingest.run" in command and bytes(service.settings.data_dir) in command:
+            if b"streamsvm.reader.ingest.run" in command and bytes(service.settings.data_dir) in command:
                 found.append(int(entry.name))
     return found
 

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 import zstandard
 
-from service.models.exports import MODEL_FORMATS
-from service.models.predictor import Predictor
-from service.room import Room
-from storage.model_file import Model
+from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.service.models.predictor import Predictor
+from streamsvm.service.room import Room
+from streamsvm.storage.model_file import Model
 from tests.api.app import Service, check_problem, model_of_texts, some_model
 
 PATIENCE_SECONDS = 30

@@ -7,16 +7,16 @@ from typing import Literal, get_args, get_origin
 import numpy as np
 import pytest
 
-from service.jobs.spec import JobSpec
-from service.models.exports import MODEL_FORMATS
-from storage.checkpoint import SLOTS
-from storage.dataset import staged_path
-from storage.model_file import Model
-from storage.options import options_of
-from storage.state import RUN_FILE, create_state
+from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.storage.checkpoint import SLOTS
+from streamsvm.storage.dataset import staged_path
+from streamsvm.storage.model_file import Model
+from streamsvm.storage.options import options_of
+from streamsvm.storage.state import RUN_FILE, create_state
+from streamsvm.trainer.solvers import SOLVERS
 from tests.api.app import ONE_LANE, Service, some_model
 from tests.contracts.problems import random_problem
-from trainer.solvers import SOLVERS
 
 
 def test_pages_allow_nothing_from_elsewhere_and_no_inline_script(filled):

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from service.processes.logs import JobLog, JsonLines
+from streamsvm.service.processes.logs import JobLog, JsonLines
 from tests.api.app import check_problem
 
 
@@ -58,7 +58,7 @@ def test_the_log_has_the_traceback_of_a_bug_and_the_answer_has_not(service, log,
     def fail(*_):
         raise RuntimeError("secret")
 
-    monkeypatch.setattr("service.records.store.Store.models", fail)
+    monkeypatch.setattr("streamsvm.service.records.store.Store.models", fail)
     answer = service.request("GET", "/v1/models")
     check_problem(answer, "internal", 500)
     assert "secret" not in answer.text

@@ -5,8 +5,8 @@ import json
 import pytest
 from fastapi.routing import iter_route_contexts
 
-from api.document import DOCUMENT
-from api.scopes import OPEN, SCOPES
+from streamsvm.api.document import DOCUMENT
+from streamsvm.api.scopes import OPEN, SCOPES
 from tests.api.app import check_problem
 
 
@@ -70,7 +70,7 @@ def test_a_bug_is_a_problem_without_its_details(service, monkeypatch):
     def fail(_):
         raise RuntimeError("secret")
 
-    monkeypatch.setattr("service.records.store.Store.models", fail)
+    monkeypatch.setattr("streamsvm.service.records.store.Store.models", fail)
     response = service.request("GET", "/v1/models")
     check_problem(response, "internal", 500)
     assert "secret" not in response.text

@@ -5,10 +5,10 @@ import re
 import numpy as np
 import pytest
 
-from api.pages.input_fields import input_fields
-from reader.options import OPTIONS
-from reader.parsers import READERS
-from storage.csr import LARGE_W
+from streamsvm.api.pages.input_fields import input_fields
+from streamsvm.reader.options import OPTIONS
+from streamsvm.reader.parsers import READERS
+from streamsvm.storage.csr import LARGE_W
 from tests.api.app import Service, check_problem
 from tests.api.test_pages import table
 from tests.contracts.problems import random_problem

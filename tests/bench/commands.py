@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from service.commands.train import NOT_CONVERGED
+from streamsvm.service.commands.train import NOT_CONVERGED
 from tests.bench.jobs import scratch
 from tests.bench.memory import Watch
 from tests.bench.usage import Spent
@@ -55,7 +55,7 @@ def launch(command: list[object], source=subprocess.DEVNULL, group: Path | None 
 def ingest_command(text: Path, dataset: Path) -> Command:
     """Read a text in, in a process of its own."""
     with text.open("rb") as source:
-        return _command([sys.executable, "-m", "reader.ingest", dataset], source)
+        return _command([sys.executable, "-m", "streamsvm.reader.ingest", dataset], source)
 
 
 def train_command(text: Path, cache_bytes: int, *options: str, **environment: str) -> Command:

@@ -15,14 +15,14 @@ from statistics import median
 
 import numpy as np
 
-from reader.ingest.run import ingest, read_chunks
-from reader.ingest.shuffle import BUCKETS, PIECE_WORDS
-from reader.ingest.shuffle_kernel import scatter
-from reader.parsers.libsvm import LibsvmParser
-from storage.block import BlockReader, BlockWriter, Piece
-from storage.csr import Rows
-from storage.dataset import Dataset, block_path
-from storage.segment import packed_bytes
+from streamsvm.reader.ingest.run import ingest, read_chunks
+from streamsvm.reader.ingest.shuffle import BUCKETS, PIECE_WORDS
+from streamsvm.reader.ingest.shuffle_kernel import scatter
+from streamsvm.reader.parsers.libsvm import LibsvmParser
+from streamsvm.storage.block import BlockReader, BlockWriter, Piece
+from streamsvm.storage.csr import Rows
+from streamsvm.storage.dataset import Dataset, block_path
+from streamsvm.storage.segment import packed_bytes
 from tests.bench.generate import generate
 
 TEXT_BYTES = 400_000_000
@@ -45,8 +45,9 @@ def run() -> Iterator[str]:
 
 def whole_table(text: Path, small: Path, directory: Path) -> Iterator[str]:
     """The command as the service runs it, from its start until the dataset is durable."""
-    yield f"Median of {REPEATS} runs of `python -m reader.ingest` on {TEXT_BYTES / 1e6:.0f} MB of text-like data"
-    yield "(`tests.bench.generate`), from the start of the program until all is synced; *start*: the same with 1 MB."
+    yield f"Median of {REPEATS} runs of `python -m streamsvm.reader.ingest` on {TEXT_BYTES / 1e6:.0f} MB of"
+    yield "text-like data (`tests.bench.generate`), from the start of the program until all is synced;"
+    yield "*start*: the same with 1 MB."
     yield "*core seconds* are those in which any of its threads computed, and tell more where cores are shared."
     yield ""
     yield "| | seconds | MB/s of text | core seconds | MB/s of text a core |"
@@ -73,7 +74,7 @@ def _run_command(text: Path, directory: Path) -> tuple[float, float]:
     shutil.rmtree(directory, ignore_errors=True)
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     with text.open("rb") as file:
-        command = [sys.executable, "-m", "reader.ingest", str(directory)]
+        command = [sys.executable, "-m", "streamsvm.reader.ingest", str(directory)]
         subprocess.run(command, stdin=file, stdout=subprocess.DEVNULL, check=True)
     seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

@@ -12,25 +12,25 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from reader.ingest.run import ingest, read_chunks
-from service.errors import ServiceError
-from service.jobs.lane_files import lane_directory
-from service.jobs.problem import JobPlan, plan_job
-from service.jobs.progress import read_history
-from service.jobs.spec import parse_spec
-from service.jobs.warm_start import begin_lane
-from service.processes.fork_server import fork_server
-from service.processes.run import Run, prepare_run
-from service.settings import Settings
-from storage.errors import CacheTooSmall
-from storage.manifest import Manifest, read_manifest
-from storage.plan import plan_cache
-from storage.state import Control, State
+from streamsvm.reader.ingest.run import ingest, read_chunks
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.lane_files import lane_directory
+from streamsvm.service.jobs.problem import JobPlan, plan_job
+from streamsvm.service.jobs.progress import read_history
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.service.jobs.warm_start import begin_lane
+from streamsvm.service.processes.fork_server import fork_server
+from streamsvm.service.processes.run import Run, prepare_run
+from streamsvm.service.settings import Settings
+from streamsvm.storage.errors import CacheTooSmall
+from streamsvm.storage.manifest import Manifest, read_manifest
+from streamsvm.storage.plan import plan_cache
+from streamsvm.storage.state import Control, State
+from streamsvm.trainer.solvers import SOLVERS
 from tests.bench.machines.machine import Machine, machine_of
 from tests.bench.memory import Watch
 from tests.bench.usage import Spent, Stopwatch, core_seconds_below
 from tests.reference.data import write_libsvm
-from trainer.solvers import SOLVERS
 
 _POLL_SECONDS = 0.005
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from storage import kept_rows
-from storage.manifest import read_manifest
+from streamsvm.storage import kept_rows
+from streamsvm.storage.manifest import read_manifest
 from tests.bench import commands, jobs
 from tests.bench.curve import REPEATS
 from tests.bench.generate import generate

@@ -9,9 +9,9 @@ from statistics import median
 
 import numpy as np
 
-from reader.ingest.run import ingest, read_chunks
-from storage import kept_rows
-from storage.manifest import read_manifest
+from streamsvm.reader.ingest.run import ingest, read_chunks
+from streamsvm.storage import kept_rows
+from streamsvm.storage.manifest import read_manifest
 from tests.bench import commands, jobs
 from tests.bench.curve import REPEATS
 from tests.bench.generate import generate

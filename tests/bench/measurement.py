@@ -6,8 +6,8 @@ import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from storage import kept_rows
-from storage.manifest import read_manifest
+from streamsvm.storage import kept_rows
+from streamsvm.storage.manifest import read_manifest
 from tests.bench import commands, contenders, jobs, reading
 from tests.bench.contenders import C
 from tests.bench.curve import LEVELS, REPEATS, Point, median_or_none, median_spent_to

@@ -51,7 +51,7 @@ def run() -> Iterator[str]:
 
 
 def _measure(service: Service, job: str, watch: _Watcher) -> list[str]:
-    api = psutil.Process(service.processes.one("-m api"))
+    api = psutil.Process(service.processes.one("-m streamsvm.api"))
     ratios, seconds, cores, errors = [], [], [], 0
     for _ in range(_TURNS):
         alone = updates_per_second(service, job, lambda: time.sleep(_WINDOW_SECONDS))

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from reader.ingest.run import read_chunks
-from reader.parsers.libsvm import LibsvmParser
+from streamsvm.reader.ingest.run import read_chunks
+from streamsvm.reader.parsers.libsvm import LibsvmParser
 from tests.bench.generate import generate, parse_size
 from tests.bench.real_data import rows_of
 from tests.reference.data import write_libsvm

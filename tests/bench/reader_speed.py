@@ -11,10 +11,10 @@ from statistics import median
 
 import psutil
 
-from service.jobs.problem import plan_job
-from service.jobs.spec import parse_spec
-from service.processes.run import Run, prepare_run
-from storage.manifest import read_manifest
+from streamsvm.service.jobs.problem import plan_job
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.service.processes.run import Run, prepare_run
+from streamsvm.storage.manifest import read_manifest
 from tests.bench import commands
 from tests.bench.prepared import prepare_generated, size_limit
 from tests.bench.report import header, prose, row
@@ -66,7 +66,7 @@ def _watch(job: Run) -> list[float]:
     (reader,) = (
         child
         for child in psutil.Process().children(recursive=True)
-        if "reader.stream.process" in " ".join(child.cmdline())
+        if "streamsvm.reader.stream.process" in " ".join(child.cmdline())
     )
     used = [0.0] * (PASSES + 2)  # by the end of each pass; the reader begins one more
     while not job.poll():

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from service.commands.train import NOT_CONVERGED
+from streamsvm.service.commands.train import NOT_CONVERGED
 from tests.bench.commands import Ended, compile_seconds, launch, train_words
 from tests.bench.contenders import C
 from tests.bench.generate import generate

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from reader.ingest.run import ingest, read_chunks
+from streamsvm.reader.ingest.run import ingest, read_chunks
 from tests.bench.generate import generate
 from tests.end_to_end.service import Service
 
@@ -48,7 +48,8 @@ def table(text: Path, command: Callable[[], Taken], upload: Callable[[], Taken])
     found = [(command(), upload()) for _ in range(REPEATS)]
     megabytes = text.stat().st_size / 1e6
     yield f"Median of {REPEATS} uploads of {megabytes:.0f} MB of text-like data (`tests.bench.generate`) with `curl -T`"
-    yield "from the same machine, in turn with `python -m reader.ingest`. *core seconds*: of all processes but curl."
+    yield "from the same machine, in turn with `python -m streamsvm.reader.ingest`."
+    yield "*core seconds*: of all processes but curl."
     yield ""
     yield "| | seconds | MB/s | core seconds | of curl |"
     yield "| --- | --: | --: | --: | --: |"
@@ -69,7 +70,7 @@ def _serving(directory: Path) -> Iterator[Service]:
 def _command(text: Path, data: Path) -> Taken:
     children, began = _of_children(), time.perf_counter()
     with text.open("rb") as file:
-        command = [sys.executable, "-m", "reader.ingest", str(data)]
+        command = [sys.executable, "-m", "streamsvm.reader.ingest", str(data)]
         subprocess.run(command, stdin=file, stdout=subprocess.DEVNULL, check=True)
     taken = Taken(time.perf_counter() - began, _of_children() - children)
     shutil.rmtree(data)
@@ -78,7 +79,7 @@ def _command(text: Path, data: Path) -> Taken:
 
 def _upload(text: Path, service: Service) -> Taken:
     """Of the api process with its children, which it has waited for."""
-    api = service.processes.one("-m api")
+    api = service.processes.one("-m streamsvm.api")
     before, client, began = _core_seconds(api), _of_children(), time.perf_counter()
     url = f"{service.url}/v1/datasets/upload"
     subprocess.run(["curl", "-sfT", str(text), url], check=True, stdout=subprocess.DEVNULL)

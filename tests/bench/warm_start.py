@@ -9,18 +9,18 @@ from itertools import islice
 from pathlib import Path
 from statistics import median
 
-from reader.ingest.append import append_rows, remove_block
-from reader.ingest.run import ingest
-from reader.limits import Limits
-from reader.options import InputOptions
-from service.jobs.spec import parse_spec
-from service.jobs.warm_start import SharedRows, warm_up
-from storage import kept_rows
-from storage.checkpoint import newest_checkpoint
-from storage.csr import Array
-from storage.dataset import Dataset
-from storage.row_runs import shared_rows
-from storage.state import State
+from streamsvm.reader.ingest.append import append_rows, remove_block
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.service.jobs.warm_start import SharedRows, warm_up
+from streamsvm.storage import kept_rows
+from streamsvm.storage.checkpoint import newest_checkpoint
+from streamsvm.storage.csr import Array
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.row_runs import shared_rows
+from streamsvm.storage.state import State
 from tests.bench import jobs
 from tests.bench.curve import REPEATS
 from tests.bench.prepared import prepare_generated, prepare_real, size_limit

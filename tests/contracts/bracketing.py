@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from streamsvm.trainer.progress import Bracket
+from streamsvm.trainer.solvers import users
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, Exact, exact, solving
 from tests.reference.dcd import Solution, dcd
 from tests.training import Outcome, train
-from trainer.progress import Bracket
-from trainer.solvers import users
 
 # Those that bound the objective from both sides, and train no dual variables. (pegasos bounds it from above only.)
 MODES = [{"solver": name, **way} for name in users("max_cuts") for way in ({}, {"threads": 2}, {"max_cuts": 20})]

@@ -5,31 +5,31 @@ import itertools
 
 import numpy as np
 
-from reader.certificate.certificate_kernel import dots_and_sums
-from reader.ingest import shuffle_kernel
-from reader.stream import arrivals_kernel, residents_kernel
-from service.cluster.change_kernel import add_step
-from service.cluster.messages import Change
-from storage import codec_kernel, csr, repack_kernel
-from storage.features import gather_kernel, pairs_kernel, statistics_kernel, weighted_degree_kernel
-from storage.lane_kernel import add_in_lanes, dots_of_lanes, move_lanes, squares_of_lanes, sums_of_lanes
-from storage.lanes import Group, LaneTerms
-from storage.segment import Columns
+from streamsvm.reader.certificate.certificate_kernel import dots_and_sums
+from streamsvm.reader.ingest import shuffle_kernel
+from streamsvm.reader.stream import arrivals_kernel, residents_kernel
+from streamsvm.service.cluster.change_kernel import add_step
+from streamsvm.service.cluster.messages import Change
+from streamsvm.storage import codec_kernel, csr, repack_kernel
+from streamsvm.storage.features import gather_kernel, pairs_kernel, statistics_kernel, weighted_degree_kernel
+from streamsvm.storage.lane_kernel import add_in_lanes, dots_of_lanes, move_lanes, squares_of_lanes, sums_of_lanes
+from streamsvm.storage.lanes import Group, LaneTerms
+from streamsvm.storage.segment import Columns
+from streamsvm.trainer.kernels.adaptive import adapt, sample_visits, share_visits
+from streamsvm.trainer.kernels.coordinate import DISTANCE, GAP, VIOLATION
+from streamsvm.trainer.kernels.crammer_singer import visit_crammer_singer
+from streamsvm.trainer.kernels.line_search import breakpoints, move_along, slope_after
+from streamsvm.trainer.kernels.logistic import visit_logistic
+from streamsvm.trainer.kernels.order import next_random, permutation
+from streamsvm.trainer.kernels.pegasos import pegasos_visits
+from streamsvm.trainer.kernels.regression import Tube, visit_regression
+from streamsvm.trainer.kernels.simplex import minimise_on_simplex
+from streamsvm.trainer.kernels.visit import Box, Dual, Notes, Weights, move_on, visit_rows
+from streamsvm.trainer.kernels.visit_lanes import visit_lanes
+from streamsvm.trainer.lanes import terms_of
+from streamsvm.trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
+from streamsvm.trainer.sums import Sums
 from tests.contracts.problems import random_problem
-from trainer.kernels.adaptive import adapt, sample_visits, share_visits
-from trainer.kernels.coordinate import DISTANCE, GAP, VIOLATION
-from trainer.kernels.crammer_singer import visit_crammer_singer
-from trainer.kernels.line_search import breakpoints, move_along, slope_after
-from trainer.kernels.logistic import visit_logistic
-from trainer.kernels.order import next_random, permutation
-from trainer.kernels.pegasos import pegasos_visits
-from trainer.kernels.regression import Tube, visit_regression
-from trainer.kernels.simplex import minimise_on_simplex
-from trainer.kernels.visit import Box, Dual, Notes, Weights, move_on, visit_rows
-from trainer.kernels.visit_lanes import visit_lanes
-from trainer.lanes import terms_of
-from trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
-from trainer.sums import Sums
 
 BOXES = {"hinge": Box(2.0, 0.0, 0.5, 0.0), "squared_hinge": Box(np.inf, 0.25, np.inf, 1.0)}
 NO_LOCK = np.empty(0, np.int64)

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from reader.ingest.run import ingest
-from reader.options import IndexBase, InputOptions
-from storage.block import Piece
-from storage.csr import Array, Rows
-from storage.dataset import Dataset
-from storage.errors import CacheTooSmall
-from storage.plan import plan_cache
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.options import IndexBase, InputOptions
+from streamsvm.storage.block import Piece
+from streamsvm.storage.csr import Array, Rows
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.errors import CacheTooSmall
+from streamsvm.storage.plan import plan_cache
 
 
 def random_problem(n_rows=300, n_features=150, row_length=15, noise=0.15, seed=0):

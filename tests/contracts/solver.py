@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reader.stream.process import Reader
-from storage.csr import Array
+from streamsvm.reader.stream.process import Reader
+from streamsvm.storage.csr import Array
+from streamsvm.trainer.progress import Progress
+from streamsvm.trainer.selection import SCHEDULES
+from streamsvm.trainer.settings import TrainerSettings
+from streamsvm.trainer.solvers import SOLVERS, make_cursor, make_source, read_settings
+from streamsvm.trainer.solvers.bm import SELECT
 from tests.contracts.problems import make_dataset, random_problem, smallest_cache, stored_problem
 from tests.reference.dcd import dcd
 from tests.training import SMALL, Turns, open_state_of, train, write_run
-from trainer.progress import Progress
-from trainer.selection import SCHEDULES
-from trainer.settings import TrainerSettings
-from trainer.solvers import SOLVERS, make_cursor, make_source, read_settings
-from trainer.solvers.bm import SELECT
 
 SMALLEST_CACHE = smallest_cache(400)
 # The ways to train: what of a job chooses the code that runs.

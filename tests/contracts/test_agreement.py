@@ -13,12 +13,12 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from streamsvm.trainer.solvers import SOLVERS
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import solving
 from tests.reference import data, liblinear
 from tests.reference.optima import reference
 from tests.training import train
-from trainer.solvers import SOLVERS
 
 WAYS = {
     "streamsvm": {"updates_per_row": 8},

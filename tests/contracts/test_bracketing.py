@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from service.errors import ServiceError
-from service.jobs.spec import parse_spec
-from storage.dataset import Dataset
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.storage.dataset import Dataset
+from streamsvm.trainer.solvers import SOLVERS
 from tests.contracts.bracketing import MODES, check_certificate, check_run, check_solver
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, exact, name_of
 from tests.contracts.test_solver import ODD
 from tests.training import train
-from trainer.solvers import SOLVERS
 
 everywhere = pytest.mark.parametrize("mode", MODES, ids=name_of)
 plain = pytest.mark.parametrize("solver", [mode["solver"] for mode in MODES if len(mode) == 1])

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from reader.ingest.run import ingest
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.trainer.problem import LOSSES
+from streamsvm.trainer.solvers import SOLVERS
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import (
     MODES,
@@ -22,8 +24,6 @@ from tests.contracts.solver import (
 from tests.reference import data
 from tests.reference.dcd import dcd
 from tests.training import train
-from trainer.problem import LOSSES
-from trainer.solvers import SOLVERS
 
 everywhere = pytest.mark.parametrize("mode", MODES, ids=name_of)
 

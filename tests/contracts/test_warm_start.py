@@ -6,7 +6,10 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from storage.state import open_state
+from streamsvm.storage.state import open_state
+from streamsvm.trainer.problem import LOSSES
+from streamsvm.trainer.progress import Progress
+from streamsvm.trainer.solvers import read_settings
 from tests.contracts.problems import a_dataset
 from tests.contracts.solver import (
     MODES,
@@ -21,9 +24,6 @@ from tests.contracts.solver import (
 )
 from tests.reference.dcd import dcd
 from tests.training import about_to_begin, train, write_run
-from trainer.problem import LOSSES
-from trainer.progress import Progress
-from trainer.solvers import read_settings
 
 # One way of each solver, and all that streamsvm has: where its rows are chooses the code that runs.
 WAYS = [*PLAIN, *(mode for mode in MODES if mode["solver"] == "streamsvm" and mode not in PLAIN)]

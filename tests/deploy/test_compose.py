@@ -7,10 +7,10 @@ import shlex
 import pytest
 import yaml
 
-from api.app import create_app
-from service.cli import main
-from service.processes.run import HAND_BACK_SECONDS
-from service.settings import Settings
+from streamsvm.api.app import create_app
+from streamsvm.service.cli import main
+from streamsvm.service.processes.run import HAND_BACK_SECONDS
+from streamsvm.service.settings import Settings
 from tests.containers.project import PLACE, with_podman
 from tests.deploy.container import DEPLOY, ROOT, USER, compose, image_environment
 
@@ -23,7 +23,7 @@ def test_api_and_worker_are_hardened_and_share_the_data():
     for service in OURS:
         assert service["read_only"] and service["init"] and service["cap_drop"] == ["ALL"]
         assert "data:/data" in service["volumes"]
-        assert service["healthcheck"]["test"][:4] == ["CMD", "python", "-m", "service.processes.health"]
+        assert service["healthcheck"]["test"][:4] == ["CMD", "python", "-m", "streamsvm.service.processes.health"]
     assert f"USER {USER}:{USER}" in (DEPLOY / "Dockerfile").read_text()
 
 

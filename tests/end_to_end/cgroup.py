@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from service.jobs.problem import plan_job
-from service.jobs.spec import parse_spec
-from service.processes.run import Run, prepare_run
-from storage.manifest import read_manifest
+from streamsvm.service.jobs.problem import plan_job
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.service.processes.run import Run, prepare_run
+from streamsvm.storage.manifest import read_manifest
 
 MOUNT = Path("/sys/fs/cgroup/memory")
 # What is loaded before is not charged to the group.

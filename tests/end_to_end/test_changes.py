@@ -20,10 +20,10 @@ def test_a_client_that_leaves_while_it_adds_rows_leaves_nothing(service, text):
     with socket.create_connection(("127.0.0.1", port)) as client:
         head = f"POST /v1/datasets/grown/blocks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {10 * len(text)}\r\n\r\n"
         client.sendall(head.encode() + text)
-        wait_for(lambda: service.processes.alive("reader.ingest"))
+        wait_for(lambda: service.processes.alive("streamsvm.reader.ingest"))
         assert shown(service, "grown")["state"] == "changing"
     wait_for(lambda: shown(service, "grown") == before, 10)
-    assert not service.processes.alive("reader.ingest")
+    assert not service.processes.alive("streamsvm.reader.ingest")
     assert not set(service.data_dir.glob("datasets/.*"))
 
 
@@ -47,7 +47,7 @@ def test_an_import_survives_a_kill_and_a_job_follows_it(new_service, tmp_path, t
     answer = httpx.put(f"{service.url}/v1/datasets/imported?import=large.svm")
     assert answer.status_code == 202
     job = service.submit(dataset="imported", max_passes=2)
-    wait_for(lambda: service.processes.alive("reader.ingest"))
+    wait_for(lambda: service.processes.alive("streamsvm.reader.ingest"))
     service.signal(signal.SIGKILL)
     service.wait(5)
     wait_for(lambda: not service.processes.alive(), 5)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import zstandard
 
-from service.models.exports import MODEL_FORMATS
+from streamsvm.service.models.exports import MODEL_FORMATS
 from tests.contracts.problems import libsvm_text
 from tests.end_to_end.service import Processes, wait_for
 from tests.reference.liblinear import liblinear_predict
@@ -283,7 +283,11 @@ def training(processes, file, output):
 def test_an_interrupt_leaves_nothing(processes, file, tmp_path, number):
     output = tmp_path / "m"
     child = training(processes, file, output)
-    assert len(processes.alive("reader.stream.process")) == len(processes.alive("trainer.process")) == 1
+    assert (
+        len(processes.alive("streamsvm.reader.stream.process"))
+        == len(processes.alive("streamsvm.trainer.process"))
+        == 1
+    )
     child.send_signal(number)
     rest, code = child.stderr.read(), child.wait(10)
     child.stderr.close()
@@ -303,7 +307,7 @@ def test_a_kill_takes_the_children_along(processes, file, tmp_path):
 
 def test_a_dead_process_ends_the_command(processes, file, tmp_path):
     child = training(processes, file, tmp_path / "m")
-    os.kill(processes.one("trainer.process"), signal.SIGKILL)
+    os.kill(processes.one("streamsvm.trainer.process"), signal.SIGKILL)
     rest, code = child.stderr.read(), child.wait(5)
     child.stderr.close()
     assert code == 5

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from reader.certificate.folds import fold_of
-from storage.crammer_singer import CrammerSinger
-from storage.platt import fit_sigmoid
+from streamsvm.reader.certificate.folds import fold_of
+from streamsvm.storage.crammer_singer import CrammerSinger
+from streamsvm.storage.platt import fit_sigmoid
 from tests.contracts.problems import libsvm_text, random_problem, stored_rows
 from tests.end_to_end.conftest import weights
 from tests.end_to_end.service import PLAIN, wait_for
@@ -142,7 +142,8 @@ SPEC = {"dataset": "many", "C": [0.1, 1.0], "pace": "fixed", "tolerance": 1e-4, 
 
 
 @pytest.mark.parametrize(
-    ("killed", "fields"), [("trainer.process", {"folds": 2, "keep": "all"}), ("service.processes.worker", {})]
+    ("killed", "fields"),
+    [("streamsvm.trainer.process", {"folds": 2, "keep": "all"}), ("streamsvm.service.processes.worker", {})],
 )
 def test_a_kill_in_the_middle_changes_no_byte(new_service, many, rows, killed, fields):
     undisturbed = contents(many, many.wait_until_ended(many.submit(**SPEC, **fields)))

@@ -9,8 +9,8 @@ from contextlib import closing
 import httpx
 import pytest
 
-from service.models.names import formats_for
-from service.processes.lock import last_sign
+from streamsvm.service.models.names import formats_for
+from streamsvm.service.processes.lock import last_sign
 from tests.end_to_end.conftest import ENDLESS, weights
 from tests.end_to_end.service import Service, wait_for
 
@@ -25,7 +25,7 @@ def undisturbed(service) -> bytes:
     return weights(service.model(service.wait_until_ended(service.submit(**SPEC)))).tobytes()
 
 
-@pytest.mark.parametrize("process", ["reader.stream.process", "trainer.process"])
+@pytest.mark.parametrize("process", ["streamsvm.reader.stream.process", "streamsvm.trainer.process"])
 def test_a_killed_process_costs_an_attempt_and_nothing_else(service, undisturbed, process):
     job = service.submit(**SPEC)
     service.wait_for_pass(job, 3)
@@ -43,12 +43,14 @@ def test_a_killed_process_costs_an_attempt_and_nothing_else(service, undisturbed
 def test_a_killed_worker_is_followed_by_another(service, undisturbed):
     job = service.submit(**SPEC)
     service.wait_for_pass(job, 3)
-    children = service.processes.alive("reader.stream.process") + service.processes.alive("trainer.process")
+    children = service.processes.alive("streamsvm.reader.stream.process") + service.processes.alive(
+        "streamsvm.trainer.process"
+    )
     assert len(children) == 2
-    worker = service.processes.one("service.processes.worker")
+    worker = service.processes.one("streamsvm.service.processes.worker")
     os.kill(worker, signal.SIGKILL)
     wait_for(lambda: not set(children) & set(service.processes.alive()), 2)
-    wait_for(lambda: set(service.processes.alive("service.processes.worker")) - {worker}, 10)
+    wait_for(lambda: set(service.processes.alive("streamsvm.service.processes.worker")) - {worker}, 10)
     ended = service.wait_until_ended(job)
     assert (ended["state"], ended["attempt"]) == ("succeeded", 2)
     assert weights(service.model(ended)).tobytes() == undisturbed
@@ -60,7 +62,7 @@ def test_a_stopped_process_counts_as_dead(new_service, text):
     service = new_service(stall_seconds=6).start()
     service.upload("data", text)
     job = service.submit(**ENDLESS)
-    for process in ("reader.stream.process", "trainer.process"):
+    for process in ("streamsvm.reader.stream.process", "streamsvm.trainer.process"):
         before = wait_for(lambda: (shown := service.job(job))["phase"] == "training" and shown)
         os.kill(service.processes.one(process), signal.SIGSTOP)
         wait_for(lambda: service.job(job)["attempt"] > before["attempt"])  # noqa: B023
@@ -71,10 +73,10 @@ def test_a_stopped_process_counts_as_dead(new_service, text):
 
 def test_a_stopped_worker_is_followed_by_another(new_service):
     service = new_service(stall_seconds=2).start()
-    worker = service.processes.one("service.processes.worker")
+    worker = service.processes.one("streamsvm.service.processes.worker")
     wait_for(lambda: last_sign(service.data_dir, "worker"))
     os.kill(worker, signal.SIGSTOP)
-    wait_for(lambda: set(service.processes.alive("service.processes.worker")) - {worker})
+    wait_for(lambda: set(service.processes.alive("streamsvm.service.processes.worker")) - {worker})
     assert worker not in service.processes.alive()
 
 

@@ -11,8 +11,8 @@ from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
-from service.models.exports import MODEL_FORMATS
-from service.models.predictor import Predictor
+from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.service.models.predictor import Predictor
 from tests.contracts.problems import libsvm_text
 from tests.end_to_end.conftest import ENDLESS
 from tests.end_to_end.service import PLAIN
@@ -139,7 +139,7 @@ def test_lanes_and_folds_train_on_mapped_rows(service):
     assert len(found["predictions"][0]["probability"]) == 2
 
 
-@pytest.mark.parametrize("process", ["trainer.process", "reader.stream.process"])
+@pytest.mark.parametrize("process", ["streamsvm.trainer.process", "streamsvm.reader.stream.process"])
 def test_a_killed_job_makes_the_same_model_with_its_maps(service, process):
     maps = ["scale", {"pairs": {"bits": 12}}]
     spec = {**ENDLESS, "features": maps, "max_passes": 12, "cache_bytes": 1 << 18, "checkpoint_seconds": 0.1}

@@ -26,7 +26,7 @@ class Upload:
         self._thread = threading.Thread(target=self._put)
         self._thread.start()
         self._response = None
-        wait_for(lambda: service.processes.alive("reader.ingest"))
+        wait_for(lambda: service.processes.alive("streamsvm.reader.ingest"))
 
     def send_rest(self):
         self._go_on.set()

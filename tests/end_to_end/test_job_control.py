@@ -51,7 +51,7 @@ def test_after_a_cancel_no_trainer_runs_and_nothing_is_kept(service):
     models = service.get("/v1/models")
     assert post(service, f"/v1/jobs/{waiting}/cancel").json()["state"] == "cancelled"
     assert post(service, f"/v1/jobs/{job}/cancel").status_code == 202
-    wait_for(lambda: not service.processes.alive("trainer.process"), 5)
+    wait_for(lambda: not service.processes.alive("streamsvm.trainer.process"), 5)
     ended = service.wait_until_ended(job)
     assert (ended["state"], ended["model_id"], ended["result"]) == ("cancelled", None, None)
     assert service.get("/v1/models") == models

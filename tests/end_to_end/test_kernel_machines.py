@@ -12,8 +12,8 @@ import pytest
 from sklearn.metrics import accuracy_score
 from sklearn.svm import SVC
 
-from service.models.exports import MODEL_FORMATS
-from service.models.predictor import Predictor
+from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.service.models.predictor import Predictor
 from tests.contracts.problems import libsvm_text
 from tests.end_to_end.conftest import ENDLESS
 from tests.end_to_end.service import PLAIN, wait_for
@@ -101,10 +101,10 @@ def test_names_values_of_C_folds_and_probabilities(service, datasets):
 @pytest.mark.parametrize(
     ("solver", "process"),
     [
-        ("bsca", "service.processes.worker"),
-        ("bsgd", "trainer.process"),
-        pytest.param("bsca", "trainer.process", marks=pytest.mark.slow),
-        pytest.param("bsgd", "service.processes.worker", marks=pytest.mark.slow),
+        ("bsca", "streamsvm.service.processes.worker"),
+        ("bsgd", "streamsvm.trainer.process"),
+        pytest.param("bsca", "streamsvm.trainer.process", marks=pytest.mark.slow),
+        pytest.param("bsgd", "streamsvm.service.processes.worker", marks=pytest.mark.slow),
     ],
 )
 def test_a_killed_job_makes_the_same_machine(service, process, solver):

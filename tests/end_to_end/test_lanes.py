@@ -9,7 +9,7 @@ import httpx
 import numpy as np
 import pytest
 
-from storage.checkpoint import SLOTS
+from streamsvm.storage.checkpoint import SLOTS
 from tests.contracts.problems import libsvm_text, random_problem
 from tests.end_to_end.conftest import weights
 from tests.end_to_end.service import PLAIN, wait_for
@@ -114,7 +114,7 @@ def contents(service, ended) -> list[bytes]:
 
 
 @pytest.mark.parametrize(
-    "killed", ["service.processes.worker", pytest.param("trainer.process", marks=pytest.mark.slow)]
+    "killed", ["streamsvm.service.processes.worker", pytest.param("streamsvm.trainer.process", marks=pytest.mark.slow)]
 )
 def test_a_kill_in_the_middle_changes_no_byte(new_service, many, rows, killed):
     """Of twelve lanes, side by side."""
@@ -247,7 +247,7 @@ def test_few_rows_have_large_values_of_C_in_turn(steep):
 
 
 @pytest.mark.parametrize(
-    "killed", ["trainer.process", pytest.param("service.processes.worker", marks=pytest.mark.slow)]
+    "killed", ["streamsvm.trainer.process", pytest.param("streamsvm.service.processes.worker", marks=pytest.mark.slow)]
 )
 def test_a_kill_in_a_later_turn_changes_no_byte(new_service, steep, killed):
     """Three lanes at a time: a turn begins anew where the one before it ended, or goes on from its checkpoint."""

@@ -118,7 +118,7 @@ def test_lanes_on_two_machines(service):
 
 @pytest.mark.slow
 @again
-@pytest.mark.parametrize("process", ["trainer.part", "reader.stream.process", "ray::Agent"])
+@pytest.mark.parametrize("process", ["streamsvm.trainer.part", "streamsvm.reader.stream.process", "ray::Agent"])
 def test_a_process_of_a_machine_is_killed(service, process, _number):
     job_id = begun(service)
     processes(process)[0].kill()
@@ -153,7 +153,7 @@ def test_a_node_is_killed_and_another_one_comes(service, nodes, _number):
 @again
 def test_a_machine_is_paused_and_let_go(service, _number):
     job_id = begun(service)
-    paused = processes("trainer.part")[0]
+    paused = processes("streamsvm.trainer.part")[0]
     paused.send_signal(signal.SIGSTOP)
     try:
         now = service.job(job_id)["progress"]["pass"]
@@ -168,7 +168,7 @@ def test_a_machine_is_paused_and_let_go(service, _number):
 def test_the_coordinator_is_killed(service, _number):
     job_id = begun(service)
     time.sleep(1)  # something is kept each second
-    processes("service.cluster.process")[0].kill()
+    processes("streamsvm.service.cluster.process")[0].kill()
     service.wait_for_pass(job_id, 1, attempt=2)
     goes_on(service, job_id)
 
@@ -177,7 +177,7 @@ def test_the_coordinator_is_killed(service, _number):
 def test_a_job_that_fails_leaves_nothing(service):
     job_id = begun(service)
     while service.job(job_id)["state"] in ("queued", "running"):
-        for process in processes("service.cluster.process"):
+        for process in processes("streamsvm.service.cluster.process"):
             process.kill()
         time.sleep(0.5)
     assert service.job(job_id)["failure"]["code"] == "crash_loop"

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from reader.ingest.run import ingest, read_chunks
-from service.settings import Settings
-from storage.manifest import Manifest
+from streamsvm.reader.ingest.run import ingest, read_chunks
+from streamsvm.service.settings import Settings
+from streamsvm.storage.manifest import Manifest
 from tests.bench.generate import generate
 from tests.end_to_end.cgroup import MemoryGroup, reason_unusable
 
@@ -23,7 +23,7 @@ CLAIM_BYTES = 640 * MIB
 STATE_BYTES_PER_ROW = 17  # alpha, score, marks
 BYTES_PER_ROW = 8 * 270  # decoded, of generated rows, and rather too few
 LONGEST_SECONDS = 1200
-ROLES = ("reader.stream.process", "trainer.process")
+ROLES = ("streamsvm.reader.stream.process", "streamsvm.trainer.process")
 
 
 @dataclass(frozen=True)
@@ -188,8 +188,8 @@ class _Watch:
             "cache and state in tmpfs": shared,
             "file pages": self._stat["cache"] - shared,
             "kernel": self._usage - self._stat["rss"] - self._stat["cache"],
-            "most private of the reader": self._anonymous["reader.stream.process"],
-            "of the trainer": self._anonymous["trainer.process"],
+            "most private of the reader": self._anonymous["streamsvm.reader.stream.process"],
+            "of the trainer": self._anonymous["streamsvm.trainer.process"],
             "libraries of both": self.library_bytes,
         }
         return ", ".join(f"{name} {size / MIB:.0f} MiB" for name, size in parts.items())

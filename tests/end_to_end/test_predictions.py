@@ -31,7 +31,7 @@ def trained_model(service: Service) -> str:
 def test_predictions_take_memory_for_neither_rows_nor_answer(service):
     model = trained_model(service)
     line = b"0 1:0.25 7:-1.5 30:0.125 111:2 222:-0.0625 333:1 400:-0.75\n"
-    api = service.processes.one("-m api")
+    api = service.processes.one("-m streamsvm.api")
     warm = httpx.post(f"{model}/predict", content=line)
     first = warm.json()["predictions"][0]
     piece = line * 10_000
@@ -67,8 +67,8 @@ def test_an_evaluation_nobody_waits_for_ends(service):
     with socket.create_connection(("127.0.0.1", port)) as client:
         head = f"POST {path}/evaluate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
         client.sendall(head.encode() + body)
-        evaluation = service.processes.one("service.models.evaluation")
+        evaluation = service.processes.one("streamsvm.service.models.evaluation")
         # It would end by itself; so it cannot.
         os.kill(evaluation, signal.SIGSTOP)
-    wait_for(lambda: not service.processes.alive("service.models.evaluation"))
+    wait_for(lambda: not service.processes.alive("streamsvm.service.models.evaluation"))
     assert httpx.post(f"{service.url}{path}/evaluate", json={"dataset": "data"}, timeout=PATIENCE_SECONDS).is_success

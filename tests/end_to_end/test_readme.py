@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import zstandard
 
-from reader.ingest.run import ingest
-from service.models.exports import MODEL_FORMATS
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.service.models.exports import MODEL_FORMATS
 from tests.end_to_end.service import PATIENCE_SECONDS, STREAMSVM
 from tests.pages import blocks, page, section
 from tests.reference.libsvm import has_program

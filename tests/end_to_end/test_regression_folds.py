@@ -11,8 +11,8 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import PredefinedSplit, cross_val_predict, cross_val_score
 from sklearn.svm import LinearSVR
 
-from reader.certificate.folds import fold_of
-from reader.parsers.groups import group_of
+from streamsvm.reader.certificate.folds import fold_of
+from streamsvm.reader.parsers.groups import group_of
 from tests.contracts.problems import libsvm_text, stored_rows, weighted_text
 from tests.end_to_end.conftest import weights
 from tests.end_to_end.service import PLAIN

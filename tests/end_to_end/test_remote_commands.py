@@ -9,8 +9,8 @@ from contextlib import redirect_stderr, redirect_stdout
 import httpx
 import pytest
 
-from service.cli import main
-from service.models.exports import MODEL_FORMATS
+from streamsvm.service.cli import main
+from streamsvm.service.models.exports import MODEL_FORMATS
 from tests.end_to_end.conftest import ENDLESS
 from tests.end_to_end.service import STREAMSVM, Service, wait_for
 
@@ -169,7 +169,7 @@ def test_a_watcher_outlives_a_restart_of_the_service(new_service, text):
     assert json.loads(watching.stdout.readline())["pass"] == 1
     service.signal(signal.SIGKILL)
     service.wait(10)
-    wait_for(lambda: not service.processes.alive("trainer.process"))
+    wait_for(lambda: not service.processes.alive("streamsvm.trainer.process"))
     service.start()
     service.wait_for_pass(job, 2, attempt=2)
     Typed(service)("job", "stop", job)

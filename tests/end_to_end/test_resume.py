@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from storage.checkpoint import SURE_SLOTS, UNSURE_SLOT, newest_checkpoint, read_checkpoint
+from streamsvm.storage.checkpoint import SURE_SLOTS, UNSURE_SLOT, newest_checkpoint, read_checkpoint
 from tests.contracts.problems import libsvm_text
 from tests.end_to_end.conftest import ENDLESS, weights
 from tests.end_to_end.service import wait_for
@@ -30,7 +30,9 @@ def went_on(service, job):
     return shown["state"] == "running" and shown["progress"] and shown["progress"]["pass"] > 1 and shown
 
 
-@pytest.mark.parametrize("process", ["reader.stream.process", "trainer.process", "service.processes.worker"])
+@pytest.mark.parametrize(
+    "process", ["streamsvm.reader.stream.process", "streamsvm.trainer.process", "streamsvm.service.processes.worker"]
+)
 def test_a_killed_process_costs_no_finished_pass(service, undisturbed, process):
     job = service.submit(**SPEC)
     service.wait_for_pass(job, 6)
@@ -109,7 +111,7 @@ def test_crashes_without_progress_fail_the_job(new_service, text):
     for attempt in (1, 2, 3):
         wait_for(lambda n=attempt: service.job(job)["attempt"] == n)
         # Before its first pass is over.
-        os.kill(service.processes.one("reader.stream.process"), signal.SIGKILL)
+        os.kill(service.processes.one("streamsvm.reader.stream.process"), signal.SIGKILL)
     failed = service.wait_until_ended(job)
     assert (failed["state"], failed["attempt"], failed["failure"]["code"]) == ("failed", 3, "crash_loop")
 
@@ -123,7 +125,7 @@ def test_kills_within_a_pass_do_not_add_up_where_checkpoints_are_made(new_servic
     directory, number = service.data_dir / "jobs" / job, 0
     for attempt in range(1, 4):
         wait_for(lambda n=attempt: service.job(job)["attempt"] == n)
-        trainer = service.processes.one("trainer.process")
+        trainer = service.processes.one("streamsvm.trainer.process")
         newest = wait_for(
             lambda n=number: (found := newest_checkpoint(directory)) and found.about["number"] > n and found
         )

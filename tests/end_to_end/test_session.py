@@ -104,10 +104,10 @@ def test_a_client_that_leaves_leaves_nothing(service, text):
     with socket.create_connection(("127.0.0.1", port)) as client:
         head = f"PUT /v1/datasets/left HTTP/1.1\r\nHost: localhost\r\nContent-Length: {10 * len(text)}\r\n\r\n"
         client.sendall(head.encode() + text)
-        wait_for(lambda: service.processes.alive("reader.ingest"))
+        wait_for(lambda: service.processes.alive("streamsvm.reader.ingest"))
         wait_for(lambda: set(service.data_dir.glob("datasets/.*")))
         assert service.get("/v1/datasets/left")["state"] == "ingesting"
-    wait_for(lambda: not service.processes.alive("reader.ingest"), 10)
+    wait_for(lambda: not service.processes.alive("streamsvm.reader.ingest"), 10)
     wait_for(lambda: [shown["name"] for shown in service.get("/v1/datasets")["datasets"]].count("left") == 0, 10)
     assert set(service.data_dir.glob("datasets/*")) == before
     assert not set(service.data_dir.glob("datasets/.*"))
@@ -141,7 +141,7 @@ def test_one_service_and_one_worker_for_a_data_directory(service, text):
     assert worker.returncode == 5 and b"another worker" in worker.stderr
     serve = service.processes.run("serve", "--port", "0", "--data-dir", service.data_dir)
     assert serve.returncode == 5 and b"another api" in serve.stderr
-    assert len(service.processes.alive("service.processes.worker")) == 1
+    assert len(service.processes.alive("streamsvm.service.processes.worker")) == 1
     job = service.wait_until_ended(service.submit(dataset="data", max_passes=2, cache_bytes=ENDLESS["cache_bytes"]))
     assert job["state"] == "succeeded"
 

@@ -10,9 +10,9 @@ import httpx
 import numpy as np
 import pytest
 
-from service.cli import main
-from storage.slowdowns import SLOWDOWNS
 from streamsvm import SlowerTraining, StreamSVC
+from streamsvm.service.cli import main
+from streamsvm.storage.slowdowns import SLOWDOWNS
 from tests.end_to_end.service import Service
 
 # Threads that share no work, and a cache for a part of the rows that no disk helps.

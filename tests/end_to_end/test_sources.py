@@ -6,9 +6,9 @@ import httpx
 import numpy as np
 import pytest
 
-from service.models.exports import MODEL_FORMATS
 from streamsvm import StreamSVC
 from streamsvm.errors import InvalidInput
+from streamsvm.service.models.exports import MODEL_FORMATS
 from tests import s3 as stores
 from tests.end_to_end.conftest import weights
 from tests.end_to_end.service import Processes, wait_for

@@ -105,7 +105,7 @@ def test_a_job_that_began_while_its_rows_came_is_one_to_start_from(grown, parts)
         wait_for(lambda: "arriving" in {each["name"] for each in grown.get("/v1/datasets")["datasets"]})
         job = grown.submit(dataset="arriving", relative_gap=1e-4, tolerance=None)
         grown.wait_for_state(job, "running")
-        wait_for(lambda: grown.processes.alive("reader.stream.process"))
+        wait_for(lambda: grown.processes.alive("streamsvm.reader.stream.process"))
         yield parts[1]
 
     job = ""
@@ -129,7 +129,7 @@ def test_a_kill_costs_no_more_than_it_does_otherwise(grown, parts, when):
     job = grown.submit(**{**SPEC, **spec})
     if when == "after one":
         grown.wait_for_pass(job, 6)
-    os.kill(grown.processes.one("reader.stream.process"), signal.SIGKILL)
+    os.kill(grown.processes.one("streamsvm.reader.stream.process"), signal.SIGKILL)
     ended = grown.wait_until_ended(job)
     assert (ended["state"], ended["attempt"]) == ("succeeded", 2)
     assert np.array_equal(weights(grown.model(ended)), weights(grown.model(undisturbed)))

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from service.jobs.problem import plan_job
-from service.jobs.spec import parse_spec
-from service.models.registry import lane_outcome
-from storage.dataset import Dataset
-from storage.model_file import read_model, write_model
+from streamsvm.service.jobs.problem import plan_job
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.service.models.registry import lane_outcome
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.model_file import read_model, write_model
 from tests.end_to_end.cgroup import MemoryGroup, reason_unusable, run_in
 
 LIMIT = 400 << 20
@@ -42,7 +42,7 @@ def directory(tmp_path_factory):
     made = tmp_path_factory.mktemp("wide")
     (made / "rows").write_bytes(wide_text())
     with (made / "rows").open("rb") as rows:
-        done = run_in("reader", LIMIT, "reader.ingest", str(made / "dataset"), stdin=rows)
+        done = run_in("reader", LIMIT, "streamsvm.reader.ingest", str(made / "dataset"), stdin=rows)
     assert done.returncode == 0, done
     result = run_job(made)
     plan = plan_job(parse_spec(SPEC), Dataset(made / "dataset").manifest)
@@ -82,6 +82,6 @@ def test_a_model_is_described_applied_and_given_out(directory):
 
 def test_a_model_is_evaluated(directory):
     paths = [str(directory / name) for name in ("model", "dataset")]
-    done = run_in("evaluation", LIMIT, "service.models.evaluation", *paths)
+    done = run_in("evaluation", LIMIT, "streamsvm.service.models.evaluation", *paths)
     assert done.returncode == 0, done
     assert json.loads(done.stdout)["accuracy"] > 0.8

@@ -9,12 +9,12 @@ import json
 import sys
 from pathlib import Path
 
-from service.models.exports import MODEL_FORMATS, ModelFormatError
-from service.models.inference import describe
-from service.models.predictor import Predictor
-from service.models.views import model_view
-from storage.model_file import read_model
-from storage.model_head import read_head
+from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
+from streamsvm.service.models.inference import describe
+from streamsvm.service.models.predictor import Predictor
+from streamsvm.service.models.views import model_view
+from streamsvm.storage.model_file import read_model
+from streamsvm.storage.model_head import read_head
 
 
 def main(directory: Path, rows: Path) -> None:

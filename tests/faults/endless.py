@@ -15,16 +15,16 @@ from pathlib import Path
 
 import numpy as np
 
-from reader.certificate.folds import HeldOut
-from reader.ingest.run import ingest
-from service.jobs.lane_files import keep_outcomes
-from service.jobs.problem import plan_job
-from service.jobs.spec import parse_spec
-from service.records.store import Store
-from storage.checkpoint import SLOTS, write_checkpoint
-from storage.durable import make_directory
-from storage.manifest import read_manifest
-from storage.model_file import Model, write_model
+from streamsvm.reader.certificate.folds import HeldOut
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.service.jobs.lane_files import keep_outcomes
+from streamsvm.service.jobs.problem import plan_job
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.service.records.store import Store
+from streamsvm.storage.checkpoint import SLOTS, write_checkpoint
+from streamsvm.storage.durable import make_directory
+from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.model_file import Model, write_model
 from tests.faults.operations import OPTIONS, text
 
 KEPT = 20  # datasets, and jobs with lanes: the disk is small

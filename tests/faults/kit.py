@@ -10,10 +10,16 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from storage.model_file import Model, read_model
+from streamsvm.storage.model_file import Model, read_model
 from tests.end_to_end.service import ENDED, PLAIN, Service, wait_for
 
-KINDS = ("reader.stream.process", "trainer.process", "service.processes.worker", "-m api", "")  # the last: all at once
+KINDS = (
+    "streamsvm.reader.stream.process",
+    "streamsvm.trainer.process",
+    "streamsvm.service.processes.worker",
+    "-m streamsvm.api",
+    "",
+)  # the last: all at once
 API, ALL = KINDS[3:]
 SHARES = (0.3, 0.3, 0.25, 0.08, 0.07)
 STOPPED = 0.2  # of the faults stop a process, the others kill it

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from reader.ingest.append import append_rows
-from reader.ingest.run import ingest
-from reader.limits import Limits
-from reader.options import InputOptions
-from service.records.store import Store
-from storage.checkpoint import SLOTS, write_checkpoint
-from storage.model_file import Model, write_model
+from streamsvm.reader.ingest.append import append_rows
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.records.store import Store
+from streamsvm.storage.checkpoint import SLOTS, write_checkpoint
+from streamsvm.storage.model_file import Model, write_model
 from tests.contracts.problems import libsvm_text, random_problem
 
 OPTIONS = InputOptions(format="libsvm", index_base=1)

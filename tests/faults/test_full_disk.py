@@ -117,7 +117,7 @@ def test_a_job_waits_for_room_and_goes_on(service):
     service.wait_for_pass(job, 4)
     filler = fill(service)
     # Its history has no room; that it waits is on record as soon as there is room for that.
-    wait_for(lambda: not service.processes.alive("trainer.process"))
+    wait_for(lambda: not service.processes.alive("streamsvm.trainer.process"))
     filler.unlink()
     ended = service.wait_until_ended(job)
     assert weights(service.model(ended)).tobytes() == undisturbed

@@ -39,7 +39,7 @@ def service(new_service, text):
 
 
 def test_the_api_says_so_and_recovers(service, text):
-    api = service.processes.one("-m api")
+    api = service.processes.one("-m streamsvm.api")
     requests = (
         ("GET", "/v1/jobs", {}),
         ("GET", "/v1/datasets/data", {}),
@@ -70,19 +70,19 @@ def test_a_worker_without_goes_on_when_there_are_some_again(service):
     undisturbed = weights(service.model(service.wait_until_ended(service.submit(**SPEC)))).tobytes()
     job = service.submit(**SPEC)
     service.wait_for_pass(job, 4)
-    worker, log = service.processes.one("service.processes.worker"), service.data_dir.parent / "log"
+    worker, log = service.processes.one("streamsvm.service.processes.worker"), service.data_dir.parent / "log"
     with few_files(worker, 0):
         wait_for(lambda: "tried again" in log.read_text())
     assert weights(service.model(service.wait_until_ended(job))).tobytes() == undisturbed
-    assert service.processes.one("service.processes.worker") == worker
+    assert service.processes.one("streamsvm.service.processes.worker") == worker
 
 
 def test_a_service_that_can_start_no_worker_is_not_ready_and_tries_again(service):
-    api = service.processes.one("-m api")
+    api = service.processes.one("-m streamsvm.api")
     with httpx.Client(base_url=service.url, **PLAIN) as client:
         assert client.get("/v2/health/ready").status_code == 200
         with few_files(api, 0):
-            os.kill(service.processes.one("service.processes.worker"), signal.SIGKILL)
+            os.kill(service.processes.one("streamsvm.service.processes.worker"), signal.SIGKILL)
             wait_for(lambda: client.get("/v2/health/ready").status_code == 503)
         wait_for(lambda: client.get("/v2/health/ready").status_code == 200)
     assert service.wait_until_ended(service.submit(**SPEC))["state"] == "succeeded"

@@ -20,15 +20,15 @@ from sqlite3 import connect
 import numpy as np
 import pytest
 
-from service.errors import Crash
-from service.jobs.held_out import held_out
-from service.jobs.lane_files import abouts_of, outcome_of
-from service.records.store import Store
-from storage.checkpoint import read_checkpoint
-from storage.errors import StorageError
-from storage.manifest import read_manifest
-from storage.model_file import read_model
-from storage.verify import faults
+from streamsvm.service.errors import Crash
+from streamsvm.service.jobs.held_out import held_out
+from streamsvm.service.jobs.lane_files import abouts_of, outcome_of
+from streamsvm.service.records.store import Store
+from streamsvm.storage.checkpoint import read_checkpoint
+from streamsvm.storage.errors import StorageError
+from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.model_file import read_model
+from streamsvm.storage.verify import faults
 from tests.faults.endless import LANES_OF_FOLDS
 from tests.faults.scale import count
 

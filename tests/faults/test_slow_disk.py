@@ -20,7 +20,7 @@ def test_slow_reads_change_nothing_but_the_time(service, tmp_path):
     service.wait_for_pass(job, 2)
     trace = tmp_path / "trace"
     reads = ["-e", "trace=pread64", "-e", f"inject=pread64:delay_enter={DELAY_MICROSECONDS}"]
-    reader = str(service.processes.one("reader.stream.process"))
+    reader = str(service.processes.one("streamsvm.reader.stream.process"))
     with subprocess.Popen(["strace", "-f", "-qq", "-o", str(trace), *reads, "-p", reader]) as strace:
         wait_for(lambda: strace.poll() is not None or (trace.exists() and trace.stat().st_size))
         if strace.poll() is not None and service.job(job)["state"] == "running":

@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from service.records.store import Store
-from storage.checkpoint import SLOTS, newest_checkpoint, write_checkpoint
-from storage.errors import CorruptData
-from storage.manifest import read_manifest
-from storage.model_file import read_model
-from storage.verify import faults
+from streamsvm.service.records.store import Store
+from streamsvm.storage.checkpoint import SLOTS, newest_checkpoint, write_checkpoint
+from streamsvm.storage.errors import CorruptData
+from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.model_file import read_model
+from streamsvm.storage.verify import faults
 from tests.faults.operations import OPERATIONS, upload
 from tests.faults.scale import count
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from storage.objective import REGRESSION
 from streamsvm import StreamSVC, StreamSVR
-from trainer.solvers import SOLVERS
+from streamsvm.storage.objective import REGRESSION
+from streamsvm.trainer.solvers import SOLVERS
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore::streamsvm.SlowerTraining"

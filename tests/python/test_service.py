@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import streamsvm
-from reader.errors import InputError
-from service.errors import ServiceError
 from streamsvm import Client, StreamSVC
 from streamsvm import workspace as workspace_module
+from streamsvm.reader.errors import InputError
+from streamsvm.service.errors import ServiceError
 from tests.contracts.problems import libsvm_text, random_problem
 from tests.end_to_end.service import Service
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from service.errors import ServiceError
-from service.room import Room
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.room import Room
 
 FREE = 4_000_000
 

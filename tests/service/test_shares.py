@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.shares import Shares, share_of
+from streamsvm.service.shares import Shares, share_of
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from storage.arriving import Journal
-from storage.block import BlockInfo, BlockWriter
-from storage.csr import Rows
-from storage.dataset import block_path, publish_dataset, staged_path
-from storage.manifest import Manifest
+from streamsvm.storage.arriving import Journal
+from streamsvm.storage.block import BlockInfo, BlockWriter
+from streamsvm.storage.csr import Rows
+from streamsvm.storage.dataset import block_path, publish_dataset, staged_path
+from streamsvm.storage.manifest import Manifest
 
 UID = "0123456789abcdef" * 2
 

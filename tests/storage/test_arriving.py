@@ -4,10 +4,10 @@ import shutil
 
 import pytest
 
-from storage.arriving import JOURNAL, RECORD, ArrivingDataset
-from storage.block import Piece
-from storage.dataset import Dataset, block_path, staged_path
-from storage.errors import CorruptData, DatasetLost
+from streamsvm.storage.arriving import JOURNAL, RECORD, ArrivingDataset
+from streamsvm.storage.block import Piece
+from streamsvm.storage.dataset import Dataset, block_path, staged_path
+from streamsvm.storage.errors import CorruptData, DatasetLost
 from tests.storage.rows import assert_same_rows, random_rows
 from tests.storage.staging import Staging
 

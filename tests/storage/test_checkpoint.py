@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from storage.checkpoint import (
+from streamsvm.storage.checkpoint import (
     SLOTS,
     SURE_SLOTS,
     UNSURE_SLOT,
@@ -12,7 +12,7 @@ from storage.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from storage.errors import CorruptData
+from streamsvm.storage.errors import CorruptData
 
 ABOUT = {"number": 3, "pass": 2, "bound": 0.1}
 

@@ -11,13 +11,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = {
     "constant.py": "STEP = 1\n",
-    "inner_kernel.py": "from storage.compiled import njit\nfrom storage.constant import STEP\n\n\n"
+    "inner_kernel.py": "from streamsvm.storage.compiled import njit\nfrom streamsvm.storage.constant import STEP\n\n\n"
     "@njit(cache=True)\ndef inner(x):\n    return x + STEP\n",
-    "outer_kernel.py": "from storage.compiled import njit\nfrom storage.inner_kernel import inner\n\n\n"
+    "outer_kernel.py": "from streamsvm.storage.compiled import njit\n"
+    "from streamsvm.storage.inner_kernel import inner\n\n\n"
     "@njit(cache=True)\ndef outer(x):\n    return 10 * inner(x)\n",
 }
 PROGRAM = (
-    "from storage.outer_kernel import outer; found = outer(1); "
+    "from streamsvm.storage.outer_kernel import outer; found = outer(1); "
     "print(found, sum(outer.stats.cache_hits.values()), sum(outer.stats.cache_misses.values()))"
 )
 
@@ -26,18 +27,23 @@ class Tree:
     """A copy of what kernels need, and kernels of its own, one of which calls another in its own file."""
 
     def __init__(self, directory):
-        self.storage = directory / "storage"
+        self.directory = directory
         self.storage.mkdir(parents=True)
+        (self.storage.parent / "__init__.py").touch()
         for name in ("__init__.py", "compiled.py", "kernel_sources.py", "csr.py"):
             shutil.copy(ROOT / "storage" / name, self.storage)
         for name, text in MODULES.items():
             (self.storage / name).write_text(text)
 
+    @property
+    def storage(self):
+        return self.directory / "streamsvm" / "storage"
+
     def run(self, **environment):
         """What a new process finds: the result, whether it took what was kept, whether it compiled."""
         command = [sys.executable, "-c", PROGRAM]
         environment = {**os.environ, **environment}
-        done = subprocess.run(command, cwd=self.storage.parent, env=environment, capture_output=True, check=True)
+        done = subprocess.run(command, cwd=self.directory, env=environment, capture_output=True, check=True)
         return tuple(map(int, done.stdout.split()))
 
     def change(self, name, before, after):
@@ -65,5 +71,5 @@ def test_another_tree_with_the_same_sources_takes_what_is_kept(tmp_path):
     tree = Tree(tmp_path / "built" / "tree")
     assert tree.run() == (20, 0, 1)
     (tmp_path / "built").rename(tmp_path / "moved")
-    tree.storage = tmp_path / "moved" / "tree" / "storage"
+    tree.directory = tmp_path / "moved" / "tree"
     assert tree.run() == (20, 1, 0)

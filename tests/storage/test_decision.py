@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from storage.csr import Rows
-from storage.decision import decision_values, predicted_classes
+from streamsvm.storage.csr import Rows
+from streamsvm.storage.decision import decision_values, predicted_classes
 
 
 def random_rows(n_rows: int, width: int) -> tuple[Rows, sparse.csr_matrix]:

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from storage import kept_rows
-from storage.document import pack
-from storage.spill_file import SpillFile, make_buffer
+from streamsvm.storage import kept_rows
+from streamsvm.storage.document import pack
+from streamsvm.storage.spill_file import SpillFile, make_buffer
 
 SIZE = 4096
 KEY = {"uid": "a", "positive": 1.0, "bias": None}

@@ -7,8 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
-from storage.errors import CorruptData, UnknownVersion
-from storage.model_file import Model, read_model, write_model
+from streamsvm.storage.errors import CorruptData, UnknownVersion
+from streamsvm.storage.model_file import Model, read_model, write_model
 from tests.machines import random_machine
 from tests.storage.damage import bit_flips, scrambled, truncations
 

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from storage.objective import OBJECTIVES, make_objective, margins
-from storage.segment import Segment
+from streamsvm.storage.objective import OBJECTIVES, make_objective, margins
+from streamsvm.storage.segment import Segment
+from streamsvm.trainer.problem import LOSSES, Problem
 from tests.contracts.kernels import columns, visit
-from trainer.problem import LOSSES, Problem
 
 C, EPSILON = {1: 2.0, -1: 0.5}, 0.7
 REGRESSION = ("epsilon_insensitive", "squared_epsilon_insensitive")

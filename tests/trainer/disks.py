@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from storage.patience import Patience
-from storage.spill_file import SpillFile, make_buffer
-from trainer.rows.disk import DiskRows, Shelf
+from streamsvm.storage.patience import Patience
+from streamsvm.storage.spill_file import SpillFile, make_buffer
+from streamsvm.trainer.rows.disk import DiskRows, Shelf
 
 SMALL = 4 << 10  # bytes: many segments for a few rows
 PLENTY = 1 << 40

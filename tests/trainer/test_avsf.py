@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from streamsvm.trainer.selection import SCHEDULES, Adaptive
 from tests.contracts.problems import a_dataset
 from tests.contracts.solver import exact, solving
 from tests.reference.dcd import dcd
 from tests.training import train
-from trainer.selection import SCHEDULES, Adaptive
 
 N = 400
 everywhere = pytest.mark.parametrize("schedule", SCHEDULES)

@@ -6,11 +6,11 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from storage.segment import row_bytes
+from streamsvm.storage.segment import row_bytes
+from streamsvm.trainer.rows.blocks import Blocks
 from tests.contracts.problems import a_dataset, make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, solving
 from tests.training import train
-from trainer.rows.blocks import Blocks
 
 dataset = a_dataset(500)
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-import trainer.convergence
+import streamsvm.trainer.convergence
+from streamsvm.trainer.stop import has_likely_fallen
 from tests.contracts.problems import a_dataset
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.training import train
-from trainer.stop import has_likely_fallen
 
 CLOCKS = {"elapsed_seconds", "reader_wait_seconds", "trainer_wait_seconds"}
 AHEAD = {"rows_streamed", "rows_screened", "resident_rows", "resident_bytes", "evicted_rows"}  # at that moment
@@ -22,7 +22,7 @@ def every_pass_would_stop(monkeypatch):
     def seems_converged(_progress, tolerance, relative_gap):
         return "tolerance" if tolerance is not None else "relative_gap" if relative_gap is not None else None
 
-    monkeypatch.setattr(trainer.convergence, "seems_converged", seems_converged)
+    monkeypatch.setattr(streamsvm.trainer.convergence, "seems_converged", seems_converged)
 
 
 @pytest.mark.parametrize("screening", [0.1, None])
@@ -77,7 +77,7 @@ def test_a_look_saves_a_pass(tmp_path, dataset, monkeypatch):
     """The bound a pass comes to is that of the w it began with."""
     found = {}
     for is_likely in (True, False):
-        monkeypatch.setattr(trainer.convergence, "has_likely_fallen", lambda *_, answer=is_likely: answer)
+        monkeypatch.setattr(streamsvm.trainer.convergence, "has_likely_fallen", lambda *_, answer=is_likely: answer)
         run = tmp_path / str(is_likely)
         found[is_likely] = train(run, dataset, SMALLEST_CACHE, tolerance=None, relative_gap=0.01)
         assert found[is_likely].result["stop_reason"] == "relative_gap"

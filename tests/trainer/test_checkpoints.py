@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from storage.cache import Step
-from storage.checkpoint import newest_checkpoint
-from storage.errors import ValuesOverflow
-from storage.state import create_state
-from trainer.checkpoints import Checkpoints, OutOfBox, Slots
+from streamsvm.storage.cache import Step
+from streamsvm.storage.checkpoint import newest_checkpoint
+from streamsvm.storage.errors import ValuesOverflow
+from streamsvm.storage.state import create_state
+from streamsvm.trainer.checkpoints import Checkpoints, OutOfBox, Slots
 
 LAST_STEP = Step(
     number=1, n_rows=0, width=0, pass_=1, section=0, pieces=1, rows=0, screened=0, screened_unvisited=0,

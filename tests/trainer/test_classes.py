@@ -5,11 +5,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from reader.certificate.folds import fold_of, read_held_out
-from storage.checkpoint import newest_checkpoint
-from storage.classes import width_of
-from storage.crammer_singer import CrammerSinger
-from storage.dataset import Dataset
+from streamsvm.reader.certificate.folds import fold_of, read_held_out
+from streamsvm.storage.checkpoint import newest_checkpoint
+from streamsvm.storage.classes import width_of
+from streamsvm.storage.crammer_singer import CrammerSinger
+from streamsvm.storage.dataset import Dataset
 from tests.contracts.problems import make_dataset
 from tests.reference import data
 from tests.reference.liblinear import train_crammer_singer

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from storage.crammer_singer import CrammerSinger
-from storage.segment import Columns
+from streamsvm.storage.crammer_singer import CrammerSinger
+from streamsvm.storage.segment import Columns
+from streamsvm.trainer.kernels.crammer_singer import best_room, visit_crammer_singer
+from streamsvm.trainer.kernels.visit import Dual, Weights, move_on
 from tests.contracts.kernels import notes
 from tests.contracts.problems import random_problem
 from tests.reference import data, liblinear
 from tests.reference.crammer_singer import best_row, bounds_of, dual, gradient, primal
 from tests.reference.dcd import dcd
-from trainer.kernels.crammer_singer import best_room, visit_crammer_singer
-from trainer.kernels.visit import Dual, Weights, move_on
 
 NO_LOCK, NO_WEIGHT = np.empty(0, np.int64), np.empty(0, np.float32)
 

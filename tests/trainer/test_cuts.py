@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from streamsvm.trainer.cuts import IDLE_ROUNDS, Cuts
 from tests.reference.cutting_planes import reduced_problem
-from trainer.cuts import IDLE_ROUNDS, Cuts
 
 
 def random_cuts(count, width=6, seed=0):

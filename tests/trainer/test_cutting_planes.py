@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from storage.csr import EMPTY
-from storage.segment import Segment
+from streamsvm.storage.csr import EMPTY
+from streamsvm.storage.segment import Segment
+from streamsvm.trainer.problem import Problem
+from streamsvm.trainer.progress import Progress
+from streamsvm.trainer.solvers.cutting_planes import Options, cpa, ocas
 from tests.contracts.problems import random_problem
 from tests.reference import cutting_planes as reference
 from tests.reference import data
 from tests.reference.dcd import dcd, primal_objective
 from tests.reference.optima import OPTIMA
-from trainer.problem import Problem
-from trainer.progress import Progress
-from trainer.solvers.cutting_planes import Options, cpa, ocas
 
 SOLVERS = {"cpa": cpa, "ocas": ocas}
 everywhere = pytest.mark.parametrize("name", SOLVERS)
@@ -96,7 +96,7 @@ def until(session, relative_gap, most=2000) -> Progress:
 
 @pytest.mark.parametrize("C", [0.01, 0.1, 1.0])
 def test_iterations_are_those_of_plain_numpy(C, monkeypatch):
-    monkeypatch.setattr("trainer.solvers.cutting_planes._INNER_SHARE", 1e-8)
+    monkeypatch.setattr("streamsvm.trainer.solvers.cutting_planes._INNER_SHARE", 1e-8)
     X, y = random_problem(80, 12, 6)
     dense = X.toarray().astype(float)
     found = [(p.primal_bound, p.dual_objective) for p in islice(Session("cpa", X, y, C), 12)]

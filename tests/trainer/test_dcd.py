@@ -6,17 +6,17 @@ from liblinear import liblinear as binding
 from liblinear import liblinearutil
 from scipy import sparse
 
-from reader.ingest.run import ingest
-from service.jobs.problem import plan_job
-from service.jobs.spec import parse_spec
-from service.models.registry import lane_outcome
-from storage.manifest import read_manifest
-from storage.objective import REGRESSION, make_objective
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.service.jobs.problem import plan_job
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.service.models.registry import lane_outcome
+from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.objective import REGRESSION, make_objective
+from streamsvm.trainer.active import ActiveRows
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem
 from tests.contracts.solver import solving
 from tests.reference import data
 from tests.training import train
-from trainer.active import ActiveRows
 
 # -s of LIBLINEAR's own dual solvers.
 NUMBERS = {"logistic": 7, "epsilon_insensitive": 13, "squared_epsilon_insensitive": 12}

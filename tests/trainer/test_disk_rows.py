@@ -6,13 +6,13 @@ import itertools
 import numpy as np
 import pytest
 
-from storage import kept_rows
-from storage.segment import ROW_ID, TARGET, Segment, bytes_of, row_bytes
-from storage.spill_file import SpillFile
+from streamsvm.storage import kept_rows
+from streamsvm.storage.segment import ROW_ID, TARGET, Segment, bytes_of, row_bytes
+from streamsvm.storage.spill_file import SpillFile
+from streamsvm.trainer.rows.disk import DiskRows, Shelf
+from streamsvm.trainer.rows.mixture import SEGMENTS
 from tests.contracts.problems import random_problem
 from tests.trainer.disks import SMALL, Disk, refuses
-from trainer.rows.disk import DiskRows, Shelf
-from trainer.rows.mixture import SEGMENTS
 
 N_ROWS = 400
 ALL = np.arange(N_ROWS, dtype=np.int32)

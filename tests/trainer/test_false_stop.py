@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from storage.plan import plan_cache
-from storage.segment import packed_bytes
+from streamsvm.storage.plan import plan_cache
+from streamsvm.storage.segment import packed_bytes
+from streamsvm.trainer.progress import Progress
+from streamsvm.trainer.stop import limit_reached, seems_converged
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, exact, solving
 from tests.training import train
-from trainer.progress import Progress
-from trainer.stop import limit_reached, seems_converged
 
 TOLERANCE = 1e-4
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from reader.ingest.run import ingest
-from reader.options import InputOptions
-from service.jobs.features import asked_maps
-from service.jobs.spec import parse_spec
-from storage.dataset import Dataset
-from storage.features.rows import Features
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.jobs.features import asked_maps
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.features.rows import Features
 from tests.training import train
 
 N_ROWS, N_FEATURES = 160, 7
@@ -127,7 +127,7 @@ def test_a_small_cache_and_rows_on_disk(many, tmp_path):
 
 
 def test_threads_share_rows_that_are_mapped_at_their_visits(stored, tmp_path, monkeypatch):
-    monkeypatch.setattr("storage.features.visits._VALUES", 200)
+    monkeypatch.setattr("streamsvm.storage.features.visits._VALUES", 200)
     one = train(tmp_path / "1", stored[0] / "d", 1 << 20, features=["scale", "pairs"], tolerance=1e-9, max_passes=3000)
     four = train(
         tmp_path / "4", stored[0] / "d", 1 << 20, features=["scale", "pairs"], tolerance=1e-9, max_passes=3000,

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from storage.packing import split
-from storage.rounds import GIVEN, GIVEN_ALPHA, TAKEN_ALPHA
-from storage.segment import ROW_ID, TARGET, Segment, view
-from storage.spill_file import SPILL_SEGMENT
-from trainer.given_rows import GivenRows
+from streamsvm.storage.packing import split
+from streamsvm.storage.rounds import GIVEN, GIVEN_ALPHA, TAKEN_ALPHA
+from streamsvm.storage.segment import ROW_ID, TARGET, Segment, view
+from streamsvm.storage.spill_file import SPILL_SEGMENT
+from streamsvm.trainer.given_rows import GivenRows
 
 N_ROWS = 3000
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamsvm.trainer.kernels.order import permutation
+from streamsvm.trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
 from tests.contracts.kernels import BOXES, columns, notes, visit
-from trainer.kernels.order import permutation
-from trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
 
 
 def naive_step(x, y, U, D, a, w):

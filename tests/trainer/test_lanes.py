@@ -6,22 +6,22 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from reader.certificate.folds import fold_of, read_held_out
-from storage.dataset import Dataset
-from storage.lanes import WIDTHS, Group, LaneTerms
-from storage.segment import Segment
+from streamsvm.reader.certificate.folds import fold_of, read_held_out
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.lanes import WIDTHS, Group, LaneTerms
+from streamsvm.storage.segment import Segment
+from streamsvm.trainer.group import LaneTally, warm_lane_tally
+from streamsvm.trainer.kernels.visit import Dual, Weights
+from streamsvm.trainer.kernels.visit_lanes import visit_lanes
+from streamsvm.trainer.lanes import Lanes, terms_of
+from streamsvm.trainer.problem import Problem
+from streamsvm.trainer.sums import Sums
+from streamsvm.trainer.tally import Tally
+from streamsvm.trainer.visitor import Visitor
 from tests.contracts.kernels import NO_LOCK, columns
 from tests.contracts.problems import make_dataset, random_problem, stored_rows
 from tests.trainer.test_sample_weights import weighted
 from tests.training import train
-from trainer.group import LaneTally, warm_lane_tally
-from trainer.kernels.visit import Dual, Weights
-from trainer.kernels.visit_lanes import visit_lanes
-from trainer.lanes import Lanes, terms_of
-from trainer.problem import Problem
-from trainer.sums import Sums
-from trainer.tally import Tally
-from trainer.visitor import Visitor
 
 SMALL_CACHE, ALL_ROWS = 1 << 17, 4 << 20
 CS = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamsvm.trainer import line_search as module
+from streamsvm.trainer.line_search import Line
 from tests.reference.cutting_planes import line_search
-from trainer import line_search as module
-from trainer.line_search import Line
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from streamsvm.trainer.kernels.merging import GRID, best_h, degradation, degradation_table, looked_up, searched
 from tests.reference.budgeted import best_merge, gaussian
-from trainer.kernels.merging import GRID, best_h, degradation, degradation_table, looked_up, searched
 
 RNG = np.random.default_rng(0)
 PAIRS = [(float(m), float(k)) for m, k in RNG.random((300, 2))]

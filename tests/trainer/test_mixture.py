@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from storage.segment import ROW_ID, TARGET, Segment
+from streamsvm.storage.segment import ROW_ID, TARGET, Segment
+from streamsvm.trainer.active import ActiveRows
+from streamsvm.trainer.problem import Problem
+from streamsvm.trainer.rows.mixture import SEGMENTS, Mixture
+from streamsvm.trainer.tally import Tally
+from streamsvm.trainer.visitor import Visitor
 from tests.contracts.problems import random_problem
-from trainer.active import ActiveRows
-from trainer.problem import Problem
-from trainer.rows.mixture import SEGMENTS, Mixture
-from trainer.tally import Tally
-from trainer.visitor import Visitor
 
 N_ROWS, N_SEGMENTS = 1200, 12
 C = 1.0

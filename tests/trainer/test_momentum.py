@@ -5,14 +5,14 @@ from functools import partial
 import numpy as np
 import pytest
 
+from streamsvm.trainer.momentum import Momentum, beta, rate
+from streamsvm.trainer.sums import Sums
+from streamsvm.trainer.tally import Tally
 from tests.contracts.kernels import BOXES, visit
 from tests.contracts.problems import a_dataset
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.trainer.test_kernels import count_free, setting
 from tests.training import Turns, train
-from trainer.momentum import Momentum, beta, rate
-from trainer.sums import Sums
-from trainer.tally import Tally
 
 ALL_ROWS = 8 << 20  # bytes of cache, more than the rows need
 

@@ -5,10 +5,10 @@ from typing import Literal
 
 import pytest
 
-from service.errors import ServiceError
-from service.jobs.spec import JobSpec, parse_spec
-from storage.options import option, options_of
-from trainer.solvers import OPTIONS, SOLVERS, users
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.spec import JobSpec, parse_spec
+from streamsvm.storage.options import option, options_of
+from streamsvm.trainer.solvers import OPTIONS, SOLVERS, users
 
 every_solver = pytest.mark.parametrize("solver", SOLVERS)
 every_option = pytest.mark.parametrize("name", OPTIONS)

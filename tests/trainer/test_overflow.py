@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from storage.errors import ValuesOverflow
-from storage.state import create_state
-from storage.support_vectors import Machine, SupportVectors
+from streamsvm.storage.errors import ValuesOverflow
+from streamsvm.storage.state import create_state
+from streamsvm.storage.support_vectors import Machine, SupportVectors
+from streamsvm.trainer.link import Link
 from tests.contracts.problems import make_dataset, random_problem
 from tests.training import train
-from trainer.link import Link
 
 
 @pytest.mark.parametrize("solver", ["bsca", "bsgd"])

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from streamsvm.trainer.kernels.pegasos import pegasos_visits
 from tests.contracts.kernels import columns
 from tests.contracts.problems import a_dataset
 from tests.contracts.solver import exact, solving
 from tests.reference.dcd import dcd
 from tests.training import train
-from trainer.kernels.pegasos import pegasos_visits
 
 C = 0.1
 MODES = ["row", "block"]

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from storage.cache import Step
-from trainer.problem import Problem
-from trainer.progress import Progress
-from trainer.sums import Sums
-from trainer.tally import Tally
+from streamsvm.storage.cache import Step
+from streamsvm.trainer.problem import Problem
+from streamsvm.trainer.progress import Progress
+from streamsvm.trainer.sums import Sums
+from streamsvm.trainer.tally import Tally
 
 
 def test_losses_are_pairs():

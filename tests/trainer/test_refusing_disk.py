@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from streamsvm.trainer.checkpoints import Slots
+from streamsvm.trainer.problem import LOSSES
 from tests.contracts.problems import a_dataset
 from tests.contracts.solver import exact, solving
 from tests.faults.scale import count
 from tests.reference.dcd import Solution, dcd
 from tests.trainer.disks import PLENTY, Disk, refuses
 from tests.training import Turns, solvers_with
-from trainer.checkpoints import Slots
-from trainer.problem import LOSSES
 
 CASES = list(itertools.product(LOSSES, [1.0, 10.0], [1, 2]))
 REFUSALS = max(len(CASES), count(150, 3000))

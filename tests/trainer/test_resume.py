@@ -9,16 +9,18 @@ from functools import partial
 import numpy as np
 import pytest
 
-import reader.ingest.shuffle
-import reader.stream.arrivals
-import trainer.checkpoints
-from reader.ingest.run import ingest
-from reader.stream.process import Reader
-from storage.checkpoint import newest_checkpoint, read_checkpoint, write_checkpoint
-from storage.dataset import Dataset
-from storage.errors import CheckpointUnsound
-from storage.objective import REGRESSION
-from storage.support_vectors import packed, published_machine
+import streamsvm.reader.ingest.shuffle
+import streamsvm.reader.stream.arrivals
+import streamsvm.trainer.checkpoints
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.stream.process import Reader
+from streamsvm.storage.checkpoint import newest_checkpoint, read_checkpoint, write_checkpoint
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.errors import CheckpointUnsound
+from streamsvm.storage.objective import REGRESSION
+from streamsvm.storage.support_vectors import packed, published_machine
+from streamsvm.trainer.link import HandedBack
+from streamsvm.trainer.solvers import SOLVERS
 from tests.contracts import bracketing
 from tests.contracts.problems import make_dataset, random_problem, weighted_text
 from tests.contracts.solver import (
@@ -33,8 +35,6 @@ from tests.contracts.solver import (
     name_of,
 )  # fmt: skip
 from tests.training import Outcome, Turns, open_state_of, to_the_end, write_run
-from trainer.link import HandedBack
-from trainer.solvers import SOLVERS
 
 PASSES = 5
 WITHOUT_ALPHA = [
@@ -58,7 +58,7 @@ class Killed(BaseException):
 def dataset(tmp_path_factory):
     """Of many pieces."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reader.ingest.shuffle, "PIECE_WORDS", 256)
+        patch.setattr(streamsvm.reader.ingest.shuffle, "PIECE_WORDS", 256)
         path = make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(500))
     assert sum(len(Dataset(path).pieces(block)) for block in range(len(Dataset(path).manifest.blocks))) > 20
     return path
@@ -66,7 +66,7 @@ def dataset(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def several_sections_a_pass(monkeypatch):
-    monkeypatch.setattr(reader.stream.arrivals, "SECTION_PIECES", 7)
+    monkeypatch.setattr(streamsvm.reader.stream.arrivals, "SECTION_PIECES", 7)
 
 
 class Doomed(Turns):
@@ -263,7 +263,7 @@ def test_a_checkpoint_out_of_its_box_is_not_trained_on(tmp_path, dataset):
 
 def test_a_checkpoint_that_cannot_be_written_costs_nothing_else(tmp_path, dataset, monkeypatch):
     job = Job(tmp_path / "job", dataset)
-    real, full = trainer.checkpoints.write_checkpoint, []
+    real, full = streamsvm.trainer.checkpoints.write_checkpoint, []
 
     def write(path, about, arrays):
         full.append(path)
@@ -271,7 +271,7 @@ def test_a_checkpoint_that_cannot_be_written_costs_nothing_else(tmp_path, datase
             raise OSError(errno.ENOSPC, "no room")
         real(path, about, arrays)
 
-    monkeypatch.setattr(trainer.checkpoints, "write_checkpoint", write)
+    monkeypatch.setattr(streamsvm.trainer.checkpoints, "write_checkpoint", write)
     found = job.attempt()
     assert found.state.control["checkpoint_failures"] == (len(full) + 1) // 2 > 1
     assert newest_checkpoint(job.checkpoints).about["number"] == len(full) // 2

@@ -7,10 +7,10 @@ import pytest
 from scipy import sparse
 from sklearn.svm import LinearSVC, LinearSVR
 
-from reader.ingest.run import ingest
-from service.jobs.problem import TRAINS_WEIGHTS
-from service.jobs.spec import KERNEL_SOLVERS
-from storage.objective import REGRESSION
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.service.jobs.problem import TRAINS_WEIGHTS
+from streamsvm.service.jobs.spec import KERNEL_SOLVERS
+from streamsvm.storage.objective import REGRESSION
 from tests.contracts.problems import make_dataset, random_problem, stored_rows, weighted_text
 from tests.reference.dcd import primal_objective
 from tests.training import train

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from trainer.kernels.adaptive import LEAST, MOST, adapt, sample_visits, share_visits
-from trainer.selection import SCHEDULES, Adaptive
+from streamsvm.trainer.kernels.adaptive import LEAST, MOST, adapt, sample_visits, share_visits
+from streamsvm.trainer.selection import SCHEDULES, Adaptive
 
 
 def preferences(n, seed=0):

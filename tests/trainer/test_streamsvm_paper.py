@@ -5,19 +5,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from service.errors import ServiceError
-from service.jobs.spec import parse_spec
-from storage.segment import Segment
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.storage.segment import Segment
+from streamsvm.trainer.kernels.visit import Box
+from streamsvm.trainer.problem import Problem
+from streamsvm.trainer.solvers.streamsvm_paper import BETA, Options, Picks
+from streamsvm.trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
+from streamsvm.trainer.tally import Tally
 from tests.contracts.kernels import columns
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, exact
 from tests.reference.dcd import dcd
 from tests.training import train
-from trainer.kernels.visit import Box
-from trainer.problem import Problem
-from trainer.solvers.streamsvm_paper import BETA, Options, Picks
-from trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
-from trainer.tally import Tally
 
 AS_MEANT = {"epsilon_decay": "sweep", "epsilon_reset": True, "epsilon_gradient": "projected"}
 HINGE = Box(1.0, 0.0, 1.0, 0.0)

@@ -6,15 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from storage.segment import Segment
+from streamsvm.storage.segment import Segment
+from streamsvm.trainer.kernels.visit import Notes
+from streamsvm.trainer.problem import Problem
+from streamsvm.trainer.sums import Sums
+from streamsvm.trainer.sweep import ALONE, Met, Threads, sweep
+from streamsvm.trainer.sweeps import Wanted
+from streamsvm.trainer.tally import Tally
+from streamsvm.trainer.visitor import NO_REST, Visitor, Visits, gathered
 from tests.contracts.kernels import columns
-from trainer.kernels.visit import Notes
-from trainer.problem import Problem
-from trainer.sums import Sums
-from trainer.sweep import ALONE, Met, Threads, sweep
-from trainer.sweeps import Wanted
-from trainer.tally import Tally
-from trainer.visitor import NO_REST, Visitor, Visits, gathered
 
 
 def visits(score, M_plus=0.0, M_minus=0.0, gap=0.0, squares=0.0):

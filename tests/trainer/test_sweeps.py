@@ -5,13 +5,13 @@ from functools import partial
 import numpy as np
 import pytest
 
-from storage.patience import Patience
+from streamsvm.storage.patience import Patience
+from streamsvm.trainer.problem import LOSSES
+from streamsvm.trainer.rows.disk import DiskRows
 from tests.contracts.problems import a_dataset, make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, cache_for, check_certificate, exact, name_of, solving
 from tests.trainer.disks import SMALL, Disk, refuses
 from tests.training import Turns, about_to_begin, open_state_of, solvers_with, train, write_run
-from trainer.problem import LOSSES
-from trainer.rows.disk import DiskRows
 
 WAYS = [{"on_disk": True}, {"on_disk": True, "threads": 2}, {"holds_all": True}, {"holds_all": True, "threads": 2}]
 everywhere = pytest.mark.parametrize("way", WAYS, ids=name_of)

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from storage.compiled import njit
+from streamsvm.storage.compiled import njit
+from streamsvm.trainer.checkpoints import Slots
+from streamsvm.trainer.kernels.shared import acquire, release
+from streamsvm.trainer.problem import LOSSES
 from tests.contracts.kernels import BOXES, columns, visit
 from tests.contracts.problems import a_dataset, make_dataset
 from tests.contracts.solver import cache_for, check_certificate, exact, name_of, solving
 from tests.reference.dcd import dcd
 from tests.training import Turns, train
-from trainer.checkpoints import Slots
-from trainer.kernels.shared import acquire, release
-from trainer.problem import LOSSES
 
 WAYS = [{"on_disk": True}, {"holds_all": True}, {"spill": False}]
 THREADS = [2, 4, 8, 16]

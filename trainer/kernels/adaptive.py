@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from storage.compiled import njit
-from storage.csr import Array
-from trainer.kernels.order import next_random
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import Array
+from streamsvm.trainer.kernels.order import next_random
 
 # Source      Glasmachers, Dogan, "Accelerated coordinate descent with adaptive coordinate frequencies" (ACML 2013),
 #             and their algorithms 3 to 5 for linear SVMs

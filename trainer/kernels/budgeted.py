@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 
-from storage.compiled import njit
-from storage.csr import Array
-from storage.gaussian_kernel import gaussian, inner_products
-from storage.segment import Columns
-from trainer.kernels.machine import (
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import Array
+from streamsvm.storage.gaussian_kernel import gaussian, inner_products
+from streamsvm.storage.segment import Columns
+from streamsvm.trainer.kernels.machine import (
     BATCH,
     COUNT,
     DEGRADATION,
@@ -26,8 +26,8 @@ from trainer.kernels.machine import (
     remove,
     slot_of,
 )
-from trainer.kernels.maintenance import lightest, merge, partner
-from trainer.kernels.team import claim, mark, marked, seconds, wait_for
+from streamsvm.trainer.kernels.maintenance import lightest, merge, partner
+from streamsvm.trainer.kernels.team import claim, mark, marked, seconds, wait_for
 
 # Problem     min over f of  1/2 |f|^2 + sum_i C_i max(0, 1 - y_i f(x_i)),  f(x) = factor sum_s beta_s k(z_s, x),
 #             with at most `budget` vectors z_s

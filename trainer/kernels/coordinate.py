@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from storage.compiled import njit
-from storage.csr import LARGE_W, Array, dot, dot_fetching
-from storage.prefetch_kernel import prefetch
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import LARGE_W, Array, dot, dot_fetching
+from streamsvm.storage.prefetch_kernel import prefetch
 
 # Problem     as in kernels/visit.py
 

@@ -4,13 +4,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from storage.compiled import njit
-from storage.csr import LARGE_W, Array
-from storage.prefetch_kernel import prefetch
-from storage.segment import Columns
-from trainer.kernels.coordinate import ROWS_AHEAD, prefetch_row
-from trainer.kernels.shared import acquire, release
-from trainer.kernels.visit import Dual, Notes, Weights
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import LARGE_W, Array
+from streamsvm.storage.prefetch_kernel import prefetch
+from streamsvm.storage.segment import Columns
+from streamsvm.trainer.kernels.coordinate import ROWS_AHEAD, prefetch_row
+from streamsvm.trainer.kernels.shared import acquire, release
+from streamsvm.trainer.kernels.visit import Dual, Notes, Weights
 
 # Problem     min 1/2 sum_m |w_m|^2 + sum_i sum_m e_im alpha_im,  w_m = sum_i alpha_im x_i,  over
 #             alpha_im <= C_im,  sum_m alpha_im = 0,  where C_im is C_i for the row's own class and 0 for others,

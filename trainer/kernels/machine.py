@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from storage.compiled import njit
-from storage.csr import Array
-from storage.segment import Columns
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import Array
+from streamsvm.storage.segment import Columns
 
 BATCH = 8
 

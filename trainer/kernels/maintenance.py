@@ -2,12 +2,22 @@
 
 import numpy as np
 
-from storage.compiled import njit
-from storage.csr import Array
-from storage.gaussian_kernel import gaussian
-from trainer.kernels.machine import DEGRADATION, MERGED, MERGES, NOTHING, Batch, Rule, Vectors, kernel_value, remove
-from trainer.kernels.merging import best_h, degradation, looked_up, searched
-from trainer.kernels.order import next_random
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import Array
+from streamsvm.storage.gaussian_kernel import gaussian
+from streamsvm.trainer.kernels.machine import (
+    DEGRADATION,
+    MERGED,
+    MERGES,
+    NOTHING,
+    Batch,
+    Rule,
+    Vectors,
+    kernel_value,
+    remove,
+)
+from streamsvm.trainer.kernels.merging import best_h, degradation, looked_up, searched
+from streamsvm.trainer.kernels.order import next_random
 
 # lightest: the slot of the vector of the smallest |beta|; -1 if there is none.
 

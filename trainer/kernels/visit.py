@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from storage.compiled import njit
-from storage.csr import Array
-from storage.prefetch_kernel import prefetch
-from storage.segment import Columns
-from trainer.kernels.coordinate import (
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import Array
+from streamsvm.storage.prefetch_kernel import prefetch
+from streamsvm.storage.segment import Columns
+from streamsvm.trainer.kernels.coordinate import (
     ROWS_AHEAD,
     add_row,
     dot_ahead,
@@ -16,7 +16,7 @@ from trainer.kernels.coordinate import (
     projected_gradient,
     score_of,
 )
-from trainer.kernels.shared import acquire, release
+from streamsvm.trainer.kernels.shared import acquire, release
 
 
 class Box(NamedTuple):

@@ -4,15 +4,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from storage.compiled import njit
-from storage.csr import LARGE_W, Array
-from storage.lane_kernel import add_lanes, dot_lanes
-from storage.prefetch_kernel import prefetch
-from storage.segment import Columns
-from trainer.kernels.coordinate import GAP, ROWS_AHEAD, prefetch_row, projected_gradient, score_of
-from trainer.kernels.shared import acquire, release
-from trainer.kernels.visit import Dual, Weights
-from trainer.sums import Sums
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import LARGE_W, Array
+from streamsvm.storage.lane_kernel import add_lanes, dot_lanes
+from streamsvm.storage.prefetch_kernel import prefetch
+from streamsvm.storage.segment import Columns
+from streamsvm.trainer.kernels.coordinate import GAP, ROWS_AHEAD, prefetch_row, projected_gradient, score_of
+from streamsvm.trainer.kernels.shared import acquire, release
+from streamsvm.trainer.kernels.visit import Dual, Weights
+from streamsvm.trainer.sums import Sums
 
 
 class Terms(NamedTuple):

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from storage.cache import Step
-from storage.csr import Array
-from storage.segment import Segment
-from storage.support_vectors import Machine
-from trainer.problem import Problem
-from trainer.rows.cache import Cursor
+from streamsvm.storage.cache import Step
+from streamsvm.storage.csr import Array
+from streamsvm.storage.segment import Segment
+from streamsvm.storage.support_vectors import Machine
+from streamsvm.trainer.problem import Problem
+from streamsvm.trainer.rows.cache import Cursor
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from storage.cache import CacheReader, Step
-from storage.csr import Array
-from storage.segment import Segment
-from trainer.checkpoints import Checkpoints, resident_rows
-from trainer.link import HandedBack, Link
-from trainer.rows.mixture import IsActive, Mixture, mixed
+from streamsvm.storage.cache import CacheReader, Step
+from streamsvm.storage.csr import Array
+from streamsvm.storage.segment import Segment
+from streamsvm.trainer.checkpoints import Checkpoints, resident_rows
+from streamsvm.trainer.link import HandedBack, Link
+from streamsvm.trainer.rows.mixture import IsActive, Mixture, mixed
 
 
 class Cursor:

@@ -12,15 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from storage import kept_rows
-from storage.csr import Array
-from storage.errors import NO_ROOM
-from storage.patience import DiskFull, DiskSlow, Patience
-from storage.row_file import RowFile
-from storage.segment import Segment
-from storage.spill_file import SPILL_SEGMENT, SpillFile
-from trainer.rows.mixture import IsActive
-from trainer.rows.windows import READS, ReadAhead
+from streamsvm.storage import kept_rows
+from streamsvm.storage.csr import Array
+from streamsvm.storage.errors import NO_ROOM
+from streamsvm.storage.patience import DiskFull, DiskSlow, Patience
+from streamsvm.storage.row_file import RowFile
+from streamsvm.storage.segment import Segment
+from streamsvm.storage.spill_file import SPILL_SEGMENT, SpillFile
+from streamsvm.trainer.rows.mixture import IsActive
+from streamsvm.trainer.rows.windows import READS, ReadAhead
 
 
 class Shelf(NamedTuple):

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from storage.csr import Array
-from storage.plan import PAGE
-from storage.segment import Segment, SegmentBuilder, packed_bytes
+from streamsvm.storage.csr import Array
+from streamsvm.storage.plan import PAGE
+from streamsvm.storage.segment import Segment, SegmentBuilder, packed_bytes
 
 IsActive = Callable[[Array], Array]  # which of the rows with these ids (k,) are to be visited, (k,) bool
 

@@ -7,10 +7,10 @@ from concurrent.futures import Executor, Future
 
 import numpy as np
 
-from storage.row_file import RowFile
-from storage.segment import Segment, view
-from storage.spill_file import SpillFile, make_buffer
-from trainer.rows.mixture import SEGMENTS, Mixture
+from streamsvm.storage.row_file import RowFile
+from streamsvm.storage.segment import Segment, view
+from streamsvm.storage.spill_file import SpillFile, make_buffer
+from streamsvm.trainer.rows.mixture import SEGMENTS, Mixture
 
 READS = 2  # at once: a fifth faster than one after the other
 _MOST_MIXED = 4 * SEGMENTS  # segments' bytes in a window: of rows that are long fewer are mixed

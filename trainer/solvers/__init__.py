@@ -7,22 +7,22 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from storage.cache import CacheReader
-from storage.classes import Classes, axis_of
-from storage.csr import EMPTY, Array
-from storage.features.maps import FeatureMaps, read_maps
-from storage.objective import OBJECTIVES, REGRESSION
-from storage.options import Option, options_of
-from storage.plan import CachePlan
-from storage.state import RUN_FILE, State
-from trainer.checkpoints import Checkpoints, Slots
-from trainer.link import Link
-from trainer.problem import LOSSES, Problem
-from trainer.rows.blocks import Blocks
-from trainer.rows.cache import Cursor
-from trainer.settings import TrainerSettings
-from trainer.solvers import avsf, bm, budgeted, cutting_planes, dcd, pegasos, streamsvm, streamsvm_paper
-from trainer.solvers.options import NoOptions
+from streamsvm.storage.cache import CacheReader
+from streamsvm.storage.classes import Classes, axis_of
+from streamsvm.storage.csr import EMPTY, Array
+from streamsvm.storage.features.maps import FeatureMaps, read_maps
+from streamsvm.storage.objective import OBJECTIVES, REGRESSION
+from streamsvm.storage.options import Option, options_of
+from streamsvm.storage.plan import CachePlan
+from streamsvm.storage.state import RUN_FILE, State
+from streamsvm.trainer.checkpoints import Checkpoints, Slots
+from streamsvm.trainer.link import Link
+from streamsvm.trainer.problem import LOSSES, Problem
+from streamsvm.trainer.rows.blocks import Blocks
+from streamsvm.trainer.rows.cache import Cursor
+from streamsvm.trainer.settings import TrainerSettings
+from streamsvm.trainer.solvers import avsf, bm, budgeted, cutting_planes, dcd, pegasos, streamsvm, streamsvm_paper
+from streamsvm.trainer.solvers.options import NoOptions
 
 MakeLink = Callable[[State, bool, bool, bool], Link]  # (state, deferred, is_blank, is_joint), see Link
 

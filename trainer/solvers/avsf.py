@@ -15,18 +15,18 @@ from typing import Literal
 
 import numpy as np
 
-from storage.csr import Array
-from storage.options import option
-from storage.segment import Segment
-from trainer.problem import Problem
-from trainer.progress import Progress
-from trainer.rows.blocks import Blocks
-from trainer.rows.mixture import Mixture
-from trainer.selection import SCHEDULES, Adaptive
-from trainer.settings import TrainerSettings
-from trainer.sweep import sweep
-from trainer.tally import Tally
-from trainer.visitor import Visitor
+from streamsvm.storage.csr import Array
+from streamsvm.storage.options import option
+from streamsvm.storage.segment import Segment
+from streamsvm.trainer.problem import Problem
+from streamsvm.trainer.progress import Progress
+from streamsvm.trainer.rows.blocks import Blocks
+from streamsvm.trainer.rows.mixture import Mixture
+from streamsvm.trainer.selection import SCHEDULES, Adaptive
+from streamsvm.trainer.settings import TrainerSettings
+from streamsvm.trainer.sweep import sweep
+from streamsvm.trainer.tally import Tally
+from streamsvm.trainer.visitor import Visitor
 
 _STREAM = 6  # of random numbers, apart from those of others with the same seed
 

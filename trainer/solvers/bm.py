@@ -15,17 +15,17 @@ from typing import Literal
 
 import numpy as np
 
-from storage.csr import Array
-from storage.options import option
-from trainer.active import ActiveRows, descend_rounds
-from trainer.kernels.coordinate import DISTANCE, GAP, VIOLATION
-from trainer.problem import Problem
-from trainer.progress import Progress
-from trainer.rows.blocks import Blocks
-from trainer.settings import TrainerSettings
-from trainer.solvers.options import OrderedBlockOptions
-from trainer.tally import Tally
-from trainer.visitor import Visitor
+from streamsvm.storage.csr import Array
+from streamsvm.storage.options import option
+from streamsvm.trainer.active import ActiveRows, descend_rounds
+from streamsvm.trainer.kernels.coordinate import DISTANCE, GAP, VIOLATION
+from streamsvm.trainer.problem import Problem
+from streamsvm.trainer.progress import Progress
+from streamsvm.trainer.rows.blocks import Blocks
+from streamsvm.trainer.settings import TrainerSettings
+from streamsvm.trainer.solvers.options import OrderedBlockOptions
+from streamsvm.trainer.tally import Tally
+from streamsvm.trainer.visitor import Visitor
 
 SELECT = {"distance": DISTANCE, "violation": VIOLATION, "gap": GAP}
 INNER_TOLERANCE = 0.1  # of BLOCK-L-D, as in the authors' program

@@ -17,10 +17,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from storage.csr import Array
-from storage.options import option
-from trainer.budget import Budget, budget_bytes
-from trainer.kernels.machine import (
+from streamsvm.storage.csr import Array
+from streamsvm.storage.options import option
+from streamsvm.trainer.budget import Budget, budget_bytes
+from streamsvm.trainer.kernels.machine import (
     COUNT,
     DEGRADATION,
     LARGEST,
@@ -32,14 +32,14 @@ from trainer.kernels.machine import (
     VISITS,
     Rule,
 )
-from trainer.kernels.order import random_order
-from trainer.problem import Problem
-from trainer.progress import Progress
-from trainer.rows.blocks import Block, Blocks
-from trainer.rows.mixture import Mixture
-from trainer.selection import Adaptive
-from trainer.settings import TrainerSettings
-from trainer.solvers.options import OrderedBlockOptions
+from streamsvm.trainer.kernels.order import random_order
+from streamsvm.trainer.problem import Problem
+from streamsvm.trainer.progress import Progress
+from streamsvm.trainer.rows.blocks import Block, Blocks
+from streamsvm.trainer.rows.mixture import Mixture
+from streamsvm.trainer.selection import Adaptive
+from streamsvm.trainer.settings import TrainerSettings
+from streamsvm.trainer.solvers.options import OrderedBlockOptions
 
 _STREAM = 8  # of random numbers, apart from those of others with the same seed
 

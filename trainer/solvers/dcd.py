@@ -10,14 +10,14 @@ from collections.abc import Generator
 
 import numpy as np
 
-from storage.csr import Array
-from trainer.active import ActiveRows
-from trainer.problem import Problem
-from trainer.progress import Progress
-from trainer.rows.blocks import Blocks
-from trainer.settings import TrainerSettings
-from trainer.tally import Tally
-from trainer.visitor import visitor_of
+from streamsvm.storage.csr import Array
+from streamsvm.trainer.active import ActiveRows
+from streamsvm.trainer.problem import Problem
+from streamsvm.trainer.progress import Progress
+from streamsvm.trainer.rows.blocks import Blocks
+from streamsvm.trainer.settings import TrainerSettings
+from streamsvm.trainer.tally import Tally
+from streamsvm.trainer.visitor import visitor_of
 
 _FIRST_TOLERANCE = 0.1  # LIBLINEAR's, where a job has none: then rows are shrunk to ever smaller ones
 _STREAM = 4  # of random numbers, apart from those of others with the same seed

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from storage.options import option
+from streamsvm.storage.options import option
 
 
 @dataclass(frozen=True)

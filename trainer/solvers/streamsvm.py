@@ -15,22 +15,22 @@ from pathlib import Path
 
 import numpy as np
 
-from storage.cache import Step
-from storage.csr import Array
-from storage.options import option
-from storage.segment import Segment
-from trainer.parts import parts_of
-from trainer.problem import Problem
-from trainer.progress import Progress
-from trainer.rows.cache import Cursor, ResidentRows
-from trainer.rows.disk import DiskRows, MakeDisk, Shelf
-from trainer.rows.mixture import IsActive
-from trainer.schedule import is_worth_threads
-from trainer.settings import TrainerSettings
-from trainer.solvers.options import StreamOptions
-from trainer.sweep import Rounds, shuffled, sweep, threads_for
-from trainer.sweeps import Shares, Store, Sweeps, Wanted
-from trainer.visitor import Visits
+from streamsvm.storage.cache import Step
+from streamsvm.storage.csr import Array
+from streamsvm.storage.options import option
+from streamsvm.storage.segment import Segment
+from streamsvm.trainer.parts import parts_of
+from streamsvm.trainer.problem import Problem
+from streamsvm.trainer.progress import Progress
+from streamsvm.trainer.rows.cache import Cursor, ResidentRows
+from streamsvm.trainer.rows.disk import DiskRows, MakeDisk, Shelf
+from streamsvm.trainer.rows.mixture import IsActive
+from streamsvm.trainer.schedule import is_worth_threads
+from streamsvm.trainer.settings import TrainerSettings
+from streamsvm.trainer.solvers.options import StreamOptions
+from streamsvm.trainer.sweep import Rounds, shuffled, sweep, threads_for
+from streamsvm.trainer.sweeps import Shares, Store, Sweeps, Wanted
+from streamsvm.trainer.visitor import Visits
 
 _STREAM, _SWEEPS = 2, 1  # of random numbers, apart from those of others with the same seed, and from each other
 # In a pass, with something wanted that sweeps may reach, and without: a pass of the reader costs as much as ten.

@@ -17,17 +17,17 @@ from typing import Literal
 
 import numpy as np
 
-from storage.cache import Step
-from storage.csr import Array
-from storage.options import option
-from trainer.problem import Problem
-from trainer.progress import Progress
-from trainer.rows.cache import Cursor
-from trainer.settings import TrainerSettings
-from trainer.solvers.options import StreamOptions
-from trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
-from trainer.sums import Sums
-from trainer.tally import Tally
+from streamsvm.storage.cache import Step
+from streamsvm.storage.csr import Array
+from streamsvm.storage.options import option
+from streamsvm.trainer.problem import Problem
+from streamsvm.trainer.progress import Progress
+from streamsvm.trainer.rows.cache import Cursor
+from streamsvm.trainer.settings import TrainerSettings
+from streamsvm.trainer.solvers.options import StreamOptions
+from streamsvm.trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
+from streamsvm.trainer.sums import Sums
+from streamsvm.trainer.tally import Tally
 
 BETA = 0.9
 _STREAM = 2  # of random numbers, apart from those of the reader, which has the same seed

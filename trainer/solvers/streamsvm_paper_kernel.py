@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from storage.compiled import njit
-from storage.csr import Array, dot
-from storage.segment import Columns
-from trainer.kernels.coordinate import add_row, projected_gradient
-from trainer.kernels.visit import Box
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.csr import Array, dot
+from streamsvm.storage.segment import Columns
+from streamsvm.trainer.kernels.coordinate import add_row, projected_gradient
+from streamsvm.trainer.kernels.visit import Box
 
 
 class Ways(NamedTuple):

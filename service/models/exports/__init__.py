@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from service.models.exports import json_text, liblinear_text, libsvm_text, npz, onnx_graph
-from service.models.exports.errors import ModelFormatError
-from service.models.names import SUFFIXES
-from storage.model_file import Model
+from streamsvm.service.models.exports import json_text, liblinear_text, libsvm_text, npz, onnx_graph
+from streamsvm.service.models.exports.errors import ModelFormatError
+from streamsvm.service.models.names import SUFFIXES
+from streamsvm.storage.model_file import Model
 
 __all__ = ["MODEL_FORMATS", "ModelFormat", "ModelFormatError"]
 

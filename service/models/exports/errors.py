@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import orjson
 
-from service.errors import ModelFormatError
-from storage.csr import INDEX, INDPTR, VALUE, Array
-from storage.model_file import Model
-from storage.support_vectors import SupportVectors
+from streamsvm.service.errors import ModelFormatError
+from streamsvm.storage.csr import INDEX, INDPTR, VALUE, Array
+from streamsvm.storage.model_file import Model
+from streamsvm.storage.support_vectors import SupportVectors
 
 WEIGHTS_A_PIECE = 1 << 15  # as text less than 1 MiB
 MOST_FEATURES = 2**31 - 1  # their numbers are C ints

@@ -27,12 +27,19 @@ from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
-from service.models.exports.errors import MOST_FEATURES, ModelFormatError, check_intercept, checked, numbers, pieces
-from service.models.exports.mapped import read_maps
-from storage.csr import INDEX, INDPTR, VALUE, Array
-from storage.features.maps import FeatureMaps
-from storage.model_file import Label, Model, tuples
-from storage.support_vectors import SupportVectors
+from streamsvm.service.models.exports.errors import (
+    MOST_FEATURES,
+    ModelFormatError,
+    check_intercept,
+    checked,
+    numbers,
+    pieces,
+)
+from streamsvm.service.models.exports.mapped import read_maps
+from streamsvm.storage.csr import INDEX, INDPTR, VALUE, Array
+from streamsvm.storage.features.maps import FeatureMaps
+from streamsvm.storage.model_file import Label, Model, tuples
+from streamsvm.storage.support_vectors import SupportVectors
 
 FORMAT, KERNEL_FORMAT = "streamsvm-linear", "streamsvm-kernel"
 VERSIONS = {FORMAT: (1, 2, 3), KERNEL_FORMAT: (1,)}

@@ -25,9 +25,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from service.models.exports.errors import ModelFormatError, checked
-from service.models.exports.mapped import columns_of, folded
-from service.models.exports.texts import (
+from streamsvm.service.models.exports.errors import ModelFormatError, checked
+from streamsvm.service.models.exports.mapped import columns_of, folded
+from streamsvm.service.models.exports.texts import (
     floats,
     has_input,
     input_line,
@@ -39,11 +39,11 @@ from service.models.exports.texts import (
     read_header,
     read_input,
 )
-from service.models.exports.weight_lines import dense_lines, read_rows, spread_lines
-from service.models.numbering import NUMBERED
-from storage.csr import Array
-from storage.features.maps import listed_maps
-from storage.model_file import Model
+from streamsvm.service.models.exports.weight_lines import dense_lines, read_rows, spread_lines
+from streamsvm.service.models.numbering import NUMBERED
+from streamsvm.storage.csr import Array
+from streamsvm.storage.features.maps import listed_maps
+from streamsvm.storage.model_file import Model
 
 SOLVER_TYPES = {
     "hinge": "L2R_L1LOSS_SVC_DUAL",

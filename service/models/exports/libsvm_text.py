@@ -32,8 +32,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from service.models.exports.errors import WEIGHTS_A_PIECE, ModelFormatError, checked, numbers
-from service.models.exports.texts import (
+from streamsvm.service.models.exports.errors import WEIGHTS_A_PIECE, ModelFormatError, checked, numbers
+from streamsvm.service.models.exports.texts import (
     PIECE_BYTES,
     floats,
     has_input,
@@ -45,9 +45,9 @@ from service.models.exports.texts import (
     read_header,
     read_input,
 )
-from storage.csr import INDEX, INDPTR, VALUE, Array
-from storage.model_file import Model
-from storage.support_vectors import SupportVectors
+from streamsvm.storage.csr import INDEX, INDPTR, VALUE, Array
+from streamsvm.storage.model_file import Model
+from streamsvm.storage.support_vectors import SupportVectors
 
 NEEDED = ("svm_type", "kernel_type", "gamma", "nr_class", "total_sv", "rho", "label", "nr_sv")
 SIGMOID = ("probA", "probB")

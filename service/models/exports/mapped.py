@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from service.models.exports.errors import ModelFormatError
-from storage.csr import Array
-from storage.features.maps import FeatureMaps, listed_maps
-from storage.features.rows import FeaturesError
-from storage.model_file import Model
+from streamsvm.service.models.exports.errors import ModelFormatError
+from streamsvm.storage.csr import Array
+from streamsvm.storage.features.maps import FeatureMaps, listed_maps
+from streamsvm.storage.features.rows import FeaturesError
+from streamsvm.storage.model_file import Model
 
 
 def read_maps(document: Any, arrays: Mapping[str, Array]) -> FeatureMaps:

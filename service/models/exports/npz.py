@@ -49,13 +49,13 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from service.models.exports.errors import ModelFormatError, check_intercept, checked, pieces
-from service.models.exports.json_text import parse_object, plain
-from service.models.exports.mapped import read_maps
-from storage.csr import Array
-from storage.features.maps import FeatureMaps
-from storage.model_file import Model, tuples
-from storage.support_vectors import SupportVectors
+from streamsvm.service.models.exports.errors import ModelFormatError, check_intercept, checked, pieces
+from streamsvm.service.models.exports.json_text import parse_object, plain
+from streamsvm.service.models.exports.mapped import read_maps
+from streamsvm.storage.csr import Array
+from streamsvm.storage.features.maps import FeatureMaps
+from streamsvm.storage.model_file import Model, tuples
+from streamsvm.storage.support_vectors import SupportVectors
 
 READ_BYTES = 1 << 20
 EXTRA_BYTES = 28  # the sizes and the place of a large member

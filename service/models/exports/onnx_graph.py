@@ -16,14 +16,14 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from service.models.exports.errors import ModelFormatError, checked
-from service.models.exports.json_text import head_of, parse_object, with_weights
-from service.models.exports.mapped import columns_of, folded
-from service.models.exports.onnx_machine import USED, arrays_of, products_of, size_of
-from service.models.exports.onnx_outputs import in_order, order_of, outputs_of
-from service.models.names import MOST_ONNX_WEIGHTS
-from storage.features.maps import LISTED
-from storage.model_file import Model
+from streamsvm.service.models.exports.errors import ModelFormatError, checked
+from streamsvm.service.models.exports.json_text import head_of, parse_object, with_weights
+from streamsvm.service.models.exports.mapped import columns_of, folded
+from streamsvm.service.models.exports.onnx_machine import USED, arrays_of, products_of, size_of
+from streamsvm.service.models.exports.onnx_outputs import in_order, order_of, outputs_of
+from streamsvm.service.models.names import MOST_ONNX_WEIGHTS
+from streamsvm.storage.features.maps import LISTED
+from streamsvm.storage.model_file import Model
 
 HEAD = "streamsvm"  # name of the metadata
 OPSET, IR_VERSION = 13, 8  # read by every onnxruntime since 1.10

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from service.models.exports.errors import ModelFormatError
-from storage.csr import INDEX, INDPTR, VALUE, Array
-from storage.model_file import Model
+from streamsvm.service.models.exports.errors import ModelFormatError
+from streamsvm.storage.csr import INDEX, INDPTR, VALUE, Array
+from streamsvm.storage.model_file import Model
 
 USED, PLACES, VALUES = "used", "places", "values"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from storage.model_file import Model
+from streamsvm.storage.model_file import Model
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from typing import BinaryIO
 
 import numpy as np
 
-from service.models.exports.errors import WEIGHTS_A_PIECE, ModelFormatError, numbers
-from service.models.exports.texts import floats
-from storage.csr import DENSE_WIDTH, Array
+from streamsvm.service.models.exports.errors import WEIGHTS_A_PIECE, ModelFormatError, numbers
+from streamsvm.service.models.exports.texts import floats
+from streamsvm.storage.csr import DENSE_WIDTH, Array
 
 READ_BYTES = 1 << 20
 LINE_BYTES = 1 << 10  # of a weight

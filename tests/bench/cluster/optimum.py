@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from reader.ingest.run import ingest, read_chunks
-from service.jobs.problem import plan_job
-from service.jobs.spec import parse_spec
-from service.local import Training
-from service.settings import Settings
-from storage.manifest import read_manifest
+from streamsvm.reader.ingest.run import ingest, read_chunks
+from streamsvm.service.jobs.problem import plan_job
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.service.local import Training
+from streamsvm.service.settings import Settings
+from streamsvm.storage.manifest import read_manifest
 from tests.bench.jobs import ingested
 from tests.bench.prepared import prepare_generated, size_limit
 from tests.bench.report import header, prose, row

@@ -16,12 +16,13 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from service.cluster.combine import best_step
-from service.cluster.convergence import SLOW
-from service.cluster.pool import SHARE_OF_GAP
-from storage.compiled import njit
-from storage.cores import usable_cores
-from storage.csr import Array
+from streamsvm.service.cluster.combine import best_step
+from streamsvm.service.cluster.convergence import SLOW
+from streamsvm.service.cluster.pool import SHARE_OF_GAP
+from streamsvm.storage.compiled import njit
+from streamsvm.storage.cores import usable_cores
+from streamsvm.storage.csr import Array
+from streamsvm.trainer.sweep import LEAST_SLACK
 from tests.bench.cluster.optimum import trained
 from tests.bench.jobs import ingested
 from tests.bench.report import cell, header, prose
@@ -29,7 +30,6 @@ from tests.bench.report import row as line
 from tests.ray_nodes import Nodes
 from tests.reference.data import available, load_binary
 from tests.reference.optima import OPTIMA
-from trainer.sweep import LEAST_SLACK
 
 MACHINES = (1, 2, 4, 8, 16, 32, 64)
 ROWS = 25_000

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from reader.options import InputOptions
-from service.datasets.forgetting import forget
-from service.datasets.ingesting import Ingesting
-from service.jobs.problem import plan_job
-from service.jobs.spec import parse_spec
-from service.local import Training
-from service.settings import Settings
-from storage.manifest import read_manifest
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.datasets.forgetting import forget
+from streamsvm.service.datasets.ingesting import Ingesting
+from streamsvm.service.jobs.problem import plan_job
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.service.local import Training
+from streamsvm.service.settings import Settings
+from streamsvm.storage.manifest import read_manifest
 from tests.bench.generate import parse_size
 from tests.bench.prepared import prepare_generated, size_limit
 from tests.bench.report import cell, header, prose, row

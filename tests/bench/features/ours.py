@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from service.commands.train import NOT_CONVERGED
-from service.models.exports import MODEL_FORMATS
-from service.models.predictor import Predictor
+from streamsvm.service.commands.train import NOT_CONVERGED
+from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.service.models.predictor import Predictor
 from tests.bench.commands import launch, train_words
 from tests.bench.jobs import scratch
 from tests.bench.memory import Watch

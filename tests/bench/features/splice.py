@@ -14,16 +14,16 @@ from liblinear import liblinear as binding
 from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
-from reader.ingest.run import ingest, read_chunks
-from reader.options import InputOptions
-from service.jobs.features import asked_maps
-from service.jobs.spec import parse_spec
-from storage.dataset import Dataset
-from storage.features.maps import FeatureMaps, features_of
-from storage.features.visits import Visited
-from storage.heap import keep_freed_memory
-from storage.manifest import Manifest
-from storage.segment import Segment, packed_bytes
+from streamsvm.reader.ingest.run import ingest, read_chunks
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.jobs.features import asked_maps
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.features.maps import FeatureMaps, features_of
+from streamsvm.storage.features.visits import Visited
+from streamsvm.storage.heap import keep_freed_memory
+from streamsvm.storage.manifest import Manifest
+from streamsvm.storage.segment import Segment, packed_bytes
 from tests.bench import jobs
 from tests.bench.features import ours
 from tests.bench.memory import Peak

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from reader.ingest.run import ingest
-from reader.options import InputOptions
-from service.jobs.progress import read_history
-from storage.manifest import read_manifest
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.jobs.progress import read_history
+from streamsvm.storage.manifest import read_manifest
 from tests.bench import jobs
 from tests.bench.commands import launch
 from tests.bench.machines.memory import Charged

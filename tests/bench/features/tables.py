@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from reader.options import InputOptions
+from streamsvm.reader.options import InputOptions
 from tests.bench.commands import launch
 from tests.bench.features import ours
 from tests.bench.jobs import scratch

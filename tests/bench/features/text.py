@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from service.processes.kernels import compile_kernels
+from streamsvm.service.processes.kernels import compile_kernels
 from tests.bench.commands import launch
 from tests.bench.features import ours
 from tests.bench.jobs import scratch

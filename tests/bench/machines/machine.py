@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from storage.csr import INDEX, VALUE, Rows
-from storage.dataset import Dataset
-from storage.kernel_machine import KernelMachine, squared_norm
-from storage.support_vectors import SupportVectors, published_machine
+from streamsvm.storage.csr import INDEX, VALUE, Rows
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.kernel_machine import KernelMachine, squared_norm
+from streamsvm.storage.support_vectors import SupportVectors, published_machine
 from tests.bench.usage import CORES
 
 

@@ -17,15 +17,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import sparse
 
+from streamsvm.trainer.kernels.order import random_order
+from streamsvm.trainer.problem import Problem
+from streamsvm.trainer.selection import SCHEDULES, Adaptive
 from tests.bench.papers.data import skin
 from tests.bench.papers.figures import STYLES, one_legend, save
 from tests.bench.papers.resident import Ended, Rows, as_cached, passes
 from tests.bench.papers.resident import run as train
 from tests.bench.report import cell, header, prose, row
 from tests.reference.data import available, load_binary
-from trainer.kernels.order import random_order
-from trainer.problem import Problem
-from trainer.selection import SCHEDULES, Adaptive
 
 COSTS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 TOLERANCES = (0.01, 0.001)

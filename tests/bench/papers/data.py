@@ -12,9 +12,9 @@ import zstandard
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from reader.ingest.run import ingest, read_chunks
-from reader.options import InputOptions
-from storage.manifest import Manifest, read_manifest
+from streamsvm.reader.ingest.run import ingest, read_chunks
+from streamsvm.reader.options import InputOptions
+from streamsvm.storage.manifest import Manifest, read_manifest
 from tests.bench.generate import generate, parse_size
 from tests.bench.prepared import prepare_generated
 from tests.contracts.problems import smallest_cache

@@ -11,15 +11,15 @@ from types import SimpleNamespace
 import numpy as np
 from scipy import sparse
 
-from storage.csr import EMPTY
-from storage.options import options_of
-from storage.plan import LARGEST_SEGMENT
-from storage.segment import Segment
+from streamsvm.storage.csr import EMPTY
+from streamsvm.storage.options import options_of
+from streamsvm.storage.plan import LARGEST_SEGMENT
+from streamsvm.storage.segment import Segment
+from streamsvm.trainer.problem import Problem
+from streamsvm.trainer.progress import Progress
+from streamsvm.trainer.rows.blocks import Block
+from streamsvm.trainer.solvers import SOLVERS
 from tests.bench.kernel import make_segments
-from trainer.problem import Problem
-from trainer.progress import Progress
-from trainer.rows.blocks import Block
-from trainer.solvers import SOLVERS
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from reader.certificate.auc import area_under_curve
+from streamsvm.reader.certificate.auc import area_under_curve
 
 
 def of_all_pairs(positive, negative) -> float:
@@ -17,7 +17,7 @@ def of_all_pairs(positive, negative) -> float:
 @pytest.mark.parametrize("levels", [1, 3, 10**9], ids=["all tied", "many ties", "no ties"])
 @pytest.mark.parametrize("at_once", [1, 7, 10**6])
 def test_it_is_the_share_of_pairs_in_order(monkeypatch, levels, at_once):
-    monkeypatch.setattr("reader.certificate.auc._SCORES_AT_ONCE", at_once)
+    monkeypatch.setattr("streamsvm.reader.certificate.auc._SCORES_AT_ONCE", at_once)
     rng = np.random.default_rng(0)
     positive, negative = rng.integers(0, levels, 80).astype(float), rng.integers(0, levels, 130) - levels // 4
     expected = of_all_pairs(positive, negative)
@@ -33,7 +33,7 @@ def test_pairs_count_as_much_as_they_weigh(seed, levels, at_once):
     is_positive = np.arange(90) < 40
     weighed = scores + 1j * weight
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("reader.certificate.auc._SCORES_AT_ONCE", at_once)
+        patch.setattr("streamsvm.reader.certificate.auc._SCORES_AT_ONCE", at_once)
         found = area_under_curve(weighed[is_positive], weighed[~is_positive])
     assert found == pytest.approx(roc_auc_score(is_positive, scores, sample_weight=weight), rel=1e-12)
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from reader.certificate.certificate_kernel import dots_and_sums
-from storage.csr import LARGE_W
+from streamsvm.reader.certificate.certificate_kernel import dots_and_sums
+from streamsvm.storage.csr import LARGE_W
 from tests.contracts.kernels import columns
 
 

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from reader.certificate.calibration import BINS, Calibration
-from reader.certificate.class_counts import ClassCounts
+from streamsvm.reader.certificate.calibration import BINS, Calibration
+from streamsvm.reader.certificate.class_counts import ClassCounts
 
 
 def random_classes(n_rows: int, n_classes: int):

@@ -5,10 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from reader.certificate.final_pass import CertificatePass
-from storage.errors import RowsMissing
-from storage.objective import OBJECTIVES, REGRESSION, make_objective
-from storage.segment import Segment, SegmentBuilder, view
+from streamsvm.reader.certificate.final_pass import CertificatePass
+from streamsvm.storage.errors import RowsMissing
+from streamsvm.storage.objective import OBJECTIVES, REGRESSION, make_objective
+from streamsvm.storage.segment import Segment, SegmentBuilder, view
 from tests.contracts.kernels import columns
 
 C, EPSILON, WIDTH = {1: 2.0, -1: 0.5}, 0.7, 60

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from reader.certificate.folds import HeldOut, LeftOut, fold_of, read_held_out, read_weights
-from reader.stream.pieces import Examples
-from storage.block import Piece
-from storage.csr import Rows
-from storage.row_runs import RUN
-from storage.segment import ROW_ID, TARGET
+from streamsvm.reader.certificate.folds import HeldOut, LeftOut, fold_of, read_held_out, read_weights
+from streamsvm.reader.stream.pieces import Examples
+from streamsvm.storage.block import Piece
+from streamsvm.storage.csr import Rows
+from streamsvm.storage.row_runs import RUN
+from streamsvm.storage.segment import ROW_ID, TARGET
 from tests.features import constant
 
 

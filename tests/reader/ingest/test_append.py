@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reader.errors import InputError
-from reader.ingest.append import (
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.append import (
     LastBlock,
     UnknownBlock,
     append_rows,
@@ -14,13 +14,13 @@ from reader.ingest.append import (
     remove_block,
     remove_unlisted_blocks,
 )
-from reader.ingest.run import ingest
-from reader.limits import Limits
-from reader.options import InputOptions
-from storage.csr import LARGE_W
-from storage.dataset import Dataset, block_path
-from storage.errors import CorruptData
-from storage.manifest import MANIFEST, read_manifest
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.storage.csr import LARGE_W
+from streamsvm.storage.dataset import Dataset, block_path
+from streamsvm.storage.errors import CorruptData
+from streamsvm.storage.manifest import MANIFEST, read_manifest
 from tests.contracts.problems import joined, libsvm_text, random_problem
 from tests.training import train
 
@@ -107,7 +107,7 @@ def test_a_block_is_removed_and_the_others_stay_in_order(tmp_path):
 
 def test_many_blocks_with_rows_in_turn(tmp_path, monkeypatch):
     """The pieces of a block lie among those of others: what is behind each moves up."""
-    monkeypatch.setattr("reader.ingest.shuffle.PIECE_WORDS", 256)
+    monkeypatch.setattr("streamsvm.reader.ingest.shuffle.PIECE_WORDS", 256)
     text = b"".join(b"%d %d:1 %d:0.5\n" % (k % 2, k % 1000 + 1, k + 2000) for k in range(30_000))
     ingest([text], tmp_path / "data")
     assert len(Dataset(tmp_path / "data").pieces(40)) > 2
@@ -168,7 +168,7 @@ def test_a_change_that_was_killed_before_its_end_is_none(tmp_path, monkeypatch):
     def die(*_arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("reader.ingest.append.write_manifest", die)
+    monkeypatch.setattr("streamsvm.reader.ingest.append.write_manifest", die)
     with pytest.raises(KeyboardInterrupt):
         append(tmp_path / "data", SECOND)
     assert (block_path(tmp_path / "data", 1)).exists()
@@ -177,7 +177,7 @@ def test_a_change_that_was_killed_before_its_end_is_none(tmp_path, monkeypatch):
     # What is left is in nobody's way, and can be cleared away.
     remove_unlisted_blocks(tmp_path / "data")
     check(tmp_path / "data")
-    monkeypatch.setattr("reader.ingest.append.write_manifest", die)
+    monkeypatch.setattr("streamsvm.reader.ingest.append.write_manifest", die)
     with pytest.raises(KeyboardInterrupt):
         append(tmp_path / "data", SECOND)
     monkeypatch.undo()

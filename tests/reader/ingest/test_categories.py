@@ -8,14 +8,14 @@ from sklearn.compose import make_column_transformer
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import LinearSVC
 
-from reader.errors import InputError
-from reader.ingest.append import append_rows
-from reader.ingest.run import ingest
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.csv import CsvParser
-from storage.dataset import Dataset
-from storage.manifest import read_manifest
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.append import append_rows
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.csv import CsvParser
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.manifest import read_manifest
 from tests.reader.parsers.test_csv_mixed import feature_names, parsed
 
 FIRST = b"label,proto,size\n1,tcp,1\n-1,udp,2\n"

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import zstandard
 
-from reader.errors import InputError
-from reader.ingest.decompress import MAGIC_BYTES, STEP_BYTES, decompressed
-from reader.limits import Limits
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.decompress import MAGIC_BYTES, STEP_BYTES, decompressed
+from streamsvm.reader.limits import Limits
 
 ROOT = Path(__file__).resolve().parents[3]
 SKIPPABLE = b"\x5a\x2a\x4d\x18\x05\x00\x00\x00hello"
@@ -183,9 +183,9 @@ def bomb(kind):
 SCRIPT = """
 import re, sys
 from pathlib import Path
-from reader.ingest.decompress import decompressed
-from reader.errors import InputError
-from reader.limits import Limits
+from streamsvm.reader.ingest.decompress import decompressed
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
 def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
 data = sys.stdin.buffer.read()

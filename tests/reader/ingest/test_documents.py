@@ -7,16 +7,16 @@ import pytest
 from scipy import sparse
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from reader.errors import InputError
-from reader.ingest.append import append_rows
-from reader.ingest.run import ingest
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.sniff import PEEK_BYTES
-from storage.dataset import Dataset
-from storage.feature_words import read_words, write_words
-from storage.manifest import read_manifest
-from storage.verify import faults
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.append import append_rows
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.sniff import PEEK_BYTES
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.feature_words import read_words, write_words
+from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.verify import faults
 from tests.contracts.problems import stored_rows
 
 FIRST = ["a good movie", "bad acting", "", "good acting"]

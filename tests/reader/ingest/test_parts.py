@@ -15,16 +15,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from reader.errors import InputError
-from reader.ingest.append import append_rows
-from reader.ingest.parts import Parts
-from reader.ingest.reading import Reading
-from reader.ingest.run import ingest
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.sources.files import list_files
-from reader.sources.stripes import Share
-from storage.manifest import read_manifest
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.append import append_rows
+from streamsvm.reader.ingest.parts import Parts
+from streamsvm.reader.ingest.reading import Reading
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.sources.files import list_files
+from streamsvm.reader.sources.stripes import Share
+from streamsvm.storage.manifest import read_manifest
 
 ROOT = Path(__file__).resolve().parents[3]
 SVM = b"".join(b"%d 1:%d 3:0.5\n" % (k % 2, k + 1) for k in range(200))
@@ -228,7 +228,10 @@ def test_all_together_are_held_to_the_limits(tmp_path):
 
 def command(directory, *arguments):
     done = subprocess.run(
-        [sys.executable, "-m", "reader.ingest", directory, *arguments], cwd=ROOT, capture_output=True, check=False
+        [sys.executable, "-m", "streamsvm.reader.ingest", directory, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
     )
     return done.returncode, json.loads(done.stdout or b"null"), done.stderr
 

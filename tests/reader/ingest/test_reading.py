@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reader.errors import HINTS, InputError
-from reader.ingest.run import ingest
-from reader.limits import Limits
-from reader.options import InputOptions, add_input_options, input_options
-from reader.parsers.libsvm import LibsvmParser
-from reader.parsers.sniff import recognise
+from streamsvm.reader.errors import HINTS, InputError
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions, add_input_options, input_options
+from streamsvm.reader.parsers.libsvm import LibsvmParser
+from streamsvm.reader.parsers.sniff import recognise
 from tests.contracts.problems import joined, stored_rows
 
 

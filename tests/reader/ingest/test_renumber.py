@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from reader.ingest.renumber import Renumbering
-from reader.ingest.run import ingest
-from storage.csr import LARGE_W
-from storage.dataset import Dataset
-from storage.errors import CorruptData
+from streamsvm.reader.ingest.renumber import Renumbering
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.storage.csr import LARGE_W
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.errors import CorruptData
 from tests.reference.dcd import dcd
 from tests.training import train
 

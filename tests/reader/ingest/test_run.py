@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import zstandard
 
-from reader.errors import HINTS, InputError
-from reader.ingest.run import ingest
-from reader.ingest.shuffle import PIECE_WORDS
-from reader.options import InputOptions
-from storage.arriving import ArrivingDataset
-from storage.block import BlockWriter
-from storage.dataset import Dataset, staged_path
-from storage.manifest import read_manifest
+from streamsvm.reader.errors import HINTS, InputError
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.ingest.shuffle import PIECE_WORDS
+from streamsvm.reader.options import InputOptions
+from streamsvm.storage.arriving import ArrivingDataset
+from streamsvm.storage.block import BlockWriter
+from streamsvm.storage.dataset import Dataset, staged_path
+from streamsvm.storage.manifest import read_manifest
 from tests.contracts.problems import joined, libsvm_text, random_problem, stored_rows
 from tests.storage.rows import assert_same_rows
 
@@ -252,7 +252,10 @@ def test_its_pieces_can_be_read_while_it_runs(tmp_path):
 
 def run_command(directory, data: bytes, *options):
     return subprocess.run(
-        [sys.executable, "-m", "reader.ingest", str(directory), *options], input=data, cwd=ROOT, capture_output=True
+        [sys.executable, "-m", "streamsvm.reader.ingest", str(directory), *options],
+        input=data,
+        cwd=ROOT,
+        capture_output=True,
     )
 
 
@@ -276,8 +279,8 @@ def test_command_reports_a_bad_input(tmp_path):
 MEASURED = """
 import sys
 from pathlib import Path
-from reader.ingest.run import ingest
-from reader.options import InputOptions
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.options import InputOptions
 
 def peak():
     status = Path("/proc/self/status").read_text()

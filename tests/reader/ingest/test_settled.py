@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reader.errors import InputError
-from reader.ingest.parts import Parts
-from reader.ingest.run import ingest
-from reader.ingest.settled import agreed, settle, whole
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.mixed import feature_names
-from reader.sources.files import list_files
-from reader.sources.stripes import Share
-from storage.csr import LARGE_W
-from storage.dataset import Dataset
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.parts import Parts
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.ingest.settled import agreed, settle, whole
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.mixed import feature_names
+from streamsvm.reader.sources.files import list_files
+from streamsvm.reader.sources.stripes import Share
+from streamsvm.storage.csr import LARGE_W
+from streamsvm.storage.dataset import Dataset
 
 OF = 3
 KINDS = "red", "blue", "green", "black", "white", "grey", "pink", "brown"

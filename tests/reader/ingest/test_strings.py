@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from reader.errors import InputError
-from reader.ingest.append import append_rows
-from reader.ingest.run import ingest
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.strings import letters_of
-from storage.dataset import Dataset
-from storage.manifest import read_manifest
-from storage.profile import read_profile
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.append import append_rows
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.strings import letters_of
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.profile import read_profile
 
 LENGTH = 200
 

@@ -16,7 +16,7 @@ os.environ["NUMBA_DISABLE_JIT"] = "1"
 import atheris
 
 with atheris.instrument_imports(include=["reader"]):
-    from reader.limits import Limits
+    from streamsvm.reader.limits import Limits
     from tests.reader.parsers.test_libsvm import FAULTS, expected, outcome
 
 

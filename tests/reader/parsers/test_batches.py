@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from reader.errors import HINTS, InputError
-from reader.ingest.run import ingest
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.batches import MOST_BYTES, BatchesParser
-from storage.dataset import Dataset
+from streamsvm.reader.errors import HINTS, InputError
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.batches import MOST_BYTES, BatchesParser
+from streamsvm.storage.dataset import Dataset
 
 X = sparse.csr_matrix(np.array([[0.0, 1.5, 0.0], [2.0, 0.0, -3.0], [0.0, 0.0, 0.0], [4.0, 5.0, 6.0]]))
 Y = np.array([1.0, -1.0, 1.0, -1.0])

@@ -7,15 +7,15 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from reader.errors import HINTS, InputError
-from reader.ingest.append import append_rows
-from reader.ingest.run import ingest
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.columns import MOST_COLUMNS
-from reader.parsers.csv import CsvParser
-from storage.manifest import read_manifest
-from storage.profile import read_profile
+from streamsvm.reader.errors import HINTS, InputError
+from streamsvm.reader.ingest.append import append_rows
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.columns import MOST_COLUMNS
+from streamsvm.reader.parsers.csv import CsvParser
+from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.profile import read_profile
 from tests.contracts.problems import stored_rows
 
 TABLE = {

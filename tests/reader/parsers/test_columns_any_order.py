@@ -9,16 +9,16 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from reader.errors import InputError
-from reader.ingest.append import append_rows
-from reader.ingest.inputs import FilePart
-from reader.ingest.run import ingest
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers import open_parser
-from reader.parsers.label_names import LabelNames
-from reader.parsers.several import SeveralParser
-from storage.manifest import read_manifest
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.append import append_rows
+from streamsvm.reader.ingest.inputs import FilePart
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers import open_parser
+from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.several import SeveralParser
+from streamsvm.storage.manifest import read_manifest
 from tests.contracts.problems import joined, stored_rows
 
 NAMES = ["age", "a,b", "7", "income", "x y", "Größe"]

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from reader.errors import HINTS, InputError
-from reader.ingest.append import append_rows
-from reader.ingest.run import ingest
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.groups import group_of, groups_of
-from reader.parsers.label_names import LabelNames
-from storage.dataset import Dataset
-from storage.manifest import read_manifest
+from streamsvm.reader.errors import HINTS, InputError
+from streamsvm.reader.ingest.append import append_rows
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.groups import group_of, groups_of
+from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.manifest import read_manifest
 from tests.contracts.problems import stored_rows
 
 NAMES = ["cat", "dog", "Ärger", "12", "a,b", 'say "x"', "NA"]

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction import FeatureHasher
 
-from reader.errors import InputError
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers import categories
-from reader.parsers.csv import CsvParser
-from reader.parsers.csv_to_predict import CsvToPredict
-from reader.parsers.label_names import LabelNames
-from reader.parsers.strings import letters_of
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers import categories
+from streamsvm.reader.parsers.csv import CsvParser
+from streamsvm.reader.parsers.csv_to_predict import CsvToPredict
+from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.strings import letters_of
 from tests.contracts.problems import joined
 
 WORDS = st.text(st.sampled_from('abc ,"é'), max_size=5).map(str.strip)

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reader.errors import InputError
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers import fasta_kernel as kernel
-from reader.parsers.fasta import FastaParser
-from reader.parsers.label_names import LabelNames
-from reader.parsers.strings import letters_of
-from storage.csr import INDEX, VALUE
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers import fasta_kernel as kernel
+from streamsvm.reader.parsers.fasta import FastaParser
+from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.strings import letters_of
+from streamsvm.storage.csr import INDEX, VALUE
 from tests.contracts.problems import joined
 
 UNKNOWN = "NRYSWKMBDHVnryswkmbdhv"

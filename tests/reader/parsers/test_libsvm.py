@@ -14,11 +14,11 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reader.errors import InputError, excerpt
-from reader.limits import Limits
-from reader.parsers.libsvm import LibsvmParser
-from reader.parsers.libsvm_kernel import INDEX_LIMIT
-from storage.csr import INDEX, INDPTR, LABEL, VALUE, WEIGHT
+from streamsvm.reader.errors import InputError, excerpt
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.parsers.libsvm import LibsvmParser
+from streamsvm.reader.parsers.libsvm_kernel import INDEX_LIMIT
+from streamsvm.storage.csr import INDEX, INDPTR, LABEL, VALUE, WEIGHT
 from tests.reference import libsvm_text
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -364,8 +364,8 @@ def test_the_first_fault_is_told_whoever_finds_it():
 
 SCRIPT = """
 import sys
-from reader.errors import InputError
-from reader.parsers.libsvm import LibsvmParser
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.parsers.libsvm import LibsvmParser
 for text in sys.stdin.buffer.read().split(b"\\x01"):
     parser = LibsvmParser(window_bytes=256)
     try:

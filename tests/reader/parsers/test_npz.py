@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from reader.errors import HINTS, InputError
-from reader.ingest.run import ingest
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers import npz
-from reader.parsers.npz import NpzParser
+from streamsvm.reader.errors import HINTS, InputError
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers import npz
+from streamsvm.reader.parsers.npz import NpzParser
 from tests.contracts.problems import joined, random_problem, stored_rows
 
 

@@ -5,10 +5,10 @@ import io
 import numpy as np
 import pytest
 
-from reader.errors import InputError
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.parquet import ParquetParser
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.parquet import ParquetParser
 from tests.contracts.problems import joined
 from tests.reader.parsers.test_csv_mixed import as_dicts, feature_names
 from tests.reader.parsers.test_csv_mixed import parsed as parsed_csv

@@ -8,11 +8,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = """
 from pathlib import Path
-from reader.errors import InputError
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.csv import CsvParser
-from reader.parsers.fasta import FastaParser
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.csv import CsvParser
+from streamsvm.reader.parsers.fasta import FastaParser
 
 def show(parser, text):
     try:

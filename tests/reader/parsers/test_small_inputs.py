@@ -7,13 +7,13 @@ import zipfile
 
 import pytest
 
-from reader.errors import InputError
-from reader.ingest.run import ingest
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.csv import CsvParser
-from reader.parsers.csv_fields import FieldReader
-from reader.parsers.libsvm import LibsvmParser
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.csv import CsvParser
+from streamsvm.reader.parsers.csv_fields import FieldReader
+from streamsvm.reader.parsers.libsvm import LibsvmParser
 from tests.end_to_end.cgroup import reason_unusable, run_in
 
 HEADERS = [
@@ -94,6 +94,8 @@ def test_memory_does_not_follow_from_lines_without_data(tmp_path, format_):
         pytest.skip(reason)
     (tmp_path / "input").write_bytes(BLANK[format_])
     with (tmp_path / "input").open("rb") as file:
-        group = run_in("blank", 400 << 20, "reader.ingest", str(tmp_path / "data"), "--format", format_, stdin=file)
+        group = run_in(
+            "blank", 400 << 20, "streamsvm.reader.ingest", str(tmp_path / "data"), "--format", format_, stdin=file
+        )
     assert group.returncode == (1 if format_ == "csv" else 0), group.stdout
     assert not group.stdout or b"problem" in group.stdout or b"rows" in group.stdout

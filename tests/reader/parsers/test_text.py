@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from reader.errors import InputError
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers import hashed_text, open_parser
-from reader.parsers.label_names import LabelNames
-from reader.parsers.text import TextParser
-from reader.parsers.text_table import TextTableParser
-from storage.csr import Rows
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers import hashed_text, open_parser
+from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.text import TextParser
+from streamsvm.reader.parsers.text_table import TextTableParser
+from streamsvm.storage.csr import Rows
 
 ROOT = Path(__file__).resolve().parents[3]
 # Word characters of one to four bytes, blanks of all kinds, and what changes its length in lower case or depends on
@@ -287,9 +287,9 @@ def test_a_column_of_parquet(tmp_path):
 
 SCRIPT = """
 import sys
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.text import TextParser
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.text import TextParser
 for analyzer in ("word", "char", "char_wb"):
     for features in (13, 1 << 20):
         options = InputOptions("text", analyzer=analyzer, ngram_range="1,3", n_features=features)

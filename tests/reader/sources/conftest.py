@@ -3,8 +3,8 @@
 import fsspec
 import pytest
 
-from reader.sources import files
-from reader.sources.remote import RemoteStore
+from streamsvm.reader.sources import files
+from streamsvm.reader.sources.remote import RemoteStore
 
 
 class Flaky:

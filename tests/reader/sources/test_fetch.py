@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reader.errors import InputError
-from reader.sources import lines
-from reader.sources.faults import PAUSES
-from reader.sources.fetch import read_range, read_stripes
-from reader.sources.files import list_files
-from reader.sources.lines import LinesOfRange
-from reader.sources.pieces import read_bytes
-from reader.sources.stripes import Stripe
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.sources import lines
+from streamsvm.reader.sources.faults import PAUSES
+from streamsvm.reader.sources.fetch import read_range, read_stripes
+from streamsvm.reader.sources.files import list_files
+from streamsvm.reader.sources.lines import LinesOfRange
+from streamsvm.reader.sources.pieces import read_bytes
+from streamsvm.reader.sources.stripes import Stripe
 
 TEXT = b"".join(b"%d %d:1\n" % (k % 2, k + 1) for k in range(1000))
 

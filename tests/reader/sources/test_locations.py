@@ -2,10 +2,10 @@
 
 import pytest
 
-from reader.errors import HINTS, InputError
-from reader.sources import locations
-from reader.sources.files import list_files
-from reader.sources.locations import Location, check_installed, is_below, is_url, located
+from streamsvm.reader.errors import HINTS, InputError
+from streamsvm.reader.sources import locations
+from streamsvm.reader.sources.files import list_files
+from streamsvm.reader.sources.locations import Location, check_installed, is_below, is_url, located
 
 
 @pytest.mark.parametrize(

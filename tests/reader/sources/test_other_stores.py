@@ -15,7 +15,7 @@ import sys
 import httpx
 import pytest
 
-from storage.manifest import read_manifest
+from streamsvm.storage.manifest import read_manifest
 from tests.end_to_end.service import wait_for
 
 pytestmark = pytest.mark.slow
@@ -87,7 +87,14 @@ def test_files_of_a_store_are_read_and_what_is_wrong_is_told(request, tmp_path, 
     environment = os.environ | request.getfixturevalue(store)
 
     def ingest(url):
-        command = [sys.executable, "-m", "reader.ingest.run", tmp_path / "dataset", "--source", f"{scheme}://{url}"]
+        command = [
+            sys.executable,
+            "-m",
+            "streamsvm.reader.ingest.run",
+            tmp_path / "dataset",
+            "--source",
+            f"{scheme}://{url}",
+        ]
         return json.loads(subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False).stdout)
 
     assert ingest("bucket/part-*")["rows"] == 2000
@@ -102,7 +109,14 @@ def test_files_of_a_store_are_read_and_what_is_wrong_is_told(request, tmp_path, 
 def test_a_key_that_is_wrong_is_not_let_in(azure, tmp_path):
     other = base64.b64encode(b"x" * 64).decode()
     wrong = {name: value.replace(_KEY, other) for name, value in azure.items()}
-    command = [sys.executable, "-m", "reader.ingest.run", tmp_path / "dataset", "--source", "az://bucket/part-0"]
+    command = [
+        sys.executable,
+        "-m",
+        "streamsvm.reader.ingest.run",
+        tmp_path / "dataset",
+        "--source",
+        "az://bucket/part-0",
+    ]
     done = subprocess.run(command, env=os.environ | wrong, capture_output=True, check=False)
     assert json.loads(done.stdout)["problem"]["code"] == "source_denied"
     assert other.encode() not in done.stdout + done.stderr

@@ -12,9 +12,9 @@ ROOT = Path(__file__).resolve().parents[3]
 # In a process of its own, for the library keeps its connections, and credentials, as long as there is one.
 _PROGRAM = """
 import sys, boto3
-from reader.errors import InputError
-from reader.sources.fetch import read_range
-from reader.sources.files import list_files
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.sources.fetch import read_range
+from streamsvm.reader.sources.files import list_files
 
 url, what = sys.argv[1:]
 try:

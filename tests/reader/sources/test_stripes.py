@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reader.sources.files import SourceFile
-from reader.sources.stripes import Share, Stripe, deal
+from streamsvm.reader.sources.files import SourceFile
+from streamsvm.reader.sources.stripes import Share, Stripe, deal
 
 FILES = [SourceFile("a", 25, "1"), SourceFile("b", 0, "1"), SourceFile("c", 30, "1")]
 

@@ -7,11 +7,11 @@ from functools import partial
 import numpy as np
 import pytest
 
-from reader.stream.ahead import work_ahead
-from reader.stream.pieces import Examples, Shuffled, Streamer
-from storage.block import Piece
-from storage.csr import Rows
-from storage.dataset import Dataset
+from streamsvm.reader.stream.ahead import work_ahead
+from streamsvm.reader.stream.pieces import Examples, Shuffled, Streamer
+from streamsvm.storage.block import Piece
+from streamsvm.storage.csr import Rows
+from streamsvm.storage.dataset import Dataset
 from tests.contracts.problems import make_dataset, random_problem
 from tests.features import constant
 

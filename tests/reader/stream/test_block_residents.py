@@ -5,11 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
-from reader.stream.block_residents import BlockResidents
-from storage.cache import CacheWriter
-from storage.plan import plan_cache
-from storage.segment import NORM, OFFSET, ROW_ID, TARGET, Segment, SegmentBuilder, packed_bytes, room
-from storage.state import create_state
+from streamsvm.reader.stream.block_residents import BlockResidents
+from streamsvm.storage.cache import CacheWriter
+from streamsvm.storage.plan import plan_cache
+from streamsvm.storage.segment import NORM, OFFSET, ROW_ID, TARGET, Segment, SegmentBuilder, packed_bytes, room
+from streamsvm.storage.state import create_state
 from tests.contracts.cache import make_step
 
 N_ROWS, LONGEST = 40_000, 100

@@ -7,24 +7,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import reader.stream.arrivals
-import trainer.checkpoints
-from reader.stream.process import Reader
-from service.jobs.following import FollowPlan
-from service.jobs.spec import JobSpec
-from service.processes.run import prepare_run
-from storage.csr import Rows
-from storage.dataset import Dataset
-from storage.errors import DatasetLost, RowTooLong, StorageError
-from storage.plan import plan_cache
-from storage.state import open_state
+import streamsvm.reader.stream.arrivals
+import streamsvm.trainer.checkpoints
+from streamsvm.reader.stream.process import Reader
+from streamsvm.service.jobs.following import FollowPlan
+from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.service.processes.run import prepare_run
+from streamsvm.storage.csr import Rows
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.errors import DatasetLost, RowTooLong, StorageError
+from streamsvm.storage.plan import plan_cache
+from streamsvm.storage.state import open_state
+from streamsvm.trainer.problem import LOSSES
+from streamsvm.trainer.process import Trainer
 from tests.contracts.problems import random_problem
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.reference.dcd import dcd
 from tests.storage.staging import Staging
 from tests.training import Outcome, Turns, to_the_end, train
-from trainer.problem import LOSSES
-from trainer.process import Trainer
 
 MOST_FEATURES = 1 << 27
 NEGATIVE, POSITIVE = 3.0, 7.0
@@ -121,14 +121,14 @@ def test_the_optimum_is_that_of_the_complete_dataset(tmp_path, follow, loss):
 
 def test_no_checkpoint_is_of_a_part_of_the_data(tmp_path, follow, monkeypatch):
     """A job cannot go on from one when the dataset has grown."""
-    monkeypatch.setattr(reader.stream.arrivals, "SECTION_PIECES", 2)
-    kept, real = [], trainer.checkpoints.write_checkpoint
+    monkeypatch.setattr(streamsvm.reader.stream.arrivals, "SECTION_PIECES", 2)
+    kept, real = [], streamsvm.trainer.checkpoints.write_checkpoint
 
     def write(path, about, arrays):
         kept.append((about["pass"], (len(arrays["alpha"]), len(arrays["w"]))))
         real(path, about, arrays)
 
-    monkeypatch.setattr(trainer.checkpoints, "write_checkpoint", write)
+    monkeypatch.setattr(streamsvm.trainer.checkpoints, "write_checkpoint", write)
     feed = Feed(tmp_path, pieces(*random_problem(400)))
     finish(tmp_path / "run", follow(feed, tolerance=None, max_passes=3, checkpoint_seconds=1e-9))
     manifest = Dataset(feed.final).manifest

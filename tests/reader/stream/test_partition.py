@@ -5,12 +5,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from reader.ingest.run import ingest
-from reader.options import InputOptions
-from reader.stream.partition import Partitioned, partition
-from storage.block import LOCATION
-from storage.dataset import Dataset
-from storage.segment import packed_bytes, row_bytes
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.stream.partition import Partitioned, partition
+from streamsvm.storage.block import LOCATION
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.segment import packed_bytes, row_bytes
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem, stored_rows
 from tests.features import constant
 

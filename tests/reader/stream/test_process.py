@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from reader.stream.process import Reader
-from storage.state import open_control, open_state
+from streamsvm.reader.stream.process import Reader
+from streamsvm.storage.state import open_control, open_state
 from tests.contracts.problems import a_dataset
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.end_to_end.service import is_running
@@ -26,9 +26,9 @@ dataset = a_dataset(600)
 def run_processes(run: Path, dataset: Path, **settings) -> Outcome:
     write_run(run, dataset, SMALLEST_CACHE, **settings)
     command = [sys.executable, "-m"]
-    reader = subprocess.Popen([*command, "reader.stream.process", str(run)], cwd=ROOT, stderr=subprocess.PIPE)
+    reader = subprocess.Popen([*command, "streamsvm.reader.stream.process", str(run)], cwd=ROOT, stderr=subprocess.PIPE)
     trainer = subprocess.Popen(
-        [*command, "trainer.process", str(run)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*command, "streamsvm.trainer.process", str(run)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     try:
         output, errors = trainer.communicate(timeout=TIMEOUT)
@@ -92,11 +92,11 @@ def test_stop_flag_ends_the_run_after_the_pass(tmp_path, dataset):
         assert not trainer.results()[0]["converged"]
 
 
-@pytest.mark.parametrize("module", ["reader.stream.process", "trainer.process"])
+@pytest.mark.parametrize("module", ["streamsvm.reader.stream.process", "streamsvm.trainer.process"])
 def test_processes_die_with_their_parent(tmp_path, dataset, module):
     write_run(tmp_path / "run", dataset, SMALLEST_CACHE)
     program = (
-        "import subprocess, sys, time; from storage.child import child_environment\n"
+        "import subprocess, sys, time; from streamsvm.storage.child import child_environment\n"
         f"child = subprocess.Popen([sys.executable, '-m', {module!r}, sys.argv[1]], env=child_environment())\n"
         "print(child.pid, flush=True); time.sleep(60)"
     )

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from reader.stream.process import Reader
-from reader.stream.residents import Residents
-from storage.cache import CacheWriter, Step
-from storage.plan import plan_cache
-from storage.segment import SegmentBuilder, packed_bytes
-from storage.state import create_state, pass_stamp
+from streamsvm.reader.stream.process import Reader
+from streamsvm.reader.stream.residents import Residents
+from streamsvm.storage.cache import CacheWriter, Step
+from streamsvm.storage.plan import plan_cache
+from streamsvm.storage.segment import SegmentBuilder, packed_bytes
+from streamsvm.storage.state import create_state, pass_stamp
 from tests.contracts.problems import make_dataset, random_problem, smallest_cache
 from tests.contracts.solver import SMALLEST_CACHE, solving
 from tests.storage.rows import as_segment, random_rows

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from reader.stream.resume import WeightCheck
-from storage.csr import add_rows
-from storage.errors import CheckpointUnsound
-from storage.objective import OBJECTIVES, REGRESSION, make_objective
-from storage.segment import Segment
+from streamsvm.reader.stream.resume import WeightCheck
+from streamsvm.storage.csr import add_rows
+from streamsvm.storage.errors import CheckpointUnsound
+from streamsvm.storage.objective import OBJECTIVES, REGRESSION, make_objective
+from streamsvm.storage.segment import Segment
 from tests.contracts.kernels import columns
 
 C, EPSILON, WIDTH = {1: 2.0, -1: 0.5}, 0.7, 60

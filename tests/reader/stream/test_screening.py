@@ -5,16 +5,16 @@ import itertools
 import numpy as np
 import pytest
 
-import reader.stream.arrivals
-from reader.stream.arrivals_kernel import NEW, RESIDENT, SCREENED, account, classify
-from reader.stream.screening import Screening
-from storage.objective import make_objective
-from storage.state import create_state, pass_stamp
+import streamsvm.reader.stream.arrivals
+from streamsvm.reader.stream.arrivals_kernel import NEW, RESIDENT, SCREENED, account, classify
+from streamsvm.reader.stream.screening import Screening
+from streamsvm.storage.objective import make_objective
+from streamsvm.storage.state import create_state, pass_stamp
+from streamsvm.trainer.problem import LOSSES
 from tests.contracts.problems import a_dataset, make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, check_pass, exact, solving
 from tests.reference.dcd import dcd
 from tests.training import train
-from trainer.problem import LOSSES
 
 PASSES = 8
 WEIGHTS = {"C": 2.0, "C_negative": 0.5}
@@ -93,7 +93,7 @@ def watched(monkeypatch):
         seen.append((row_id[kind[: len(row_id)] == SCREENED], stamp))
         return account(row_id, kind, indptr, stamp, is_resident, skipped, visited)
 
-    monkeypatch.setattr(reader.stream.arrivals, "account", watching)
+    monkeypatch.setattr(streamsvm.reader.stream.arrivals, "account", watching)
     return seen
 
 

@@ -3,16 +3,16 @@
 import pickle
 from dataclasses import replace
 
-from service.cluster.coordinator import Coordinator
-from service.cluster.messages import Begin
-from service.cluster.parts import Rules
-from service.cluster.pool import pool_for
-from service.cluster.shards import deal
-from service.jobs.features import fitted_maps
-from service.jobs.problem import plan_job
-from service.jobs.spec import parse_spec
-from storage.dataset import Dataset
-from storage.manifest import read_manifest
+from streamsvm.service.cluster.coordinator import Coordinator
+from streamsvm.service.cluster.messages import Begin
+from streamsvm.service.cluster.parts import Rules
+from streamsvm.service.cluster.pool import pool_for
+from streamsvm.service.cluster.shards import deal
+from streamsvm.service.jobs.features import fitted_maps
+from streamsvm.service.jobs.problem import plan_job
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.manifest import read_manifest
 from tests.service.cluster.threads import ThreadMachines
 
 

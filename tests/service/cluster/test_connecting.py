@@ -12,11 +12,11 @@ import time
 
 import pytest
 
-from service.cluster import connecting
-from service.cluster.connecting import check_ray, connect
-from service.cluster.verdict import check_versions, is_for_good, told
-from service.errors import ServiceError
-from storage.errors import DatasetCorrupt, OutOfSpace
+from streamsvm.service.cluster import connecting
+from streamsvm.service.cluster.connecting import check_ray, connect
+from streamsvm.service.cluster.verdict import check_versions, is_for_good, told
+from streamsvm.service.errors import ServiceError
+from streamsvm.storage.errors import DatasetCorrupt, OutOfSpace
 
 
 def test_without_ray_it_says_how_to_install_it(monkeypatch):
@@ -154,7 +154,7 @@ def test_what_a_killed_process_leaves_is_removed(tmp_path):
     directory.mkdir()
     (directory / "cache").write_bytes(b"rows")
     program = (
-        "import sys, time; from pathlib import Path; from service.cluster.leftovers import Leftovers;"
+        "import sys, time; from pathlib import Path; from streamsvm.service.cluster.leftovers import Leftovers;"
         f"kept = Leftovers(Path({str(directory)!r})); print('ready', flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from service.cluster import spread
-from service.cluster.origin import part_names
-from service.errors import ServiceError
+from streamsvm.service.cluster import spread
+from streamsvm.service.cluster.origin import part_names
+from streamsvm.service.errors import ServiceError
 
 NAMES = part_names("uid", 2)
 

@@ -5,13 +5,13 @@ import pytest
 from scipy import sparse
 from sklearn.svm import LinearSVC
 
-from reader.certificate.folds import fold_of, read_held_out, read_weights
-from reader.ingest.append import append_rows
-from reader.ingest.run import ingest
-from reader.limits import Limits
-from reader.options import InputOptions
-from service.cluster.gathering import bring_alpha, bring_held_out
-from service.cluster.shards import deal
+from streamsvm.reader.certificate.folds import fold_of, read_held_out, read_weights
+from streamsvm.reader.ingest.append import append_rows
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.cluster.gathering import bring_alpha, bring_held_out
+from streamsvm.service.cluster.shards import deal
 from tests.contracts.problems import libsvm_text, random_problem, stored_rows, weighted_text
 from tests.service.cluster.coordinating import coordinate
 

@@ -5,20 +5,20 @@ import errno
 import numpy as np
 import pytest
 
-from reader.ingest.run import ingest
-from reader.options import InputOptions
-from service.cluster.messages import Given
-from service.cluster.pool import Pooled, pool_for, share_of_gap
-from service.jobs.features import fitted_maps
-from service.jobs.problem import plan_job
-from service.jobs.spec import parse_spec
-from storage.dataset import Dataset
-from storage.manifest import read_manifest
-from storage.segment import ROW_ID, TARGET, Segment, SegmentBuilder
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.cluster.messages import Given
+from streamsvm.service.cluster.pool import Pooled, pool_for, share_of_gap
+from streamsvm.service.jobs.features import fitted_maps
+from streamsvm.service.jobs.problem import plan_job
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.segment import ROW_ID, TARGET, Segment, SegmentBuilder
+from streamsvm.trainer import pooled_rows
+from streamsvm.trainer.pooled_rows import PooledRows
 from tests.contracts.problems import make_dataset, random_problem, weighted_text
 from tests.trainer.disks import Disk, refuses
-from trainer import pooled_rows
-from trainer.pooled_rows import PooledRows
 
 N_ROWS, POOLED = 300, 200
 X, Y = random_problem(N_ROWS, 60, seed=5)

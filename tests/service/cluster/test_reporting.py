@@ -6,12 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from reader.ingest.append import append_rows
-from reader.limits import Limits
-from reader.options import InputOptions
-from service.cluster.reporting import Reporter
-from storage.slowdowns import bits_of
-from storage.state import create_state
+from streamsvm.reader.ingest.append import append_rows
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.cluster.reporting import Reporter
+from streamsvm.storage.slowdowns import bits_of
+from streamsvm.storage.state import create_state
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem
 from tests.service.cluster.coordinating import coordinate
 

@@ -6,16 +6,16 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from reader.ingest.append import append_rows
-from reader.limits import Limits
-from reader.options import InputOptions
-from service.cluster.parts import Rules
-from service.cluster.shards import deal
-from service.errors import ServiceError
-from service.jobs.spec import parse_spec
-from storage.dataset import Dataset
-from storage.manifest import read_manifest
-from storage.rounds import Order
+from streamsvm.reader.ingest.append import append_rows
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.cluster.parts import Rules
+from streamsvm.service.cluster.shards import deal
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.rounds import Order
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem
 from tests.service.cluster.coordinating import coordinate
 
@@ -108,7 +108,7 @@ def test_a_pool_that_takes_nothing_is_made_smaller_and_rounds_go_on(dataset, pro
     def refuse(_, w, converged, share, is_interrupted):
         asked.append(share)
 
-    monkeypatch.setattr("trainer.pooled_rows.PooledRows.train", refuse)
+    monkeypatch.setattr("streamsvm.trainer.pooled_rows.PooledRows.train", refuse)
     done, seen, _ = coordinate(dataset, tmp_path, 2, relative_gap=1e-3, pool_bytes=1 << 20)
     assert done.convergence.stop_reason == "relative_gap"
     assert asked and done.lacked_room
@@ -172,8 +172,8 @@ class Late:
 
 
 def test_a_machine_that_is_late_is_not_waited_for_and_its_change_counts_later(dataset, tmp_path, monkeypatch):
-    monkeypatch.setattr("service.cluster.coordinator._LEAST_PATIENCE", 0.02)
-    monkeypatch.setattr("service.cluster.coordinator._PATIENCE", 0.0)
+    monkeypatch.setattr("streamsvm.service.cluster.coordinator._LEAST_PATIENCE", 0.02)
+    monkeypatch.setattr("streamsvm.service.cluster.coordinator._PATIENCE", 0.0)
     done, seen, _ = coordinate(dataset, tmp_path, 2, wrap=lambda machines: Late(machines, 5), max_passes=3000)
     assert done.convergence.stop_reason == "relative_gap"
     assert done.convergence.certificate.w_error[0] < 1e-6

@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from service.cluster.machine import Machine
-from service.cluster.messages import Answer, Begin, Found, HeldRows
-from service.cluster.shards import Shard, files_of, pieces_of
-from storage.csr import Array
+from streamsvm.service.cluster.machine import Machine
+from streamsvm.service.cluster.messages import Answer, Begin, Found, HeldRows
+from streamsvm.service.cluster.shards import Shard, files_of, pieces_of
+from streamsvm.storage.csr import Array
 
 
 class ThreadMachines:

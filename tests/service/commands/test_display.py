@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from service.commands.display import Display, JsonLines, Picture, TerminalPicture, display
+from streamsvm.service.commands.display import Display, JsonLines, Picture, TerminalPicture, display
 
 RESULT = {
     "converged": True, "stop_reason": "tolerance", "passes": 1,

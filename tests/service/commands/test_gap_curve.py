@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.commands.gap_curve import HEIGHT, WIDTH, GapCurve, picture
+from streamsvm.service.commands.gap_curve import HEIGHT, WIDTH, GapCurve, picture
 
 LANE, OTHER = {"number": 0}, {"number": 1}
 

@@ -8,17 +8,17 @@ from importlib.metadata import version
 
 import pytest
 
-from reader.options import FORMATS
-from reader.parsers import READERS
-from service.cli import main
-from service.commands import COMMANDS, GROUPS
-from service.models.exports import MODEL_FORMATS
-from service.models.names import SUFFIXES
+from streamsvm.reader.options import FORMATS
+from streamsvm.reader.parsers import READERS
+from streamsvm.service.cli import main
+from streamsvm.service.commands import COMMANDS, GROUPS
+from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.service.models.names import SUFFIXES
 
 _SLOW = ("numba", "numpy", "scipy", "pydantic", "fastapi")
 _IMPORTED = f"""
 import json, sys
-from service.cli import main
+from streamsvm.service.cli import main
 try:
     main(sys.argv[1:])
 finally:
@@ -43,7 +43,7 @@ def test_what_a_service_does_needs_no_engine_here(words, tmp_path):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_registry_says_what_the_module_does(command):
-    module = import_module(f"service.commands.{command}")
+    module = import_module(f"streamsvm.service.commands.{command}")
     assert module.__doc__ == COMMANDS[command]
     assert callable(module.add_arguments) and callable(module.run)
 

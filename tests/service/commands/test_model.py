@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 
-from service.cli import main
-from service.models.exports import MODEL_FORMATS
-from storage.model_file import Model
+from streamsvm.service.cli import main
+from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.storage.model_file import Model
 
 
 def stored(tmp_path, model: Model) -> str:

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from service.cli import main
-from service.models.exports import MODEL_FORMATS
-from storage.model_file import Model
+from streamsvm.service.cli import main
+from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.storage.model_file import Model
 
 
 @pytest.fixture

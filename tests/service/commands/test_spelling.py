@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from reader.errors import HINTS
-from service.commands.spelling import in_dashes, spell_out
+from streamsvm.reader.errors import HINTS
+from streamsvm.service.commands.spelling import in_dashes, spell_out
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from service.demo import liblinear
+from streamsvm.service.demo import liblinear
 
 
 @pytest.fixture

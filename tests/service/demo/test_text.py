@@ -5,9 +5,9 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from reader.limits import Limits
-from reader.parsers.libsvm import LibsvmParser
-from service.demo.text import FLIPPED, TEST, TRAINING, Corpus, write_text
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.parsers.libsvm import LibsvmParser
+from streamsvm.service.demo.text import FLIPPED, TEST, TRAINING, Corpus, write_text
 
 
 @pytest.fixture(scope="module")

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from reader.certificate.folds import HELD_OUT
-from reader.ingest.shuffle import PIECE_WORDS
-from service.errors import ServiceError
-from service.jobs.estimate import estimate
-from service.jobs.following import can_follow
-from service.jobs.memory import memory_of
-from service.jobs.problem import plan_job
-from service.jobs.spec import parse_spec
-from storage.weight_counts import WeightCounts
+from streamsvm.reader.certificate.folds import HELD_OUT
+from streamsvm.reader.ingest.shuffle import PIECE_WORDS
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.estimate import estimate
+from streamsvm.service.jobs.following import can_follow
+from streamsvm.service.jobs.memory import memory_of
+from streamsvm.service.jobs.problem import plan_job
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.storage.weight_counts import WeightCounts
+from streamsvm.trainer.solvers import SOLVERS
 from tests.service.jobs.test_lanes import THREE
 from tests.service.jobs.test_problem import manifest, plan, refusal
-from trainer.solvers import SOLVERS
 
 JOINT = {"multiclass": "crammer_singer"}
 

@@ -7,13 +7,13 @@ import pytest
 from scipy import sparse
 from sklearn.svm import SVC
 
-from service.errors import ServiceError
-from service.jobs import gamma as module
-from service.jobs.gamma import distances_of
-from service.jobs.kernel_values import warning_of
-from service.jobs.problem import plan_job
-from service.jobs.spec import parse_spec
-from storage.manifest import read_manifest
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs import gamma as module
+from streamsvm.service.jobs.gamma import distances_of
+from streamsvm.service.jobs.kernel_values import warning_of
+from streamsvm.service.jobs.problem import plan_job
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.storage.manifest import read_manifest
 from tests.contracts.problems import make_dataset, random_problem
 
 

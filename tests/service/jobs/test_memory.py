@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from service.errors import ServiceError
-from service.jobs.estimate import estimate
-from service.jobs.memory import memory_of, plan_memory
-from service.jobs.problem import plan_job
-from service.jobs.spec import parse_spec
-from service.sizes import format_size, parse_size
-from storage.manifest import Manifest
-from storage.weight_counts import WeightCounts
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.estimate import estimate
+from streamsvm.service.jobs.memory import memory_of, plan_memory
+from streamsvm.service.jobs.problem import plan_job
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.service.sizes import format_size, parse_size
+from streamsvm.storage.manifest import Manifest
+from streamsvm.storage.weight_counts import WeightCounts
 from tests.pages import page
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from service.jobs.migrate import GONE, migrate
-from service.jobs.spec import JobSpec, parse_spec
+from streamsvm.service.jobs.migrate import GONE, migrate
+from streamsvm.service.jobs.spec import JobSpec, parse_spec
 
 # What 0.1.0 stored of {"dataset": "d"}.
 STORED = {

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from liblinear import liblinear
 
-from service.commands import liblinear_options, train
-from service.commands.display import duration, progress_line
-from service.commands.spelling import spell_out
-from service.jobs.spec import JobSpec, parse_spec
-from service.models.exports import liblinear_text
+from streamsvm.service.commands import liblinear_options, train
+from streamsvm.service.commands.display import duration, progress_line
+from streamsvm.service.commands.spelling import spell_out
+from streamsvm.service.jobs.spec import JobSpec, parse_spec
+from streamsvm.service.models.exports import liblinear_text
 
 
 def spec_of(line: str) -> JobSpec:

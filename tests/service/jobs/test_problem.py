@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from service.errors import ServiceError
-from service.jobs.memory import threads_of
-from service.jobs.problem import TRAINS_WEIGHTS, plan_job
-from service.jobs.spec import parse_spec
-from storage.manifest import Manifest
-from storage.objective import REGRESSION
-from storage.plan import CachePlan, plan_cache
-from storage.weight_counts import WeightCounts
-from trainer.solvers import SOLVERS
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.memory import threads_of
+from streamsvm.service.jobs.problem import TRAINS_WEIGHTS, plan_job
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.storage.manifest import Manifest
+from streamsvm.storage.objective import REGRESSION
+from streamsvm.storage.plan import CachePlan, plan_cache
+from streamsvm.storage.weight_counts import WeightCounts
+from streamsvm.trainer.solvers import SOLVERS
 
 
 def manifest(labels: dict[float, int] | None = None, longest_row: int = 40) -> Manifest:

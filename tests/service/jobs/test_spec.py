@@ -5,13 +5,13 @@ from itertools import pairwise
 
 import pytest
 
-from service.errors import ServiceError
-from service.jobs.spec import parse_spec
-from service.jobs.states import TRANSITIONS, check_transition
-from service.records.clock import now
-from service.records.ids import new_id
-from service.sizes import format_size, parse_size
-from trainer.solvers import SOLVERS
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.service.jobs.states import TRANSITIONS, check_transition
+from streamsvm.service.records.clock import now
+from streamsvm.service.records.ids import new_id
+from streamsvm.service.sizes import format_size, parse_size
+from streamsvm.trainer.solvers import SOLVERS
 
 FAULTS = [
     ({"C": 0}, "C_range"),
@@ -154,7 +154,7 @@ def test_terminal_states_lead_nowhere(state):
 def test_ids_are_unique_and_sort_by_time(monkeypatch):
     assert len({new_id("job") for _ in range(10_000)}) == 10_000
     clock = iter(range(10**18, 10**18 + 50_000_000, 1_000_000))
-    monkeypatch.setattr("service.records.ids.time.time_ns", lambda: next(clock))
+    monkeypatch.setattr("streamsvm.service.records.ids.time.time_ns", lambda: next(clock))
     ids = [new_id("job") for _ in range(50)]
     assert all(earlier < later for earlier, later in pairwise(ids))
     assert all(id_.startswith("job_") and len(id_) == 30 for id_ in ids)

@@ -2,12 +2,12 @@
 
 import pytest
 
-from service.errors import ServiceError
-from service.jobs.spec import parse_spec
-from service.jobs.stored_specs import read_spec
-from service.processes.worker import Worker
-from service.records.store import Store
-from service.settings import Settings
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.service.jobs.stored_specs import read_spec
+from streamsvm.service.processes.worker import Worker
+from streamsvm.service.records.store import Store
+from streamsvm.service.settings import Settings
 from tests.contracts.problems import make_dataset, random_problem
 
 

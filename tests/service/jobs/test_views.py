@@ -4,10 +4,10 @@ import shutil
 
 import pytest
 
-from service.jobs.spec import parse_spec
-from service.jobs.views import job_view
-from service.settings import Settings
-from storage.manifest import read_manifest
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.service.jobs.views import job_view
+from streamsvm.service.settings import Settings
+from streamsvm.storage.manifest import read_manifest
 from tests.contracts.problems import make_dataset, random_problem, smallest_cache
 from tests.training import write_run
 

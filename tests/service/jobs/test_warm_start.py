@@ -8,25 +8,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reader.ingest.append import append_rows, remove_block
-from reader.ingest.run import ingest
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.stream.process import Reader
-from service.errors import ServiceError
-from service.jobs.problem import plan_job
-from service.jobs.spec import JobSpec
-from service.jobs.trained_rows import TRAINED_ROWS, note_rows
-from service.jobs.warm_start import beginning, check_warm_start
-from service.processes.attempts import Attempts
-from service.processes.run import prepare_run
-from service.records.store import Store
-from service.settings import Settings
-from storage.checkpoint import SURE_SLOTS, write_checkpoint
-from storage.csr import LARGE_W
-from storage.dataset import Dataset
-from storage.manifest import read_manifest
-from storage.state import State
+from streamsvm.reader.ingest.append import append_rows, remove_block
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.stream.process import Reader
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.problem import plan_job
+from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.service.jobs.trained_rows import TRAINED_ROWS, note_rows
+from streamsvm.service.jobs.warm_start import beginning, check_warm_start
+from streamsvm.service.processes.attempts import Attempts
+from streamsvm.service.processes.run import prepare_run
+from streamsvm.service.records.store import Store
+from streamsvm.service.settings import Settings
+from streamsvm.storage.checkpoint import SURE_SLOTS, write_checkpoint
+from streamsvm.storage.csr import LARGE_W
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.state import State
 from tests.contracts.problems import stored_problem
 from tests.training import open_state_of
 
@@ -184,7 +184,7 @@ def test_features_that_were_renumbered_keep_their_weights(tmp_path):
 
 def test_w_is_made_anew_only_if_rows_have_gone(house, monkeypatch):
     made = []
-    monkeypatch.setattr("reader.stream.process.make_w", lambda *_: made.append(True))
+    monkeypatch.setattr("streamsvm.reader.stream.process.make_w", lambda *_: made.append(True))
     house.append(house.text(10))
     job = house.end_job()
     house.begin(warm_start=job)

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from reader.errors import InputError
-from reader.ingest.run import ingest
-from reader.options import InputOptions
-from service.errors import ServiceError
-from service.models.evaluation import evaluate
-from service.models.heaviest import MOST_CLASSES, MOST_SHOWN, with_heaviest
-from service.models.inference import describe, infer
-from service.models.json_rows import json_documents
-from service.models.predictor import Predictor
-from service.models.tensors import read_tensors
-from storage.dataset import Dataset
-from storage.model_file import Model
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.evaluation import evaluate
+from streamsvm.service.models.heaviest import MOST_CLASSES, MOST_SHOWN, with_heaviest
+from streamsvm.service.models.inference import describe, infer
+from streamsvm.service.models.json_rows import json_documents
+from streamsvm.service.models.predictor import Predictor
+from streamsvm.service.models.tensors import read_tensors
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.model_file import Model
 
 TEXTS = ["some good words", "", "bad, bad words and more", "Ünïcode ΑΣ"]
 N_FEATURES = 1 << 10

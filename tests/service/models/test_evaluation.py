@@ -9,19 +9,19 @@ import pytest
 from scipy import sparse
 from sklearn.metrics import confusion_matrix, r2_score, roc_auc_score
 
-from reader.ingest.run import ingest
-from reader.options import InputOptions
-from reader.parsers.column_match import named_numbers
-from service.errors import ServiceError
-from service.models.evaluation import evaluate
-from service.models.predictor import Predictor
-from storage.csr import LARGE_W
-from storage.dataset import Dataset
-from storage.features.maps import FeatureMaps
-from storage.features.rows import Shape
-from storage.features.unit import Unit
-from storage.model_file import Model
-from storage.support_vectors import SupportVectors
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.column_match import named_numbers
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.evaluation import evaluate
+from streamsvm.service.models.predictor import Predictor
+from streamsvm.storage.csr import LARGE_W
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.features.maps import FeatureMaps
+from streamsvm.storage.features.rows import Shape
+from streamsvm.storage.features.unit import Unit
+from streamsvm.storage.model_file import Model
+from streamsvm.storage.support_vectors import SupportVectors
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem
 
 N_FEATURES = 150

@@ -11,12 +11,12 @@ from sklearn.metrics import (
     precision_recall_fscore_support,
 )
 
-from reader.certificate.calibration import BINS
-from service.errors import ServiceError
-from service.models.evaluation import evaluate
-from service.models.predictor import Predictor
-from storage.dataset import Dataset
-from storage.model_file import Model
+from streamsvm.reader.certificate.calibration import BINS
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.evaluation import evaluate
+from streamsvm.service.models.predictor import Predictor
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.model_file import Model
 from tests.contracts.problems import make_dataset, random_problem
 
 N_ROWS, N_FEATURES = 500, 60
@@ -152,7 +152,7 @@ def test_a_class_without_rows_has_no_recall(tmp_path):
 
 
 def test_so_many_classes_have_no_confusion(tmp_path, monkeypatch):
-    monkeypatch.setattr("reader.certificate.class_counts.MOST_CONFUSED", 3)
+    monkeypatch.setattr("streamsvm.reader.certificate.class_counts.MOST_CONFUSED", 3)
     X, y = problem()
     found, _, _, predicted = evaluated(tmp_path, model_of(), X, y)
     assert found["confusion"]["rows"] is None and found["accuracy"] == np.mean(predicted == y)

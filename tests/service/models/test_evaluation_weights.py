@@ -14,14 +14,14 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
-from reader.ingest.append import append_rows
-from reader.ingest.run import ingest
-from reader.limits import Limits
-from reader.options import InputOptions
-from service.models.evaluation import evaluate
-from service.models.predictor import Predictor
-from storage.dataset import Dataset
-from storage.model_file import Model
+from streamsvm.reader.ingest.append import append_rows
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.models.evaluation import evaluate
+from streamsvm.service.models.predictor import Predictor
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.model_file import Model
 from tests.contracts.problems import libsvm_text, random_problem, weighted_text
 
 N_ROWS, N_FEATURES = 600, 40

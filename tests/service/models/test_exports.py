@@ -14,13 +14,13 @@ import onnxruntime
 import pytest
 from liblinear import liblinearutil
 
-from service.models.exports import MODEL_FORMATS, ModelFormatError, onnx_graph
-from service.models.exports.errors import WEIGHTS_A_PIECE
-from service.models.exports.onnx_outputs import outputs_of
-from service.models.names import format_of
-from service.models.predictor import Predictor
-from storage.csr import Rows
-from storage.model_file import Model
+from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError, onnx_graph
+from streamsvm.service.models.exports.errors import WEIGHTS_A_PIECE
+from streamsvm.service.models.exports.onnx_outputs import outputs_of
+from streamsvm.service.models.names import format_of
+from streamsvm.service.models.predictor import Predictor
+from streamsvm.storage.csr import Rows
+from streamsvm.storage.model_file import Model
 from tests.contracts.problems import random_problem
 from tests.reference.liblinear import liblinear_predict
 
@@ -120,8 +120,8 @@ def test_pieces_are_bounded_and_bytes_repeat(name):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_reads_from_a_file_that_gives_little_at_once(name, monkeypatch):
-    monkeypatch.setattr("service.models.exports.weight_lines.READ_BYTES", 3)
-    monkeypatch.setattr("service.models.exports.npz.READ_BYTES", 3)
+    monkeypatch.setattr("streamsvm.service.models.exports.weight_lines.READ_BYTES", 3)
+    monkeypatch.setattr("streamsvm.service.models.exports.npz.READ_BYTES", 3)
     model = make()
     assert same(read(name, export(name, model)), model)
 

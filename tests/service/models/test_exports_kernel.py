@@ -12,10 +12,10 @@ import onnxruntime
 import pytest
 from scipy import sparse
 
-from service.models.exports import MODEL_FORMATS, ModelFormatError, onnx_graph
-from service.models.exports.errors import WEIGHTS_A_PIECE
-from service.models.predictor import Predictor
-from storage.model_file import Model
+from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError, onnx_graph
+from streamsvm.service.models.exports.errors import WEIGHTS_A_PIECE
+from streamsvm.service.models.predictor import Predictor
+from streamsvm.storage.model_file import Model
 from tests.machines import PAIRS, machine_of, random_machine, random_matrix
 
 FORMATS = sorted(MODEL_FORMATS.keys() - {"liblinear"})

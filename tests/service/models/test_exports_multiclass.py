@@ -12,11 +12,11 @@ from scipy import sparse
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC
 
-from service.models.exports import MODEL_FORMATS, ModelFormatError
-from service.models.exports.errors import WEIGHTS_A_PIECE
-from service.models.predictor import Prediction, Predictor
-from storage.csr import Rows
-from storage.model_file import Model
+from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
+from streamsvm.service.models.exports.errors import WEIGHTS_A_PIECE
+from streamsvm.service.models.predictor import Prediction, Predictor
+from streamsvm.storage.csr import Rows
+from streamsvm.storage.model_file import Model
 from tests.reference.liblinear import liblinear_predict
 
 FORMATS = sorted(MODEL_FORMATS.keys() - {"libsvm"})  # that is of kernel machines

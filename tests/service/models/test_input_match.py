@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from reader.parsers.column_match import named_numbers
-from service.errors import ServiceError
-from service.models.input_match import match_dataset
-from storage.manifest import Manifest
-from storage.model_file import Model
+from streamsvm.reader.parsers.column_match import named_numbers
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.input_match import match_dataset
+from streamsvm.storage.manifest import Manifest
+from streamsvm.storage.model_file import Model
 from tests.raw_models import STRINGS, TABLE
 
 # The model's: size, proto=tcp, flag=S0, proto=udp, from 1

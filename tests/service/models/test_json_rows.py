@@ -2,10 +2,10 @@
 
 import pytest
 
-from reader.limits import Limits
-from reader.parsers.libsvm import LibsvmParser
-from service.errors import ServiceError
-from service.models.json_rows import json_rows, json_tables
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.parsers.libsvm import LibsvmParser
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.json_rows import json_rows, json_tables
 
 BAD_ROWS = {
     "no rows": ({}, "wrong_type", {}),

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from service.models.exports import MODEL_FORMATS, ModelFormatError
-from service.models.exports import libsvm_text as libsvm_text_format
-from service.models.predictor import Predictor
-from storage.model_file import Model
+from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
+from streamsvm.service.models.exports import libsvm_text as libsvm_text_format
+from streamsvm.service.models.predictor import Predictor
+from streamsvm.storage.model_file import Model
 from tests.contracts.problems import libsvm_text, random_problem
 from tests.machines import PAIRS, machine_of, random_machine, random_matrix
 from tests.reference.libsvm import has_program, libsvm_predict, program_predict, svm_train

@@ -7,27 +7,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reader.errors import InputError
-from reader.ingest.append import append_rows
-from reader.ingest.run import ingest
-from reader.limits import Limits
-from reader.options import InputOptions
-from service.errors import ServiceError
-from service.jobs.problem import plan_job
-from service.jobs.spec import parse_spec
-from service.local import Training
-from service.models.evaluation import evaluate
-from service.models.exports import MODEL_FORMATS
-from service.models.heaviest import input_about, with_heaviest
-from service.models.predictor import Predictor
-from service.models.registry import model_file
-from service.room import Room
-from service.settings import Settings
-from storage.dataset import Dataset
-from storage.features.maps import listed_maps
-from storage.model_file import Model, read_model, write_model
-from storage.model_head import head_of, read_head
-from storage.verify import faults
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.append import append_rows
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.problem import plan_job
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.service.local import Training
+from streamsvm.service.models.evaluation import evaluate
+from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.service.models.heaviest import input_about, with_heaviest
+from streamsvm.service.models.predictor import Predictor
+from streamsvm.service.models.registry import model_file
+from streamsvm.service.room import Room
+from streamsvm.service.settings import Settings
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.features.maps import listed_maps
+from streamsvm.storage.model_file import Model, read_model, write_model
+from streamsvm.storage.model_head import head_of, read_head
+from streamsvm.storage.verify import faults
 
 LAST = (1 << 27) - 1
 N_FEATURES, N_ROWS = 40, 300

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from reader.errors import InputError
-from service.models.exports import MODEL_FORMATS, ModelFormatError
-from service.models.names import formats_for
-from service.models.predictor import Predictor
-from storage.csr import Rows
-from storage.errors import CorruptData
-from storage.features.maps import FeatureMaps
-from storage.features.rows import Features, Shape
-from storage.features.statistics import FeatureStatistics
-from storage.model_file import Model, read_model, write_model
+from streamsvm.reader.errors import InputError
+from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
+from streamsvm.service.models.names import formats_for
+from streamsvm.service.models.predictor import Predictor
+from streamsvm.storage.csr import Rows
+from streamsvm.storage.errors import CorruptData
+from streamsvm.storage.features.maps import FeatureMaps
+from streamsvm.storage.features.rows import Features, Shape
+from streamsvm.storage.features.statistics import FeatureStatistics
+from streamsvm.storage.model_file import Model, read_model, write_model
 from tests.features import planned
 
 CHAINS = {

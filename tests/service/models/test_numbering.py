@@ -9,11 +9,11 @@ from liblinear import liblinearutil
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
-from reader.errors import InputError
-from reader.options import InputOptions
-from service.models.exports import MODEL_FORMATS
-from service.models.predictor import Predictor
-from storage.model_file import Model
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.service.models.predictor import Predictor
+from streamsvm.storage.model_file import Model
 from tests.machines import random_machine
 
 RNG = np.random.default_rng(0)

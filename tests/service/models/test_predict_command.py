@@ -5,12 +5,12 @@ import argparse
 import numpy as np
 import pytest
 
-from reader.errors import InputError
-from reader.parsers.column_match import named_numbers
-from service.commands.predict import add_arguments, run
-from service.models.exports import MODEL_FORMATS, ModelFormatError
-from service.models.names import format_of, formats_for
-from storage.model_file import Model
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.parsers.column_match import named_numbers
+from streamsvm.service.commands.predict import add_arguments, run
+from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
+from streamsvm.service.models.names import format_of, formats_for
+from streamsvm.storage.model_file import Model
 from tests.machines import numpys_values, random_machine
 
 TEXT = "2 1:1\n9 2:1\n"

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from reader.errors import InputError
-from reader.limits import Limits
-from reader.options import InputOptions
-from reader.parsers.libsvm import LibsvmParser
-from service.models.exports import MODEL_FORMATS
-from service.models.prediction import ANSWERS, keep
-from service.models.predictor import Predictor
-from storage.csr import Rows
-from storage.model_file import Model
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.libsvm import LibsvmParser
+from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.service.models.prediction import ANSWERS, keep
+from streamsvm.service.models.predictor import Predictor
+from streamsvm.storage.csr import Rows
+from streamsvm.storage.model_file import Model
 from tests.reference.liblinear import liblinear_predict
 
 N_FEATURES = 30

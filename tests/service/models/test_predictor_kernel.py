@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from reader.errors import InputError
-from reader.options import InputOptions
-from service.errors import ServiceError
-from service.models.inference import describe, infer
-from service.models.json_rows import json_rows
-from service.models.prediction import ANSWERS, keep
-from service.models.predictor import Predictor
-from storage.decision import predicted_classes
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.inference import describe, infer
+from streamsvm.service.models.json_rows import json_rows
+from streamsvm.service.models.prediction import ANSWERS, keep
+from streamsvm.service.models.predictor import Predictor
+from streamsvm.storage.decision import predicted_classes
 from tests.contracts.problems import libsvm_text
 from tests.machines import PAIRS, numpys_values, random_machine, random_matrix, rows_of
 

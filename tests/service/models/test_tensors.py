@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from service.errors import ServiceError
-from service.models.tensors import DATATYPES, read_tensors, wanted_outputs, write_tensors
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.tensors import DATATYPES, read_tensors, wanted_outputs, write_tensors
 
 NONE = memoryview(b"")
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from reader.options import InputOptions
-from reader.parsers.column_match import named_numbers
-from service.models.exports import MODEL_FORMATS, ModelFormatError
-from service.models.exports.errors import WEIGHTS_A_PIECE
-from service.models.exports.texts import PIECE_BYTES
-from service.models.predictor import Predictor
-from storage.model_file import Model
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.column_match import named_numbers
+from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
+from streamsvm.service.models.exports.errors import WEIGHTS_A_PIECE
+from streamsvm.service.models.exports.texts import PIECE_BYTES
+from streamsvm.service.models.predictor import Predictor
+from streamsvm.storage.model_file import Model
 from tests.machines import random_machine, random_matrix
 from tests.reference.liblinear import liblinear_predict
 from tests.reference.libsvm import has_program, libsvm_predict, program_predict

@@ -5,11 +5,11 @@ import threading
 
 import pytest
 
-from service.datasets.importing import Importer
-from service.processes.background import Background, Later
-from service.records.opening import open_store
-from service.records.store import Store
-from service.settings import Settings
+from streamsvm.service.datasets.importing import Importer
+from streamsvm.service.processes.background import Background, Later
+from streamsvm.service.records.opening import open_store
+from streamsvm.service.records.store import Store
+from streamsvm.service.settings import Settings
 from tests.end_to_end.service import wait_for
 
 PAUSES = (0.01, 0.02)

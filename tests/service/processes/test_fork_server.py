@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from service.processes.fork_server import ForkServer, close_fork_server, fork, fork_server, known_fork_server
+from streamsvm.service.processes.fork_server import ForkServer, close_fork_server, fork, fork_server, known_fork_server
 from tests.end_to_end.service import is_running, wait_for
 
 TASKS = "tests.service.forked"
@@ -169,7 +169,7 @@ def test_what_was_forked_dies_with_the_server_and_another_takes_its_place(start)
 def test_all_die_with_the_process_that_started_them(tmp_path):
     (tmp_path / "task").write_text("sleep")
     program = (
-        "import sys, time; from service.processes.fork_server import fork\n"
+        "import sys, time; from streamsvm.service.processes.fork_server import fork\n"
         f"fork([{TASKS!r}, sys.argv[1]], [0, 1, 2]); time.sleep(60)"
     )
     starter = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT, stdout=subprocess.DEVNULL)

@@ -5,12 +5,12 @@ import subprocess
 import sys
 import time
 
-from service.processes.health import SILENCE_SECONDS, worker_is_there
-from service.processes.lock import give_sign, lock, unlock
+from streamsvm.service.processes.health import SILENCE_SECONDS, worker_is_there
+from streamsvm.service.processes.lock import give_sign, lock, unlock
 
 
 def check(*arguments: object) -> int:
-    command = [sys.executable, "-m", "service.processes.health", *map(str, arguments)]
+    command = [sys.executable, "-m", "streamsvm.service.processes.health", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, check=False).returncode
 
 
@@ -41,5 +41,5 @@ def test_an_api_that_does_not_listen_is_not_there():
 def test_a_check_loads_nothing_large():
     """It runs every few seconds."""
     slow = {"numba", "numpy", "fastapi", "pydantic"}
-    code = f"import service.processes.health, sys; print(sorted({slow} & set(sys.modules)))"
+    code = f"import streamsvm.service.processes.health, sys; print(sorted({slow} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"

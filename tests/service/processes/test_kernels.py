@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from service.errors import ServiceError
-from service.processes import kernels
-from storage.kernel_sources import stamp_of
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.processes import kernels
+from streamsvm.storage.kernel_sources import stamp_of
 
 
 class Terminal(io.StringIO):

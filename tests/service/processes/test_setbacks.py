@@ -2,9 +2,9 @@
 
 import pytest
 
-from service.processes.setbacks import Setbacks
-from service.records.store import Store
-from service.settings import Settings
+from streamsvm.service.processes.setbacks import Setbacks
+from streamsvm.service.records.store import Store
+from streamsvm.service.settings import Settings
 
 
 @pytest.fixture

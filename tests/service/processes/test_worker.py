@@ -12,13 +12,13 @@ from itertools import cycle
 
 import pytest
 
-from reader.ingest.run import ingest
-from reader.options import InputOptions
-from service.jobs.spec import parse_spec
-from service.jobs.states import TRANSITIONS
-from service.processes.worker import Worker
-from service.records.store import Store
-from service.settings import Settings
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.service.jobs.states import TRANSITIONS
+from streamsvm.service.processes.worker import Worker
+from streamsvm.service.records.store import Store
+from streamsvm.service.settings import Settings
 from tests.contracts.problems import libsvm_text, random_problem
 
 MOST = 2
@@ -91,7 +91,7 @@ def poisoned(monkeypatch, step, error):
         raise error("poison")
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"service.processes.{step}", fail)
+        patch.setattr(f"streamsvm.service.processes.{step}", fail)
         yield
 
 
@@ -217,7 +217,8 @@ def test_a_signal_at_a_step_of_a_job_counts_too(settings, store):
     """One that nothing can catch; the worker is started anew each time, as its keeper does."""
     job, other = submitted(store, **PLAIN), submitted(store, **PLAIN)
     program = f"""
-import os, signal, sys, service.processes.ending as ending, service.processes.worker as worker, pathlib
+import os, pathlib, signal, sys
+from streamsvm.service.processes import ending, worker
 publish = ending.publish_models
 def die(settings, dataset_id, plan, *rest):
     for record in worker.open_store(settings).jobs("running"):
@@ -245,7 +246,8 @@ def test_what_kills_whoever_sees_to_a_job_is_not_looked_at_for_ever(settings, st
     job = submitted(store, **PLAIN)
     store.claim_job()
     program = """
-import os, signal, sys, pathlib, service.processes.worker as worker, service.processes.run_directories as directories
+import os, pathlib, signal, sys
+from streamsvm.service.processes import run_directories as directories, worker
 directories.RunDirectories.trained_seconds = lambda *_: os.kill(os.getpid(), signal.SIGBUS)
 worker.main(pathlib.Path(sys.argv[1]))
 """

@@ -7,8 +7,8 @@ from contextlib import closing
 
 import pytest
 
-from service.cli import main
-from service.records.backup import back_up
+from streamsvm.service.cli import main
+from streamsvm.service.records.backup import back_up
 from tests.api.app import Service, some_model
 
 

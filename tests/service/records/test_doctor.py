@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from service.cli import main
-from storage.checkpoint import SLOTS, write_checkpoint
+from streamsvm.service.cli import main
+from streamsvm.storage.checkpoint import SLOTS, write_checkpoint
 from tests.api.app import Service, some_model
 
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from service.cli import main
-from service.errors import ServiceError
-from service.processes.worker import Worker
-from service.records.opening import open_store
-from service.records.soundness import Soundness
-from service.settings import Settings
+from streamsvm.service.cli import main
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.processes.worker import Worker
+from streamsvm.service.records.opening import open_store
+from streamsvm.service.records.soundness import Soundness
+from streamsvm.service.settings import Settings
 from tests.api.app import Service, some_model
 
 STORE = "streamsvm.sqlite"

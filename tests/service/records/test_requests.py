@@ -2,8 +2,8 @@
 
 import pytest
 
-from service.jobs.states import REQUESTS
-from service.records.store import Store
+from streamsvm.service.jobs.states import REQUESTS
+from streamsvm.service.records.store import Store
 from tests.service.records.test_store import refusal
 
 REACHED = {"succeeded": "succeeded", "stopped": "stopped", "failed": "failed"}

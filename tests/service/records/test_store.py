@@ -6,9 +6,9 @@ from contextlib import closing
 
 import pytest
 
-from service.errors import ServiceError
-from service.records.database import journal_mode
-from service.records.store import Store
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.records.database import journal_mode
+from streamsvm.service.records.store import Store
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_a_job_on_a_dataset_that_could_not_be_read_in_can_be_claimed(store):
 def test_the_oldest_job_is_claimed_first_whatever_the_clock_says(store, monkeypatch):
     dataset = ready_dataset(store)
     clock = iter([5, 3, 9, 1])
-    monkeypatch.setattr("service.records.ids.time.time_ns", lambda: next(clock) * 10**15)
+    monkeypatch.setattr("streamsvm.service.records.ids.time.time_ns", lambda: next(clock) * 10**15)
     jobs = [store.add_job(dataset, {"seed": i}) for i in range(4)]
     assert [store.claim_job()["id"] for _ in jobs] == jobs
     assert store.claim_job() is None

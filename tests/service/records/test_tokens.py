@@ -2,10 +2,10 @@
 
 import pytest
 
-from service.cli import main
-from service.errors import ServiceError
-from service.records.database import Database
-from service.records.tokens import SCOPES, Tokens, allows, hash_of
+from streamsvm.service.cli import main
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.records.database import Database
+from streamsvm.service.records.tokens import SCOPES, Tokens, allows, hash_of
 
 
 @pytest.fixture

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import MaxAbsScaler, PolynomialFeatures, StandardScaler, normalize
 
-from storage.csr import INDEX, VALUE
-from storage.features.maps import FeatureMaps, packed, unpacked
-from storage.features.pairs_kernel import pair_hash
-from storage.features.rows import Features, FeaturesError, Shape
-from storage.features.statistics import FeatureStatistics, read_statistics, write_statistics
-from storage.features.visits import Visited
-from storage.segment import Segment
-from storage.strings import BASES_A_WORD, words_of
+from streamsvm.storage.csr import INDEX, VALUE
+from streamsvm.storage.features.maps import FeatureMaps, packed, unpacked
+from streamsvm.storage.features.pairs_kernel import pair_hash
+from streamsvm.storage.features.rows import Features, FeaturesError, Shape
+from streamsvm.storage.features.statistics import FeatureStatistics, read_statistics, write_statistics
+from streamsvm.storage.features.visits import Visited
+from streamsvm.storage.segment import Segment
+from streamsvm.storage.strings import BASES_A_WORD, words_of
 from tests.features import planned
 
 
@@ -208,7 +208,7 @@ def test_rows_are_mapped_at_their_visits_as_all_at_once(X, names, data):
 
 
 def test_many_rows_come_in_parts(monkeypatch):
-    monkeypatch.setattr("storage.features.visits._VALUES", 50)
+    monkeypatch.setattr("streamsvm.storage.features.visits._VALUES", 50)
     X = sp.random(40, 6, 0.7, "csr", random_state=0)
     maps = planned(Shape(6), "pairs").fitted(None)
     parts = list(Visited(maps).all_parts(segment_of(features_of(X))))

@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from reader.ingest.run import read_chunks
-from reader.options import InputOptions
-from reader.parsers.column_match import shown
-from reader.parsers.mixed_columns import is_numbers
-from reader.parsers.strings import is_of_strings
-from service.models.predictor import Predictor
-from service.models.raw_rows import TableRows, match_names, rows_of_columns, rows_of_strings
-from service.models.rows_read import format_of_name
-from storage.csr import Array, Rows
-from storage.model_file import Model
 from streamsvm.errors import told_plainly
 from streamsvm.frames import column, column_names, selected, warn_of
+from streamsvm.reader.ingest.run import read_chunks
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.column_match import shown
+from streamsvm.reader.parsers.mixed_columns import is_numbers
+from streamsvm.reader.parsers.strings import is_of_strings
+from streamsvm.service.models.predictor import Predictor
+from streamsvm.service.models.raw_rows import TableRows, match_names, rows_of_columns, rows_of_strings
+from streamsvm.service.models.rows_read import format_of_name
+from streamsvm.storage.csr import Array, Rows
+from streamsvm.storage.model_file import Model
 
 
 def file_values(path: str | os.PathLike[str], model: Model) -> Array:

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from service.commands.display import display, progress_line
+from streamsvm.service.commands.display import display, progress_line
 
 
 class Silent:

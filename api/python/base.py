@@ -11,8 +11,6 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, column_or_1d, validate_data
 
-from service.models.numbering import NUMBERED
-from storage.model_file import Label, Model
 from streamsvm.bars import progress_bar
 from streamsvm.errors import SlowerTraining, told_plainly
 from streamsvm.folds import cv_results
@@ -20,7 +18,9 @@ from streamsvm.frames import column_names, selected
 from streamsvm.labels import Labels
 from streamsvm.plots import plot_history
 from streamsvm.prediction import Certificate, Predictions
+from streamsvm.service.models.numbering import NUMBERED
 from streamsvm.sources import Source, chosen_columns, chunks, files, is_files, matrix
+from streamsvm.storage.model_file import Label, Model
 from streamsvm.workspace import Fitted, Workspace
 
 # Parameters that are fields of a job, and say the same there.

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from storage.csr import Array
-from storage.manifest import number_text
+from streamsvm.storage.csr import Array
+from streamsvm.storage.manifest import number_text
 
 
 class Labels:

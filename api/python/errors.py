@@ -4,9 +4,9 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from reader.errors import InputError
-from service.errors import PROCESS_FAILURES, ModelFormatError, ServiceError
-from storage.errors import StorageError
+from streamsvm.reader.errors import InputError
+from streamsvm.service.errors import PROCESS_FAILURES, ModelFormatError, ServiceError
+from streamsvm.storage.errors import StorageError
 
 _NOT_THE_INPUT = {*PROCESS_FAILURES, "ingest_failed", "out_of_space"}
 

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from reader.options import InputOptions
-from reader.parsers.columns import Heading
-from reader.parsers.mixed_columns import new_columns
-from reader.parsers.odd_columns import OddColumns
-from reader.sources.locations import is_pattern, is_url
 from streamsvm.batches import batches, name_array, size_of
 from streamsvm.errors import tell
 from streamsvm.frames import column_names, selected
 from streamsvm.labels import Labels
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.columns import Heading
+from streamsvm.reader.parsers.mixed_columns import new_columns
+from streamsvm.reader.parsers.odd_columns import OddColumns
+from streamsvm.reader.sources.locations import is_pattern, is_url
 
 # Of a pyarrow dataset at a time; it reads ahead.
 _ROWS_OF_TABLE = 1 << 13
@@ -160,7 +160,7 @@ def _is_dataset(X: Any) -> bool:
 
 def _tables(dataset: Any, y: Any, weight: Any, options: InputOptions) -> Iterator[Chunk]:
     # Needs pyarrow, which is there if there is a dataset.
-    from reader.parsers.parquet_file import index_of  # noqa: PLC0415
+    from streamsvm.reader.parsers.parquet_file import index_of  # noqa: PLC0415
 
     names = list(dataset.schema.names)
     if not all(each is None or isinstance(each, str) for each in (y, weight)):

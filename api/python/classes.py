@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from storage.csr import Array
-from storage.model_file import Label, Model
+from streamsvm.storage.csr import Array
+from streamsvm.storage.model_file import Label, Model
 
 
 def in_order(model: Model) -> Model:

@@ -11,28 +11,28 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from reader.errors import InputError
-from reader.ingest.append import append_rows
-from reader.ingest.run import ingest, read_chunks
-from reader.limits import Limits
-from reader.options import InputOptions
-from service.datasets.ingesting import Ingesting
-from service.errors import DIED, ServiceError, needing_space
-from service.jobs.problem import JobPlan, plan_job
-from service.jobs.progress import HISTORY, read_history
-from service.jobs.spec import parse_spec
-from service.jobs.warm_start import can_grow, grow
-from service.local import Report, Trained, Training
-from service.settings import Settings
-from storage.csr import Array
-from storage.dataset import Dataset
-from storage.errors import StorageError
-from storage.manifest import Manifest, read_manifest
-from storage.profile import read_profile
-from storage.state import State
 from streamsvm.errors import tell
 from streamsvm.interrupts import interrupting
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.append import append_rows
+from streamsvm.reader.ingest.run import ingest, read_chunks
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.datasets.ingesting import Ingesting
+from streamsvm.service.errors import DIED, ServiceError, needing_space
+from streamsvm.service.jobs.problem import JobPlan, plan_job
+from streamsvm.service.jobs.progress import HISTORY, read_history
+from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.service.jobs.warm_start import can_grow, grow
+from streamsvm.service.local import Report, Trained, Training
+from streamsvm.service.settings import Settings
 from streamsvm.sources import Files, Source, Stream
+from streamsvm.storage.csr import Array
+from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.errors import StorageError
+from streamsvm.storage.manifest import Manifest, read_manifest
+from streamsvm.storage.profile import read_profile
+from streamsvm.storage.state import State
 
 # What is smaller is read in, and trained on, in this process.
 SMALL_BYTES = 4 << 20

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from storage.features.maps import listed_maps
-from storage.model_file import Model
+from streamsvm.storage.features.maps import listed_maps
+from streamsvm.storage.model_file import Model
 
 
 def coefficients(model: Model) -> Any:

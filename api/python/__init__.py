@@ -9,11 +9,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from service.remote.client import Client
     from streamsvm.classifier import StreamSVC
     from streamsvm.errors import InputWarning, InvalidInput, SlowerTraining, TrainingError, TrainingFailed
     from streamsvm.loading import load
     from streamsvm.regressor import StreamSVR
+    from streamsvm.service.remote.client import Client
 
 __all__ = [
     "Client", "InputWarning", "InvalidInput", "SlowerTraining", "StreamSVC", "StreamSVR", "TrainingError",
@@ -22,7 +22,7 @@ __all__ = [
 
 # Imported when they are asked for: nobody waits for, or holds in memory, what is not used.
 _HOMES = {
-    "Client": "service.remote.client",
+    "Client": "streamsvm.service.remote.client",
     "InputWarning": "streamsvm.errors",
     "InvalidInput": "streamsvm.errors",
     "SlowerTraining": "streamsvm.errors",

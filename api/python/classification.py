@@ -7,13 +7,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from storage.csr import Array
-from storage.model_file import Model
 from streamsvm.base import StreamEstimator, as_python
 from streamsvm.classes import with_absent
 from streamsvm.labels import Labels, OwnLabels, balanced, check_balanced
 from streamsvm.prediction import Decisions
 from streamsvm.sources import Source, is_files, is_in_memory
+from streamsvm.storage.csr import Array
+from streamsvm.storage.model_file import Model
 from streamsvm.workspace import Workspace
 
 

@@ -9,20 +9,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from reader.parsers.mixed import feature_names
-from service.models.applied import applied
-from service.models.exports import MODEL_FORMATS
-from service.models.names import check_ending, format_of
-from service.models.predictor import Predictor
-from storage.csr import Array
-from storage.model_file import Label, Model
-from storage.output_file import whole_file
-from storage.probability import probabilities
 from streamsvm.classes import in_order, label_array
 from streamsvm.coefficients import coefficients, with_coefficients
 from streamsvm.errors import told_plainly
 from streamsvm.frames import column_names
 from streamsvm.raw import file_values, raw_rows, with_columns
+from streamsvm.reader.parsers.mixed import feature_names
+from streamsvm.service.models.applied import applied
+from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.service.models.names import check_ending, format_of
+from streamsvm.service.models.predictor import Predictor
+from streamsvm.storage.csr import Array
+from streamsvm.storage.model_file import Label, Model
+from streamsvm.storage.output_file import whole_file
+from streamsvm.storage.probability import probabilities
 
 
 class Certificate(NamedTuple):

@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from service.models.exports import MODEL_FORMATS
-from service.models.names import stored_format
-from storage.model_file import Model
 from streamsvm.errors import told_plainly
 from streamsvm.prediction import FittedModel
+from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.service.models.names import stored_format
+from streamsvm.storage.model_file import Model
 
 if TYPE_CHECKING:
     from streamsvm.classifier import StreamSVC
