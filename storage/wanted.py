@@ -2,10 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from threading import Event
+from threading import Event, local
 
-_unwanted: ContextVar[Event | None] = ContextVar("unwanted", default=None)
+
+class _Thread(local):
+    # Not a context variable: a thread that asks the event loop for something would pass that on to it, and the loop to
+    # whatever else comes by the same connection.
+    unwanted: Event | None = None
+
+
+_thread = _Thread()
 
 
 class Unwanted(Exception):
@@ -14,16 +20,16 @@ class Unwanted(Exception):
 
 @contextmanager
 def wanted_until(unwanted: Event) -> Iterator[None]:
-    """End what is called in here with `Unwanted`, at its next border once the event is set, from any thread."""
-    token = _unwanted.set(unwanted)
+    """End what this thread calls in here with `Unwanted`, at its next border once the event is set, from any thread."""
+    before, _thread.unwanted = _thread.unwanted, unwanted
     try:
         yield
     finally:
-        _unwanted.reset(token)
+        _thread.unwanted = before
 
 
 def check_wanted() -> None:
     """A border. Costs next to nothing; raises Unwanted."""
-    unwanted = _unwanted.get()
+    unwanted = _thread.unwanted
     if unwanted is not None and unwanted.is_set():
         raise Unwanted

@@ -188,6 +188,18 @@ def test_a_prediction_ends_with_its_client(service, server):
     wait_for(lambda: not at_work(service), 30)
 
 
+def test_a_connection_takes_more_after_a_prediction_whose_body_it_held_back(service, server):
+    """The thread that asked for more of that body has ended, and with it what it was told to end for."""
+    model = service.add_model(service.add_dataset("data"), some_model())
+    path = f"/v1/models/{model}/predict"
+    with closing(server.connect()) as client:
+        client.sendall(request("POST", path, ROWS * 300_000 + b"1 x\n", Content_Type="text/libsvm"))
+        assert json.loads(read_answer(client)[1])["code"] == "bad_pair"
+        client.sendall(request("POST", path, b'{"rows": [{"1": 2}]}', Content_Type="application/json"))
+        head_of_answer, body = read_answer(client)
+        assert head_of_answer.startswith(b"HTTP/1.1 200 "), body
+
+
 def test_the_end_does_not_wait_for_work_that_goes_on(tmp_path):
     service = Service(tmp_path, shutdown_seconds=1)
     model = service.add_model(service.add_dataset("data"), some_model())
