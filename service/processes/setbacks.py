@@ -82,7 +82,7 @@ class Setbacks:
         A Crash, or what nobody foresaw, is counted, and the job queued again until there are too many; other errors of
         ours fail it, and a full disk has it wait. What cannot be written down now is when `attend` is called.
         """
-        if not isinstance(error, _FORESEEN):
+        if not _is_foreseen(error):
             _leave_trace(self._settings.jobs / record["id"] / "log", error)
             JobLog(_log, record["id"]).error("nobody foresaw this", exc_info=error)
         self._try(record["id"], lambda: self._settle(record, error, trained))
@@ -102,7 +102,7 @@ class Setbacks:
             self._give_up(record, error)  # without another look at its files: that may be what it dies of
         elif isinstance(error, Crash):
             self._retry(record, error, trained)
-        elif isinstance(error, _FORESEEN) or describe(error)["code"] == OutOfSpace.code:
+        elif _is_foreseen(error):
             self._fail_or_pause(record, describe(error))
         else:
             self._retry(record, _unforeseen(error), trained)
@@ -184,6 +184,11 @@ def describe(error: BaseException) -> dict[str, Any]:
 
 def _store_code(error: BaseException) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _is_foreseen(error: BaseException) -> bool:
+    """Whether it is one of ours, or a full disk, in the words of whoever met it."""
+    return isinstance(error, _FORESEEN) or describe(error)["code"] == OutOfSpace.code
 
 
 def _lacks(error: BaseException) -> bool:

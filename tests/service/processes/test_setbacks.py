@@ -1,5 +1,8 @@
 """What becomes of jobs that came to no good end while no worker had them."""
 
+import errno
+import logging
+
 import pytest
 
 from streamsvm.service.processes.setbacks import Setbacks
@@ -67,3 +70,12 @@ def test_a_job_that_has_never_run_has_left_nothing(settings, store, tidied):
     store.request(job_id, "cancel")
     setbacks.attend()
     assert not tidied
+
+
+@pytest.mark.parametrize(("number", "is_surprise"), [(errno.ENOSPC, False), (errno.EDQUOT, False), (errno.EBADF, True)])
+def test_the_log_does_not_take_a_full_disk_for_a_surprise(settings, store, job, caplog, number, is_surprise):
+    record = store.claim_job()
+    with caplog.at_level(logging.WARNING):
+        Setbacks(settings, store).settle(record, OSError(number, "no"), None)
+    assert (settings.jobs / job / "log").exists() == any(line.exc_info for line in caplog.records) == is_surprise
+    assert store.job(job)["state"] == "queued"
