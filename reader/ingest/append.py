@@ -15,6 +15,7 @@ import shutil
 import uuid
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,9 @@ def append_rows(
             # Those of rows that are not there after all do no harm.
             write_words(directory, words)
         write_manifest(directory, after)
-        _join_statistics(directory, before, reading)
+        # The rows are there from here on: nothing may say that they are not, or who sent them sends them again.
+        with suppress(OSError):
+            _join_statistics(directory, before, reading)
         return after
     except InputError as error:
         if error.code == "index_zero":

@@ -23,7 +23,7 @@ from streamsvm.storage.errors import StorageError
 
 
 class Upload:
-    """A body that `read` makes rows of. Subclasses say what goes if it is given up."""
+    """A body that `read` makes rows of. Subclasses say how that is recorded, and what goes if it is given up."""
 
     arguments: tuple[str, ...] = ()
 
@@ -85,9 +85,11 @@ class Upload:
         output, _ = await self._child.communicate()
         if self._child.returncode != 0:
             raise ServiceError.of(failure(self._child.returncode or 0, output).problem())
-        if not self._store.set_dataset_ready(self.dataset_id):
-            raise given_up()
-        unmark(self._directory)
+        self._record()
+
+    def _record(self) -> None:
+        """Write down that what was sent is there; raises if it is not, after all."""
+        raise NotImplementedError
 
     async def _abandon(self) -> None:
         """Give up: nothing of the upload stays."""
@@ -116,6 +118,11 @@ class NewDataset(Upload):
         await asyncio.to_thread(mark, self._directory)
         await super()._start(options)
 
+    def _record(self) -> None:
+        if not self._store.set_dataset_ready(self.dataset_id):
+            raise given_up()
+        unmark(self._directory)
+
     def _drop(self) -> None:
         shutil.rmtree(staged_path(self._directory), ignore_errors=True)
         remove(self._directory)
@@ -127,8 +134,15 @@ class MoreRows(Upload):
 
     arguments = ("--append",)
 
+    def _record(self) -> None:
+        # The dataset has the rows already: told that it has not, who sent them would send them again.
+        self._end_change()
+
     def _drop(self) -> None:
         undo_change(self._directory)
+        self._end_change()
+
+    def _end_change(self) -> None:
         self._store.later(partial(self._store.set_dataset_ready, self.dataset_id))
 
 

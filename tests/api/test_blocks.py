@@ -1,9 +1,12 @@
 """/v1/datasets/{name}/blocks: rows are added and removed, never under a job."""
 
+import sqlite3
+
 import pytest
 
 from streamsvm.service.records.store import Store
 from tests.api.app import Service, check_problem
+from tests.end_to_end.service import wait_for
 
 TEXT = b"1 1:0.5 3:1\n-1 2:1\n"
 
@@ -44,6 +47,21 @@ def test_a_bad_body_changes_nothing(grown):
     assert found["at"]["line"] == 2
     assert grown.request("GET", "/v1/datasets/d").json() == before
     assert grown.request("POST", "/v1/datasets/d/blocks", content=TEXT).json()["rows"] == 7
+
+
+def test_rows_that_are_there_are_not_refused_because_that_cannot_be_written_down_yet(grown, monkeypatch):
+    refusals, set_ready = [sqlite3.OperationalError("database or disk is full")], Store.set_dataset_ready
+
+    def refusing(store, dataset_id):
+        if refusals:
+            raise refusals.pop()
+        return set_ready(store, dataset_id)
+
+    monkeypatch.setattr(Store, "set_dataset_ready", refusing)
+    added = grown.request("POST", "/v1/datasets/d/blocks", content=TEXT)
+    assert (added.status_code, added.json()["rows"]) == (201, 7)
+    shown = wait_for(lambda: (found := grown.request("GET", "/v1/datasets/d").json())["state"] == "ready" and found)
+    assert shown["rows"] == 7 and not refusals
 
 
 def test_never_under_a_job(grown):

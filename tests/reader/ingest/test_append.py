@@ -1,5 +1,6 @@
 """Rows added and blocks removed: what was there stays as it was, all of a change takes effect or nothing."""
 
+import errno
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.storage.csr import LARGE_W
 from streamsvm.storage.dataset import Dataset, block_path
 from streamsvm.storage.errors import CorruptData
+from streamsvm.storage.features.statistics import read_statistics
 from streamsvm.storage.manifest import MANIFEST, read_manifest
 from tests.contracts.problems import joined, libsvm_text, random_problem
 from tests.training import train
@@ -76,6 +78,20 @@ def test_rows_are_added_behind_those_there_are(tmp_path):
     assert after.Qii_spread == (0.0, 10.0 + 1.0 + 1.0 + 26.0, 26.0)
     assert after.counters["explicit_zeros"] == 1
     assert [block.number for block in after.blocks] == [0, 1]
+
+
+def test_a_full_disk_after_the_rows_are_there_does_not_refuse_them(tmp_path, monkeypatch):
+    """Statistics of fewer rows than there are are counted anew when a job needs them."""
+    ingest([FIRST], tmp_path / "data")
+
+    def write(*_):
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr("streamsvm.reader.ingest.append.write_statistics", write)
+    assert append(tmp_path / "data", SECOND) == read_manifest(tmp_path / "data")
+    check(tmp_path / "data")
+    found, manifest = read_statistics(tmp_path / "data"), read_manifest(tmp_path / "data")
+    assert found is not None and (found.n_rows, manifest.n_rows) == (3, 5)
 
 
 def test_rows_come_in_any_format(tmp_path):
