@@ -176,10 +176,14 @@ def describe(error: BaseException) -> dict[str, Any]:
     """Code, message and hint, as a job's record has them."""
     if isinstance(error, ServiceError | StorageError):
         return {"code": error.code, "message": error.message, "hint": error.hint}
-    is_full = getattr(error, "errno", None) in NO_ROOM or _store_code(error) == sqlite3.SQLITE_FULL
-    code = OutOfSpace.code if is_full else "io_error" if isinstance(error, OSError) else INTERNAL
+    code = OutOfSpace.code if is_full(error) else "io_error" if isinstance(error, OSError) else INTERNAL
     # Not the whole text: it names files of this machine.
     return {"code": code, "message": getattr(error, "strerror", None) or type(error).__name__, "hint": ""}
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether a disk has no room, as it or the store told."""
+    return getattr(error, "errno", None) in NO_ROOM or _store_code(error) == sqlite3.SQLITE_FULL
 
 
 def _store_code(error: BaseException) -> int:
@@ -188,7 +192,7 @@ def _store_code(error: BaseException) -> int:
 
 def _is_foreseen(error: BaseException) -> bool:
     """Whether it is one of ours, or a full disk, in the words of whoever met it."""
-    return isinstance(error, _FORESEEN) or describe(error)["code"] == OutOfSpace.code
+    return isinstance(error, _FORESEEN) or is_full(error)
 
 
 def _lacks(error: BaseException) -> bool:

@@ -26,6 +26,7 @@ from streamsvm.service.processes.ending import Ending
 from streamsvm.service.processes.fork_server import fork_server
 from streamsvm.service.processes.lock import give_sign, lock, unlock
 from streamsvm.service.processes.logs import JobLog, log_as_json
+from streamsvm.service.processes.queue import Queue
 from streamsvm.service.processes.setbacks import Setbacks, WorkerDied
 from streamsvm.service.records.opening import open_store
 from streamsvm.service.records.unrecorded import sweep
@@ -53,6 +54,7 @@ class Worker:
         self._active: Attempt | None = None
         self._next_sign = 0.0
         self._setbacks = Setbacks(settings, self._store)
+        self._queue = Queue(self._store)
         self._ending = Ending(settings, self._store)
         self._recover()
 
@@ -62,7 +64,7 @@ class Worker:
             give_sign(self._lock)
             self._next_sign = time.monotonic() + _SIGN_SECONDS
             self._keep_house()
-        record = self._active.record if self._active else self._store.claim_job(self._setbacks.pausing)
+        record = self._active.record if self._active else self._queue.claim(self._setbacks.pausing)
         if record is None:
             return
         try:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -278,3 +279,27 @@ def test_jobs_that_ended_long_ago_cost_a_worker_little(settings, store):
     tracemalloc.stop()
     assert most < 8 << 20
     assert not (lane / "model").exists()
+
+
+def test_a_worker_does_not_end_because_the_disk_is_too_full_to_begin_a_job(settings, store, monkeypatch, caplog):
+    claim, refusals = Store.claim_job, 3 * [sqlite3.SQLITE_FULL]
+    job = store.add_job(store.dataset("data")["id"], parse_spec({"dataset": "data", **PLAIN}).model_dump())
+
+    def refusing(own, passed_over=()):
+        if not refusals:
+            return claim(own, passed_over)
+        error = sqlite3.OperationalError("refused")
+        error.sqlite_errorcode = refusals.pop()
+        raise error
+
+    monkeypatch.setattr(Store, "claim_job", refusing)
+    with working(settings) as worker:
+        for _ in range(3):
+            worker.step()
+        assert store.job(job)["state"] == "queued"
+        assert [line.message for line in caplog.records].count("no job is begun while the disk is full") == 1
+        refusals.append(sqlite3.SQLITE_CORRUPT)
+        with pytest.raises(sqlite3.OperationalError):
+            worker.step()
+        worker.step()
+        assert store.job(job)["state"] == "running"
