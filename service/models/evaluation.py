@@ -10,10 +10,8 @@ each feature that one of them has.
 import json
 import os
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,6 +43,7 @@ from streamsvm.storage.errors import StorageError
 from streamsvm.storage.kernel_machine import KernelMachine, squared_norm
 from streamsvm.storage.manifest import Manifest
 from streamsvm.storage.model_file import Model, read_model
+from streamsvm.storage.scratch import scratch
 from streamsvm.storage.segment import Segment
 
 _NICE = 10
@@ -76,11 +75,13 @@ def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
         _stream(dataset, several, examples)
         return _view(model, manifest, several, _class_figures(model, several) | told)
     scored = WEIGHTED if applied.is_weighted else np.dtype(float)
-    with _scores(manifest.n_rows, scored, dataset.directory.parent) as scores:
-        n_positive = manifest.labels.get(float(labels[0]), 0)
-        two = BinaryPass(applied, model.probability, scores, n_positive)
-        _stream(dataset, two, examples)
-        return _view(model, manifest, two, {**_class_figures(model, two), "auc": two.auc(), **told})
+    # A number a row, in a file: the kernel may take the memory back.
+    with needing_space():
+        scores = scratch(dataset.directory.parent, scored, manifest.n_rows)
+    n_positive = manifest.labels.get(float(labels[0]), 0)
+    two = BinaryPass(applied, model.probability, scores, n_positive)
+    _stream(dataset, two, examples)
+    return _view(model, manifest, two, {**_class_figures(model, two), "auc": two.auc(), **told})
 
 
 def _told(matched: Matched) -> dict[str, Any]:
@@ -201,15 +202,6 @@ def _squared_norm(model: Model) -> float:
     """|f|^2, of several classes the sum of theirs."""
     own = float(np.vdot(model.w, model.w)) if model.vectors is None else squared_norm(model.vectors, model.w)
     return (own + float(np.sum(np.square(model.w_bias)))) * (2 if model.is_mirrored else 1)
-
-
-@contextmanager
-def _scores(n_rows: int, dtype: np.dtype, directory: Path) -> Iterator[Array]:
-    """Room for a number a row, in a file: the kernel may take the memory back."""
-    with tempfile.TemporaryFile(dir=directory) as file:
-        with needing_space():
-            os.posix_fallocate(file.fileno(), 0, n_rows * dtype.itemsize)
-        yield np.memmap(file, dtype, "r+", shape=(n_rows,))
 
 
 def _view(model: Model, manifest: Manifest, found: EvaluationPass, figures: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """What a model is worth on a dataset, against numpy's sums over the same rows."""
 
-import io
-import os
+import errno
 from dataclasses import replace
 
 import numpy as np
@@ -148,10 +147,15 @@ def test_targets_that_are_all_one_have_no_r_squared(tmp_path):
     assert found["r_squared"] is None and found["mean_squared_error"] > 0
 
 
-def test_a_full_disk_is_told(tmp_path, monkeypatch):
+@pytest.mark.parametrize("step", ["tempfile.TemporaryFile", "os.posix_fallocate"])
+def test_a_full_disk_is_told(tmp_path, monkeypatch, step):
+    """There may be no room for the file, or for a name of it."""
     dataset = Dataset(make_dataset(tmp_path / "data", *random_problem(50, 20)))
-    monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: io.FileIO("/dev/full", "r+"))
-    monkeypatch.setattr("os.posix_fallocate", lambda file, _, size: os.write(file, bytes(size)))
+
+    def refuse(*_, **__):
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr(step, refuse)
     with pytest.raises(ServiceError) as caught:
         evaluate(some_model(), dataset)
     assert caught.value.code == "out_of_space"
