@@ -32,7 +32,7 @@ demo: $(RUN)
 	$(BIN)/streamsvm demo $(if $(DATA),--data '$(DATA)') $(if $(SIZE),--size '$(SIZE)')
 
 # Otherwise the first job would wait for them.
-$(KERNELS): $(RUN) $(wildcard storage/*.py storage/features/*.py reader/*/*.py trainer/kernels/*.py service/cluster/*_kernel.py)
+$(KERNELS): $(RUN) $(shell find storage reader trainer service/cluster -name '*.py')
 	$(BIN)/python -m streamsvm.service.processes.kernels
 	touch $@
 

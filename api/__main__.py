@@ -19,7 +19,7 @@ from streamsvm.service.records.database import Database
 from streamsvm.service.records.opening import open_store
 from streamsvm.service.records.tokens import NO_TOKENS, Tokens
 from streamsvm.service.settings import Settings
-from streamsvm.storage.child import keep_private, leave
+from streamsvm.storage.machine.child import keep_private, leave
 
 _REFUSED = 5
 _SWITCH_SECONDS = 5e-4

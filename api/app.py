@@ -3,21 +3,22 @@
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
 
-from streamsvm.api import datasets, events, inference, info, jobs, login, metrics, models
-from streamsvm.api.auth import Access, require_scope
+from streamsvm.api.access import login
+from streamsvm.api.access.auth import Access, require_scope
+from streamsvm.api.access.hosts import HostCheck
+from streamsvm.api.access.logins import Logins
 from streamsvm.api.context import AppContext
 from streamsvm.api.errors import PROBLEM_RESPONSE, add_error_handlers
-from streamsvm.api.hosts import HostCheck
-from streamsvm.api.logins import Logins
-from streamsvm.api.metrics import Metrics
 from streamsvm.api.pages import compare, dataset, files, reference, routes
-from streamsvm.api.parameters import refuse_unknown
-from streamsvm.api.requests import Requests
+from streamsvm.api.requests.log import Requests
+from streamsvm.api.requests.parameters import refuse_unknown
+from streamsvm.api.routes import datasets, events, inference, info, jobs, metrics, models
+from streamsvm.api.routes.metrics import Metrics
 from streamsvm.api.shortcuts import Shortcut, Shortcuts
 from streamsvm.api.shortcuts.polls import Polls
 from streamsvm.api.shortcuts.predictions import infer_shortcut, predict_shortcut
 from streamsvm.service.datasets.registry import Datasets
-from streamsvm.service.jobs.feed import JobFeed
+from streamsvm.service.jobs.progress.feed import JobFeed
 from streamsvm.service.processes.keeper import WorkerKeeper
 from streamsvm.service.records.database import Database
 from streamsvm.service.records.opening import open_store, tell_strays

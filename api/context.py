@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from streamsvm.service.datasets.registry import Datasets
-from streamsvm.service.jobs.feed import JobFeed
+from streamsvm.service.jobs.progress.feed import JobFeed
 from streamsvm.service.processes.keeper import WorkerKeeper
 from streamsvm.service.records.store import Store
 from streamsvm.service.room import Room

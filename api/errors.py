@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 
-from streamsvm.api.auth import COOKIE
+from streamsvm.api.access.auth import COOKIE
 from streamsvm.api.pages.render import page
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.exports import ModelFormatError

@@ -6,9 +6,9 @@ import socket
 import uvicorn
 from fastapi import FastAPI
 
-from streamsvm.api.deadlines import Connections
+from streamsvm.api.requests.deadlines import Connections
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.feed import JobFeed
+from streamsvm.service.jobs.progress.feed import JobFeed
 from streamsvm.service.records.database import Database
 from streamsvm.service.records.tokens import Tokens
 from streamsvm.service.settings import Settings

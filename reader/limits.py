@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from streamsvm.reader.errors import InputError
-from streamsvm.storage.free_memory import memory_limit
-from streamsvm.storage.state import FEATURE_BYTES
+from streamsvm.storage.machine.free_memory import memory_limit
+from streamsvm.storage.run.state import FEATURE_BYTES
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from streamsvm.service.commands.spelling import in_dashes, spell_out
 from streamsvm.service.errors import PROCESS_FAILURES, ModelFormatError, ServiceError
 from streamsvm.service.processes.fork_server import fork_server
 from streamsvm.service.processes.kernels import are_compiled
-from streamsvm.storage.child import leave
 from streamsvm.storage.errors import StorageError
+from streamsvm.storage.machine.child import leave
 
 # Exit codes: 0 converged, 4 not converged but the model is written, and these.
 USAGE, BAD_DATA, OUT_OF_RESOURCE, INTERRUPTED = 2, 3, 5, 130

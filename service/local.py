@@ -15,33 +15,33 @@ from streamsvm.service.cluster.prepare import cluster_run, prepare_cluster_run
 from streamsvm.service.datasets.forgetting import forget
 from streamsvm.service.datasets.ingesting import Ingesting
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.continuing import keep_history
-from streamsvm.service.jobs.cross_validation import CrossValidation, cross_validation
-from streamsvm.service.jobs.following import FollowPlan, can_follow, plan_following
-from streamsvm.service.jobs.lane_files import (
+from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.lanes.continuing import keep_history
+from streamsvm.service.jobs.lanes.cross_validation import CrossValidation, cross_validation
+from streamsvm.service.jobs.lanes.lane_files import (
     abouts_of,
     drop_older_checkpoints,
     keep_outcomes,
     lane_directory,
     outcome_of,
 )
-from streamsvm.service.jobs.problem import JobPlan, plan_job
-from streamsvm.service.jobs.progress import HISTORY, progress, read_history
+from streamsvm.service.jobs.plan.following import FollowPlan, can_follow, plan_following
+from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
+from streamsvm.service.jobs.plan.warm_start import begin_lane
+from streamsvm.service.jobs.progress.progress import HISTORY, progress, read_history
 from streamsvm.service.jobs.results import models_of
-from streamsvm.service.jobs.spec import JobSpec
-from streamsvm.service.jobs.warm_start import begin_lane
 from streamsvm.service.models.heaviest import input_about, with_heaviest
 from streamsvm.service.models.registry import lane_outcome
 from streamsvm.service.processes.run import Run, prepare_run
 from streamsvm.service.processes.run_directories import has_room, temporary_directory
 from streamsvm.service.settings import Settings
-from streamsvm.storage.csr import load_kernels
-from streamsvm.storage.manifest import read_manifest
-from streamsvm.storage.model_file import Model
-from streamsvm.storage.state import State
+from streamsvm.storage.blocks.manifest import read_manifest
+from streamsvm.storage.models.model_file import Model
+from streamsvm.storage.rows.csr import load_kernels
+from streamsvm.storage.run.state import State
 
 if TYPE_CHECKING:
-    from streamsvm.service.processes.run_in_turns import RunInTurns
+    from streamsvm.service.processes.inline_run import RunInTurns
 
 _FIRST_PAUSE_SECONDS = 0.01
 
@@ -95,7 +95,7 @@ class Training:
     """Lane after lane of a job on the dataset `dataset`, with what they leave in the directory `work`, which is empty.
 
     ingesting  what reads the dataset in, if it is not complete
-    in_turns   in this process, see `service.processes.run_in_turns`
+    in_turns   in this process, see `service.processes.inline_run`
     keeps      where a job of one lane leaves its checkpoint, a directory that is empty; None: nowhere
     begins     prepares the state of such a job
     """
@@ -177,7 +177,7 @@ class Training:
     def _new_run(self, directory: Path, machines: int | str | None) -> "Run | RunInTurns":
         if self._in_turns:
             # Slow to import, and not needed by others.
-            from streamsvm.service.processes.run_in_turns import RunInTurns  # noqa: PLC0415
+            from streamsvm.service.processes.inline_run import RunInTurns  # noqa: PLC0415
 
             return RunInTurns(directory, self._work)
         if machines is not None:

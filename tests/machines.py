@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from streamsvm.storage.csr import Array, Rows
-from streamsvm.storage.model_file import Model
-from streamsvm.storage.support_vectors import SupportVectors
+from streamsvm.storage.models.model_file import Model
+from streamsvm.storage.models.support_vectors import SupportVectors
+from streamsvm.storage.rows.csr import Array, Rows
 
 PAIRS = ((-1.5, 0.25), (-0.5, -1e-3), (-2.0, 1 / 3))
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.reader.parsers.strings import letters_of
-from streamsvm.service.models.predictor import Prediction, Predictor
-from streamsvm.storage.csr import Rows
-from streamsvm.storage.model_file import Model
+from streamsvm.reader.parsers.strings.strings import letters_of
+from streamsvm.service.models.predicting.predictor import Prediction, Predictor
+from streamsvm.storage.models.model_file import Model
+from streamsvm.storage.rows.csr import Rows
 
 TABLE = {
     "format": "csv", "has_names": True, "n_columns": 4, "places": [1, 2, 3], "columns": ["proto", "size", "flag"],

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from streamsvm.storage.plan import LMDB_PAGE_HEADER, SMALLEST_SEGMENT
-from streamsvm.storage.segment import packed_bytes, room
+from streamsvm.storage.rows.cache_plan import LMDB_PAGE_HEADER, SMALLEST_SEGMENT
+from streamsvm.storage.rows.segment import packed_bytes, room
 from tests.bench.kernel import kernel_sweep_seconds, make_segments, smallest_segment
 from tests.contracts.problems import random_problem
 

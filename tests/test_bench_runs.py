@@ -9,8 +9,8 @@ from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.errors import ServiceError
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.state import create_state
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.run.state import create_state
 from tests.bench import small_memory, threads, warm_start
 from tests.bench.commands import Ended, launch
 from tests.bench.jobs import Finished

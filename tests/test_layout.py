@@ -8,20 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from streamsvm.storage.kernel_sources import kernel_modules
+from streamsvm.storage.machine.kernel_sources import kernel_modules
 
 ROOT = Path(__file__).resolve().parents[1]
 LAYERS = {
     "examples": {"streamsvm"},
-    "api": {"service", "reader", "trainer", "storage"},
+    "api": {"service", "reader", "trainer", "problem", "storage"},
     "streamsvm": {"service", "reader", "storage"},
-    "service": {"reader", "trainer", "storage"},
-    "reader": {"storage"},
-    "trainer": {"storage"},
+    "service": {"reader", "trainer", "problem", "storage"},
+    "reader": {"problem", "storage"},
+    "trainer": {"problem", "storage"},
+    "problem": {"storage"},
     "storage": set(),
 }
 # The interface for Python lives inside another layer, under a name of its own. So do its examples, no package.
-PLACES = {"examples": Path("api/python/examples"), "streamsvm": Path("api/python")}
+# The mathematics live inside the trainer: the reader's certificate takes them from there, and nothing else.
+PLACES = {
+    "examples": Path("api/python/examples"),
+    "streamsvm": Path("api/python"),
+    "problem": Path("trainer/problem"),
+}
 FOLDERS = {PLACES.get(layer, Path(layer)) for layer in LAYERS}
 MODULES = sorted({path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")})
 MOST_LINES = 250
@@ -46,15 +52,17 @@ def layer_of(module: Path) -> str:
 
 def package_of(module: Path) -> str:
     """The name by which a module's folder is imported."""
-    layer = layer_of(module)
-    rooms = module.parent.relative_to(PLACES.get(layer, layer)).parts
-    return ".".join(("streamsvm", *rooms) if layer == "streamsvm" else ("streamsvm", layer, *rooms))
+    place = PLACES["streamsvm"]
+    rooms = module.parent.relative_to(place) if module.is_relative_to(place) else module.parent
+    return ".".join(("streamsvm", *rooms.parts))
 
 
 def layer_named(name: str) -> str:
     """The layer, or the other library, that an import names."""
     package, *below = name.split(".")
-    return below[0] if package == "streamsvm" and below and below[0] in LAYERS else package
+    if package != "streamsvm" or not below or below[0] not in LAYERS:
+        return package
+    return "problem" if below[:2] == ["trainer", "problem"] else below[0]
 
 
 def packages(module: Path) -> set[str]:
@@ -81,7 +89,7 @@ def test_libraries_live_where_they_belong(module):
     if module.parent != Path("reader/sources"):
         assert not found & {"fsspec", "s3fs", "gcsfs", "adlfs", "botocore", "aiobotocore"}
     is_kernel = (
-        module == Path("storage/compiled.py")
+        module == Path("storage/machine/compiled.py")
         or module.name.endswith("_kernel.py")
         or module.is_relative_to("trainer/kernels")
     )
@@ -92,7 +100,7 @@ def test_libraries_live_where_they_belong(module):
 @every_module
 def test_kernels_are_kept_by_all_of_their_sources(module):
     text = (ROOT / module).read_text()
-    if module != Path("storage/compiled.py"):
+    if module != Path("storage/machine/compiled.py"):
         assert not re.search(r"^from numba import .*\bn?jit\b|numba\.n?jit\b", text, re.MULTILINE)
     if re.search("^@njit", text, re.MULTILINE):
         assert ROOT / module in kernel_modules(ROOT)
@@ -106,8 +114,8 @@ def test_modules_are_short(module):
 def test_there_is_something_to_look_at():
     assert {layer_of(module) for module in MODULES} == LAYERS.keys()
     assert "sklearn" in packages(Path("api/python/base.py"))
-    assert "lmdb" in packages(Path("storage/cache.py"))
-    assert "numba" in packages(Path("storage/compiled.py"))
+    assert "lmdb" in packages(Path("storage/rows/cache.py"))
+    assert "numba" in packages(Path("storage/machine/compiled.py"))
     assert "fsspec" in packages(Path("reader/sources/remote.py"))
 
 

@@ -10,15 +10,15 @@ from streamsvm.api.app import create_app
 from streamsvm.reader.options import OPTIONS
 from streamsvm.reader.parsers import READERS
 from streamsvm.service.commands import COMMANDS
-from streamsvm.service.jobs.option_table import option_table
-from streamsvm.service.jobs.spec import JobFields
-from streamsvm.service.jobs.states import TRANSITIONS
+from streamsvm.service.jobs.fields.option_table import option_table
+from streamsvm.service.jobs.fields.spec import JobFields
+from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.settings import Settings
 from streamsvm.storage.features import FEATURE_MAPS
-from streamsvm.storage.slowdowns import SLOWDOWNS
-from streamsvm.trainer.selection import SCHEDULES
+from streamsvm.storage.run.slowdowns import SLOWDOWNS
 from streamsvm.trainer.solvers import SOLVERS
+from streamsvm.trainer.sweeps.selection import SCHEDULES
 from tests.pages import PAGES, ROOT, page
 
 SETTINGS = [f"STREAMSVM_{name.upper()}" for name in Settings.__dataclass_fields__]

@@ -8,22 +8,22 @@ from functools import partial
 from pathlib import Path
 
 from streamsvm.reader.stream.process import Reader
-from streamsvm.service.jobs.lanes import Lane
-from streamsvm.service.jobs.problem import JobPlan, plan_job
-from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.lanes.lanes import Lane
+from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
+from streamsvm.service.processes.inline_run import Turns
 from streamsvm.service.processes.run import prepare_run
-from streamsvm.service.processes.run_in_turns import Turns
-from streamsvm.storage.classes import axis_of
-from streamsvm.storage.cores import usable_cores
-from streamsvm.storage.csr import Array
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.objective import REGRESSION
-from streamsvm.storage.patience import Patience
-from streamsvm.storage.plan import plan_cache
-from streamsvm.storage.state import RUN_FILE, State, open_state
-from streamsvm.trainer.link import Link
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.machine.cores import usable_cores
+from streamsvm.storage.machine.disk_health import Patience
+from streamsvm.storage.rows.cache_plan import plan_cache
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.run.state import RUN_FILE, State, open_state
+from streamsvm.trainer.problem.classes import axis_of
+from streamsvm.trainer.problem.objective import REGRESSION
 from streamsvm.trainer.process import Trainer
 from streamsvm.trainer.rows.disk import DiskRows, MakeDisk, Shelf
+from streamsvm.trainer.shared_state import Link
 from streamsvm.trainer.solvers import SOLVERS, MakeLink, Solver
 from streamsvm.trainer.solvers.streamsvm import streamsvm
 

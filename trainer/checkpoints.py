@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.storage.cache import Step
-from streamsvm.storage.checkpoint import UNSURE_SLOT, older_slot, write_checkpoint
-from streamsvm.storage.csr import EMPTY, Array
 from streamsvm.storage.errors import ValuesOverflow
-from streamsvm.storage.segment import Segment
-from streamsvm.storage.state import KEPT, KEPT_ARRAYS, State
+from streamsvm.storage.rows.cache import Step
+from streamsvm.storage.rows.csr import EMPTY, Array
+from streamsvm.storage.rows.segment import Segment
+from streamsvm.storage.run.checkpoint import UNSURE_SLOT, older_slot, write_checkpoint
+from streamsvm.storage.run.state import KEPT, KEPT_ARRAYS, State
 
 # Writing may take this share of the time: a pass may be over in milliseconds.
 _SHARE = 0.05

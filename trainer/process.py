@@ -12,24 +12,24 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from streamsvm.storage.cache import CacheReader
-from streamsvm.storage.checkpoint import open_checkpoint
-from streamsvm.storage.child import die_with_parent, leave
-from streamsvm.storage.csr import Array
-from streamsvm.storage.failure import telling
-from streamsvm.storage.heap import keep_freed_memory
-from streamsvm.storage.lanes import zeros
-from streamsvm.storage.naps import nap
-from streamsvm.storage.slowdowns import told
-from streamsvm.storage.state import CACHE_FILE, KEPT_ARRAYS, State, open_state
+from streamsvm.storage.machine.backoff import nap
+from streamsvm.storage.machine.child import die_with_parent, leave
+from streamsvm.storage.machine.heap import keep_freed_memory
+from streamsvm.storage.rows.axis import zeros
+from streamsvm.storage.rows.cache import CacheReader
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.run.checkpoint import open_checkpoint
+from streamsvm.storage.run.failure import telling
+from streamsvm.storage.run.slowdowns import told
+from streamsvm.storage.run.state import CACHE_FILE, KEPT_ARRAYS, State, open_state
 from streamsvm.trainer.checkpoints import RESIDENTS, Slots
-from streamsvm.trainer.convergence import Convergence
-from streamsvm.trainer.link import HandedBack, Link
-from streamsvm.trainer.parts import warm_tally_of
 from streamsvm.trainer.report import report
 from streamsvm.trainer.settings import TrainerSettings
+from streamsvm.trainer.shared_state import HandedBack, Link
 from streamsvm.trainer.solvers import SOLVERS, MakeLink, Solver, make_cursor, make_source, problem_of, read_settings
-from streamsvm.trainer.stop import limit_reached
+from streamsvm.trainer.updates.convergence import Convergence
+from streamsvm.trainer.updates.make_variables import warm_tally_of
+from streamsvm.trainer.updates.stop import limit_reached
 
 _SWITCH_SECONDS = 1e-4
 

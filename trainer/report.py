@@ -2,9 +2,9 @@
 
 from dataclasses import asdict, replace
 
-from streamsvm.storage.state import State
-from streamsvm.trainer.progress import Progress, Sweep
+from streamsvm.storage.run.state import State
 from streamsvm.trainer.settings import TrainerSettings
+from streamsvm.trainer.updates.progress import Progress, Sweep
 
 NOT_IN_HISTORY = {"is_worth_a_look", "lanes", "sweeps"}  # of what a solver tells, or in a form of their own
 

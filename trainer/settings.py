@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from streamsvm.storage.classes import Classes
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.features.visits import Visited
-from streamsvm.storage.lanes import Group
-from streamsvm.storage.plan import CachePlan
-from streamsvm.trainer.problem import Problem
+from streamsvm.storage.rows.cache_plan import CachePlan
+from streamsvm.trainer.problem.classes import Classes
+from streamsvm.trainer.problem.lanes import Group
+from streamsvm.trainer.problem.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class TrainerSettings:
     epsilon           half the width of the tube in which a residual costs nothing, in regression
     gamma             of a Gaussian kernel, of solvers that have one
     share_of_gap      of what the first sweep of a pass met: when the gap is down to that, the pass ends. Where the rows
-                      are a part of the problem's (trainer.rounds), else None
+                      are a part of the problem's (trainer.distributed.cocoa_round), else None
     maps              what rows become before they are trained on
     solver            a key of `trainer.solvers.SOLVERS`
     options           of the solver's own class

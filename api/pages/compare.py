@@ -6,11 +6,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from streamsvm.api.auth import COOKIE
+from streamsvm.api.access.auth import COOKIE
 from streamsvm.api.context import Context
 from streamsvm.api.pages.render import page
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.views import job_view
+from streamsvm.service.jobs.progress.views import job_view
 
 router = APIRouter(include_in_schema=False)
 

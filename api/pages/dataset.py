@@ -5,14 +5,14 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from streamsvm.api.auth import COOKIE
+from streamsvm.api.access.auth import COOKIE
 from streamsvm.api.context import AppContext, Context
 from streamsvm.api.pages.render import page
-from streamsvm.reader.parsers.mixed import feature_names
+from streamsvm.reader.parsers.tables.mixed import feature_names
 from streamsvm.service.datasets.views import block_view
 from streamsvm.service.errors import ServiceError
+from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.errors import StorageError
-from streamsvm.storage.manifest import read_manifest
 
 router = APIRouter(include_in_schema=False)
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from streamsvm.reader.options import OPTIONS, InputOptions
 from streamsvm.reader.parsers import READERS
-from streamsvm.reader.parsers.text_options import OF_TEXT
+from streamsvm.reader.parsers.text.options import OF_TEXT
 
 # (what the form calls it, what its default means to people); others go by their names.
 _TEXTS = {

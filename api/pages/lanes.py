@@ -5,10 +5,10 @@ from typing import Any
 
 from streamsvm.api.context import AppContext
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.lanes import labels_of, lanes_of
-from streamsvm.service.jobs.stored_specs import read_spec
+from streamsvm.service.jobs.fields.stored_specs import read_spec
+from streamsvm.service.jobs.lanes.lanes import labels_of, lanes_of
+from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.errors import StorageError
-from streamsvm.storage.manifest import read_manifest
 
 _NAME = ("class", "fold", "C")
 

@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse
 
-from streamsvm.api.auth import COOKIE
+from streamsvm.api.access.auth import COOKIE
 from streamsvm.api.pages.render import page
 
 router = APIRouter(include_in_schema=False)

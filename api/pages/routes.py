@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from streamsvm.api.auth import COOKIE
+from streamsvm.api.access.auth import COOKIE
 from streamsvm.api.context import AppContext, Context
 from streamsvm.api.pages.input_fields import input_fields
 from streamsvm.api.pages.lanes import lane_names, lanes_of_job
@@ -16,11 +16,11 @@ from streamsvm.api.pages.solver_fields import choices, loss_solvers, solver_fiel
 from streamsvm.reader.parsers import READERS
 from streamsvm.service.datasets.views import dataset_view
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.continuing import may_go_on
-from streamsvm.service.jobs.features import named_maps
-from streamsvm.service.jobs.spec import KERNEL_SOLVERS, JobSpec
-from streamsvm.service.jobs.states import TRANSITIONS
-from streamsvm.service.jobs.views import job_view
+from streamsvm.service.jobs.fields.features import named_maps
+from streamsvm.service.jobs.fields.spec import KERNEL_SOLVERS, JobSpec
+from streamsvm.service.jobs.lanes.continuing import may_go_on
+from streamsvm.service.jobs.progress.states import TRANSITIONS
+from streamsvm.service.jobs.progress.views import job_view
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.names import formats_for
 from streamsvm.service.models.registry import load_head

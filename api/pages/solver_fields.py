@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
 
-from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.service.jobs.fields.spec import JobSpec
 from streamsvm.storage.options import Option
 from streamsvm.trainer.solvers import OPTIONS, SOLVERS, users
 

@@ -20,7 +20,7 @@ from streamsvm.plots import plot_history
 from streamsvm.prediction import Certificate, Predictions
 from streamsvm.service.models.numbering import NUMBERED
 from streamsvm.sources import Source, chosen_columns, chunks, files, is_files, matrix
-from streamsvm.storage.model_file import Label, Model
+from streamsvm.storage.models.model_file import Label, Model
 from streamsvm.workspace import Fitted, Workspace
 
 # Parameters that are fields of a job, and say the same there.

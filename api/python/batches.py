@@ -1,4 +1,4 @@
-"""Matrices as the text that the engine reads them in as, see reader.parsers.batches: some rows at a time."""
+"""Matrices as the text that the engine reads them in as, see reader.parsers.matrices.batches: some rows at a time."""
 
 import io
 from collections.abc import Iterator, Sequence

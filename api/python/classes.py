@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from streamsvm.storage.csr import Array
-from streamsvm.storage.model_file import Label, Model
+from streamsvm.storage.models.model_file import Label, Model
+from streamsvm.storage.rows.csr import Array
 
 
 def in_order(model: Model) -> Model:

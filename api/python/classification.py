@@ -12,8 +12,8 @@ from streamsvm.classes import with_absent
 from streamsvm.labels import Labels, OwnLabels, balanced, check_balanced
 from streamsvm.prediction import Decisions
 from streamsvm.sources import Source, is_files, is_in_memory
-from streamsvm.storage.csr import Array
-from streamsvm.storage.model_file import Model
+from streamsvm.storage.models.model_file import Model
+from streamsvm.storage.rows.csr import Array
 from streamsvm.workspace import Workspace
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from streamsvm.storage.features.maps import listed_maps
-from streamsvm.storage.model_file import Model
+from streamsvm.storage.models.model_file import Model
 
 
 def coefficients(model: Model) -> Any:

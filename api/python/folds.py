@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.service.jobs.fold_metrics import LESS_IS_BETTER
-from streamsvm.storage.csr import Array
+from streamsvm.service.jobs.fields.fold_metrics import LESS_IS_BETTER
+from streamsvm.storage.rows.csr import Array
 
 
 def cv_results(cv: Sequence[Mapping[str, Any]], select_by: str) -> dict[str, Any]:

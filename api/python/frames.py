@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.storage.csr import Array
+from streamsvm.storage.rows.csr import Array
 
 
 def column_names(X: Any) -> list[str] | None:

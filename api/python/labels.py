@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.storage.csr import Array
-from streamsvm.storage.manifest import number_text
+from streamsvm.storage.blocks.manifest import number_text
+from streamsvm.storage.rows.csr import Array
 
 
 class Labels:

@@ -8,7 +8,7 @@ from streamsvm.errors import told_plainly
 from streamsvm.prediction import FittedModel
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.names import stored_format
-from streamsvm.storage.model_file import Model
+from streamsvm.storage.models.model_file import Model
 
 if TYPE_CHECKING:
     from streamsvm.classifier import StreamSVC

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from streamsvm.service.jobs.plots import FIGURES, draw_curves, lane_curves, lane_figure
+from streamsvm.service.jobs.progress.plots import FIGURES, draw_curves, lane_curves, lane_figure
 
 
 def plot_history(history: Sequence[dict[str, Any]], tolerance: float | None, ax: Any) -> Any:

@@ -14,15 +14,15 @@ from streamsvm.coefficients import coefficients, with_coefficients
 from streamsvm.errors import told_plainly
 from streamsvm.frames import column_names
 from streamsvm.raw import file_values, raw_rows, with_columns
-from streamsvm.reader.parsers.mixed import feature_names
-from streamsvm.service.models.applied import applied
+from streamsvm.reader.parsers.tables.mixed import feature_names
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.names import check_ending, format_of
-from streamsvm.service.models.predictor import Predictor
-from streamsvm.storage.csr import Array
-from streamsvm.storage.model_file import Label, Model
-from streamsvm.storage.output_file import whole_file
-from streamsvm.storage.probability import probabilities
+from streamsvm.service.models.predicting.applied import applied
+from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.storage.files.output_file import whole_file
+from streamsvm.storage.models.model_file import Label, Model
+from streamsvm.storage.models.probability import probabilities
+from streamsvm.storage.rows.csr import Array
 
 
 class Certificate(NamedTuple):

@@ -10,14 +10,14 @@ from streamsvm.errors import told_plainly
 from streamsvm.frames import column, column_names, selected, warn_of
 from streamsvm.reader.ingest.run import read_chunks
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.column_match import shown
-from streamsvm.reader.parsers.mixed_columns import is_numbers
-from streamsvm.reader.parsers.strings import is_of_strings
-from streamsvm.service.models.predictor import Predictor
-from streamsvm.service.models.raw_rows import TableRows, match_names, rows_of_columns, rows_of_strings
-from streamsvm.service.models.rows_read import format_of_name
-from streamsvm.storage.csr import Array, Rows
-from streamsvm.storage.model_file import Model
+from streamsvm.reader.parsers.strings.strings import is_of_strings
+from streamsvm.reader.parsers.tables.column_match import shown
+from streamsvm.reader.parsers.tables.mixed_columns import is_numbers
+from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.service.models.predicting.raw_rows import TableRows, match_names, rows_of_columns, rows_of_strings
+from streamsvm.service.models.predicting.rows_read import format_of_name
+from streamsvm.storage.models.model_file import Model
+from streamsvm.storage.rows.csr import Array, Rows
 
 
 def file_values(path: str | os.PathLike[str], model: Model) -> Array:

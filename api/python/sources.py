@@ -15,9 +15,9 @@ from streamsvm.errors import tell
 from streamsvm.frames import column_names, selected
 from streamsvm.labels import Labels
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.columns import Heading
-from streamsvm.reader.parsers.mixed_columns import new_columns
-from streamsvm.reader.parsers.odd_columns import OddColumns
+from streamsvm.reader.parsers.tables.columns import Heading
+from streamsvm.reader.parsers.tables.mixed_columns import new_columns
+from streamsvm.reader.parsers.tables.odd_columns import OddColumns
 from streamsvm.reader.sources.locations import is_pattern, is_url
 
 # Of a pyarrow dataset at a time; it reads ahead.
@@ -42,7 +42,7 @@ class Files:
 
 @dataclass(frozen=True)
 class Stream:
-    """Batches as `reader.parsers.batches` has them, to be taken once; size: bytes, about, None: nobody knows."""
+    """Batches as `reader.parsers.matrices.batches` has them, to be taken once; size: bytes, about, or None."""
 
     chunks: Iterator[bytes]
     options: InputOptions
@@ -160,7 +160,7 @@ def _is_dataset(X: Any) -> bool:
 
 def _tables(dataset: Any, y: Any, weight: Any, options: InputOptions) -> Iterator[Chunk]:
     # Needs pyarrow, which is there if there is a dataset.
-    from streamsvm.reader.parsers.parquet_file import index_of  # noqa: PLC0415
+    from streamsvm.reader.parsers.tables.parquet_file import index_of  # noqa: PLC0415
 
     names = list(dataset.schema.names)
     if not all(each is None or isinstance(each, str) for each in (y, weight)):

@@ -20,19 +20,19 @@ from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.datasets.ingesting import Ingesting
 from streamsvm.service.errors import DIED, ServiceError, needing_space
-from streamsvm.service.jobs.problem import JobPlan, plan_job
-from streamsvm.service.jobs.progress import HISTORY, read_history
-from streamsvm.service.jobs.spec import parse_spec
-from streamsvm.service.jobs.warm_start import can_grow, grow
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
+from streamsvm.service.jobs.plan.warm_start import can_grow, grow
+from streamsvm.service.jobs.progress.progress import HISTORY, read_history
 from streamsvm.service.local import Report, Trained, Training
 from streamsvm.service.settings import Settings
 from streamsvm.sources import Files, Source, Stream
-from streamsvm.storage.csr import Array
-from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.blocks.manifest import Manifest, read_manifest
+from streamsvm.storage.blocks.profile import read_profile
 from streamsvm.storage.errors import StorageError
-from streamsvm.storage.manifest import Manifest, read_manifest
-from streamsvm.storage.profile import read_profile
-from streamsvm.storage.state import State
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.run.state import State
 
 # What is smaller is read in, and trained on, in this process.
 SMALL_BYTES = 4 << 20

@@ -8,7 +8,7 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.types import Scope
 
-from streamsvm.service.jobs.feed import JobFeed
+from streamsvm.service.jobs.progress.feed import JobFeed
 
 _PATH = re.compile(r"/v1/jobs/(?P<job_id>job_[0-9A-Z]{26})")
 

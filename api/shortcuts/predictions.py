@@ -12,15 +12,15 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from streamsvm.api.context import AppContext
-from streamsvm.api.inference import inferred
-from streamsvm.api.metrics import Metrics
-from streamsvm.api.predicting import content_type, predicted_rows
-from streamsvm.api.prediction_response import prediction_response
+from streamsvm.api.requests.prediction_response import prediction_response
+from streamsvm.api.routes.inference import inferred
+from streamsvm.api.routes.metrics import Metrics
+from streamsvm.api.routes.predicting import content_type, predicted_rows
 from streamsvm.reader.ingest.decompress import is_compressed
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.loaded import loaded_predictor
-from streamsvm.service.models.predictor import Predictor
+from streamsvm.service.models.predicting.predictor import Predictor
 
 # Bodies of at most so many bytes, rows and decision values take some milliseconds.
 _MOST_BYTES = 1 << 13

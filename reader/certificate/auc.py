@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from streamsvm.storage.csr import Array
+from streamsvm.storage.rows.csr import Array
 
 _SCORES_AT_ONCE = 1 << 20
 WEIGHTED = np.dtype(complex)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.storage.csr import Array
+from streamsvm.storage.rows.csr import Array
 
 BINS = 10
 _LEAST = float(np.finfo(float).eps)  # scikit-learn's: a row said to be impossible costs 36, not infinity

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.csr import LARGE_W, READ_AHEAD, Array
-from streamsvm.storage.prefetch_kernel import prefetch
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.machine.prefetch_kernel import prefetch
+from streamsvm.storage.rows.csr import LARGE_W, READ_AHEAD, Array
 
 # dots_and_sums(coefficient (n,), indptr, indices, values, pairs (2 d,) float64, out (n,) float64):
 # out[i] = <w, x_i> and v += sum_i coefficient[i] x_i, in place, with w_j and v_j side by side in `pairs`: what the dot

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.storage.csr import Array
+from streamsvm.storage.rows.csr import Array
 
 MOST_CONFUSED = 1000  # classes, whose confusion is a million numbers
 

@@ -9,10 +9,10 @@ from streamsvm.reader.certificate.auc import area_under_curve, weighted
 from streamsvm.reader.certificate.calibration import Calibration
 from streamsvm.reader.certificate.class_counts import ClassCounts
 from streamsvm.reader.stream.pieces import Examples
-from streamsvm.storage.csr import Array, Rows
-from streamsvm.storage.decision import predicted_classes
-from streamsvm.storage.probability import Sigmoid, probabilities
-from streamsvm.storage.segment import TARGET, Segment
+from streamsvm.storage.models.decision import predicted_classes
+from streamsvm.storage.models.probability import Sigmoid, probabilities
+from streamsvm.storage.rows.csr import Array, Rows
+from streamsvm.storage.rows.segment import TARGET, Segment
 
 
 @dataclass(frozen=True)

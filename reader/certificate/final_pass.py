@@ -7,15 +7,15 @@ import numpy as np
 
 from streamsvm.reader.certificate.certificate_kernel import dots_and_sums
 from streamsvm.reader.certificate.folds import HeldOut
-from streamsvm.storage.class_losses import ClassObjective
-from streamsvm.storage.csr import Array, Figure
 from streamsvm.storage.errors import RowsMissing
-from streamsvm.storage.kernel_machine import KernelMachine, squared_norm
-from streamsvm.storage.lane_kernel import add_in_lanes, dots_of_lanes
-from streamsvm.storage.lanes import zeros
-from streamsvm.storage.objective import Objective
-from streamsvm.storage.segment import Segment
-from streamsvm.storage.support_vectors import Machine
+from streamsvm.storage.models.kernel_machine import KernelMachine, squared_norm
+from streamsvm.storage.models.support_vectors import Machine
+from streamsvm.storage.rows.axis import zeros
+from streamsvm.storage.rows.csr import Array, Figure
+from streamsvm.storage.rows.segment import Segment
+from streamsvm.trainer.problem.class_losses import ClassObjective
+from streamsvm.trainer.problem.lane_kernel import add_in_lanes, dots_of_lanes
+from streamsvm.trainer.problem.objective import Objective
 
 _PIECE = 1 << 16  # features
 

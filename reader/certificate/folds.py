@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from streamsvm.storage.csr import WEIGHT, Array
-from streamsvm.storage.segment import TARGET
+from streamsvm.storage.rows.csr import WEIGHT, Array
+from streamsvm.storage.rows.segment import TARGET
 
 HELD_OUT_FILE = "held_out"  # in a run directory
 HELD_OUT = np.dtype([("is_held_out", "?"), ("target", TARGET), ("decision_value", "<f8")])

@@ -22,26 +22,26 @@ from typing import Any
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.manifests import joined, manifest_of
-from streamsvm.reader.ingest.parts import Parts
+from streamsvm.reader.ingest.numbering.renumber import Renumbering, numbering_of
+from streamsvm.reader.ingest.ranges import Parts
 from streamsvm.reader.ingest.reading import Reading
-from streamsvm.reader.ingest.renumber import Renumbering, numbering_of
-from streamsvm.reader.ingest.shuffle import BUCKETS, Shuffler
+from streamsvm.reader.ingest.shuffling.shuffle import BUCKETS, Shuffler
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.mixed_columns import is_numbers
-from streamsvm.reader.parsers.strings import is_of_strings
-from streamsvm.reader.parsers.text_options import as_input
-from streamsvm.storage.block import BlockInfo
-from streamsvm.storage.csr import Rows
-from streamsvm.storage.dataset import Dataset, block_path
-from streamsvm.storage.durable import publish
+from streamsvm.reader.parsers.strings.strings import is_of_strings
+from streamsvm.reader.parsers.tables.mixed_columns import is_numbers
+from streamsvm.reader.parsers.text.options import as_input
+from streamsvm.storage.blocks.block import BlockInfo
+from streamsvm.storage.blocks.dataset import Dataset, block_path
+from streamsvm.storage.blocks.feature_words import read_words, write_words
+from streamsvm.storage.blocks.listed_features import write_listed
+from streamsvm.storage.blocks.manifest import Manifest, read_manifest, write_manifest
+from streamsvm.storage.blocks.weight_counts import WeightCounts
 from streamsvm.storage.errors import StorageError
-from streamsvm.storage.feature_words import read_words, write_words
 from streamsvm.storage.features.statistics import drop_statistics, read_statistics, write_statistics
-from streamsvm.storage.listed_features import write_listed
-from streamsvm.storage.manifest import Manifest, read_manifest, write_manifest
-from streamsvm.storage.weight_counts import WeightCounts
+from streamsvm.storage.files.durable import publish
+from streamsvm.storage.rows.csr import Rows
 
 _FROM_ONE = "features of this dataset are numbered from 1: add one to the indices, or make a dataset with index_base=0"
 

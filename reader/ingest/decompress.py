@@ -10,8 +10,8 @@ from typing import Protocol
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.storage.errors import CorruptData
-from streamsvm.storage.wanted import check_wanted
-from streamsvm.storage.zstd_stream import FRAME_MAGIC, ZstdStream, is_frame
+from streamsvm.storage.files.zstd_stream import FRAME_MAGIC, ZstdStream, is_frame
+from streamsvm.storage.machine.abandoned_work import check_wanted
 
 PIECE_BYTES = 64 << 10  # given to a decoder at once
 STEP_BYTES = 1 << 20  # taken from a decoder at once

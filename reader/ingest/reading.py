@@ -10,22 +10,22 @@ import numpy as np
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.inputs import Input, Stream
-from streamsvm.reader.ingest.parts import Parts
+from streamsvm.reader.ingest.ranges import Parts
 from streamsvm.reader.ingest.row_lengths import RowLengths
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import OTHER_NAMES, InputOptions
 from streamsvm.reader.parsers import READERS, Parser, open_parser
-from streamsvm.reader.parsers.hashed_text import HashedText
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.libsvm import LibsvmParser
-from streamsvm.reader.parsers.several import SeveralParser
+from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from streamsvm.reader.parsers.sniff import has_documents, recognise
-from streamsvm.reader.parsers.strings import is_of_strings
-from streamsvm.reader.parsers.table import TableParser
-from streamsvm.storage.csr import VALUE, Array, Rows, squared_norms
-from streamsvm.storage.feature_words import FeatureWords
+from streamsvm.reader.parsers.strings.strings import is_of_strings
+from streamsvm.reader.parsers.tables.table import TableParser
+from streamsvm.reader.parsers.text.hashed_text import HashedText
+from streamsvm.reader.parsers.text.several import SeveralParser
+from streamsvm.storage.blocks.feature_words import FeatureWords
+from streamsvm.storage.blocks.weight_counts import WeightCounts
 from streamsvm.storage.features.statistics import FeatureStatistics
-from streamsvm.storage.weight_counts import WeightCounts
+from streamsvm.storage.rows.csr import VALUE, Array, Rows, squared_norms
 
 MOST_LABELS = 10_000
 _OF_FILES = {"npz", "parquet", "csv", "tsv"}  # that cannot be joined: a parser each

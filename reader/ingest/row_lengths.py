@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from streamsvm.storage.csr import Array
+from streamsvm.storage.rows.csr import Array
 
 MOST_LISTED = 10
 _BINS = 33  # lengths below 2^32

@@ -20,26 +20,26 @@ from typing import IO
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.manifests import manifest_of
-from streamsvm.reader.ingest.parts import Parts
+from streamsvm.reader.ingest.numbering.renumber import Renumbering
 from streamsvm.reader.ingest.progress import Progress
+from streamsvm.reader.ingest.ranges import Parts
 from streamsvm.reader.ingest.reading import Reading, check_weights
-from streamsvm.reader.ingest.renumber import Renumbering
-from streamsvm.reader.ingest.settled import Settled
-from streamsvm.reader.ingest.shuffle import BUCKETS, Shuffler
+from streamsvm.reader.ingest.shared_schema import Settled
+from streamsvm.reader.ingest.shuffling.shuffle import BUCKETS, Shuffler
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions, add_input_options, input_options
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.sources.files import list_files
-from streamsvm.storage.child import die_with_parent
-from streamsvm.storage.cores import usable_cores
-from streamsvm.storage.dataset import publish_dataset, staged_path
+from streamsvm.storage.blocks.dataset import publish_dataset, staged_path
+from streamsvm.storage.blocks.feature_places import write_places
+from streamsvm.storage.blocks.feature_words import write_words
+from streamsvm.storage.blocks.listed_features import write_listed
+from streamsvm.storage.blocks.manifest import Manifest
+from streamsvm.storage.blocks.profile import Profile, write_profile
 from streamsvm.storage.errors import NO_ROOM, OutOfSpace
-from streamsvm.storage.feature_places import write_places
-from streamsvm.storage.feature_words import write_words
 from streamsvm.storage.features.statistics import MOST_FEATURES, far_scales, write_statistics
-from streamsvm.storage.listed_features import write_listed
-from streamsvm.storage.manifest import Manifest
-from streamsvm.storage.profile import Profile, write_profile
+from streamsvm.storage.machine.child import die_with_parent
+from streamsvm.storage.machine.cores import usable_cores
 
 _READ_BYTES = 1 << 20
 
@@ -56,9 +56,9 @@ def ingest(
     """Read `chunks`, plain or compressed, and publish the dataset `final`.
 
     threads: how many parse, and how many encode; by default the number of cores. The dataset does not depend on it.
-    settled: what it has in common with other parts of a dataset, see `reader.ingest.settled`.
-    Its pieces can be followed while it grows, see storage.arriving. Raises InputError for a bad input, FileExistsError
-    if there is such a dataset, or its staged directory: of an ingest that is running or was killed.
+    settled: what it has in common with other parts of a dataset, see `reader.ingest.shared_schema`.
+    Its pieces can be followed while it grows, see storage.blocks.arriving. Raises InputError for a bad input,
+    FileExistsError if there is such a dataset, or its staged directory: of an ingest that is running or was killed.
     """
     if final.exists():
         raise FileExistsError(f"{final.name} exists")

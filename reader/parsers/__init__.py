@@ -8,18 +8,18 @@ from typing import Any, Protocol
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.batches import BatchesParser
-from streamsvm.reader.parsers.csv import CsvParser
-from streamsvm.reader.parsers.fasta import FastaParser
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.libsvm import LibsvmParser
-from streamsvm.reader.parsers.npz import NpzParser
+from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
+from streamsvm.reader.parsers.matrices.batches import BatchesParser
+from streamsvm.reader.parsers.matrices.npz import NpzParser
 from streamsvm.reader.parsers.rejected import Rejected
-from streamsvm.reader.parsers.strings import is_of_strings
-from streamsvm.reader.parsers.text import TextParser
-from streamsvm.reader.parsers.text_options import OF_TEXT
-from streamsvm.reader.parsers.text_table import TextTableParser
-from streamsvm.storage.csr import Rows
+from streamsvm.reader.parsers.strings.fasta import FastaParser
+from streamsvm.reader.parsers.strings.strings import is_of_strings
+from streamsvm.reader.parsers.tables.csv import CsvParser
+from streamsvm.reader.parsers.text.options import OF_TEXT
+from streamsvm.reader.parsers.text.parser import TextParser
+from streamsvm.reader.parsers.text.table import TextTableParser
+from streamsvm.storage.rows.csr import Rows
 
 
 class Parser(Protocol):
@@ -79,8 +79,8 @@ def _csv(options: InputOptions, limits: Limits, names: LabelNames, threads: int,
 def _parquet(options: InputOptions, limits: Limits, names: LabelNames, threads: int, scratch: Path) -> Parser:
     # An extra, and slow to import.
     try:
-        from streamsvm.reader.parsers.parquet import ParquetParser  # noqa: PLC0415
-        from streamsvm.reader.parsers.text_parquet import TextParquetParser  # noqa: PLC0415
+        from streamsvm.reader.parsers.tables.parquet import ParquetParser  # noqa: PLC0415
+        from streamsvm.reader.parsers.text.parquet import TextParquetParser  # noqa: PLC0415
     except ModuleNotFoundError:
         raise InputError("not_installed", "reading Parquet needs pyarrow") from None
     if options.text_column is not None:

@@ -6,7 +6,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from streamsvm.storage.csr import GROUP, Array
+from streamsvm.storage.rows.csr import GROUP, Array
 
 
 @lru_cache(1 << 16)

@@ -6,7 +6,7 @@ import numpy as np
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import LabelType
-from streamsvm.storage.csr import LABEL, Array
+from streamsvm.storage.rows.csr import LABEL, Array
 
 MOST_NAMES = 10_000
 MOST_CHARACTERS = 256

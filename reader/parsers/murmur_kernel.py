@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.storage.bits_kernel import four_bytes
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.csr import Array
+from streamsvm.storage.machine.bits_kernel import four_bytes
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.rows.csr import Array
 
 _MASK = np.uint64(0xFFFFFFFF)
 _C1, _C2 = np.uint64(0xCC9E2D51), np.uint64(0x1B873593)

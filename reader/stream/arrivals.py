@@ -10,12 +10,12 @@ from streamsvm.reader.stream.pieces import Stream, Streamed
 from streamsvm.reader.stream.residents import Residents
 from streamsvm.reader.stream.resume import WeightCheck
 from streamsvm.reader.stream.screening import Margins, Screening
-from streamsvm.storage.checkpoint import Checkpoint
-from streamsvm.storage.csr import Array, Figure
 from streamsvm.storage.errors import RowTooLong
-from streamsvm.storage.plan import CachePlan
-from streamsvm.storage.segment import Segment, SegmentBuilder, packed_bytes, room
-from streamsvm.storage.state import State, pass_stamp
+from streamsvm.storage.rows.cache_plan import CachePlan
+from streamsvm.storage.rows.csr import Array, Figure
+from streamsvm.storage.rows.segment import Segment, SegmentBuilder, packed_bytes, room
+from streamsvm.storage.run.checkpoint import Checkpoint
+from streamsvm.storage.run.state import State, pass_stamp
 
 
 @dataclass

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.csr import Array
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.rows.csr import Array
 
 NEW, RESIDENT, SCREENED = 0, 1, 2
 

@@ -3,12 +3,12 @@
 import numpy as np
 
 from streamsvm.reader.stream.residents import Eviction, Residents
-from streamsvm.storage.cache import CacheWriter
-from streamsvm.storage.csr import Array
-from streamsvm.storage.plan import CachePlan
-from streamsvm.storage.repack import appraise
-from streamsvm.storage.segment import ROW_ID, Segment
-from streamsvm.storage.state import State
+from streamsvm.storage.rows.cache import CacheWriter
+from streamsvm.storage.rows.cache_plan import CachePlan
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.repack import appraise
+from streamsvm.storage.rows.segment import ROW_ID, Segment
+from streamsvm.storage.run.state import State
 
 
 class BlockResidents(Residents):

@@ -5,7 +5,7 @@ from contextlib import closing
 
 from streamsvm.reader.certificate.final_pass import Certificate, CertificatePass
 from streamsvm.reader.stream.passes import Passes
-from streamsvm.storage.segment import Segment
+from streamsvm.storage.rows.segment import Segment
 
 
 def certified(passes: Passes, certificate: CertificatePass, is_shared: bool, beat: Callable[[], None]) -> Certificate:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from streamsvm.reader.stream.pieces import Examples
-from streamsvm.storage.arriving import ArrivingDataset
-from streamsvm.storage.csr import Array
+from streamsvm.storage.blocks.arriving import ArrivingDataset
 from streamsvm.storage.errors import DatasetLost
+from streamsvm.storage.rows.csr import Array
 
 
 class Following:

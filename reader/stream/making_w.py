@@ -6,10 +6,10 @@ from contextlib import closing
 import numpy as np
 
 from streamsvm.reader.stream.passes import Passes
-from streamsvm.storage.csr import add_rows
-from streamsvm.storage.lane_kernel import add_in_lanes
-from streamsvm.storage.objective import Objective
-from streamsvm.storage.state import State
+from streamsvm.storage.rows.csr import add_rows
+from streamsvm.storage.run.state import State
+from streamsvm.trainer.problem.lane_kernel import add_in_lanes
+from streamsvm.trainer.problem.objective import Objective
 
 
 def make_w(passes: Passes, objective: Objective, state: State) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from streamsvm.storage.csr import Array
+from streamsvm.storage.rows.csr import Array
 
 # Streams of random numbers drawn from one seed, kept apart by the second part of their seed sequence.
 ORDER, RESIDENTS = 0, 1

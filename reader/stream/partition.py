@@ -9,12 +9,12 @@ from itertools import islice, pairwise
 import numpy as np
 
 from streamsvm.reader.stream.order import block_order, piece_order
-from streamsvm.storage.block import LOCATION, Piece
-from streamsvm.storage.csr import Array, Rows
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.direct import Part
+from streamsvm.storage.blocks.block import LOCATION, Piece
+from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.features.maps import FeatureMaps
-from streamsvm.storage.segment import packed_bytes, row_bytes
+from streamsvm.storage.files.direct import Part
+from streamsvm.storage.rows.csr import Array, Rows
+from streamsvm.storage.rows.segment import packed_bytes, row_bytes
 
 # Some rows of a piece: those whose first byte, as the cache would hold them, is at `begin` or behind and before `end`.
 PART = np.dtype([*LOCATION.descr, ("begin", "<i8"), ("end", "<i8")])

@@ -7,12 +7,12 @@ from streamsvm.reader.stream.following import Following
 from streamsvm.reader.stream.partition import Partitioned
 from streamsvm.reader.stream.pieces import Examples, Shuffled, Source, Stream, Streamer
 from streamsvm.reader.stream.settings import ReaderSettings
-from streamsvm.storage.arriving import ArrivingDataset
-from streamsvm.storage.csr import Array
-from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.blocks.arriving import ArrivingDataset
+from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import FeaturesMissing, StorageError
 from streamsvm.storage.features.visits import Visited
-from streamsvm.storage.segment import Segment
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.segment import Segment
 
 T = TypeVar("T")
 

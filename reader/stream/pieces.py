@@ -16,16 +16,16 @@ import numpy as np
 from streamsvm.reader.certificate.folds import LeftOut, fold_of
 from streamsvm.reader.stream.ahead import work_ahead
 from streamsvm.reader.stream.order import block_order, piece_order
-from streamsvm.storage.block import Piece
-from streamsvm.storage.classes import Classes
-from streamsvm.storage.csr import Array, Rows
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.direct import Part
+from streamsvm.storage.blocks.block import Piece
+from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.features.visits import with_features
-from streamsvm.storage.lanes import Group
-from streamsvm.storage.row_runs import written_ids
-from streamsvm.storage.segment import OFFSET, ROW_ID, TARGET, Segment
+from streamsvm.storage.files.direct import Part
+from streamsvm.storage.rows.csr import Array, Rows
+from streamsvm.storage.rows.row_runs import written_ids
+from streamsvm.storage.rows.segment import OFFSET, ROW_ID, TARGET, Segment
+from streamsvm.trainer.problem.classes import Classes
+from streamsvm.trainer.problem.lanes import Group
 
 T = TypeVar("T")
 
@@ -97,10 +97,10 @@ class Examples:
     maps        that are applied once, when rows are read; None: there are none
     left_out    rows that are to have no part in training: y is 0, or nan if it would be the label; or the weight is 0,
                 where y is the place of a class; None: there are none
-    group       lanes: y is the kind of a row, see storage.lanes, or the place of its class, see storage.classes
+    group       lanes: y is the kind of a row, see trainer.problem.lanes, or the place of its class
     weight      (n_rows,): weights of rows go there, by id, where y does not tell them; or (0,)
     part_rows   the dataset's rows are a part of others, by whose ids folds are dealt out: runs of these ids, see
-                storage.row_runs; None: they are all there are
+                storage.rows.row_runs; None: they are all there are
     """
 
     positive: float | None

@@ -21,17 +21,17 @@ from streamsvm.reader.stream.residents import Eviction, Residents
 from streamsvm.reader.stream.resume import ResidentRows, WeightCheck, check_w_error
 from streamsvm.reader.stream.screening import Screening
 from streamsvm.reader.stream.settings import ReaderSettings
-from streamsvm.storage.cache import CacheReader, CacheWriter, Step
-from streamsvm.storage.checkpoint import Checkpoint, open_checkpoint
-from streamsvm.storage.child import die_with_parent, leave
-from streamsvm.storage.failure import telling
-from streamsvm.storage.heap import keep_freed_memory
-from streamsvm.storage.naps import nap
-from streamsvm.storage.objective import Objective, make_axis_objective, make_objective
-from streamsvm.storage.rounds import open_round
-from streamsvm.storage.segment import SegmentBuilder
-from streamsvm.storage.state import CACHE_FILE, open_state
-from streamsvm.storage.support_vectors import published_machine
+from streamsvm.storage.machine.backoff import nap
+from streamsvm.storage.machine.child import die_with_parent, leave
+from streamsvm.storage.machine.heap import keep_freed_memory
+from streamsvm.storage.models.support_vectors import published_machine
+from streamsvm.storage.rows.cache import CacheReader, CacheWriter, Step
+from streamsvm.storage.rows.segment import SegmentBuilder
+from streamsvm.storage.run.checkpoint import Checkpoint, open_checkpoint
+from streamsvm.storage.run.failure import telling
+from streamsvm.storage.run.rounds import open_round
+from streamsvm.storage.run.state import CACHE_FILE, open_state
+from streamsvm.trainer.problem.objective import Objective, make_axis_objective, make_objective
 
 _WAIT_SECONDS = 2e-3
 

@@ -1,4 +1,4 @@
-"""The rows the cache holds, and the choice of those that leave. `storage.repack` decides, this module executes."""
+"""The rows the cache holds, and the choice of those that leave. `storage.rows.repack` decides, this module executes."""
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -8,12 +8,12 @@ import numpy as np
 from streamsvm.reader.stream.order import RESIDENTS
 from streamsvm.reader.stream.residents_kernel import gather
 from streamsvm.reader.stream.slots import Slots
-from streamsvm.storage.cache import CacheWriter
-from streamsvm.storage.csr import Array
-from streamsvm.storage.plan import CachePlan
-from streamsvm.storage.repack import Candidates, appraise, choose_segments, usable_room
-from streamsvm.storage.segment import ROW_ID, SegmentBuilder, room
-from streamsvm.storage.state import State, pass_stamp
+from streamsvm.storage.rows.cache import CacheWriter
+from streamsvm.storage.rows.cache_plan import CachePlan
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.repack import Candidates, appraise, choose_segments, usable_room
+from streamsvm.storage.rows.segment import ROW_ID, SegmentBuilder, room
+from streamsvm.storage.run.state import State, pass_stamp
 
 # What the rows of a segment are worth is looked up again when it is new, and now and then, since scores change: to look
 # at all of them at every step would cost more than it gains.

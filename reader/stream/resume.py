@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from streamsvm.storage.checkpoint import Checkpoint
-from streamsvm.storage.csr import INDEX, VALUE, Array, add_rows
 from streamsvm.storage.errors import CheckpointUnsound
 from streamsvm.storage.features.visits import UNMAPPED, Visited
-from streamsvm.storage.lane_kernel import add_in_lanes
-from streamsvm.storage.objective import Objective
-from streamsvm.storage.scratch import scratch
-from streamsvm.storage.segment import NORM, OFFSET, TARGET, Segment
+from streamsvm.storage.files.scratch import scratch
+from streamsvm.storage.rows.csr import INDEX, VALUE, Array, add_rows
+from streamsvm.storage.rows.segment import NORM, OFFSET, TARGET, Segment
+from streamsvm.storage.run.checkpoint import Checkpoint
+from streamsvm.trainer.problem.lane_kernel import add_in_lanes
+from streamsvm.trainer.problem.objective import Objective
 
 _TOLERANCE = 1e-9
 

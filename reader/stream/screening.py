@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamsvm.storage.csr import Array, Figure
 from streamsvm.storage.features.visits import UNMAPPED, Visited
-from streamsvm.storage.lanes import aligned
-from streamsvm.storage.objective import Objective, margins
-from streamsvm.storage.segment import Segment
-from streamsvm.storage.state import State
+from streamsvm.storage.rows.axis import aligned
+from streamsvm.storage.rows.csr import Array, Figure
+from streamsvm.storage.rows.segment import Segment
+from streamsvm.storage.run.state import State
+from streamsvm.trainer.problem.objective import Objective, margins
 
 
 @dataclass(frozen=True)

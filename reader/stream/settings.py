@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from streamsvm.reader.certificate.folds import LeftOut
-from streamsvm.storage.classes import Classes, axis_of
-from streamsvm.storage.csr import Array
 from streamsvm.storage.features.maps import FeatureMaps, read_maps
-from streamsvm.storage.lanes import Group
-from streamsvm.storage.plan import CachePlan
-from streamsvm.storage.row_runs import RUN
-from streamsvm.storage.state import RUN_FILE
+from streamsvm.storage.rows.cache_plan import CachePlan
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.row_runs import RUN
+from streamsvm.storage.run.state import RUN_FILE
+from streamsvm.trainer.problem.classes import Classes, axis_of
+from streamsvm.trainer.problem.lanes import Group
 
 _PAIR_BYTES, _MOST_PAIRS = 16, 32 << 20
 
@@ -35,7 +35,7 @@ class ReaderSettings:
                           regression y does not tell them
     n_rows, width         lengths of the state's arrays: of alpha and w, or bounds on them while that is not known
     C_positive, C_negative  C_i of the rows with y = +1 and y = -1
-    loss                  a key of `storage.objective.OBJECTIVES`
+    loss                  a key of `trainer.problem.objective.OBJECTIVES`
     epsilon               half the width of the tube in which a residual costs nothing, in regression
     cache                 how it is divided
     maps                  what rows become before they are trained on
@@ -46,8 +46,8 @@ class ReaderSettings:
     threads               that work at once, the trainer's main one included
     is_dual               the trainer makes w of alpha: at a checkpoint it is compared
     has_kernel            the trainer publishes support vectors of a Gaussian kernel, no w
-    part_rows             the rows are a part of the problem's, see storage.rounds: runs of their ids among all, as in
-                          storage.row_runs; None: they are all there are
+    part_rows             the rows are a part of the problem's, see storage.run.rounds: runs of their ids among all, see
+                          storage.rows.row_runs; None: they are all there are
     keeps_all             the trainer is to have all rows at hand after a pass, in the cache or on its own disk
     blocks                block minimization: in how many blocks the rows come, one at a time; else None
     kept_bytes            bytes of rows that stay in the cache, the best ones, when the next block comes

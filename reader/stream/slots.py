@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from streamsvm.storage.csr import Array
-from streamsvm.storage.plan import CachePlan
-from streamsvm.storage.segment import most_rows, view
+from streamsvm.storage.rows.cache_plan import CachePlan
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.segment import most_rows, view
 
 
 class Slots:

@@ -3,8 +3,8 @@
 `lanes` is the length of arrays (lanes,), and the last axis of w.
 """
 
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.csr import Array
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.rows.csr import Array
 
 # add_step(change, step (lanes,), own): own += step change.
 

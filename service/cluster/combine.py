@@ -7,7 +7,7 @@ line are feasible, and the box is convex: the best k in [0, 1] is known exactly 
 
 import numpy as np
 
-from streamsvm.storage.csr import Array
+from streamsvm.storage.rows.csr import Array
 
 
 def by_lane(w: Array) -> Array:

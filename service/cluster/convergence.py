@@ -6,9 +6,9 @@ from collections.abc import Callable
 import numpy as np
 
 from streamsvm.service.cluster.parts import Certificate, Rules
-from streamsvm.storage.csr import Array
-from streamsvm.trainer.progress import relative_gap
-from streamsvm.trainer.stop import CONVERGED
+from streamsvm.storage.rows.csr import Array
+from streamsvm.trainer.updates.progress import relative_gap
+from streamsvm.trainer.updates.stop import CONVERGED
 
 _LOOK_EVERY = 4  # rounds, where machines cannot tell how near they are
 SLOW = 0.5  # of the gap is left by a round
@@ -20,7 +20,7 @@ class Convergence:
     is_stopping  whether somebody wants an end
     gap          P - D, estimated by what the round's first sweeps met; nan: not known
     P            least that is known
-    converged    as `storage.state.OF_LANE` has it
+    converged    as `storage.run.state.OF_LANE` has it
     is_slow      whether a round has left most of the gap
     certificate  of the last look; stop_reason: None while the job goes on
     """

@@ -19,8 +19,8 @@ from streamsvm.service.cluster.convergence import Convergence
 from streamsvm.service.cluster.messages import Answer, Change, Found
 from streamsvm.service.cluster.parts import Certificate, Machines, Part, Rules
 from streamsvm.service.cluster.pool import Pool, Pooled, share_of_gap
-from streamsvm.storage.csr import Array
-from streamsvm.storage.rounds import Order
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.run.rounds import Order
 
 _PATIENCE = 4.0  # times what a round usually takes, until others go on without a machine
 _LEAST_PATIENCE = 5.0  # seconds

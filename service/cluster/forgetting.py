@@ -10,7 +10,7 @@ from typing import Any
 
 from streamsvm.service.cluster.agents import CALL_SECONDS, agent_on
 from streamsvm.service.cluster.connecting import connect, nodes_of
-from streamsvm.storage.child import leave
+from streamsvm.storage.machine.child import leave
 
 
 def forget_on(ray: Any, agents: Mapping[str, Any], job: str) -> set[str]:

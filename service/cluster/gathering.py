@@ -8,8 +8,8 @@ import numpy as np
 
 from streamsvm.reader.certificate.folds import HeldOut
 from streamsvm.service.cluster.messages import HeldRows
-from streamsvm.storage.csr import Array
-from streamsvm.storage.row_runs import count_rows, written_ids
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.row_runs import count_rows, written_ids
 
 PIECE_ROWS = 1 << 20  # whose dual variables are on their way at a time
 

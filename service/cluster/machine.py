@@ -14,13 +14,13 @@ from streamsvm.service.cluster.origin import Origin
 from streamsvm.service.cluster.part_reading import PartReading, ReadIn
 from streamsvm.service.cluster.running import Running
 from streamsvm.service.settings import Settings
-from streamsvm.storage.csr import Array
-from streamsvm.storage.dataset import publish_dataset, staged_path
-from streamsvm.storage.durable import write_file
+from streamsvm.storage.blocks.dataset import publish_dataset, staged_path
+from streamsvm.storage.blocks.manifest import Manifest, read_manifest
+from streamsvm.storage.blocks.verify import faults
 from streamsvm.storage.errors import DatasetCorrupt, StorageError
-from streamsvm.storage.manifest import Manifest, read_manifest
-from streamsvm.storage.rounds import Order
-from streamsvm.storage.verify import faults
+from streamsvm.storage.files.durable import write_file
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.run.rounds import Order
 
 _KEPT_SECONDS = 7 * 86400
 _STAGED_SECONDS = 86400  # of what never came to its end

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from streamsvm.service.cluster.change_kernel import add_all, add_named, count_changed, name_changed
-from streamsvm.storage.csr import Array
 from streamsvm.storage.features.maps import FeatureMaps
-from streamsvm.storage.rounds import Order
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.run.rounds import Order
 
 # Of a run's control page: all machines' together are those of the job.
 COUNTED = (
@@ -69,7 +69,7 @@ NO_CHANGE = Change(_kept(np.empty(0, np.uint32)), _kept(np.empty(0, np.float32))
 class Given:
     """Rows of a machine that do not rest, some of them; none: there are no more.
 
-    segments  of storage.segment, but for what follows the rows in them; their ids are the machine's own
+    segments  of storage.rows.segment, but for what follows the rows in them; their ids are the machine's own
     alpha     (k,) of all of these, or with an axis of lanes; weight (k,), or (0,): they have none
     """
 
@@ -89,7 +89,7 @@ class Found:
 
     change         of its own part of w since the last step was agreed
     own_w          its part of w, as long as w: when it joins, and after a look
-    dual           sum_i alpha_i - D alpha_i^2 / 2, where the last step ended; linear, square: see storage.rounds
+    dual           sum_i alpha_i - D alpha_i^2 / 2, where the last step ended; linear, square: see storage.run.rounds
     gap            its rows' terms of P - D as the round's first sweep met them; nan: there was none
     M_plus, M_minus  largest and smallest projected gradient met
     losses         sum_i C loss_i at the w of now, after a look
@@ -117,7 +117,7 @@ class Answer:
     """What becomes of a round.
 
     change    the sum of those of all machines, of which `step` (lanes,) is taken; None: `w` is the whole of it
-    converged (lanes,) int64, as `storage.state.OF_LANE` has it
+    converged (lanes,) int64, as `storage.run.state.OF_LANE` has it
     alpha     of all rows that were given, in their order; None: it is what it was
     most_bytes  of rows to be given, in all
     """
@@ -154,7 +154,7 @@ class Begin:
     number, at_once   of the first lane, and most lanes side by side
     machines how many there are: sigma
     maps     feature maps, fitted to all rows
-    rows     runs of the ids that the shard's rows have among all, see storage.row_runs
+    rows     runs of the ids that the shard's rows have among all, see storage.rows.row_runs
     alpha    (rows,), or with an axis of lanes, to begin with; None: what the machine has kept, or zeros
     """
 

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from streamsvm.reader.ingest.parts import Parts
-from streamsvm.reader.ingest.renumber import numbering_of
-from streamsvm.reader.ingest.settled import Settled, like_of
+from streamsvm.reader.ingest.numbering.renumber import numbering_of
+from streamsvm.reader.ingest.ranges import Parts
+from streamsvm.reader.ingest.shared_schema import Settled, like_of
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.sources.files import SourceFile
 from streamsvm.reader.sources.stripes import STRIPE_BYTES, Share
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.document import pack, unpack
-from streamsvm.storage.durable import write_file
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.files.document import pack, unpack
+from streamsvm.storage.files.durable import write_file
 
 _NAME, _VERSION = "origin.json", 1
 _LEAST_STRIPE_BYTES = 1 << 20

@@ -14,14 +14,14 @@ from streamsvm.reader.ingest.run import ingest
 from streamsvm.service.cluster.leftovers import Leftovers
 from streamsvm.service.cluster.origin import Origin
 from streamsvm.service.errors import ServiceError, needing_space
-from streamsvm.storage.csr import INDEX, Array
-from streamsvm.storage.dataset import Dataset, staged_path
-from streamsvm.storage.durable import publish
+from streamsvm.storage.blocks.dataset import Dataset, staged_path
+from streamsvm.storage.blocks.feature_words import FeatureWords, read_words
+from streamsvm.storage.blocks.manifest import Manifest, read_manifest, write_manifest
+from streamsvm.storage.blocks.profile import Profile, read_profile
 from streamsvm.storage.errors import DatasetCorrupt
-from streamsvm.storage.feature_words import FeatureWords, read_words
 from streamsvm.storage.features.statistics import FeatureStatistics, read_statistics
-from streamsvm.storage.manifest import Manifest, read_manifest, write_manifest
-from streamsvm.storage.profile import Profile, read_profile
+from streamsvm.storage.files.durable import publish
+from streamsvm.storage.rows.csr import INDEX, Array
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from streamsvm.service.cluster.messages import Answer, Found
-from streamsvm.storage.csr import Array
+from streamsvm.storage.rows.csr import Array
 
 
 class Machines(Protocol):

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from streamsvm.service.cluster.messages import Given
-from streamsvm.service.jobs.problem import JobPlan
+from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.processes.run_file import spills
-from streamsvm.storage.csr import Array
 from streamsvm.storage.features.maps import FeatureMaps
-from streamsvm.storage.segment import view
-from streamsvm.trainer.pooled_rows import PooledRows
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.segment import view
+from streamsvm.trainer.distributed.active_set_solver import PooledRows
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers import settings_of
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from streamsvm.service.cluster.connecting import check_ray
 from streamsvm.service.cluster.shards import check_here, shards_of
-from streamsvm.service.jobs.problem import JobPlan
+from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.processes.run import Run
 from streamsvm.service.settings import Settings
-from streamsvm.storage.checkpoint import newest_checkpoint
-from streamsvm.storage.state import RUN_FILE, State, create_state
+from streamsvm.storage.run.checkpoint import newest_checkpoint
+from streamsvm.storage.run.state import RUN_FILE, State, create_state
 
 PROCESS = "streamsvm.service.cluster.process"
 

@@ -22,16 +22,16 @@ from streamsvm.service.cluster.ray_machines import RayMachines
 from streamsvm.service.cluster.reporting import Reporter
 from streamsvm.service.cluster.shards import Shard, shards_of
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.features import fitted_maps
-from streamsvm.service.jobs.problem import plan_job
-from streamsvm.service.jobs.spec import JobSpec
-from streamsvm.storage.child import die_with_parent, leave
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.failure import leave_word
-from streamsvm.storage.manifest import read_manifest
-from streamsvm.storage.state import KEPT, RUN_FILE, State, open_state
+from streamsvm.service.jobs.fields.features import fitted_maps
+from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.plan.plan import plan_job
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.blocks.manifest import read_manifest
+from streamsvm.storage.machine.child import die_with_parent, leave
+from streamsvm.storage.run.failure import leave_word
+from streamsvm.storage.run.state import KEPT, RUN_FILE, State, open_state
 from streamsvm.trainer.checkpoints import Slots
-from streamsvm.trainer.link import HandedBack
+from streamsvm.trainer.shared_state import HandedBack
 
 FAILED = 11  # exit code; what is the matter lies beside
 

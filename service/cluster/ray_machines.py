@@ -23,9 +23,9 @@ from streamsvm.service.cluster.part_reading import ReadIn
 from streamsvm.service.cluster.shards import Shard, files_of, pieces_of
 from streamsvm.service.cluster.verdict import is_for_good, told
 from streamsvm.service.errors import ServiceError
-from streamsvm.storage.csr import Array
 from streamsvm.storage.errors import DatasetCorrupt
-from streamsvm.storage.row_runs import all_ids
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.row_runs import all_ids
 
 _MOST_FAILURES = 10  # of a machine in a row, none of which came to the end of a round
 _NODE_SECONDS = 120.0  # how long a lost machine waits for a node

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from streamsvm.reader.ingest.settled import agreed, whole
+from streamsvm.reader.ingest.shared_schema import agreed, whole
 from streamsvm.service.cluster.agents import CALL_SECONDS, agent_on, agents_of, placed
 from streamsvm.service.cluster.connecting import nodes_of
 from streamsvm.service.cluster.origin import Origin
 from streamsvm.service.cluster.part_reading import ReadIn
 from streamsvm.service.cluster.shards import part_of
 from streamsvm.service.errors import ServiceError
-from streamsvm.storage.manifest import Manifest
+from streamsvm.storage.blocks.manifest import Manifest
 
 _POLL_SECONDS = 0.2
 _MOST_FAILURES = 5  # of a machine

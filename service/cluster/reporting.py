@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from streamsvm.service.cluster.messages import COUNTED
-from streamsvm.storage.slowdowns import bits_of, told
-from streamsvm.storage.state import State
-from streamsvm.trainer.convergence import certificate_of, lane_result
-from streamsvm.trainer.link import HandedBack
-from streamsvm.trainer.progress import relative_gap
+from streamsvm.storage.run.slowdowns import bits_of, told
+from streamsvm.storage.run.state import State
+from streamsvm.trainer.shared_state import HandedBack
+from streamsvm.trainer.updates.convergence import certificate_of, lane_result
+from streamsvm.trainer.updates.progress import relative_gap
 
 if TYPE_CHECKING:
     from streamsvm.service.cluster.coordinator import Coordinator

@@ -1,6 +1,6 @@
 """A reader and a trainer on a machine's shard, and their rounds.
 
-Their alpha and C are sigma times those of the problem (storage.rounds). What is told is divided by that.
+Their alpha and C are sigma times those of the problem (storage.run.rounds). What is told is divided by that.
 """
 
 import json
@@ -18,19 +18,19 @@ from streamsvm.service.cluster.change_kernel import add_step
 from streamsvm.service.cluster.combine import along_axis, by_lane, dots
 from streamsvm.service.cluster.leftovers import Leftovers
 from streamsvm.service.cluster.messages import COUNTED, NO_CHANGE, Answer, Begin, Change, Found, Given, HeldRows
-from streamsvm.service.jobs.problem import JobPlan, plan_job
-from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
 from streamsvm.service.processes.run import PART, PROCESSES, Run, prepare_run
 from streamsvm.service.processes.run_directories import has_room
 from streamsvm.service.settings import Settings
-from streamsvm.storage.csr import Array
-from streamsvm.storage.manifest import read_manifest
-from streamsvm.storage.naps import nap
-from streamsvm.storage.packing import split
-from streamsvm.storage.rounds import GIVEN, GIVEN_ALPHA, TAKEN_ALPHA, Order, create_round
-from streamsvm.storage.row_runs import written_ids
-from streamsvm.storage.segment import view
-from streamsvm.storage.state import RUN_FILE, State, open_state
+from streamsvm.storage.blocks.manifest import read_manifest
+from streamsvm.storage.machine.backoff import nap
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.packing import split
+from streamsvm.storage.rows.row_runs import written_ids
+from streamsvm.storage.rows.segment import view
+from streamsvm.storage.run.rounds import GIVEN, GIVEN_ALPHA, TAKEN_ALPHA, Order, create_round
+from streamsvm.storage.run.state import RUN_FILE, State, open_state
 
 _SHARE_OF_GAP = 0.75
 _LOOK_SECONDS = 0.1  # between two looks at whether the processes live

@@ -9,10 +9,10 @@ import numpy as np
 
 from streamsvm.service.cluster.origin import part_names
 from streamsvm.service.errors import ServiceError
-from streamsvm.storage.csr import Array
-from streamsvm.storage.dataset import block_path
-from streamsvm.storage.manifest import MANIFEST, BlockInfo, Manifest
-from streamsvm.storage.row_runs import runs_of
+from streamsvm.storage.blocks.dataset import block_path
+from streamsvm.storage.blocks.manifest import MANIFEST, BlockInfo, Manifest
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.row_runs import runs_of
 
 _PIECE_BYTES = 16 << 20
 
@@ -22,7 +22,7 @@ class Shard:
     """What a machine has of a dataset.
 
     name  tells it from all other datasets and shares
-    rows  runs of the ids that its rows have in the dataset, see storage.row_runs
+    rows  runs of the ids that its rows have in the dataset, see storage.rows.row_runs
     """
 
     name: str

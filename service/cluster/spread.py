@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.numbering.renumber import Numbering
 from streamsvm.reader.ingest.progress import Progress
-from streamsvm.reader.ingest.renumber import Numbering
 from streamsvm.reader.ingest.run import add_reading_options, limits_of
-from streamsvm.reader.ingest.settled import settle
+from streamsvm.reader.ingest.shared_schema import settle
 from streamsvm.reader.options import input_options
 from streamsvm.reader.sources.files import list_files
 from streamsvm.service.cluster.agents import CALL_SECONDS, agents_of
@@ -33,15 +33,15 @@ from streamsvm.service.cluster.origin import Origin, part_names, stripe_bytes_fo
 from streamsvm.service.cluster.part_reading import ReadIn
 from streamsvm.service.cluster.reading_in import ReadingIn
 from streamsvm.service.errors import ServiceError, needing_space
-from streamsvm.storage.child import die_with_parent, leave
-from streamsvm.storage.cores import usable_cores
-from streamsvm.storage.dataset import publish_dataset, staged_path
-from streamsvm.storage.feature_places import write_places
-from streamsvm.storage.feature_words import FeatureWords, write_words
+from streamsvm.storage.blocks.dataset import publish_dataset, staged_path
+from streamsvm.storage.blocks.feature_places import write_places
+from streamsvm.storage.blocks.feature_words import FeatureWords, write_words
+from streamsvm.storage.blocks.listed_features import write_listed
+from streamsvm.storage.blocks.manifest import Manifest, read_manifest
+from streamsvm.storage.blocks.profile import Profile, write_profile
 from streamsvm.storage.features.statistics import MOST_FEATURES, FeatureStatistics, far_scales, write_statistics
-from streamsvm.storage.listed_features import write_listed
-from streamsvm.storage.manifest import Manifest, read_manifest
-from streamsvm.storage.profile import Profile, write_profile
+from streamsvm.storage.machine.child import die_with_parent, leave
+from streamsvm.storage.machine.cores import usable_cores
 
 
 def spread(directory: Path, given: argparse.Namespace) -> Manifest:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamsvm.service.commands.gap_curve import WIDTH, GapCurve, picture
-from streamsvm.service.jobs.kernel_values import warning_of
+from streamsvm.service.jobs.fields.kernel_values import warning_of
 from streamsvm.service.sizes import format_size
 
 _BESIDE_BARS, _FEWEST_BARS = 21, 20  # characters: labels on both sides; for fewer there is the line alone

@@ -5,7 +5,7 @@ from typing import Any
 
 from streamsvm.service.commands.display import display, duration, progress_line, short
 from streamsvm.service.commands.remote import add_action, exit_code, print_json, print_table, watch
-from streamsvm.service.jobs.states import TRANSITIONS
+from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.remote.client import Client
 from streamsvm.service.remote.objects import RemoteJob
 

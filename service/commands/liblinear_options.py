@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from streamsvm.trainer.problem import LOSSES
+from streamsvm.trainer.problem.problem import LOSSES
 
 # -s: the losses of its L2-regularised linear models of classes and of regression, whatever the algorithm.
 _LOSS = {

@@ -74,7 +74,7 @@ def _view(options: argparse.Namespace) -> dict[str, Any]:
     from streamsvm.service.models.exports import MODEL_FORMATS  # noqa: PLC0415
     from streamsvm.service.models.names import stored_format  # noqa: PLC0415
     from streamsvm.service.models.views import model_view  # noqa: PLC0415
-    from streamsvm.storage.model_head import head_of  # noqa: PLC0415
+    from streamsvm.storage.models.model_head import head_of  # noqa: PLC0415
 
     with path.open("rb") as file:
         return model_view({}, head_of(MODEL_FORMATS[stored_format(path)].read(file)))

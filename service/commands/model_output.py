@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.features import named_maps
-from streamsvm.service.jobs.problem import JobPlan
-from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.service.jobs.fields.features import named_maps
+from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.models.exports.onnx_graph import onnx_package
 from streamsvm.service.models.names import check_ending, format_of, formats_for, refusal
-from streamsvm.storage.objective import REGRESSION
+from streamsvm.trainer.problem.objective import REGRESSION
 
 Labels = Sequence[float | str]
 _BY_ENDING = ("npz", "json", "onnx")

@@ -8,7 +8,7 @@ import shtab
 
 from streamsvm.service.commands.remote import add_service_arguments
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.plots import draw
+from streamsvm.service.jobs.progress.plots import draw
 from streamsvm.service.remote.client import Client
 
 

@@ -13,17 +13,17 @@ import numpy as np
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.run import read_chunks
 from streamsvm.reader.options import InputOptions, index_base
-from streamsvm.reader.parsers.column_match import Match, shown
+from streamsvm.reader.parsers.tables.column_match import Match, shown
 from streamsvm.reader.sources.fetch import read_range
 from streamsvm.reader.sources.files import list_files
 from streamsvm.service.commands.inputs import Given, file_or_url
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.service.models.labels import shown_label
 from streamsvm.service.models.names import stored_format
-from streamsvm.service.models.predictor import Prediction, Predictor
-from streamsvm.service.models.rows_read import FORMATS, format_of_name
-from streamsvm.storage.csr import Array
-from streamsvm.storage.output_file import whole_file
+from streamsvm.service.models.predicting.predictor import Prediction, Predictor
+from streamsvm.service.models.predicting.rows_read import FORMATS, format_of_name
+from streamsvm.storage.files.output_file import whole_file
+from streamsvm.storage.rows.csr import Array
 
 _FORMAT = "of the file (default: by its name, or else text for a model of documents, libsvm for others)"
 _INDEX_BASE = "of LIBSVM text: number of the first feature (default: as in the data of the model)"

@@ -24,11 +24,11 @@ from streamsvm.service.commands.spelling import in_dashes
 from streamsvm.service.datasets.told import told_of_columns
 from streamsvm.service.datasets.views import columns_view
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.fold_metrics import OF_CLASSES, OF_NUMBERS
-from streamsvm.service.jobs.lanes import order_note
-from streamsvm.service.jobs.problem import JobPlan
-from streamsvm.service.jobs.scaling import scaling_note
-from streamsvm.service.jobs.spec import JobSpec, parse_spec
+from streamsvm.service.jobs.fields.fold_metrics import OF_CLASSES, OF_NUMBERS
+from streamsvm.service.jobs.fields.scaling import scaling_note
+from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
+from streamsvm.service.jobs.lanes.lanes import order_note
+from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.local import train_file
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.names import format_of
@@ -36,9 +36,9 @@ from streamsvm.service.processes.kernels import are_compiled, compile_kernels, s
 from streamsvm.service.remote.client import Client
 from streamsvm.service.settings import Settings
 from streamsvm.service.sizes import parse_size
-from streamsvm.storage.objective import OBJECTIVES
+from streamsvm.storage.files.output_file import whole_file
 from streamsvm.storage.options import Option
-from streamsvm.storage.output_file import whole_file
+from streamsvm.trainer.problem.objective import OBJECTIVES
 from streamsvm.trainer.solvers import OPTIONS, SOLVERS, users
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from streamsvm.service.datasets.ingesting import SPREAD
 from streamsvm.service.records.unrecorded import remove, unmark
 from streamsvm.service.settings import Settings
-from streamsvm.storage.child import child_environment
+from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.errors import StorageError
-from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.machine.child import child_environment
 
 _GONE = ".gone"
 _PATIENCE_SECONDS = 30 * 24 * 3600.0

@@ -25,7 +25,7 @@ from streamsvm.service.processes.background import Background
 from streamsvm.service.records.store import Store
 from streamsvm.service.records.unrecorded import mark, unmark
 from streamsvm.service.settings import Settings
-from streamsvm.storage.dataset import staged_path
+from streamsvm.storage.blocks.dataset import staged_path
 from streamsvm.storage.errors import NO_ROOM, ROOM_HINT
 
 _POLL_SECONDS = 0.05

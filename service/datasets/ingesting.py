@@ -15,7 +15,7 @@ from streamsvm.service.cluster.connecting import check_ray
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.processes.fork_server import Forked, fork
 from streamsvm.service.settings import Settings
-from streamsvm.storage.child import child_environment
+from streamsvm.storage.machine.child import child_environment
 
 SPREAD = "streamsvm.service.cluster.spread"
 

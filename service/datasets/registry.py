@@ -25,9 +25,9 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.records.store import Store
 from streamsvm.service.records.unrecorded import is_marked, sweep, unrecording
 from streamsvm.service.settings import Settings
-from streamsvm.storage.dataset import Dataset, staged_path
-from streamsvm.storage.manifest import MANIFEST, Manifest, read_manifest
-from streamsvm.storage.profile import read_profile
+from streamsvm.storage.blocks.dataset import Dataset, staged_path
+from streamsvm.storage.blocks.manifest import MANIFEST, Manifest, read_manifest
+from streamsvm.storage.blocks.profile import read_profile
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.reader.parsers.mixed import feature_names
-from streamsvm.reader.parsers.strings import is_of_strings, letters_of
-from streamsvm.storage.csr import Array, Rows
-from streamsvm.storage.dataset import Dataset
+from streamsvm.reader.parsers.strings.strings import is_of_strings, letters_of
+from streamsvm.reader.parsers.tables.mixed import feature_names
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.rows.csr import Array, Rows
 
 MOST_ROWS = 10
 MOST_FEATURES = 25

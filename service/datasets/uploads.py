@@ -17,9 +17,9 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.records.store import Store
 from streamsvm.service.records.unrecorded import mark, remove, unmark
 from streamsvm.service.settings import Settings
-from streamsvm.storage.child import child_environment
-from streamsvm.storage.dataset import staged_path
+from streamsvm.storage.blocks.dataset import staged_path
 from streamsvm.storage.errors import StorageError
+from streamsvm.storage.machine.child import child_environment
 
 
 class Upload:

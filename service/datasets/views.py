@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from streamsvm.storage.block import BlockInfo
-from streamsvm.storage.manifest import Manifest
-from streamsvm.storage.profile import Profile, read_profile
+from streamsvm.storage.blocks.block import BlockInfo
+from streamsvm.storage.blocks.manifest import Manifest
+from streamsvm.storage.blocks.profile import Profile, read_profile
 
 MOST_NAMES = 1000  # of columns that are shown
 
@@ -82,7 +82,7 @@ def _warnings(profile: Profile | None, manifest: Manifest) -> list[dict[str, str
     if profile is None or not profile.scales:
         return told
     # Slow to import, and many who show things never get here.
-    from streamsvm.reader.parsers.mixed import feature_names  # noqa: PLC0415
+    from streamsvm.reader.parsers.tables.mixed import feature_names  # noqa: PLC0415
 
     named = {feature for feature, _ in profile.scales}
     names = feature_names(manifest.input, named, manifest.index_base) if manifest.input else {}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from streamsvm.storage.csr import Array
+from streamsvm.storage.rows.csr import Array
 
 FLIPPED = 0.1  # share of the labels turned over
 _WORDS = 1 << 18

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.service.jobs.cross_validation import CrossValidation
-from streamsvm.service.jobs.lanes import Cs_of, Lane
-from streamsvm.service.jobs.problem import JobPlan
-from streamsvm.storage.model_file import Model
-from streamsvm.storage.scratch import scratch
-from streamsvm.storage.support_vectors import joined
+from streamsvm.service.jobs.lanes.cross_validation import CrossValidation
+from streamsvm.service.jobs.lanes.lanes import Cs_of, Lane
+from streamsvm.service.jobs.plan.plan import JobPlan
+from streamsvm.storage.files.scratch import scratch
+from streamsvm.storage.models.model_file import Model
+from streamsvm.storage.models.support_vectors import joined
 
 _OWN = ("converged", "stop_reason", "passes", "machine")
 

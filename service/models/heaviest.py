@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.storage.csr import Array
-from streamsvm.storage.feature_words import FeatureWords, read_words
-from streamsvm.storage.manifest import Manifest
-from streamsvm.storage.model_file import Model
+from streamsvm.storage.blocks.feature_words import FeatureWords, read_words
+from streamsvm.storage.blocks.manifest import Manifest
+from streamsvm.storage.models.model_file import Model
+from streamsvm.storage.rows.csr import Array
 
 MOST_SHOWN = 20
 MOST_CLASSES = 100

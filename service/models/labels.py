@@ -1,7 +1,7 @@
 """Labels as people and texts have them."""
 
-from streamsvm.storage.manifest import number_text
-from streamsvm.storage.model_file import Label
+from streamsvm.storage.blocks.manifest import number_text
+from streamsvm.storage.models.model_file import Label
 
 
 def shown_label(label: Label) -> str:

@@ -2,7 +2,7 @@
 
 from threading import Lock
 
-from streamsvm.service.models.predictor import Predictor
+from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.models.registry import load_model
 from streamsvm.service.settings import Settings
 

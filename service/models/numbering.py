@@ -7,7 +7,7 @@ import numpy as np
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import IndexBase
-from streamsvm.storage.csr import INDEX, Rows
+from streamsvm.storage.rows.csr import INDEX, Rows
 
 # In `Model.about`, False of a model of a matrix: its columns were told by their places, not by numbers that begin at 0.
 NUMBERED = "numbered"

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.service.jobs.cross_validation import CrossValidation
-from streamsvm.service.jobs.features import asked_maps, planned_maps
-from streamsvm.service.jobs.problem import JobPlan
+from streamsvm.service.jobs.fields.features import asked_maps, planned_maps
+from streamsvm.service.jobs.lanes.cross_validation import CrossValidation
+from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.jobs.results import models_of
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.heaviest import input_about, with_heaviest
@@ -21,13 +21,13 @@ from streamsvm.service.records.store import Store
 from streamsvm.service.records.unrecorded import mark, remove, unmark, unrecording
 from streamsvm.service.room import Room, RoomFile
 from streamsvm.service.settings import Settings
-from streamsvm.storage.csr import Array
-from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.features.maps import listed_maps
-from streamsvm.storage.model_file import Model, read_model, tuples, write_model
-from streamsvm.storage.model_head import ModelHead, read_head
-from streamsvm.storage.state import RUN_FILE, State, open_state
-from streamsvm.storage.support_vectors import published_machine
+from streamsvm.storage.models.model_file import Model, read_model, tuples, write_model
+from streamsvm.storage.models.model_head import ModelHead, read_head
+from streamsvm.storage.models.support_vectors import published_machine
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.run.state import RUN_FILE, State, open_state
 from streamsvm.trainer.solvers import SOLVERS
 
 

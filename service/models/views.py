@@ -3,7 +3,7 @@
 from typing import Any
 
 from streamsvm.service.datasets.views import input_view
-from streamsvm.storage.model_head import ModelHead
+from streamsvm.storage.models.model_head import ModelHead
 
 _ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate", "heaviest")
 

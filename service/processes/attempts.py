@@ -11,22 +11,22 @@ from typing import Any
 
 from streamsvm.service.cluster.prepare import cluster_run, prepare_cluster_run
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.continuing import keep_history
-from streamsvm.service.jobs.following import FollowPlan, plan_following
-from streamsvm.service.jobs.lane_files import begun_last, drop_older_checkpoints, has_checkpoint, lane_directory
-from streamsvm.service.jobs.problem import JobPlan, plan_job
-from streamsvm.service.jobs.stored_specs import read_spec
-from streamsvm.service.jobs.trained_rows import note_rows
-from streamsvm.service.jobs.warm_start import beginning
+from streamsvm.service.jobs.fields.stored_specs import read_spec
+from streamsvm.service.jobs.lanes.continuing import keep_history
+from streamsvm.service.jobs.lanes.lane_files import begun_last, drop_older_checkpoints, has_checkpoint, lane_directory
+from streamsvm.service.jobs.plan.following import FollowPlan, plan_following
+from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
+from streamsvm.service.jobs.plan.trained_rows import note_rows
+from streamsvm.service.jobs.plan.warm_start import beginning
 from streamsvm.service.processes.logs import JobLog
 from streamsvm.service.processes.run import Run, prepare_run
 from streamsvm.service.processes.run_directories import RunDirectories
 from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
-from streamsvm.storage.checkpoint import UNSURE_SLOT, Checkpoint
-from streamsvm.storage.durable import make_directory
-from streamsvm.storage.manifest import read_manifest
-from streamsvm.storage.slowdowns import told
+from streamsvm.storage.blocks.manifest import read_manifest
+from streamsvm.storage.files.durable import make_directory
+from streamsvm.storage.run.checkpoint import UNSURE_SLOT, Checkpoint
+from streamsvm.storage.run.slowdowns import told
 
 _log = logging.getLogger("streamsvm.worker")
 

@@ -6,17 +6,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from streamsvm.service.jobs.cross_validation import cross_validation
-from streamsvm.service.jobs.lane_files import abouts_of, keep_outcomes, outcome_of
-from streamsvm.service.jobs.problem import JobPlan
-from streamsvm.service.jobs.progress import HISTORY, last_passes, progress
+from streamsvm.service.jobs.lanes.cross_validation import cross_validation
+from streamsvm.service.jobs.lanes.lane_files import abouts_of, keep_outcomes, outcome_of
+from streamsvm.service.jobs.plan.plan import JobPlan
+from streamsvm.service.jobs.progress.progress import HISTORY, last_passes, progress
 from streamsvm.service.jobs.results import job_result
 from streamsvm.service.models.registry import lane_outcome, publish_models, settle_models, unpublish_models
 from streamsvm.service.processes.attempts import Attempt
 from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
-from streamsvm.storage.durable import sync
-from streamsvm.storage.model_file import Model
+from streamsvm.storage.files.durable import sync
+from streamsvm.storage.models.model_file import Model
 
 _Done = list[Mapping[str, Any]]
 

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 
-from streamsvm.storage.child import child_environment
+from streamsvm.storage.machine.child import child_environment
 
 MOST_BYTES = 1 << 16  # of a message
 

@@ -18,14 +18,14 @@ from importlib import import_module
 from setproctitle import setproctitle
 
 from streamsvm.service.processes.fork_server import MOST_BYTES
-from streamsvm.storage.child import PARENT_VARIABLE, die_with_parent, leave
-from streamsvm.storage.csr import load_kernels
+from streamsvm.storage.machine.child import PARENT_VARIABLE, die_with_parent, leave
+from streamsvm.storage.rows.csr import load_kernels
 
 _MODULES = (
     "streamsvm.reader.ingest.run",
     "streamsvm.reader.stream.process",
     "streamsvm.trainer.process",
-    "streamsvm.trainer.part",
+    "streamsvm.trainer.distributed.shard",
 )
 _FILES = 3  # standard input, output and error
 _Task = Callable[[], int | None]

@@ -12,7 +12,7 @@ from streamsvm.service.processes.health import worker_is_there
 from streamsvm.service.processes.lock import last_sign
 from streamsvm.service.processes.worker import REFUSED
 from streamsvm.service.settings import Settings
-from streamsvm.storage.child import child_environment
+from streamsvm.storage.machine.child import child_environment
 
 _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 30.0
 _SHUTDOWN_SECONDS = 10.0

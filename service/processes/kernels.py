@@ -18,17 +18,17 @@ from pathlib import Path
 from typing import IO
 
 from streamsvm.service.errors import DIED, ServiceError
-from streamsvm.storage.child import child_environment, die_with_parent
-from streamsvm.storage.kernel_sources import TREE, stamp_of
+from streamsvm.storage.machine.child import child_environment, die_with_parent
+from streamsvm.storage.machine.kernel_sources import TREE, stamp_of
 
 Report = Callable[[int, int], None]  # steps done, steps in all
 
 _BAR = 30
 # The last kernel of each half, and the slowest.
 WITNESSES = {
-    "reader/ingest/renumber_kernel.py": "count",
-    "reader/parsers/text_kernel.py": "hash_documents",
-    "storage/csr.py": "row_dots",
+    "reader/ingest/numbering/renumber_kernel.py": "count",
+    "reader/parsers/text/words_kernel.py": "hash_documents",
+    "storage/rows/csr.py": "row_dots",
     "trainer/kernels/visit.py": "visit_rows",
 }
 
@@ -111,16 +111,16 @@ def _reading() -> Iterator[None]:
     """Parses, shuffles and encodes some rows, and decodes them; numbers features anew, as only wide data has them."""
     import numpy as np  # noqa: PLC0415 - slow to import, and not needed by who shows the bar
 
-    from streamsvm.reader.ingest.feature_list import FeatureList  # noqa: PLC0415
-    from streamsvm.reader.ingest.renumber_kernel import renumber  # noqa: PLC0415
+    from streamsvm.reader.ingest.numbering.feature_list import FeatureList  # noqa: PLC0415
+    from streamsvm.reader.ingest.numbering.renumber_kernel import renumber  # noqa: PLC0415
     from streamsvm.reader.ingest.run import ingest  # noqa: PLC0415
     from streamsvm.reader.limits import Limits  # noqa: PLC0415
     from streamsvm.reader.options import InputOptions  # noqa: PLC0415
     from streamsvm.reader.parsers import open_parser  # noqa: PLC0415
     from streamsvm.reader.parsers.label_names import LabelNames  # noqa: PLC0415
-    from streamsvm.reader.parsers.libsvm import LibsvmParser  # noqa: PLC0415
-    from streamsvm.storage.csr import INDEX  # noqa: PLC0415
-    from streamsvm.storage.dataset import Dataset  # noqa: PLC0415
+    from streamsvm.reader.parsers.libsvm.parser import LibsvmParser  # noqa: PLC0415
+    from streamsvm.storage.blocks.dataset import Dataset  # noqa: PLC0415
+    from streamsvm.storage.rows.csr import INDEX  # noqa: PLC0415
 
     text = b"".join(b"%+d %d:0.5 %d:1\n" % ((-1) ** row, row + 1, row + 9) for row in range(64))
     yield from (None for _ in LibsvmParser("auto", Limits(), 1).parse_chunks([text]))
@@ -144,13 +144,13 @@ def _maps() -> Iterator[None]:
     """Makes features of no rows with each map."""
     import numpy as np  # noqa: PLC0415 - as above
 
-    from streamsvm.storage.csr import INDEX, VALUE  # noqa: PLC0415
     from streamsvm.storage.features import FEATURE_MAPS  # noqa: PLC0415
     from streamsvm.storage.features.maps import FeatureMaps  # noqa: PLC0415
     from streamsvm.storage.features.rows import Shape  # noqa: PLC0415
     from streamsvm.storage.features.statistics import FeatureStatistics  # noqa: PLC0415
     from streamsvm.storage.features.visits import Visited, with_features  # noqa: PLC0415
-    from streamsvm.storage.segment import NORM, OFFSET, ROW_ID, TARGET, Segment  # noqa: PLC0415
+    from streamsvm.storage.rows.csr import INDEX, VALUE  # noqa: PLC0415
+    from streamsvm.storage.rows.segment import NORM, OFFSET, ROW_ID, TARGET, Segment  # noqa: PLC0415
 
     types = {"row_id": ROW_ID, "y": TARGET, "Qii": NORM, "indptr": OFFSET, "indices": INDEX, "values": VALUE}
     columns = [np.zeros(int(name == "indptr"), dtype) for name, dtype in types.items()]
@@ -173,9 +173,9 @@ def _training() -> Iterator[None]:
 
     from streamsvm.reader.certificate.certificate_kernel import dots_and_sums  # noqa: PLC0415
     from streamsvm.reader.stream.arrivals_kernel import account, classify  # noqa: PLC0415
-    from streamsvm.storage.csr import INDEX, INDPTR, VALUE, row_dots  # noqa: PLC0415
-    from streamsvm.storage.plan import PAGE  # noqa: PLC0415
-    from streamsvm.storage.segment import NORM, OFFSET, ROW_ID, TARGET, SegmentBuilder  # noqa: PLC0415
+    from streamsvm.storage.rows.cache_plan import PAGE  # noqa: PLC0415
+    from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, row_dots  # noqa: PLC0415
+    from streamsvm.storage.rows.segment import NORM, OFFSET, ROW_ID, TARGET, SegmentBuilder  # noqa: PLC0415
     from streamsvm.trainer.kernels.coordinate import GAP  # noqa: PLC0415
     from streamsvm.trainer.kernels.order import random_order  # noqa: PLC0415
     from streamsvm.trainer.kernels.visit import Box, Dual, Notes, Weights, move_on, visit_rows  # noqa: PLC0415

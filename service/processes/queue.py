@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from streamsvm.service.processes.setbacks import is_full
+from streamsvm.service.processes.retry_policy import is_full
 from streamsvm.service.records.store import Store
 
 _log = logging.getLogger("streamsvm.worker")

@@ -9,21 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from streamsvm.service.errors import DIED, STALLED, ServiceError
-from streamsvm.service.jobs.features import fitted_maps
-from streamsvm.service.jobs.following import FollowPlan
-from streamsvm.service.jobs.problem import JobPlan
-from streamsvm.service.jobs.progress import HISTORY, read_json
-from streamsvm.service.jobs.slowdowns import planned
+from streamsvm.service.jobs.fields.features import fitted_maps
+from streamsvm.service.jobs.plan.following import FollowPlan
+from streamsvm.service.jobs.plan.plan import JobPlan
+from streamsvm.service.jobs.plan.slowdowns import planned
+from streamsvm.service.jobs.progress.progress import HISTORY, read_json
 from streamsvm.service.processes.fork_server import Forked, fork
-from streamsvm.storage.checkpoint import Checkpoint, newest_checkpoint
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.failure import told
+from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.features.maps import FeatureMaps, write_maps
-from streamsvm.storage.slowdowns import bits_of
-from streamsvm.storage.state import KEPT_ARRAYS, RUN_FILE, Control, State, create_state, open_control
-from streamsvm.trainer.link import SHOWN_OF_LANE, HandedBack
+from streamsvm.storage.run.checkpoint import Checkpoint, newest_checkpoint
+from streamsvm.storage.run.failure import told
+from streamsvm.storage.run.slowdowns import bits_of
+from streamsvm.storage.run.state import KEPT_ARRAYS, RUN_FILE, Control, State, create_state, open_control
+from streamsvm.trainer.shared_state import SHOWN_OF_LANE, HandedBack
 
-READER, TRAINER, PART = "streamsvm.reader.stream.process", "streamsvm.trainer.process", "streamsvm.trainer.part"
+READER, TRAINER, PART = (
+    "streamsvm.reader.stream.process",
+    "streamsvm.trainer.process",
+    "streamsvm.trainer.distributed.shard",
+)
 PROCESSES = {"reader": READER, "trainer": TRAINER}
 _LOG_TAIL_BYTES = 2000
 _POLL_SECONDS = 0.1

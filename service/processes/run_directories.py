@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from streamsvm.service.settings import Settings
-from streamsvm.storage.state import read_control
+from streamsvm.storage.run.state import read_control
 
 _SPARE_BYTES = 16 << 20
 _SHOWN = "run"  # in a job's directory, a link to that of its attempt

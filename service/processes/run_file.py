@@ -3,12 +3,12 @@
 from dataclasses import asdict
 from typing import Any
 
-from streamsvm.service.jobs.memory import threads_of
-from streamsvm.service.jobs.spec import JobSpec
-from streamsvm.storage.classes import Classes
-from streamsvm.storage.lanes import Group
+from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.plan.memory import threads_of
 from streamsvm.storage.options import options_of
-from streamsvm.storage.plan import CachePlan
+from streamsvm.storage.rows.cache_plan import CachePlan
+from streamsvm.trainer.problem.classes import Classes
+from streamsvm.trainer.problem.lanes import Group
 from streamsvm.trainer.solvers import SOLVERS
 
 _BOTH = {"loss", "epsilon", "seed"}

@@ -16,26 +16,26 @@ from typing import Any
 
 from streamsvm.service.cluster.connecting import FOR_GOOD
 from streamsvm.service.errors import Crash, ServiceError
-from streamsvm.service.jobs.continuing import inherit
-from streamsvm.service.jobs.following import FollowPlan
-from streamsvm.service.jobs.lane_files import abouts_of, drop_unsound, settle_lanes, with_lanes
-from streamsvm.service.jobs.problem import JobPlan
-from streamsvm.service.jobs.states import TRANSITIONS
+from streamsvm.service.jobs.lanes.continuing import inherit
+from streamsvm.service.jobs.lanes.lane_files import abouts_of, drop_unsound, settle_lanes, with_lanes
+from streamsvm.service.jobs.plan.following import FollowPlan
+from streamsvm.service.jobs.plan.plan import JobPlan
+from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.processes.attempts import Attempt, Attempts
 from streamsvm.service.processes.ending import Ending
 from streamsvm.service.processes.fork_server import fork_server
 from streamsvm.service.processes.lock import give_sign, lock, unlock
 from streamsvm.service.processes.logs import JobLog, log_as_json
 from streamsvm.service.processes.queue import Queue
-from streamsvm.service.processes.setbacks import Setbacks, WorkerDied
+from streamsvm.service.processes.retry_policy import Setbacks, WorkerDied
 from streamsvm.service.records.opening import open_store
 from streamsvm.service.records.unrecorded import sweep
 from streamsvm.service.settings import Settings
-from streamsvm.storage.child import die_with_parent, keep_private
-from streamsvm.storage.csr import load_kernels
-from streamsvm.storage.durable import make_directory
 from streamsvm.storage.errors import CheckpointUnsound, DatasetCorrupt, OutOfSpace, ValuesOverflow
-from streamsvm.storage.kept_rows import release_when_short
+from streamsvm.storage.files.durable import make_directory
+from streamsvm.storage.machine.child import die_with_parent, keep_private
+from streamsvm.storage.rows.csr import load_kernels
+from streamsvm.storage.rows.decoded_row_cache import release_when_short
 
 _POLL_SECONDS, _SIGN_SECONDS = 0.1, 1.0
 _NO_CRASHES = (DatasetCorrupt.code, OutOfSpace.code, ValuesOverflow.code, *FOR_GOOD)

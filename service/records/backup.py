@@ -17,11 +17,11 @@ from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.service.records.opening import ID_FILE, KINDS, MISSING, RESTORE, check_store, is_blank, read_known
 from streamsvm.service.records.tokens import TOKENS_NEEDED
 from streamsvm.service.settings import Settings
-from streamsvm.storage import kept_rows
-from streamsvm.storage.dataset import block_path
-from streamsvm.storage.durable import publish
+from streamsvm.storage.blocks.dataset import block_path
+from streamsvm.storage.blocks.manifest import MANIFEST, read_manifest
 from streamsvm.storage.errors import StorageError
-from streamsvm.storage.manifest import MANIFEST, read_manifest
+from streamsvm.storage.files.durable import publish
+from streamsvm.storage.rows import decoded_row_cache as kept_rows
 
 _TRIES = 20
 _PASSED_OVER = (kept_rows.FILE, kept_rows.INDEX, kept_rows.RELEASED)

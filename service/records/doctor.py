@@ -10,10 +10,10 @@ from streamsvm.service.records.opening import CORRUPT, check_store, content, rea
 from streamsvm.service.records.store import Store
 from streamsvm.service.records.strays import stray_paths
 from streamsvm.service.settings import Settings
-from streamsvm.storage.checkpoint import SLOTS, read_checkpoint
+from streamsvm.storage.blocks.verify import faults, strays
 from streamsvm.storage.errors import StorageError
-from streamsvm.storage.model_file import read_model
-from streamsvm.storage.verify import faults, strays
+from streamsvm.storage.models.model_file import read_model
+from streamsvm.storage.run.checkpoint import SLOTS, read_checkpoint
 
 STRAY = "stray"
 

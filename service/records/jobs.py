@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Any
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.states import REQUESTS, TRANSITIONS, check_transition
+from streamsvm.service.jobs.progress.states import REQUESTS, TRANSITIONS, check_transition
 from streamsvm.service.records.clock import now
 from streamsvm.service.records.ids import new_id
 from streamsvm.service.records.table import JSON_COLUMNS, Records, unpack

@@ -17,7 +17,7 @@ from streamsvm.service.records.database import DAMAGED, Database
 from streamsvm.service.records.store import Store
 from streamsvm.service.records.unrecorded import strays
 from streamsvm.service.settings import Settings
-from streamsvm.storage.durable import write_file
+from streamsvm.storage.files.durable import write_file
 
 MISSING, FOREIGN, CORRUPT = "store_missing", "store_foreign", "store_corrupt"
 RESTORE = (

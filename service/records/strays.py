@@ -15,9 +15,9 @@ from streamsvm.service.records.opening import KINDS, check_sound, give_id, is_bl
 from streamsvm.service.records.store import Store
 from streamsvm.service.records.unrecorded import strays
 from streamsvm.service.settings import Settings
+from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.errors import StorageError
-from streamsvm.storage.manifest import read_manifest
-from streamsvm.storage.model_file import read_about
+from streamsvm.storage.models.model_file import read_about
 
 ASIDE = "aside"
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.records.clock import now
 from streamsvm.service.records.database import Database
-from streamsvm.storage.durable import write_file
+from streamsvm.storage.files.durable import write_file
 
 # Each allows what the ones before it do.
 SCOPES = ("read", "submit", "admin")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from streamsvm.storage.durable import write_file
+from streamsvm.storage.files.durable import write_file
 
 _ENDING = ".unrecorded"
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamsvm.storage.csr import INDEX, VALUE, Array
 from streamsvm.storage.features.rows import Apply, FeatureMap, Features, Shape
 from streamsvm.storage.options import option
+from streamsvm.storage.rows.csr import INDEX, VALUE, Array
 
 
 @dataclass(frozen=True)

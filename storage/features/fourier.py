@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamsvm.storage.csr import INDEX, INDPTR, VALUE, Array
 from streamsvm.storage.features.fourier_kernel import project
 from streamsvm.storage.features.rows import Apply, FeatureMap, Features, FeaturesError, Shape, needed
 from streamsvm.storage.features.statistics import FeatureStatistics
 from streamsvm.storage.options import option
+from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, Array
 
 _MOST_ENTRIES = 1 << 28  # of omega: 1 GiB
 

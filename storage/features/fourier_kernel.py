@@ -1,7 +1,7 @@
 """Projecting rows on random directions."""
 
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.csr import Array
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.rows.csr import Array
 
 # project(indptr, indices, values, omega (width, D), b (D,), z (n, D) float32): z_i = b + sum_f x_if omega_f.
 

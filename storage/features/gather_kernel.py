@@ -1,7 +1,7 @@
 """Copying rows side by side."""
 
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.csr import Array
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.rows.csr import Array
 
 # gather_rows(picked (k,), indptr, indices, values; out_indptr (k + 1,), out_indices, out_values): the rows picked.
 

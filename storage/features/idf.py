@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamsvm.storage.csr import VALUE, Array
 from streamsvm.storage.features.rows import Apply, FeatureMap, Features, Shape, needed
 from streamsvm.storage.features.statistics import FeatureStatistics
 from streamsvm.storage.features.unit import unit_rows
 from streamsvm.storage.features.unit_kernel import weigh
+from streamsvm.storage.rows.csr import VALUE, Array
 
 
 @dataclass(frozen=True)

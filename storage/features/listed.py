@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamsvm.storage.csr import INDEX, Array
 from streamsvm.storage.features.rows import Apply, FeatureMap, Features, FeaturesError, Shape
+from streamsvm.storage.rows.csr import INDEX, Array
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.storage.csr import INDPTR, Array
 from streamsvm.storage.features import FEATURE_MAPS
 from streamsvm.storage.features.listed import Listed
 from streamsvm.storage.features.renumbered import Renumbered
 from streamsvm.storage.features.rows import Apply, FeatureMap, Features, FeaturesError, Shape, not_counted
 from streamsvm.storage.features.statistics import FeatureStatistics
+from streamsvm.storage.rows.csr import INDPTR, Array
 
 LISTED = "listed"
 _KINDS: dict[str, type[FeatureMap]] = {**FEATURE_MAPS, "renumbered": Renumbered, LISTED: Listed}

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamsvm.storage.csr import INDEX, INDPTR, VALUE, Array
 from streamsvm.storage.features.pairs_kernel import make_hashed_pairs, make_pairs
 from streamsvm.storage.features.rows import Apply, FeatureMap, Features, FeaturesError, Shape
 from streamsvm.storage.options import option
+from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, Array
 
 
 @dataclass(frozen=True)

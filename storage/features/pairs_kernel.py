@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.csr import Array
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.rows.csr import Array
 
 # make_pairs(indptr, indices, values, width, squares; made_indptr (n + 1,), made, products): of each row its features,
 # then of its features i < j (i <= j with `squares`) the product, numbered width + j (j + 1) / 2 + i. Returns how many

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streamsvm.storage.csr import INDEX, Array
 from streamsvm.storage.features.rows import Apply, FeatureMap, Shape
+from streamsvm.storage.rows.csr import INDEX, Array
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from streamsvm.storage.csr import EMPTY, Array
 from streamsvm.storage.features.statistics import FeatureStatistics
+from streamsvm.storage.rows.csr import EMPTY, Array
 
 
 class Features(NamedTuple):
@@ -41,7 +41,7 @@ class Shape:
 
     width    numbers of features are below
     base     the first of them, as the input numbers its features
-    strings  bases of each row, if rows are strings (storage.strings); 0: they are features
+    strings  bases of each row, if rows are strings (storage.rows.strings); 0: they are features
     """
 
     width: int

@@ -6,10 +6,10 @@ from typing import Literal
 
 import numpy as np
 
-from streamsvm.storage.csr import VALUE, Array
 from streamsvm.storage.features.rows import Apply, FeatureMap, Shape, needed
 from streamsvm.storage.features.statistics import FeatureStatistics
 from streamsvm.storage.options import option
+from streamsvm.storage.rows.csr import VALUE, Array
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from streamsvm.storage import codec
-from streamsvm.storage.csr import Array
-from streamsvm.storage.durable import write_file
 from streamsvm.storage.errors import CorruptData
 from streamsvm.storage.features.statistics_kernel import count_features
+from streamsvm.storage.files import codec
+from streamsvm.storage.files.durable import write_file
+from streamsvm.storage.rows.csr import Array
 
 _NAME = "statistics"
 MAGIC = b"SSVMSTA1"

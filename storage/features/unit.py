@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamsvm.storage.csr import VALUE, Array
 from streamsvm.storage.features.rows import Apply, FeatureMap, Features, Shape
 from streamsvm.storage.features.unit_kernel import make_unit_rows
+from streamsvm.storage.rows.csr import VALUE, Array
 
 
 @dataclass(frozen=True)

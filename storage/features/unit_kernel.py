@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.csr import Array
-from streamsvm.storage.prefetch_kernel import prefetch
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.machine.prefetch_kernel import prefetch
+from streamsvm.storage.rows.csr import Array
 
 _AHEAD = 16
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from streamsvm.storage.csr import INDPTR, Array, squared_norms
 from streamsvm.storage.errors import ValuesOverflow
 from streamsvm.storage.features.gather_kernel import gather_rows
 from streamsvm.storage.features.maps import FeatureMaps, features_of
 from streamsvm.storage.features.rows import Features, Shape
-from streamsvm.storage.segment import NORM, OFFSET, Segment
+from streamsvm.storage.rows.csr import INDPTR, Array, squared_norms
+from streamsvm.storage.rows.segment import NORM, OFFSET, Segment
 
 _VALUES = 1 << 17  # made at a time: 1 MiB
 

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.csr import Array
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.rows.csr import Array
 
-# make_mers(indptr, words, marks: rows of storage.strings, length, weights (degree,): sqrt(beta_j), offsets
+# make_mers(indptr, words, marks: rows of storage.rows.strings, length, weights (degree,): sqrt(beta_j), offsets
 #           (degree + 1,), made_indptr (n + 1,), made, values): see storage.features.weighted_degree. Returns how many
 #           values were made.
 #

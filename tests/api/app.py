@@ -13,7 +13,7 @@ from streamsvm.service.records.database import Database
 from streamsvm.service.records.store import Store
 from streamsvm.service.records.tokens import Tokens
 from streamsvm.service.settings import Settings
-from streamsvm.storage.model_file import Model, write_model
+from streamsvm.storage.models.model_file import Model, write_model
 from tests.contracts.problems import make_dataset, random_problem
 
 # What run.json says of a job of one.

@@ -21,7 +21,7 @@ from streamsvm.prediction import FittedModel
 from streamsvm.reader.errors import InputError
 from streamsvm.service.commands.predict import add_arguments, run
 from streamsvm.service.models.exports import MODEL_FORMATS
-from streamsvm.storage.model_file import Model
+from streamsvm.storage.models.model_file import Model
 from tests.api.app import Service
 
 TABLES = int(os.environ.get("TABLES", "25"))

@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 import numpy as np
 import pytest
 
-from streamsvm.storage.model_file import Model
+from streamsvm.storage.models.model_file import Model
 from tests.api.app import PROBLEM, Service
 from tests.api.server import RunningServer, is_closed, read_all, read_answer, request
 from tests.end_to_end.service import wait_for

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from streamsvm.service.models.heaviest import with_heaviest
-from streamsvm.service.models.predictor import Predictor
-from streamsvm.storage.model_file import Model
+from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.storage.models.model_file import Model
 from tests.api.app import Service, check_problem
 
 TEXTS = ["some good words", "", "bad, bad words <b>"]

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from streamsvm.service.models.evaluating import evaluate_apart
-from streamsvm.service.models.evaluation import evaluate
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.model_file import Model
+from streamsvm.service.models.evaluation.apart import evaluate_apart
+from streamsvm.service.models.evaluation.evaluation import evaluate
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.models.model_file import Model
 from tests.api.app import check_problem, some_model
 from tests.contracts.problems import random_problem
 
@@ -80,5 +80,5 @@ def test_what_was_deleted_during_an_evaluation_is_gone_and_not_damaged(service, 
         await service.app.state.context.datasets.delete("data")
         return await evaluate_apart(*_)
 
-    monkeypatch.setattr("streamsvm.api.evaluating.evaluate_apart", deleted)
+    monkeypatch.setattr("streamsvm.api.routes.evaluating.evaluate_apart", deleted)
     check_problem(service.request("POST", f"/v1/models/{model}/evaluate", json={"dataset": "data"}), "unknown_dataset")

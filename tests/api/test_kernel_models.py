@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from streamsvm.service.models.exports import MODEL_FORMATS
-from streamsvm.service.models.predictor import Predictor
+from streamsvm.service.models.predicting.predictor import Predictor
 from tests.api.app import Service, check_problem
 from tests.contracts.problems import libsvm_text, random_problem
 from tests.machines import kernel, numpys_values, random_machine, vectors_of

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from streamsvm.service.processes.health import SILENCE_SECONDS
 from streamsvm.service.processes.lock import give_sign, lock, unlock
-from streamsvm.storage.state import RUN_FILE, create_state
+from streamsvm.storage.run.state import RUN_FILE, create_state
 from tests.api.app import ONE_LANE, Service, some_model
 
 BASE_UNITS = ("bytes", "seconds")

@@ -15,9 +15,9 @@ import pytest
 import zstandard
 
 from streamsvm.service.models.exports import MODEL_FORMATS
-from streamsvm.service.models.predictor import Predictor
+from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.room import Room
-from streamsvm.storage.model_file import Model
+from streamsvm.storage.models.model_file import Model
 from tests.api.app import Service, check_problem, model_of_texts, some_model
 
 PATIENCE_SECONDS = 30

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from streamsvm.service.jobs.spec import parse_spec
-from streamsvm.storage.model_file import write_model
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.storage.models.model_file import write_model
 from tests.api.app import some_model
 
 GOOD = {

@@ -7,13 +7,13 @@ from typing import Literal, get_args, get_origin
 import numpy as np
 import pytest
 
-from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.service.jobs.fields.spec import JobSpec
 from streamsvm.service.models.exports import MODEL_FORMATS
-from streamsvm.storage.checkpoint import SLOTS
-from streamsvm.storage.dataset import staged_path
-from streamsvm.storage.model_file import Model
+from streamsvm.storage.blocks.dataset import staged_path
+from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.options import options_of
-from streamsvm.storage.state import RUN_FILE, create_state
+from streamsvm.storage.run.checkpoint import SLOTS
+from streamsvm.storage.run.state import RUN_FILE, create_state
 from streamsvm.trainer.solvers import SOLVERS
 from tests.api.app import ONE_LANE, Service, some_model
 from tests.contracts.problems import random_problem

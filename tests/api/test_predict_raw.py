@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamsvm.service.models.predictor import Predictor
+from streamsvm.service.models.predicting.predictor import Predictor
 from tests.api.app import Service, check_problem
 from tests.raw_models import STRINGS, by_letters, string_model, table_model
 

@@ -8,7 +8,7 @@ import pytest
 from streamsvm.api.pages.input_fields import input_fields
 from streamsvm.reader.options import OPTIONS
 from streamsvm.reader.parsers import READERS
-from streamsvm.storage.csr import LARGE_W
+from streamsvm.storage.rows.csr import LARGE_W
 from tests.api.app import Service, check_problem
 from tests.api.test_pages import table
 from tests.contracts.problems import random_problem

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from scipy import sparse
 
-from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.blocks.manifest import read_manifest
 from tests.bench.jobs import Finished, ingested, tenth, train
 from tests.contracts.problems import make_dataset, random_problem, smallest_cache
 from tests.reference.data import available, load_binary

@@ -16,13 +16,13 @@ from statistics import median
 import numpy as np
 
 from streamsvm.reader.ingest.run import ingest, read_chunks
-from streamsvm.reader.ingest.shuffle import BUCKETS, PIECE_WORDS
-from streamsvm.reader.ingest.shuffle_kernel import scatter
-from streamsvm.reader.parsers.libsvm import LibsvmParser
-from streamsvm.storage.block import BlockReader, BlockWriter, Piece
-from streamsvm.storage.csr import Rows
-from streamsvm.storage.dataset import Dataset, block_path
-from streamsvm.storage.segment import packed_bytes
+from streamsvm.reader.ingest.shuffling.shuffle import BUCKETS, PIECE_WORDS
+from streamsvm.reader.ingest.shuffling.shuffle_kernel import scatter
+from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
+from streamsvm.storage.blocks.block import BlockReader, BlockWriter, Piece
+from streamsvm.storage.blocks.dataset import Dataset, block_path
+from streamsvm.storage.rows.csr import Rows
+from streamsvm.storage.rows.segment import packed_bytes
 from tests.bench.generate import generate
 
 TEXT_BYTES = 400_000_000

@@ -14,18 +14,18 @@ from pathlib import Path
 
 from streamsvm.reader.ingest.run import ingest, read_chunks
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.lane_files import lane_directory
-from streamsvm.service.jobs.problem import JobPlan, plan_job
-from streamsvm.service.jobs.progress import read_history
-from streamsvm.service.jobs.spec import parse_spec
-from streamsvm.service.jobs.warm_start import begin_lane
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.lanes.lane_files import lane_directory
+from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
+from streamsvm.service.jobs.plan.warm_start import begin_lane
+from streamsvm.service.jobs.progress.progress import read_history
 from streamsvm.service.processes.fork_server import fork_server
 from streamsvm.service.processes.run import Run, prepare_run
 from streamsvm.service.settings import Settings
+from streamsvm.storage.blocks.manifest import Manifest, read_manifest
 from streamsvm.storage.errors import CacheTooSmall
-from streamsvm.storage.manifest import Manifest, read_manifest
-from streamsvm.storage.plan import plan_cache
-from streamsvm.storage.state import Control, State
+from streamsvm.storage.rows.cache_plan import plan_cache
+from streamsvm.storage.run.state import Control, State
 from streamsvm.trainer.solvers import SOLVERS
 from tests.bench.machines.machine import Machine, machine_of
 from tests.bench.memory import Watch

@@ -12,14 +12,15 @@ import numpy as np
 from liblinear import liblinear as binding
 from scipy import sparse
 
-from streamsvm.reader.ingest.renumber import Renumbering
-from streamsvm.storage.csr import Array
-from streamsvm.storage.plan import LARGEST_SEGMENT, LMDB_PAGE_HEADER, SMALLEST_SEGMENT
-from streamsvm.storage.segment import Segment, SegmentBuilder, packed_bytes, room, view
+from streamsvm.reader.ingest.numbering.renumber import Renumbering
+from streamsvm.storage.rows.cache_plan import LARGEST_SEGMENT, LMDB_PAGE_HEADER, SMALLEST_SEGMENT
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.segment import Segment, SegmentBuilder, packed_bytes, room, view
 from streamsvm.trainer.kernels.coordinate import GAP
 from streamsvm.trainer.kernels.order import permutation
-from streamsvm.trainer.kernels.visit import Box, Dual, Notes, Weights, visit_rows
-from streamsvm.trainer.visitor import NO_LOCK, NO_REST
+from streamsvm.trainer.kernels.visit import Dual, Notes, Weights, visit_rows
+from streamsvm.trainer.problem.box import Box
+from streamsvm.trainer.updates.updater import NO_LOCK, NO_REST
 from tests.bench import liblinear_speed
 from tests.bench.prepared import prepare_generated, size_limit
 from tests.bench.report import header, prose, row

@@ -10,8 +10,8 @@ from statistics import median
 import numpy as np
 
 from streamsvm.reader.ingest.run import ingest, read_chunks
-from streamsvm.storage import kept_rows
-from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.blocks.manifest import read_manifest
+from streamsvm.storage.rows import decoded_row_cache as kept_rows
 from tests.bench import commands, jobs
 from tests.bench.curve import REPEATS
 from tests.bench.generate import generate

@@ -6,8 +6,8 @@ import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from streamsvm.storage import kept_rows
-from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.blocks.manifest import read_manifest
+from streamsvm.storage.rows import decoded_row_cache as kept_rows
 from tests.bench import commands, contenders, jobs, reading
 from tests.bench.contenders import C
 from tests.bench.curve import LEVELS, REPEATS, Point, median_or_none, median_spent_to

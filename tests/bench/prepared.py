@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from streamsvm.reader.ingest.run import read_chunks
-from streamsvm.reader.parsers.libsvm import LibsvmParser
+from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from tests.bench.generate import generate, parse_size
 from tests.bench.real_data import rows_of
 from tests.reference.data import write_libsvm

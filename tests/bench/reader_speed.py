@@ -11,10 +11,10 @@ from statistics import median
 
 import psutil
 
-from streamsvm.service.jobs.problem import plan_job
-from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.service.processes.run import Run, prepare_run
-from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.blocks.manifest import read_manifest
 from tests.bench import commands
 from tests.bench.prepared import prepare_generated, size_limit
 from tests.bench.report import header, prose, row

@@ -8,8 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from streamsvm.reader.ingest.run import read_chunks
-from streamsvm.reader.parsers.libsvm import LibsvmParser
-from streamsvm.storage.csr import Rows
+from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
+from streamsvm.storage.rows.csr import Rows
 
 _SHARE = 0.05  # of the features have a part in a class's plane
 _NOISE = 0.1  # of the spread of decision values

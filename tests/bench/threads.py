@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.blocks.manifest import read_manifest
 from tests.bench import commands, jobs
 from tests.bench.curve import REPEATS
 from tests.bench.prepared import prepare_generated, prepare_real, size_limit

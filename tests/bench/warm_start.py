@@ -13,14 +13,14 @@ from streamsvm.reader.ingest.append import append_rows, remove_block
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.service.jobs.spec import parse_spec
-from streamsvm.service.jobs.warm_start import SharedRows, warm_up
-from streamsvm.storage import kept_rows
-from streamsvm.storage.checkpoint import newest_checkpoint
-from streamsvm.storage.csr import Array
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.row_runs import shared_rows
-from streamsvm.storage.state import State
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.plan.warm_start import SharedRows, warm_up
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.rows import decoded_row_cache as kept_rows
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.row_runs import shared_rows
+from streamsvm.storage.run.checkpoint import newest_checkpoint
+from streamsvm.storage.run.state import State
 from tests.bench import jobs
 from tests.bench.curve import REPEATS
 from tests.bench.prepared import prepare_generated, prepare_real, size_limit

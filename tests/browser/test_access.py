@@ -3,7 +3,7 @@
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 
-from streamsvm.storage.model_file import Model
+from streamsvm.storage.models.model_file import Model
 from tests.api.app import Service as Filled
 from tests.api.app import model_of_texts
 from tests.browser.test_lanes import CV, SCREENS, add_job, drawn, in_turn, line

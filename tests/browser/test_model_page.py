@@ -6,7 +6,7 @@ import httpx
 import numpy as np
 import pytest
 
-from streamsvm.storage.model_file import Model
+from streamsvm.storage.models.model_file import Model
 from tests.api.app import Service as Filled
 from tests.api.app import model_of_texts
 from tests.contracts.problems import random_problem

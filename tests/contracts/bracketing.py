@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamsvm.trainer.progress import Bracket
 from streamsvm.trainer.solvers import users
+from streamsvm.trainer.updates.progress import Bracket
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, Exact, exact, solving
 from tests.reference.dcd import Solution, dcd

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamsvm.storage.cache import CacheReader, CacheWriter, Step
 from streamsvm.storage.errors import CacheFull
-from streamsvm.storage.plan import CachePlan, plan_cache
-from streamsvm.storage.segment import HEADER
+from streamsvm.storage.rows.cache import CacheReader, CacheWriter, Step
+from streamsvm.storage.rows.cache_plan import CachePlan, plan_cache
+from streamsvm.storage.rows.segment import HEADER
 
 MakeWriter = Callable[[Path, CachePlan], CacheWriter]
 

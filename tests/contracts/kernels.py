@@ -6,15 +6,14 @@ import itertools
 import numpy as np
 
 from streamsvm.reader.certificate.certificate_kernel import dots_and_sums
-from streamsvm.reader.ingest import shuffle_kernel
+from streamsvm.reader.ingest.shuffling import shuffle_kernel
 from streamsvm.reader.stream import arrivals_kernel, residents_kernel
 from streamsvm.service.cluster.change_kernel import add_step
 from streamsvm.service.cluster.messages import Change
-from streamsvm.storage import codec_kernel, csr, repack_kernel
 from streamsvm.storage.features import gather_kernel, pairs_kernel, statistics_kernel, weighted_degree_kernel
-from streamsvm.storage.lane_kernel import add_in_lanes, dots_of_lanes, move_lanes, squares_of_lanes, sums_of_lanes
-from streamsvm.storage.lanes import Group, LaneTerms
-from streamsvm.storage.segment import Columns
+from streamsvm.storage.files import codec_kernel
+from streamsvm.storage.rows import csr, repack_kernel
+from streamsvm.storage.rows.segment import Columns
 from streamsvm.trainer.kernels.adaptive import adapt, sample_visits, share_visits
 from streamsvm.trainer.kernels.coordinate import DISTANCE, GAP, VIOLATION
 from streamsvm.trainer.kernels.crammer_singer import visit_crammer_singer
@@ -24,11 +23,20 @@ from streamsvm.trainer.kernels.order import next_random, permutation
 from streamsvm.trainer.kernels.pegasos import pegasos_visits
 from streamsvm.trainer.kernels.regression import Tube, visit_regression
 from streamsvm.trainer.kernels.simplex import minimise_on_simplex
-from streamsvm.trainer.kernels.visit import Box, Dual, Notes, Weights, move_on, visit_rows
+from streamsvm.trainer.kernels.visit import Dual, Notes, Weights, move_on, visit_rows
 from streamsvm.trainer.kernels.visit_lanes import visit_lanes
-from streamsvm.trainer.lanes import terms_of
+from streamsvm.trainer.problem.box import Box
+from streamsvm.trainer.problem.lane_kernel import (
+    add_in_lanes,
+    dots_of_lanes,
+    move_lanes,
+    squares_of_lanes,
+    sums_of_lanes,
+)
+from streamsvm.trainer.problem.lanes import Group, LaneTerms
 from streamsvm.trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
-from streamsvm.trainer.sums import Sums
+from streamsvm.trainer.updates.lanes import terms_of
+from streamsvm.trainer.updates.sums import Sums
 from tests.contracts.problems import random_problem
 
 BOXES = {"hinge": Box(2.0, 0.0, 0.5, 0.0), "squared_hinge": Box(np.inf, 0.25, np.inf, 1.0)}

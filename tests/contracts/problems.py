@@ -10,11 +10,11 @@ from scipy import sparse
 
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.options import IndexBase, InputOptions
-from streamsvm.storage.block import Piece
-from streamsvm.storage.csr import Array, Rows
-from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.blocks.block import Piece
+from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import CacheTooSmall
-from streamsvm.storage.plan import plan_cache
+from streamsvm.storage.rows.cache_plan import plan_cache
+from streamsvm.storage.rows.csr import Array, Rows
 
 
 def random_problem(n_rows=300, n_features=150, row_length=15, noise=0.15, seed=0):

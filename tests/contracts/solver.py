@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from streamsvm.reader.stream.process import Reader
-from streamsvm.storage.csr import Array
-from streamsvm.trainer.progress import Progress
-from streamsvm.trainer.selection import SCHEDULES
+from streamsvm.storage.rows.csr import Array
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers import SOLVERS, make_cursor, make_source, read_settings
 from streamsvm.trainer.solvers.bm import SELECT
+from streamsvm.trainer.sweeps.selection import SCHEDULES
+from streamsvm.trainer.updates.progress import Progress
 from tests.contracts.problems import make_dataset, random_problem, smallest_cache, stored_problem
 from tests.reference.dcd import dcd
 from tests.training import SMALL, Turns, open_state_of, train, write_run

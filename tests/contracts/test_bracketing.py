@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.spec import parse_spec
-from streamsvm.storage.dataset import Dataset
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.trainer.solvers import SOLVERS
 from tests.contracts.bracketing import MODES, check_certificate, check_run, check_solver
 from tests.contracts.problems import make_dataset, random_problem

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from streamsvm.storage.cache import CacheReader, CacheWriter
-from streamsvm.storage.plan import plan_cache
+from streamsvm.storage.rows.cache import CacheReader, CacheWriter
+from streamsvm.storage.rows.cache_plan import plan_cache
 from tests.contracts.cache import check_cache, check_churn, content, make_segment, make_step
 
 CACHES = {"lmdb": CacheWriter}
@@ -37,7 +37,7 @@ def test_another_process_reads_it(tmp_path):
     data = make_segment(9, plan.segment_bytes)
     writer.commit(make_step(4, (9,)), {9: data}, [])
     program = (
-        "import sys, pathlib; from streamsvm.storage.cache import CacheReader\n"
+        "import sys, pathlib; from streamsvm.storage.rows.cache import CacheReader\n"
         "reader = CacheReader.open(pathlib.Path(sys.argv[1]), int(sys.argv[2]))\n"
         "step = reader.renew(); found = reader.read(9).indptr\n"
         "print(step.number, step.fresh, found.flags.writeable); reader.close()"

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.trainer.problem import LOSSES
+from streamsvm.trainer.problem.problem import LOSSES
 from streamsvm.trainer.solvers import SOLVERS
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import (

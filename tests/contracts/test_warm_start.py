@@ -6,10 +6,10 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from streamsvm.storage.state import open_state
-from streamsvm.trainer.problem import LOSSES
-from streamsvm.trainer.progress import Progress
+from streamsvm.storage.run.state import open_state
+from streamsvm.trainer.problem.problem import LOSSES
 from streamsvm.trainer.solvers import read_settings
+from streamsvm.trainer.updates.progress import Progress
 from tests.contracts.problems import a_dataset
 from tests.contracts.solver import (
     MODES,

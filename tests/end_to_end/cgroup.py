@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from streamsvm.service.jobs.problem import plan_job
-from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.service.processes.run import Run, prepare_run
-from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.blocks.manifest import read_manifest
 
 MOUNT = Path("/sys/fs/cgroup/memory")
 # What is loaded before is not charged to the group.

@@ -10,8 +10,8 @@ import pytest
 from scipy import sparse
 
 from streamsvm.reader.certificate.folds import fold_of
-from streamsvm.storage.crammer_singer import CrammerSinger
-from streamsvm.storage.platt import fit_sigmoid
+from streamsvm.storage.models.platt import fit_sigmoid
+from streamsvm.trainer.problem.crammer_singer import CrammerSinger
 from tests.contracts.problems import libsvm_text, random_problem, stored_rows
 from tests.end_to_end.conftest import weights
 from tests.end_to_end.service import PLAIN, wait_for

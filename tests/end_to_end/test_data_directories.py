@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from streamsvm.service.jobs.progress import read_json
+from streamsvm.service.jobs.progress.progress import read_json
 from tests.end_to_end.data_directories import VERSIONS, lay_out
 from tests.end_to_end.service import ENDED, PLAIN, Service
 from tests.reference.data import load, text

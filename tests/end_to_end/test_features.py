@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from streamsvm.service.models.exports import MODEL_FORMATS
-from streamsvm.service.models.predictor import Predictor
+from streamsvm.service.models.predicting.predictor import Predictor
 from tests.contracts.problems import libsvm_text
 from tests.end_to_end.conftest import ENDLESS
 from tests.end_to_end.service import PLAIN

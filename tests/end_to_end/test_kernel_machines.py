@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.svm import SVC
 
 from streamsvm.service.models.exports import MODEL_FORMATS
-from streamsvm.service.models.predictor import Predictor
+from streamsvm.service.models.predicting.predictor import Predictor
 from tests.contracts.problems import libsvm_text
 from tests.end_to_end.conftest import ENDLESS
 from tests.end_to_end.service import PLAIN, wait_for

@@ -9,7 +9,7 @@ import httpx
 import numpy as np
 import pytest
 
-from streamsvm.storage.checkpoint import SLOTS
+from streamsvm.storage.run.checkpoint import SLOTS
 from tests.contracts.problems import libsvm_text, random_problem
 from tests.end_to_end.conftest import weights
 from tests.end_to_end.service import PLAIN, wait_for

@@ -118,7 +118,9 @@ def test_lanes_on_two_machines(service):
 
 @pytest.mark.slow
 @again
-@pytest.mark.parametrize("process", ["streamsvm.trainer.part", "streamsvm.reader.stream.process", "ray::Agent"])
+@pytest.mark.parametrize(
+    "process", ["streamsvm.trainer.distributed.shard", "streamsvm.reader.stream.process", "ray::Agent"]
+)
 def test_a_process_of_a_machine_is_killed(service, process, _number):
     job_id = begun(service)
     processes(process)[0].kill()
@@ -153,7 +155,7 @@ def test_a_node_is_killed_and_another_one_comes(service, nodes, _number):
 @again
 def test_a_machine_is_paused_and_let_go(service, _number):
     job_id = begun(service)
-    paused = processes("streamsvm.trainer.part")[0]
+    paused = processes("streamsvm.trainer.distributed.shard")[0]
     paused.send_signal(signal.SIGSTOP)
     try:
         now = service.job(job_id)["progress"]["pass"]

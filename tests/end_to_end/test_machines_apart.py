@@ -55,7 +55,7 @@ def place(service, nodes):
     """Of a node on which the job trains."""
 
     def find():
-        trainers = {each.pid for each in processes("streamsvm.trainer.part")}
+        trainers = {each.pid for each in processes("streamsvm.trainer.distributed.shard")}
         return next(number for number in (1, 2, 3) if trainers & nodes.pids(number))
 
     return find

@@ -14,7 +14,7 @@ import pytest
 
 from streamsvm.reader.ingest.run import ingest, read_chunks
 from streamsvm.service.settings import Settings
-from streamsvm.storage.manifest import Manifest
+from streamsvm.storage.blocks.manifest import Manifest
 from tests.bench.generate import generate
 from tests.end_to_end.cgroup import MemoryGroup, reason_unusable
 

@@ -67,8 +67,8 @@ def test_an_evaluation_nobody_waits_for_ends(service):
     with socket.create_connection(("127.0.0.1", port)) as client:
         head = f"POST {path}/evaluate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
         client.sendall(head.encode() + body)
-        evaluation = service.processes.one("streamsvm.service.models.evaluation")
+        evaluation = service.processes.one("streamsvm.service.models.evaluation.evaluation")
         # It would end by itself; so it cannot.
         os.kill(evaluation, signal.SIGSTOP)
-    wait_for(lambda: not service.processes.alive("streamsvm.service.models.evaluation"))
+    wait_for(lambda: not service.processes.alive("streamsvm.service.models.evaluation.evaluation"))
     assert httpx.post(f"{service.url}{path}/evaluate", json={"dataset": "data"}, timeout=PATIENCE_SECONDS).is_success

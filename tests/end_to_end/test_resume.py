@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from streamsvm.storage.checkpoint import SURE_SLOTS, UNSURE_SLOT, newest_checkpoint, read_checkpoint
+from streamsvm.storage.run.checkpoint import SURE_SLOTS, UNSURE_SLOT, newest_checkpoint, read_checkpoint
 from tests.contracts.problems import libsvm_text
 from tests.end_to_end.conftest import ENDLESS, weights
 from tests.end_to_end.service import wait_for

@@ -12,7 +12,7 @@ import pytest
 
 from streamsvm import SlowerTraining, StreamSVC
 from streamsvm.service.cli import main
-from streamsvm.storage.slowdowns import SLOWDOWNS
+from streamsvm.storage.run.slowdowns import SLOWDOWNS
 from tests.end_to_end.service import Service
 
 # Threads that share no work, and a cache for a part of the rows that no disk helps.

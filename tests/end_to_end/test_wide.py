@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamsvm.service.jobs.problem import plan_job
-from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.service.models.registry import lane_outcome
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.model_file import read_model, write_model
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.models.model_file import read_model, write_model
 from tests.end_to_end.cgroup import MemoryGroup, reason_unusable, run_in
 
 LIMIT = 400 << 20
@@ -82,6 +82,6 @@ def test_a_model_is_described_applied_and_given_out(directory):
 
 def test_a_model_is_evaluated(directory):
     paths = [str(directory / name) for name in ("model", "dataset")]
-    done = run_in("evaluation", LIMIT, "streamsvm.service.models.evaluation", *paths)
+    done = run_in("evaluation", LIMIT, "streamsvm.service.models.evaluation.evaluation", *paths)
     assert done.returncode == 0, done
     assert json.loads(done.stdout)["accuracy"] > 0.8

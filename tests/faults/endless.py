@@ -17,14 +17,14 @@ import numpy as np
 
 from streamsvm.reader.certificate.folds import HeldOut
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.service.jobs.lane_files import keep_outcomes
-from streamsvm.service.jobs.problem import plan_job
-from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.lanes.lane_files import keep_outcomes
+from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.service.records.store import Store
-from streamsvm.storage.checkpoint import SLOTS, write_checkpoint
-from streamsvm.storage.durable import make_directory
-from streamsvm.storage.manifest import read_manifest
-from streamsvm.storage.model_file import Model, write_model
+from streamsvm.storage.blocks.manifest import read_manifest
+from streamsvm.storage.files.durable import make_directory
+from streamsvm.storage.models.model_file import Model, write_model
+from streamsvm.storage.run.checkpoint import SLOTS, write_checkpoint
 from tests.faults.operations import OPTIONS, text
 
 KEPT = 20  # datasets, and jobs with lanes: the disk is small

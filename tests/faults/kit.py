@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from streamsvm.storage.model_file import Model, read_model
+from streamsvm.storage.models.model_file import Model, read_model
 from tests.end_to_end.service import ENDED, PLAIN, Service, wait_for
 
 KINDS = (

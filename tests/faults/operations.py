@@ -15,8 +15,8 @@ from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.records.store import Store
-from streamsvm.storage.checkpoint import SLOTS, write_checkpoint
-from streamsvm.storage.model_file import Model, write_model
+from streamsvm.storage.models.model_file import Model, write_model
+from streamsvm.storage.run.checkpoint import SLOTS, write_checkpoint
 from tests.contracts.problems import libsvm_text, random_problem
 
 OPTIONS = InputOptions(format="libsvm", index_base=1)

@@ -6,12 +6,12 @@ from contextlib import contextmanager, suppress
 import numpy as np
 import pytest
 
-import streamsvm.reader.ingest.shuffle
+import streamsvm.reader.ingest.shuffling.shuffle
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
-from streamsvm.storage.checkpoint import read_checkpoint, write_checkpoint
-from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import CorruptData, DatasetCorrupt, UnknownVersion
-from streamsvm.storage.model_file import Model, read_model, write_model
+from streamsvm.storage.models.model_file import Model, read_model, write_model
+from streamsvm.storage.run.checkpoint import read_checkpoint, write_checkpoint
 from tests.contracts.problems import make_dataset, random_problem
 from tests.faults.scale import count
 
@@ -59,7 +59,7 @@ def make_model(path):
 def make_a_dataset(path):
     """Of several blocks of many pieces."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streamsvm.reader.ingest.shuffle, "PIECE_WORDS", 4096)
+        patch.setattr(streamsvm.reader.ingest.shuffling.shuffle, "PIECE_WORDS", 4096)
         return make_dataset(path, *random_problem(600, 300))
 
 

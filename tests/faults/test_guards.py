@@ -11,15 +11,15 @@ from contextlib import suppress
 import pytest
 
 import streamsvm.service.processes.lock
-import streamsvm.storage.block
-import streamsvm.storage.document
+import streamsvm.storage.blocks.block
+import streamsvm.storage.files.document
 from streamsvm.reader.stream.resume import WeightCheck
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.processes.keeper import WorkerKeeper
 from streamsvm.service.processes.lock import lock
 from streamsvm.service.processes.run import Run
 from streamsvm.service.settings import Settings
-from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import CheckpointUnsound, DatasetCorrupt
 from tests.faults.test_flips import make_a_dataset, rows_of
 from tests.trainer.test_resume import Job, dataset, newest_checkpoint, write_checkpoint  # noqa: F401 - a fixture
@@ -60,7 +60,7 @@ def trained_on_a_damaged_block(tmp_path):
 def test_checksums_of_blocks(tmp_path, monkeypatch):
     assert not trained_on_a_damaged_block(tmp_path / "guarded")
     # Of the dataset as it is written, too: all agree on a sum that says nothing.
-    monkeypatch.setattr(streamsvm.storage.block, "zlib", NoSums())
+    monkeypatch.setattr(streamsvm.storage.blocks.block, "zlib", NoSums())
     assert trained_on_a_damaged_block(tmp_path / "unguarded")
 
 
@@ -71,8 +71,10 @@ def test_checksums_of_manifests(tmp_path, monkeypatch):
     manifest.write_text(manifest.read_text().replace(f'"n_rows": {n_rows}', f'"n_rows": {n_rows - 1}'))
     with pytest.raises(DatasetCorrupt):
         Dataset(root)
-    monkeypatch.setattr(streamsvm.storage.document, "_checksum", lambda _: None)
-    monkeypatch.setattr(streamsvm.storage.document.json, "loads", _without_sum(streamsvm.storage.document.json.loads))
+    monkeypatch.setattr(streamsvm.storage.files.document, "_checksum", lambda _: None)
+    monkeypatch.setattr(
+        streamsvm.storage.files.document.json, "loads", _without_sum(streamsvm.storage.files.document.json.loads)
+    )
     assert Dataset(root).manifest.n_rows == n_rows - 1
 
 

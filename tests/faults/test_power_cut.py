@@ -21,14 +21,14 @@ import numpy as np
 import pytest
 
 from streamsvm.service.errors import Crash
-from streamsvm.service.jobs.held_out import held_out
-from streamsvm.service.jobs.lane_files import abouts_of, outcome_of
+from streamsvm.service.jobs.lanes.held_out import held_out
+from streamsvm.service.jobs.lanes.lane_files import abouts_of, outcome_of
 from streamsvm.service.records.store import Store
-from streamsvm.storage.checkpoint import read_checkpoint
+from streamsvm.storage.blocks.manifest import read_manifest
+from streamsvm.storage.blocks.verify import faults
 from streamsvm.storage.errors import StorageError
-from streamsvm.storage.manifest import read_manifest
-from streamsvm.storage.model_file import read_model
-from streamsvm.storage.verify import faults
+from streamsvm.storage.models.model_file import read_model
+from streamsvm.storage.run.checkpoint import read_checkpoint
 from tests.faults.endless import LANES_OF_FOLDS
 from tests.faults.scale import count
 

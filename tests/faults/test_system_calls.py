@@ -19,11 +19,11 @@ import numpy as np
 import pytest
 
 from streamsvm.service.records.store import Store
-from streamsvm.storage.checkpoint import SLOTS, newest_checkpoint, write_checkpoint
+from streamsvm.storage.blocks.manifest import read_manifest
+from streamsvm.storage.blocks.verify import faults
 from streamsvm.storage.errors import CorruptData
-from streamsvm.storage.manifest import read_manifest
-from streamsvm.storage.model_file import read_model
-from streamsvm.storage.verify import faults
+from streamsvm.storage.models.model_file import read_model
+from streamsvm.storage.run.checkpoint import SLOTS, newest_checkpoint, write_checkpoint
 from tests.faults.operations import OPERATIONS, upload
 from tests.faults.scale import count
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import streamsvm.classifier
 import streamsvm.regressor
 from streamsvm import StreamSVC, StreamSVR
-from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.service.jobs.fields.spec import JobSpec
 
 README = Path(streamsvm.__file__).with_name("README.md").read_text()
 

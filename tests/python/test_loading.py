@@ -9,7 +9,7 @@ import pytest
 import streamsvm
 from streamsvm import InvalidInput, StreamSVC, StreamSVR, load
 from streamsvm.service.models.exports import MODEL_FORMATS
-from streamsvm.storage.model_file import Model
+from streamsvm.storage.models.model_file import Model
 
 _WITHOUT = "import sys; sys.modules['sklearn'] = None; "
 

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsvm.reader.ingest.append import append_rows
-from streamsvm.reader.ingest.renumber import MOST_LISTED as MOST_FEATURES
+from streamsvm.reader.ingest.numbering.renumber import MOST_LISTED as MOST_FEATURES
 from streamsvm.reader.ingest.row_lengths import MOST_LISTED, RowLengths
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.storage.csr import LARGE_W
-from streamsvm.storage.profile import read_profile
+from streamsvm.storage.blocks.profile import read_profile
+from streamsvm.storage.rows.csr import LARGE_W
 
 LENGTHS = st.lists(st.lists(st.one_of(st.integers(0, 9), st.integers(0, 1 << 31)), min_size=1, max_size=30), min_size=1)
 

@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-from streamsvm.storage.child import die_with_parent
+from streamsvm.storage.machine.child import die_with_parent
 
 
 def main(directory: str) -> int | None:

@@ -4,8 +4,8 @@ import itertools
 
 import numpy as np
 
-from streamsvm.storage.csr import Rows
-from streamsvm.storage.segment import Segment
+from streamsvm.storage.rows.csr import Rows
+from streamsvm.storage.rows.segment import Segment
 
 
 def make_rows(lists, labels=None) -> Rows:

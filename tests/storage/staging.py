@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from streamsvm.storage.arriving import Journal
-from streamsvm.storage.block import BlockInfo, BlockWriter
-from streamsvm.storage.csr import Rows
-from streamsvm.storage.dataset import block_path, publish_dataset, staged_path
-from streamsvm.storage.manifest import Manifest
+from streamsvm.storage.blocks.arriving import Journal
+from streamsvm.storage.blocks.block import BlockInfo, BlockWriter
+from streamsvm.storage.blocks.dataset import block_path, publish_dataset, staged_path
+from streamsvm.storage.blocks.manifest import Manifest
+from streamsvm.storage.rows.csr import Rows
 
 UID = "0123456789abcdef" * 2
 

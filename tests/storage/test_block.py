@@ -10,10 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.storage import codec
-from streamsvm.storage.block import GROUPS, HEADER, INDEX_ENTRY, ONES, WEIGHTS, BlockInfo, BlockReader, BlockWriter
-from streamsvm.storage.csr import Rows
+from streamsvm.storage.blocks.block import (
+    GROUPS,
+    HEADER,
+    INDEX_ENTRY,
+    ONES,
+    WEIGHTS,
+    BlockInfo,
+    BlockReader,
+    BlockWriter,
+)
 from streamsvm.storage.errors import CorruptData, UnknownVersion
+from streamsvm.storage.files import codec
+from streamsvm.storage.rows.csr import Rows
 from tests.contracts.problems import joined
 from tests.storage.damage import bit_flips, scrambled, truncations
 from tests.storage.rows import assert_same_rows, make_rows, random_rows

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from streamsvm.storage.checkpoint import (
+from streamsvm.storage.errors import CorruptData
+from streamsvm.storage.run.checkpoint import (
     SLOTS,
     SURE_SLOTS,
     UNSURE_SLOT,
@@ -12,7 +13,6 @@ from streamsvm.storage.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from streamsvm.storage.errors import CorruptData
 
 ABOUT = {"number": 3, "pass": 2, "bound": 0.1}
 

@@ -11,9 +11,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = {
     "constant.py": "STEP = 1\n",
-    "inner_kernel.py": "from streamsvm.storage.compiled import njit\nfrom streamsvm.storage.constant import STEP\n\n\n"
+    "inner_kernel.py": "from streamsvm.storage.machine.compiled import njit\n"
+    "from streamsvm.storage.constant import STEP\n\n\n"
     "@njit(cache=True)\ndef inner(x):\n    return x + STEP\n",
-    "outer_kernel.py": "from streamsvm.storage.compiled import njit\n"
+    "outer_kernel.py": "from streamsvm.storage.machine.compiled import njit\n"
     "from streamsvm.storage.inner_kernel import inner\n\n\n"
     "@njit(cache=True)\ndef outer(x):\n    return 10 * inner(x)\n",
 }
@@ -28,10 +29,11 @@ class Tree:
 
     def __init__(self, directory):
         self.directory = directory
-        self.storage.mkdir(parents=True)
+        for name in ("machine/__init__.py", "machine/compiled.py", "machine/kernel_sources.py", "rows/csr.py"):
+            (self.storage / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / "storage" / name, self.storage / name)
+        shutil.copy(ROOT / "storage" / "__init__.py", self.storage)
         (self.storage.parent / "__init__.py").touch()
-        for name in ("__init__.py", "compiled.py", "kernel_sources.py", "csr.py"):
-            shutil.copy(ROOT / "storage" / name, self.storage)
         for name, text in MODULES.items():
             (self.storage / name).write_text(text)
 

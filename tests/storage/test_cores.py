@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from streamsvm.storage.cores import usable_cores
+from streamsvm.storage.machine.cores import usable_cores
 from tests.storage.groups import member, write
 
 MANY = 64

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.storage.crammer_singer import CrammerSinger
+from streamsvm.trainer.problem.crammer_singer import CrammerSinger
 
 
 def a_problem(seed=0, n=30, n_classes=4, d=6, weighted=True):

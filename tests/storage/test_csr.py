@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streamsvm.storage import csr
+from streamsvm.storage.rows import csr
 from tests.storage.rows import make_rows, random_rows
 
 WIDTH = 30

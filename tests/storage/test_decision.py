@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from streamsvm.storage.csr import Rows
-from streamsvm.storage.decision import decision_values, predicted_classes
+from streamsvm.storage.models.decision import decision_values, predicted_classes
+from streamsvm.storage.rows.csr import Rows
 
 
 def random_rows(n_rows: int, width: int) -> tuple[Rows, sparse.csr_matrix]:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from streamsvm.storage.direct import read_part
+from streamsvm.storage.files.direct import read_part
 
 SIZE = 5 * mmap.PAGESIZE + 123
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from streamsvm.storage.durable import publish, write_file
+from streamsvm.storage.files.durable import publish, write_file
 
 
 def failing():

@@ -5,8 +5,15 @@ import pytest
 from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
-from streamsvm.storage.gaussian_kernel import LANES, gaussian, inner_products
-from streamsvm.storage.support_vectors import Machine, SupportVectors, joined, packed, published_machine, unpacked
+from streamsvm.storage.models.gaussian_kernel import LANES, gaussian, inner_products
+from streamsvm.storage.models.support_vectors import (
+    Machine,
+    SupportVectors,
+    joined,
+    packed,
+    published_machine,
+    unpacked,
+)
 from tests.contracts.problems import random_problem
 
 GAMMA = 0.7

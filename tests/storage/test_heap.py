@@ -9,7 +9,7 @@ import pytest
 STEPS, SIZE, COUNT = 50, 1 << 18, 12
 PROGRAM = f"""
 import resource
-from streamsvm.storage.heap import keep_freed_memory
+from streamsvm.storage.machine.heap import keep_freed_memory
 if {{keeps}}:
     keep_freed_memory()
 def step():

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from streamsvm.storage import kept_rows
-from streamsvm.storage.document import pack
-from streamsvm.storage.spill_file import SpillFile, make_buffer
+from streamsvm.storage.files.document import pack
+from streamsvm.storage.rows import decoded_row_cache as kept_rows
+from streamsvm.storage.rows.spill_file import SpillFile, make_buffer
 
 SIZE = 4096
 KEY = {"uid": "a", "positive": 1.0, "bias": None}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from streamsvm.storage.errors import CorruptData, UnknownVersion
-from streamsvm.storage.model_file import Model, read_model, write_model
+from streamsvm.storage.models.model_file import Model, read_model, write_model
 from tests.machines import random_machine
 from tests.storage.damage import bit_flips, scrambled, truncations
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from streamsvm.storage.objective import OBJECTIVES, make_objective, margins
-from streamsvm.storage.segment import Segment
-from streamsvm.trainer.problem import LOSSES, Problem
+from streamsvm.storage.rows.segment import Segment
+from streamsvm.trainer.problem.objective import OBJECTIVES, make_objective, margins
+from streamsvm.trainer.problem.problem import LOSSES, Problem
 from tests.contracts.kernels import columns, visit
 
 C, EPSILON = {1: 2.0, -1: 0.5}, 0.7

@@ -5,7 +5,7 @@ from threading import Thread
 
 import pytest
 
-from streamsvm.storage.output_file import whole_file
+from streamsvm.storage.files.output_file import whole_file
 
 
 @pytest.mark.parametrize("before", [None, b"before"])

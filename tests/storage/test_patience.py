@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from streamsvm.storage.patience import Patience
+from streamsvm.storage.machine.disk_health import Patience
 
 SEGMENT = 1 << 19  # bytes: 2.6 ms at 200 MB/s
 

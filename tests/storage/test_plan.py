@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamsvm.storage.errors import CacheTooSmall
-from streamsvm.storage.plan import FEWEST_LIVE, LARGEST_SEGMENT, LMDB_PAGE_HEADER, PAGE, plan_cache
-from streamsvm.storage.segment import packed_bytes, room, row_bytes
+from streamsvm.storage.rows.cache_plan import FEWEST_LIVE, LARGEST_SEGMENT, LMDB_PAGE_HEADER, PAGE, plan_cache
+from streamsvm.storage.rows.segment import packed_bytes, room, row_bytes
 
 sizes = st.one_of(st.integers(100_000, 1_000_000_000), st.integers(100_000, 3_000_000))
 lengths = st.one_of(st.integers(1, 100_000), st.integers(1, 600))

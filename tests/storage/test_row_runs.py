@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsvm.storage.row_runs import first_rows, one_run, runs_of, shared_rows, written_ids
+from streamsvm.storage.rows.row_runs import first_rows, one_run, runs_of, shared_rows, written_ids
 
 # What happens to a dataset: rows come (a piece of so many), or a piece goes (whichever of those there are).
 CHANGES = st.lists(st.tuples(st.booleans(), st.integers(1, 5)), max_size=12)

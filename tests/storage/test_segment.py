@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.storage.segment import HEADER, SegmentBuilder, packed_bytes, room, view
+from streamsvm.storage.rows.segment import HEADER, SegmentBuilder, packed_bytes, room, view
 from tests.storage.rows import as_segment, make_rows, random_rows
 
 COLUMNS = ("row_id", "y", "Qii", "indptr", "indices", "values")

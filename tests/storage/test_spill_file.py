@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamsvm.storage.spill_file import SPILL_SEGMENT, SpillFile, make_buffer
+from streamsvm.storage.rows.spill_file import SPILL_SEGMENT, SpillFile, make_buffer
 
 
 def filled(seed):

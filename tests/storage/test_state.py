@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamsvm.storage.state import (
+from streamsvm.storage.run.state import (
     CONTROL,
     create_state,
     open_control,
@@ -93,7 +93,7 @@ def test_another_process_reads_what_was_written_and_answers(tmp_path):
     control = create_state(tmp_path, 7, 3).control
     control["committed_step"], control["M_plus"] = 2**40 + 1, 0.1
     program = (
-        "import sys; from pathlib import Path; from streamsvm.storage.state import open_control\n"
+        "import sys; from pathlib import Path; from streamsvm.storage.run.state import open_control\n"
         "page = open_control(Path(sys.argv[1]))\n"
         "page['started_step'] = page['committed_step'] + 1; page['M_minus'] = -page['M_plus']"
     )

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from streamsvm.storage.patience import Patience
-from streamsvm.storage.spill_file import SpillFile, make_buffer
+from streamsvm.storage.machine.disk_health import Patience
+from streamsvm.storage.rows.spill_file import SpillFile, make_buffer
 from streamsvm.trainer.rows.disk import DiskRows, Shelf
 
 SMALL = 4 << 10  # bytes: many segments for a few rows

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streamsvm.trainer.selection import SCHEDULES, Adaptive
+from streamsvm.trainer.sweeps.selection import SCHEDULES, Adaptive
 from tests.contracts.problems import a_dataset
 from tests.contracts.solver import exact, solving
 from tests.reference.dcd import dcd

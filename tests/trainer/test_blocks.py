@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from streamsvm.storage.segment import row_bytes
+from streamsvm.storage.rows.segment import row_bytes
 from streamsvm.trainer.rows.blocks import Blocks
 from tests.contracts.problems import a_dataset, make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, solving

@@ -2,8 +2,8 @@
 
 import pytest
 
-from streamsvm.storage.gaussian_kernel import LANES
-from streamsvm.trainer.budget import slots_of
+from streamsvm.storage.models.gaussian_kernel import LANES
+from streamsvm.trainer.solvers.budget import slots_of
 
 
 @pytest.mark.parametrize("budget", [2, 15, 16, 100, 500, 511, 512, 527, 528, 1000])

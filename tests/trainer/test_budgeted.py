@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-import streamsvm.trainer.budget
+import streamsvm.trainer.solvers.budget
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.storage.csr import EMPTY
-from streamsvm.storage.segment import Segment
-from streamsvm.storage.support_vectors import Machine, SupportVectors, packed, published_machine
-from streamsvm.trainer.budget import Budget
+from streamsvm.storage.models.support_vectors import Machine, SupportVectors, packed, published_machine
+from streamsvm.storage.rows.csr import EMPTY
+from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.kernels.machine import COUNT, DEGRADATION, LARGEST, MERGES, SMALLEST, Rule
 from streamsvm.trainer.kernels.merging import degradation_table, looked_up
+from streamsvm.trainer.solvers.budget import Budget
 from tests.contracts.problems import make_dataset, random_problem, weighted_text
 from tests.contracts.solver import exact
 from tests.reference.budgeted import Reference, gaussian
@@ -112,7 +112,7 @@ def test_with_room_for_all_rows_it_is_descent_on_the_gram_matrix():
 @pytest.mark.parametrize("candidates", [0, 5])
 @pytest.mark.parametrize("is_gradient", SOLVERS)
 def test_any_number_of_threads_finds_the_same_to_the_byte(is_gradient, candidates, monkeypatch):
-    monkeypatch.setattr(streamsvm.trainer.budget, "_PRODUCTS", 0)  # rows so short are one thread's alone
+    monkeypatch.setattr(streamsvm.trainer.solvers.budget, "_PRODUCTS", 0)  # rows so short are one thread's alone
     X, y = small_problem(300)
     order = epochs(300, 3)
     found = [visited(X, y, order, 25, is_gradient, threads, candidates) for threads in (1, 2, 3, 5)]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-import streamsvm.trainer.convergence
-from streamsvm.trainer.stop import has_likely_fallen
+import streamsvm.trainer.updates.convergence
+from streamsvm.trainer.updates.stop import has_likely_fallen
 from tests.contracts.problems import a_dataset
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.training import train
@@ -22,7 +22,7 @@ def every_pass_would_stop(monkeypatch):
     def seems_converged(_progress, tolerance, relative_gap):
         return "tolerance" if tolerance is not None else "relative_gap" if relative_gap is not None else None
 
-    monkeypatch.setattr(streamsvm.trainer.convergence, "seems_converged", seems_converged)
+    monkeypatch.setattr(streamsvm.trainer.updates.convergence, "seems_converged", seems_converged)
 
 
 @pytest.mark.parametrize("screening", [0.1, None])
@@ -77,7 +77,9 @@ def test_a_look_saves_a_pass(tmp_path, dataset, monkeypatch):
     """The bound a pass comes to is that of the w it began with."""
     found = {}
     for is_likely in (True, False):
-        monkeypatch.setattr(streamsvm.trainer.convergence, "has_likely_fallen", lambda *_, answer=is_likely: answer)
+        monkeypatch.setattr(
+            streamsvm.trainer.updates.convergence, "has_likely_fallen", lambda *_, answer=is_likely: answer
+        )
         run = tmp_path / str(is_likely)
         found[is_likely] = train(run, dataset, SMALLEST_CACHE, tolerance=None, relative_gap=0.01)
         assert found[is_likely].result["stop_reason"] == "relative_gap"

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streamsvm.storage.cache import Step
-from streamsvm.storage.checkpoint import newest_checkpoint
 from streamsvm.storage.errors import ValuesOverflow
-from streamsvm.storage.state import create_state
+from streamsvm.storage.rows.cache import Step
+from streamsvm.storage.run.checkpoint import newest_checkpoint
+from streamsvm.storage.run.state import create_state
 from streamsvm.trainer.checkpoints import Checkpoints, OutOfBox, Slots
 
 LAST_STEP = Step(

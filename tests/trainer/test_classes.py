@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from streamsvm.reader.certificate.folds import fold_of, read_held_out
-from streamsvm.storage.checkpoint import newest_checkpoint
-from streamsvm.storage.classes import width_of
-from streamsvm.storage.crammer_singer import CrammerSinger
-from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.run.checkpoint import newest_checkpoint
+from streamsvm.trainer.problem.classes import width_of
+from streamsvm.trainer.problem.crammer_singer import CrammerSinger
 from tests.contracts.problems import make_dataset
 from tests.reference import data
 from tests.reference.liblinear import train_crammer_singer

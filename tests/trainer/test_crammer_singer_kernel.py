@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from streamsvm.storage.crammer_singer import CrammerSinger
-from streamsvm.storage.segment import Columns
+from streamsvm.storage.rows.segment import Columns
 from streamsvm.trainer.kernels.crammer_singer import best_room, visit_crammer_singer
 from streamsvm.trainer.kernels.visit import Dual, Weights, move_on
+from streamsvm.trainer.problem.crammer_singer import CrammerSinger
 from tests.contracts.kernels import notes
 from tests.contracts.problems import random_problem
 from tests.reference import data, liblinear

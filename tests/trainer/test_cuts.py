@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streamsvm.trainer.cuts import IDLE_ROUNDS, Cuts
+from streamsvm.trainer.solvers.cuts import IDLE_ROUNDS, Cuts
 from tests.reference.cutting_planes import reduced_problem
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from streamsvm.storage.csr import EMPTY
-from streamsvm.storage.segment import Segment
-from streamsvm.trainer.problem import Problem
-from streamsvm.trainer.progress import Progress
+from streamsvm.storage.rows.csr import EMPTY
+from streamsvm.storage.rows.segment import Segment
+from streamsvm.trainer.problem.problem import Problem
 from streamsvm.trainer.solvers.cutting_planes import Options, cpa, ocas
+from streamsvm.trainer.updates.progress import Progress
 from tests.contracts.problems import random_problem
 from tests.reference import cutting_planes as reference
 from tests.reference import data

@@ -7,12 +7,12 @@ from liblinear import liblinearutil
 from scipy import sparse
 
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.service.jobs.problem import plan_job
-from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.service.models.registry import lane_outcome
-from streamsvm.storage.manifest import read_manifest
-from streamsvm.storage.objective import REGRESSION, make_objective
-from streamsvm.trainer.active import ActiveRows
+from streamsvm.storage.blocks.manifest import read_manifest
+from streamsvm.trainer.problem.objective import REGRESSION, make_objective
+from streamsvm.trainer.sweeps.active import ActiveRows
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem
 from tests.contracts.solver import solving
 from tests.reference import data

@@ -6,9 +6,9 @@ import itertools
 import numpy as np
 import pytest
 
-from streamsvm.storage import kept_rows
-from streamsvm.storage.segment import ROW_ID, TARGET, Segment, bytes_of, row_bytes
-from streamsvm.storage.spill_file import SpillFile
+from streamsvm.storage.rows import decoded_row_cache as kept_rows
+from streamsvm.storage.rows.segment import ROW_ID, TARGET, Segment, bytes_of, row_bytes
+from streamsvm.storage.rows.spill_file import SpillFile
 from streamsvm.trainer.rows.disk import DiskRows, Shelf
 from streamsvm.trainer.rows.mixture import SEGMENTS
 from tests.contracts.problems import random_problem

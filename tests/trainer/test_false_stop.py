@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from streamsvm.storage.plan import plan_cache
-from streamsvm.storage.segment import packed_bytes
-from streamsvm.trainer.progress import Progress
-from streamsvm.trainer.stop import limit_reached, seems_converged
+from streamsvm.storage.rows.cache_plan import plan_cache
+from streamsvm.storage.rows.segment import packed_bytes
+from streamsvm.trainer.updates.progress import Progress
+from streamsvm.trainer.updates.stop import limit_reached, seems_converged
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, exact, solving
 from tests.training import train

@@ -5,9 +5,9 @@ import pytest
 
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.options import InputOptions
-from streamsvm.service.jobs.features import asked_maps
-from streamsvm.service.jobs.spec import parse_spec
-from streamsvm.storage.dataset import Dataset
+from streamsvm.service.jobs.fields.features import asked_maps
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.features.rows import Features
 from tests.training import train
 

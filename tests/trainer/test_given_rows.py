@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from streamsvm.storage.packing import split
-from streamsvm.storage.rounds import GIVEN, GIVEN_ALPHA, TAKEN_ALPHA
-from streamsvm.storage.segment import ROW_ID, TARGET, Segment, view
-from streamsvm.storage.spill_file import SPILL_SEGMENT
-from streamsvm.trainer.given_rows import GivenRows
+from streamsvm.storage.rows.packing import split
+from streamsvm.storage.rows.segment import ROW_ID, TARGET, Segment, view
+from streamsvm.storage.rows.spill_file import SPILL_SEGMENT
+from streamsvm.storage.run.rounds import GIVEN, GIVEN_ALPHA, TAKEN_ALPHA
+from streamsvm.trainer.distributed.active_row_export import GivenRows
 
 N_ROWS = 3000
 

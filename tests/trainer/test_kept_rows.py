@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from streamsvm.storage import kept_rows
-from streamsvm.storage.checkpoint import newest_checkpoint, write_checkpoint
 from streamsvm.storage.errors import CheckpointUnsound
-from streamsvm.storage.state import open_control
+from streamsvm.storage.rows import decoded_row_cache as kept_rows
+from streamsvm.storage.run.checkpoint import newest_checkpoint, write_checkpoint
+from streamsvm.storage.run.state import open_control
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.training import train

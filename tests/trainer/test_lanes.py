@@ -7,17 +7,18 @@ import pytest
 from scipy import sparse
 
 from streamsvm.reader.certificate.folds import fold_of, read_held_out
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.lanes import WIDTHS, Group, LaneTerms
-from streamsvm.storage.segment import Segment
-from streamsvm.trainer.group import LaneTally, warm_lane_tally
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.rows.axis import WIDTHS
+from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.kernels.visit import Dual, Weights
 from streamsvm.trainer.kernels.visit_lanes import visit_lanes
-from streamsvm.trainer.lanes import Lanes, terms_of
-from streamsvm.trainer.problem import Problem
-from streamsvm.trainer.sums import Sums
-from streamsvm.trainer.tally import Tally
-from streamsvm.trainer.visitor import Visitor
+from streamsvm.trainer.problem.lanes import Group, LaneTerms
+from streamsvm.trainer.problem.problem import Problem
+from streamsvm.trainer.updates.group import LaneTally, warm_lane_tally
+from streamsvm.trainer.updates.lanes import Lanes, terms_of
+from streamsvm.trainer.updates.statistics import Tally
+from streamsvm.trainer.updates.sums import Sums
+from streamsvm.trainer.updates.updater import Visitor
 from tests.contracts.kernels import NO_LOCK, columns
 from tests.contracts.problems import make_dataset, random_problem, stored_rows
 from tests.trainer.test_sample_weights import weighted

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.trainer import line_search as module
-from streamsvm.trainer.line_search import Line
+from streamsvm.trainer.solvers import line_search as module
+from streamsvm.trainer.solvers.line_search import Line
 from tests.reference.cutting_planes import line_search
 
 

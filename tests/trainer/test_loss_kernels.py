@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from streamsvm.storage.objective import REGRESSION, make_objective
-from streamsvm.storage.regression_losses import NO_WEIGHT
-from streamsvm.storage.segment import Columns, Segment
+from streamsvm.storage.rows.segment import Columns, Segment
 from streamsvm.trainer.kernels.logistic import logistic_gradient, logistic_step, negative_entropy, visit_logistic
 from streamsvm.trainer.kernels.regression import Tube, regression_gradient, regression_step, visit_regression
+from streamsvm.trainer.problem.objective import REGRESSION, make_objective
+from streamsvm.trainer.problem.regression_losses import NO_WEIGHT
 from tests.contracts.kernels import columns
 
 C_POSITIVE, C_NEGATIVE, EPSILON = 2.0, 0.5, 0.3

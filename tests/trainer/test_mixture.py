@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from streamsvm.storage.segment import ROW_ID, TARGET, Segment
-from streamsvm.trainer.active import ActiveRows
-from streamsvm.trainer.problem import Problem
+from streamsvm.storage.rows.segment import ROW_ID, TARGET, Segment
+from streamsvm.trainer.problem.problem import Problem
 from streamsvm.trainer.rows.mixture import SEGMENTS, Mixture
-from streamsvm.trainer.tally import Tally
-from streamsvm.trainer.visitor import Visitor
+from streamsvm.trainer.sweeps.active import ActiveRows
+from streamsvm.trainer.updates.statistics import Tally
+from streamsvm.trainer.updates.updater import Visitor
 from tests.contracts.problems import random_problem
 
 N_ROWS, N_SEGMENTS = 1200, 12

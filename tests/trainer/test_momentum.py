@@ -5,9 +5,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from streamsvm.trainer.momentum import Momentum, beta, rate
-from streamsvm.trainer.sums import Sums
-from streamsvm.trainer.tally import Tally
+from streamsvm.trainer.updates.momentum import Momentum, beta, rate
+from streamsvm.trainer.updates.statistics import Tally
+from streamsvm.trainer.updates.sums import Sums
 from tests.contracts.kernels import BOXES, visit
 from tests.contracts.problems import a_dataset
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact

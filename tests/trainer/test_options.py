@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.spec import JobSpec, parse_spec
+from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
 from streamsvm.storage.options import option, options_of
 from streamsvm.trainer.solvers import OPTIONS, SOLVERS, users
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from streamsvm.storage.errors import ValuesOverflow
-from streamsvm.storage.state import create_state
-from streamsvm.storage.support_vectors import Machine, SupportVectors
-from streamsvm.trainer.link import Link
+from streamsvm.storage.models.support_vectors import Machine, SupportVectors
+from streamsvm.storage.run.state import create_state
+from streamsvm.trainer.shared_state import Link
 from tests.contracts.problems import make_dataset, random_problem
 from tests.training import train
 

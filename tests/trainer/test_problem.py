@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from streamsvm.storage.cache import Step
-from streamsvm.trainer.problem import Problem
-from streamsvm.trainer.progress import Progress
-from streamsvm.trainer.sums import Sums
-from streamsvm.trainer.tally import Tally
+from streamsvm.storage.rows.cache import Step
+from streamsvm.trainer.problem.problem import Problem
+from streamsvm.trainer.updates.progress import Progress
+from streamsvm.trainer.updates.statistics import Tally
+from streamsvm.trainer.updates.sums import Sums
 
 
 def test_losses_are_pairs():

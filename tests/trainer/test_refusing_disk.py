@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from streamsvm.trainer.checkpoints import Slots
-from streamsvm.trainer.problem import LOSSES
+from streamsvm.trainer.problem.problem import LOSSES
 from tests.contracts.problems import a_dataset
 from tests.contracts.solver import exact, solving
 from tests.faults.scale import count

@@ -9,17 +9,17 @@ from functools import partial
 import numpy as np
 import pytest
 
-import streamsvm.reader.ingest.shuffle
+import streamsvm.reader.ingest.shuffling.shuffle
 import streamsvm.reader.stream.arrivals
 import streamsvm.trainer.checkpoints
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.stream.process import Reader
-from streamsvm.storage.checkpoint import newest_checkpoint, read_checkpoint, write_checkpoint
-from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import CheckpointUnsound
-from streamsvm.storage.objective import REGRESSION
-from streamsvm.storage.support_vectors import packed, published_machine
-from streamsvm.trainer.link import HandedBack
+from streamsvm.storage.models.support_vectors import packed, published_machine
+from streamsvm.storage.run.checkpoint import newest_checkpoint, read_checkpoint, write_checkpoint
+from streamsvm.trainer.problem.objective import REGRESSION
+from streamsvm.trainer.shared_state import HandedBack
 from streamsvm.trainer.solvers import SOLVERS
 from tests.contracts import bracketing
 from tests.contracts.problems import make_dataset, random_problem, weighted_text
@@ -58,7 +58,7 @@ class Killed(BaseException):
 def dataset(tmp_path_factory):
     """Of many pieces."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streamsvm.reader.ingest.shuffle, "PIECE_WORDS", 256)
+        patch.setattr(streamsvm.reader.ingest.shuffling.shuffle, "PIECE_WORDS", 256)
         path = make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(500))
     assert sum(len(Dataset(path).pieces(block)) for block in range(len(Dataset(path).manifest.blocks))) > 20
     return path

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamsvm.trainer.kernels.adaptive import LEAST, MOST, adapt, sample_visits, share_visits
-from streamsvm.trainer.selection import SCHEDULES, Adaptive
+from streamsvm.trainer.sweeps.selection import SCHEDULES, Adaptive
 
 
 def preferences(n, seed=0):

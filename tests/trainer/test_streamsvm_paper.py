@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.spec import parse_spec
-from streamsvm.storage.segment import Segment
-from streamsvm.trainer.kernels.visit import Box
-from streamsvm.trainer.problem import Problem
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.storage.rows.segment import Segment
+from streamsvm.trainer.problem.box import Box
+from streamsvm.trainer.problem.problem import Problem
 from streamsvm.trainer.solvers.streamsvm_paper import BETA, Options, Picks
 from streamsvm.trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
-from streamsvm.trainer.tally import Tally
+from streamsvm.trainer.updates.statistics import Tally
 from tests.contracts.kernels import columns
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, exact

@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streamsvm.storage.segment import Segment
+from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.kernels.visit import Notes
-from streamsvm.trainer.problem import Problem
-from streamsvm.trainer.sums import Sums
-from streamsvm.trainer.sweep import ALONE, Met, Threads, sweep
-from streamsvm.trainer.sweeps import Wanted
-from streamsvm.trainer.tally import Tally
-from streamsvm.trainer.visitor import NO_REST, Visitor, Visits, gathered
+from streamsvm.trainer.problem.problem import Problem
+from streamsvm.trainer.sweeps.run import Wanted
+from streamsvm.trainer.sweeps.sweep import ALONE, Met, Threads, sweep
+from streamsvm.trainer.updates.statistics import Tally
+from streamsvm.trainer.updates.sums import Sums
+from streamsvm.trainer.updates.updater import NO_REST, Visitor, Visits, gathered
 from tests.contracts.kernels import columns
 
 

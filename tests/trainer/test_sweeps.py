@@ -5,8 +5,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from streamsvm.storage.patience import Patience
-from streamsvm.trainer.problem import LOSSES
+from streamsvm.storage.machine.disk_health import Patience
+from streamsvm.trainer.problem.problem import LOSSES
 from streamsvm.trainer.rows.disk import DiskRows
 from tests.contracts.problems import a_dataset, make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, cache_for, check_certificate, exact, name_of, solving

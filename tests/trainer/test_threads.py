@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from streamsvm.storage.compiled import njit
+from streamsvm.storage.machine.compiled import njit
 from streamsvm.trainer.checkpoints import Slots
 from streamsvm.trainer.kernels.shared import acquire, release
-from streamsvm.trainer.problem import LOSSES
+from streamsvm.trainer.problem.problem import LOSSES
 from tests.contracts.kernels import BOXES, columns, visit
 from tests.contracts.problems import a_dataset, make_dataset
 from tests.contracts.solver import cache_for, check_certificate, exact, name_of, solving

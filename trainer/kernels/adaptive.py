@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.csr import Array
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.rows.csr import Array
 from streamsvm.trainer.kernels.order import next_random
 
 # Source      Glasmachers, Dogan, "Accelerated coordinate descent with adaptive coordinate frequencies" (ACML 2013),

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.csr import Array
-from streamsvm.storage.gaussian_kernel import gaussian, inner_products
-from streamsvm.storage.segment import Columns
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.models.gaussian_kernel import gaussian, inner_products
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.segment import Columns
 from streamsvm.trainer.kernels.machine import (
     BATCH,
     COUNT,

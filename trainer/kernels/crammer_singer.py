@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.csr import LARGE_W, Array
-from streamsvm.storage.prefetch_kernel import prefetch
-from streamsvm.storage.segment import Columns
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.machine.prefetch_kernel import prefetch
+from streamsvm.storage.rows.csr import LARGE_W, Array
+from streamsvm.storage.rows.segment import Columns
 from streamsvm.trainer.kernels.coordinate import ROWS_AHEAD, prefetch_row
 from streamsvm.trainer.kernels.shared import acquire, release
 from streamsvm.trainer.kernels.visit import Dual, Notes, Weights

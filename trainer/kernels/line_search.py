@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.csr import Array
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.rows.csr import Array
 
 # Problem     min over k >= 0 of  f(k) = 1/2 |w + k d|^2 + sum_i max(0, c_i + k B_i),
 #             c_i = C_i (1 - y_i <w, x_i>),  B_i = -C_i y_i <d, x_i>

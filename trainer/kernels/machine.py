@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.csr import Array
-from streamsvm.storage.segment import Columns
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.segment import Columns
 
 BATCH = 8
 

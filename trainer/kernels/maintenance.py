@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.csr import Array
-from streamsvm.storage.gaussian_kernel import gaussian
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.models.gaussian_kernel import gaussian
+from streamsvm.storage.rows.csr import Array
 from streamsvm.trainer.kernels.machine import (
     DEGRADATION,
     MERGED,

@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.csr import Array
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.rows.csr import Array
 
 # Source      Wang, Crammer, Vucetic, "Breaking the curse of kernelization" (JMLR 2012), section 5; Glasmachers, Qaadan,
 #             "Speeding up budgeted stochastic gradient descent SVM training with precomputed golden section search"

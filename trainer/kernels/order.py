@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.csr import Array
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.rows.csr import Array
 
 # Marsaglia's xorshift (2003), 32 bits, kept in signed 64-bit integers: nothing overflows.
 

@@ -2,9 +2,9 @@
 
 import math
 
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.csr import Array, dot
-from streamsvm.storage.segment import Columns
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.rows.csr import Array, dot
+from streamsvm.storage.rows.segment import Columns
 
 # Problem     min over w of  lambda / 2 |w|^2 + 1/n sum_i c_i max(0, 1 - y_i <w, x_i>),  0 < c_i <= 1
 # Source      Shalev-Shwartz, Singer, Srebro (ICML 2007), with its projection; BLOCK-P-I of Yu et al. (KDD 2010)

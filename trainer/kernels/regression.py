@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.csr import Array
-from streamsvm.storage.segment import Columns
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.segment import Columns
 from streamsvm.trainer.kernels.coordinate import ROWS_AHEAD, add_row, dot_ahead, prefetch_row
 
 # Problem     min over |beta_i| <= U of  1/2 |w|^2 + sum [D beta_i^2 / 2 - y_i beta_i + epsilon |beta_i|],

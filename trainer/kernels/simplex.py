@@ -1,7 +1,7 @@
 """A convex quadratic programme on the simplex, by sequential minimal optimisation."""
 
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.csr import Array
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.rows.csr import Array
 
 # Problem     min over u >= 0, sum u = 1 of  1/2 u'Hu - b'u
 # Source      Franc, Sonnenburg (ICML 2008); Fan, Chen, Lin (JMLR 2005) for the choice of pairs by their gain

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.csr import Array
-from streamsvm.storage.prefetch_kernel import prefetch
-from streamsvm.storage.segment import Columns
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.machine.prefetch_kernel import prefetch
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.segment import Columns
 from streamsvm.trainer.kernels.coordinate import (
     ROWS_AHEAD,
     add_row,
@@ -17,18 +17,7 @@ from streamsvm.trainer.kernels.coordinate import (
     score_of,
 )
 from streamsvm.trainer.kernels.shared import acquire, release
-
-
-class Box(NamedTuple):
-    """0 <= alpha_i <= U and the curvature D, of the rows with y = +1 and of those with y = -1.
-
-    Of rows with weights, |y| > 0, U is multiplied and D divided by them; of weight 0 both are 0.
-    """
-
-    U_positive: float
-    D_positive: float
-    U_negative: float
-    D_negative: float
+from streamsvm.trainer.problem.box import Box
 
 
 class Dual(NamedTuple):

@@ -4,15 +4,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.csr import LARGE_W, Array
-from streamsvm.storage.lane_kernel import add_lanes, dot_lanes
-from streamsvm.storage.prefetch_kernel import prefetch
-from streamsvm.storage.segment import Columns
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.machine.prefetch_kernel import prefetch
+from streamsvm.storage.rows.csr import LARGE_W, Array
+from streamsvm.storage.rows.segment import Columns
 from streamsvm.trainer.kernels.coordinate import GAP, ROWS_AHEAD, prefetch_row, projected_gradient, score_of
 from streamsvm.trainer.kernels.shared import acquire, release
 from streamsvm.trainer.kernels.visit import Dual, Weights
-from streamsvm.trainer.sums import Sums
+from streamsvm.trainer.problem.lane_kernel import add_lanes, dot_lanes
+from streamsvm.trainer.updates.sums import Sums
 
 
 class Terms(NamedTuple):
@@ -27,7 +27,7 @@ class Terms(NamedTuple):
     weight: Array
 
 
-# Problem     as in kernels/visit.py, in each lane; y holds a row's kind, see storage.lanes
+# Problem     as in kernels/visit.py, in each lane; y holds a row's kind, see trainer.problem.lanes
 #
 # A row is visited in all lanes at once: its dot products are summed up together, and w is added to if any alpha of it
 # has changed. A lane in which the row has no part is left as it is.

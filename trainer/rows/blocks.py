@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streamsvm.storage.cache import Step
-from streamsvm.storage.csr import Array
-from streamsvm.storage.segment import Segment
-from streamsvm.storage.support_vectors import Machine
-from streamsvm.trainer.problem import Problem
+from streamsvm.storage.models.support_vectors import Machine
+from streamsvm.storage.rows.cache import Step
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.segment import Segment
+from streamsvm.trainer.problem.problem import Problem
 from streamsvm.trainer.rows.cache import Cursor
 
 

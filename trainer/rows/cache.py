@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.storage.cache import CacheReader, Step
-from streamsvm.storage.csr import Array
-from streamsvm.storage.segment import Segment
+from streamsvm.storage.rows.cache import CacheReader, Step
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.checkpoints import Checkpoints, resident_rows
-from streamsvm.trainer.link import HandedBack, Link
 from streamsvm.trainer.rows.mixture import IsActive, Mixture, mixed
+from streamsvm.trainer.shared_state import HandedBack, Link
 
 
 class Cursor:

@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamsvm.storage import kept_rows
-from streamsvm.storage.csr import Array
 from streamsvm.storage.errors import NO_ROOM
-from streamsvm.storage.patience import DiskFull, DiskSlow, Patience
-from streamsvm.storage.row_file import RowFile
-from streamsvm.storage.segment import Segment
-from streamsvm.storage.spill_file import SPILL_SEGMENT, SpillFile
+from streamsvm.storage.machine.disk_health import DiskFull, DiskSlow, Patience
+from streamsvm.storage.rows import decoded_row_cache as kept_rows
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.row_file import RowFile
+from streamsvm.storage.rows.segment import Segment
+from streamsvm.storage.rows.spill_file import SPILL_SEGMENT, SpillFile
 from streamsvm.trainer.rows.mixture import IsActive
 from streamsvm.trainer.rows.windows import READS, ReadAhead
 
@@ -37,7 +37,7 @@ class DiskRows:
     shelf       where rows may have been kept by another job, and will be for the next; None: nowhere
     lent        windows that may be in use at a time
     n_rows      that were collected; is_open: the disk takes part
-    slowdowns   codes of storage.slowdowns: why it is closed, or slower than it could be
+    slowdowns   codes of storage.run.slowdowns: why it is closed, or slower than it could be
     has_active  what was set aside, n_aside rows, is read instead of all, where active rows are asked for
     """
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from streamsvm.storage.csr import Array
-from streamsvm.storage.plan import PAGE
-from streamsvm.storage.segment import Segment, SegmentBuilder, packed_bytes
+from streamsvm.storage.rows.cache_plan import PAGE
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.segment import Segment, SegmentBuilder, packed_bytes
 
 IsActive = Callable[[Array], Array]  # which of the rows with these ids (k,) are to be visited, (k,) bool
 

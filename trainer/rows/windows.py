@@ -7,9 +7,9 @@ from concurrent.futures import Executor, Future
 
 import numpy as np
 
-from streamsvm.storage.row_file import RowFile
-from streamsvm.storage.segment import Segment, view
-from streamsvm.storage.spill_file import SpillFile, make_buffer
+from streamsvm.storage.rows.row_file import RowFile
+from streamsvm.storage.rows.segment import Segment, view
+from streamsvm.storage.rows.spill_file import SpillFile, make_buffer
 from streamsvm.trainer.rows.mixture import SEGMENTS, Mixture
 
 READS = 2  # at once: a fifth faster than one after the other

@@ -7,20 +7,20 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from streamsvm.storage.cache import CacheReader
-from streamsvm.storage.classes import Classes, axis_of
-from streamsvm.storage.csr import EMPTY, Array
 from streamsvm.storage.features.maps import FeatureMaps, read_maps
-from streamsvm.storage.objective import OBJECTIVES, REGRESSION
 from streamsvm.storage.options import Option, options_of
-from streamsvm.storage.plan import CachePlan
-from streamsvm.storage.state import RUN_FILE, State
+from streamsvm.storage.rows.cache import CacheReader
+from streamsvm.storage.rows.cache_plan import CachePlan
+from streamsvm.storage.rows.csr import EMPTY, Array
+from streamsvm.storage.run.state import RUN_FILE, State
 from streamsvm.trainer.checkpoints import Checkpoints, Slots
-from streamsvm.trainer.link import Link
-from streamsvm.trainer.problem import LOSSES, Problem
+from streamsvm.trainer.problem.classes import Classes, axis_of
+from streamsvm.trainer.problem.objective import OBJECTIVES, REGRESSION
+from streamsvm.trainer.problem.problem import LOSSES, Problem
 from streamsvm.trainer.rows.blocks import Blocks
 from streamsvm.trainer.rows.cache import Cursor
 from streamsvm.trainer.settings import TrainerSettings
+from streamsvm.trainer.shared_state import Link
 from streamsvm.trainer.solvers import avsf, bm, budgeted, cutting_planes, dcd, pegasos, streamsvm, streamsvm_paper
 from streamsvm.trainer.solvers.options import NoOptions
 

@@ -15,18 +15,18 @@ from typing import Literal
 
 import numpy as np
 
-from streamsvm.storage.csr import Array
 from streamsvm.storage.options import option
-from streamsvm.storage.segment import Segment
-from streamsvm.trainer.problem import Problem
-from streamsvm.trainer.progress import Progress
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.segment import Segment
+from streamsvm.trainer.problem.problem import Problem
 from streamsvm.trainer.rows.blocks import Blocks
 from streamsvm.trainer.rows.mixture import Mixture
-from streamsvm.trainer.selection import SCHEDULES, Adaptive
 from streamsvm.trainer.settings import TrainerSettings
-from streamsvm.trainer.sweep import sweep
-from streamsvm.trainer.tally import Tally
-from streamsvm.trainer.visitor import Visitor
+from streamsvm.trainer.sweeps.selection import SCHEDULES, Adaptive
+from streamsvm.trainer.sweeps.sweep import sweep
+from streamsvm.trainer.updates.progress import Progress
+from streamsvm.trainer.updates.statistics import Tally
+from streamsvm.trainer.updates.updater import Visitor
 
 _STREAM = 6  # of random numbers, apart from those of others with the same seed
 

@@ -15,17 +15,17 @@ from typing import Literal
 
 import numpy as np
 
-from streamsvm.storage.csr import Array
 from streamsvm.storage.options import option
-from streamsvm.trainer.active import ActiveRows, descend_rounds
+from streamsvm.storage.rows.csr import Array
 from streamsvm.trainer.kernels.coordinate import DISTANCE, GAP, VIOLATION
-from streamsvm.trainer.problem import Problem
-from streamsvm.trainer.progress import Progress
+from streamsvm.trainer.problem.problem import Problem
 from streamsvm.trainer.rows.blocks import Blocks
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers.options import OrderedBlockOptions
-from streamsvm.trainer.tally import Tally
-from streamsvm.trainer.visitor import Visitor
+from streamsvm.trainer.sweeps.active import ActiveRows, descend_rounds
+from streamsvm.trainer.updates.progress import Progress
+from streamsvm.trainer.updates.statistics import Tally
+from streamsvm.trainer.updates.updater import Visitor
 
 SELECT = {"distance": DISTANCE, "violation": VIOLATION, "gap": GAP}
 INNER_TOLERANCE = 0.1  # of BLOCK-L-D, as in the authors' program

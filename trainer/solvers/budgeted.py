@@ -17,9 +17,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from streamsvm.storage.csr import Array
 from streamsvm.storage.options import option
-from streamsvm.trainer.budget import Budget, budget_bytes
+from streamsvm.storage.rows.csr import Array
 from streamsvm.trainer.kernels.machine import (
     COUNT,
     DEGRADATION,
@@ -33,13 +32,14 @@ from streamsvm.trainer.kernels.machine import (
     Rule,
 )
 from streamsvm.trainer.kernels.order import random_order
-from streamsvm.trainer.problem import Problem
-from streamsvm.trainer.progress import Progress
+from streamsvm.trainer.problem.problem import Problem
 from streamsvm.trainer.rows.blocks import Block, Blocks
 from streamsvm.trainer.rows.mixture import Mixture
-from streamsvm.trainer.selection import Adaptive
 from streamsvm.trainer.settings import TrainerSettings
+from streamsvm.trainer.solvers.budget import Budget, budget_bytes
 from streamsvm.trainer.solvers.options import OrderedBlockOptions
+from streamsvm.trainer.sweeps.selection import Adaptive
+from streamsvm.trainer.updates.progress import Progress
 
 _STREAM = 8  # of random numbers, apart from those of others with the same seed
 

@@ -11,16 +11,16 @@ from math import inf, isnan, nan
 
 import numpy as np
 
-from streamsvm.storage.csr import Array
 from streamsvm.storage.options import option
-from streamsvm.trainer.cuts import Cuts
-from streamsvm.trainer.line_search import Line
-from streamsvm.trainer.problem import Problem
-from streamsvm.trainer.progress import Bracket, Progress
+from streamsvm.storage.rows.csr import Array
+from streamsvm.trainer.problem.problem import Problem
 from streamsvm.trainer.rows.blocks import Block, Blocks
-from streamsvm.trainer.scans import Cut, Scans
+from streamsvm.trainer.rows.scans import Cut, Scans
 from streamsvm.trainer.settings import TrainerSettings
+from streamsvm.trainer.solvers.cuts import Cuts
+from streamsvm.trainer.solvers.line_search import Line
 from streamsvm.trainer.solvers.options import BlockOptions
+from streamsvm.trainer.updates.progress import Bracket, Progress
 
 _MU = 0.1  # where OCAS cuts: so far from the best w towards the minimum of the reduced problem
 _INNER_SHARE = 0.05  # of the gap, to which the reduced problem is solved

@@ -10,14 +10,14 @@ from collections.abc import Generator
 
 import numpy as np
 
-from streamsvm.storage.csr import Array
-from streamsvm.trainer.active import ActiveRows
-from streamsvm.trainer.problem import Problem
-from streamsvm.trainer.progress import Progress
+from streamsvm.storage.rows.csr import Array
+from streamsvm.trainer.problem.problem import Problem
 from streamsvm.trainer.rows.blocks import Blocks
 from streamsvm.trainer.settings import TrainerSettings
-from streamsvm.trainer.tally import Tally
-from streamsvm.trainer.visitor import visitor_of
+from streamsvm.trainer.sweeps.active import ActiveRows
+from streamsvm.trainer.updates.progress import Progress
+from streamsvm.trainer.updates.statistics import Tally
+from streamsvm.trainer.updates.updater import visitor_of
 
 _FIRST_TOLERANCE = 0.1  # LIBLINEAR's, where a job has none: then rows are shrunk to ever smaller ones
 _STREAM = 4  # of random numbers, apart from those of others with the same seed

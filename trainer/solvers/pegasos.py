@@ -12,16 +12,16 @@ from typing import Literal
 
 import numpy as np
 
-from streamsvm.storage.csr import Array, add_rows, row_dots
 from streamsvm.storage.options import option
-from streamsvm.storage.segment import Segment
+from streamsvm.storage.rows.csr import Array, add_rows, row_dots
+from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.kernels.order import random_order
 from streamsvm.trainer.kernels.pegasos import pegasos_visits
-from streamsvm.trainer.problem import Problem
-from streamsvm.trainer.progress import Progress
+from streamsvm.trainer.problem.problem import Problem
 from streamsvm.trainer.rows.blocks import Blocks
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers.options import OrderedBlockOptions
+from streamsvm.trainer.updates.progress import Progress
 
 _STREAM = 5  # of random numbers, apart from those of others with the same seed
 

@@ -4,7 +4,7 @@ Matsushima, Vishwanathan, Smola, "Linear support vector machines via dual cached
 eviction that misses no row: every row is visited when it arrives, and rows with the least left to teach leave first.
 
 Where the trainer has room for all rows, in the cache or decoded on its own disk, the two loops run for one pass. What
-follows is shuffled dual coordinate descent out of core, with shrinking and momentum: see trainer.sweeps.
+follows is shuffled dual coordinate descent out of core, with shrinking and momentum: see trainer.sweeps.run.
 """
 
 from collections.abc import Generator, Iterator
@@ -15,22 +15,22 @@ from pathlib import Path
 
 import numpy as np
 
-from streamsvm.storage.cache import Step
-from streamsvm.storage.csr import Array
 from streamsvm.storage.options import option
-from streamsvm.storage.segment import Segment
-from streamsvm.trainer.parts import parts_of
-from streamsvm.trainer.problem import Problem
-from streamsvm.trainer.progress import Progress
+from streamsvm.storage.rows.cache import Step
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.segment import Segment
+from streamsvm.trainer.problem.problem import Problem
 from streamsvm.trainer.rows.cache import Cursor, ResidentRows
 from streamsvm.trainer.rows.disk import DiskRows, MakeDisk, Shelf
 from streamsvm.trainer.rows.mixture import IsActive
-from streamsvm.trainer.schedule import is_worth_threads
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers.options import StreamOptions
-from streamsvm.trainer.sweep import Rounds, shuffled, sweep, threads_for
-from streamsvm.trainer.sweeps import Shares, Store, Sweeps, Wanted
-from streamsvm.trainer.visitor import Visits
+from streamsvm.trainer.sweeps.run import Shares, Store, Sweeps, Wanted
+from streamsvm.trainer.sweeps.schedule import is_worth_threads
+from streamsvm.trainer.sweeps.sweep import Rounds, shuffled, sweep, threads_for
+from streamsvm.trainer.updates.make_variables import parts_of
+from streamsvm.trainer.updates.progress import Progress
+from streamsvm.trainer.updates.updater import Visits
 
 _STREAM, _SWEEPS = 2, 1  # of random numbers, apart from those of others with the same seed, and from each other
 # In a pass, with something wanted that sweeps may reach, and without: a pass of the reader costs as much as ten.

@@ -17,17 +17,17 @@ from typing import Literal
 
 import numpy as np
 
-from streamsvm.storage.cache import Step
-from streamsvm.storage.csr import Array
 from streamsvm.storage.options import option
-from streamsvm.trainer.problem import Problem
-from streamsvm.trainer.progress import Progress
+from streamsvm.storage.rows.cache import Step
+from streamsvm.storage.rows.csr import Array
+from streamsvm.trainer.problem.problem import Problem
 from streamsvm.trainer.rows.cache import Cursor
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers.options import StreamOptions
 from streamsvm.trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
-from streamsvm.trainer.sums import Sums
-from streamsvm.trainer.tally import Tally
+from streamsvm.trainer.updates.progress import Progress
+from streamsvm.trainer.updates.statistics import Tally
+from streamsvm.trainer.updates.sums import Sums
 
 BETA = 0.9
 _STREAM = 2  # of random numbers, apart from those of the reader, which has the same seed

@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.csr import Array, dot
-from streamsvm.storage.segment import Columns
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.rows.csr import Array, dot
+from streamsvm.storage.rows.segment import Columns
 from streamsvm.trainer.kernels.coordinate import add_row, projected_gradient
-from streamsvm.trainer.kernels.visit import Box
+from streamsvm.trainer.problem.box import Box
 
 
 class Ways(NamedTuple):

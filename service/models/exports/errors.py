@@ -8,9 +8,9 @@ import numpy as np
 import orjson
 
 from streamsvm.service.errors import ModelFormatError
-from streamsvm.storage.csr import INDEX, INDPTR, VALUE, Array
-from streamsvm.storage.model_file import Model
-from streamsvm.storage.support_vectors import SupportVectors
+from streamsvm.storage.models.model_file import Model
+from streamsvm.storage.models.support_vectors import SupportVectors
+from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, Array
 
 WEIGHTS_A_PIECE = 1 << 15  # as text less than 1 MiB
 MOST_FEATURES = 2**31 - 1  # their numbers are C ints

@@ -36,10 +36,10 @@ from streamsvm.service.models.exports.errors import (
     pieces,
 )
 from streamsvm.service.models.exports.mapped import read_maps
-from streamsvm.storage.csr import INDEX, INDPTR, VALUE, Array
 from streamsvm.storage.features.maps import FeatureMaps
-from streamsvm.storage.model_file import Label, Model, tuples
-from streamsvm.storage.support_vectors import SupportVectors
+from streamsvm.storage.models.model_file import Label, Model, tuples
+from streamsvm.storage.models.support_vectors import SupportVectors
+from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, Array
 
 FORMAT, KERNEL_FORMAT = "streamsvm-linear", "streamsvm-kernel"
 VERSIONS = {FORMAT: (1, 2, 3), KERNEL_FORMAT: (1,)}

@@ -41,9 +41,9 @@ from streamsvm.service.models.exports.texts import (
 )
 from streamsvm.service.models.exports.weight_lines import dense_lines, read_rows, spread_lines
 from streamsvm.service.models.numbering import NUMBERED
-from streamsvm.storage.csr import Array
 from streamsvm.storage.features.maps import listed_maps
-from streamsvm.storage.model_file import Model
+from streamsvm.storage.models.model_file import Model
+from streamsvm.storage.rows.csr import Array
 
 SOLVER_TYPES = {
     "hinge": "L2R_L1LOSS_SVC_DUAL",

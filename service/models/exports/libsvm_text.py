@@ -45,9 +45,9 @@ from streamsvm.service.models.exports.texts import (
     read_header,
     read_input,
 )
-from streamsvm.storage.csr import INDEX, INDPTR, VALUE, Array
-from streamsvm.storage.model_file import Model
-from streamsvm.storage.support_vectors import SupportVectors
+from streamsvm.storage.models.model_file import Model
+from streamsvm.storage.models.support_vectors import SupportVectors
+from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, Array
 
 NEEDED = ("svm_type", "kernel_type", "gamma", "nr_class", "total_sv", "rho", "label", "nr_sv")
 SIGMOID = ("probA", "probB")

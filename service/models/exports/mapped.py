@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from streamsvm.service.models.exports.errors import ModelFormatError
-from streamsvm.storage.csr import Array
 from streamsvm.storage.features.maps import FeatureMaps, listed_maps
 from streamsvm.storage.features.rows import FeaturesError
-from streamsvm.storage.model_file import Model
+from streamsvm.storage.models.model_file import Model
+from streamsvm.storage.rows.csr import Array
 
 
 def read_maps(document: Any, arrays: Mapping[str, Array]) -> FeatureMaps:

@@ -52,10 +52,10 @@ import numpy as np
 from streamsvm.service.models.exports.errors import ModelFormatError, check_intercept, checked, pieces
 from streamsvm.service.models.exports.json_text import parse_object, plain
 from streamsvm.service.models.exports.mapped import read_maps
-from streamsvm.storage.csr import Array
 from streamsvm.storage.features.maps import FeatureMaps
-from streamsvm.storage.model_file import Model, tuples
-from streamsvm.storage.support_vectors import SupportVectors
+from streamsvm.storage.models.model_file import Model, tuples
+from streamsvm.storage.models.support_vectors import SupportVectors
+from streamsvm.storage.rows.csr import Array
 
 READ_BYTES = 1 << 20
 EXTRA_BYTES = 28  # the sizes and the place of a large member

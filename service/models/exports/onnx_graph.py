@@ -23,7 +23,7 @@ from streamsvm.service.models.exports.onnx_machine import USED, arrays_of, produ
 from streamsvm.service.models.exports.onnx_outputs import in_order, order_of, outputs_of
 from streamsvm.service.models.names import MOST_ONNX_WEIGHTS
 from streamsvm.storage.features.maps import LISTED
-from streamsvm.storage.model_file import Model
+from streamsvm.storage.models.model_file import Model
 
 HEAD = "streamsvm"  # name of the metadata
 OPSET, IR_VERSION = 13, 8  # read by every onnxruntime since 1.10

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from streamsvm.service.models.exports.errors import ModelFormatError
-from streamsvm.storage.csr import INDEX, INDPTR, VALUE, Array
-from streamsvm.storage.model_file import Model
+from streamsvm.storage.models.model_file import Model
+from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, Array
 
 USED, PLACES, VALUES = "used", "places", "values"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.storage.model_file import Model
+from streamsvm.storage.models.model_file import Model
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def _labels(model: Model, values: str, as_before: bool) -> Output:
 
 
 def _probabilities(model: Model, values: str, as_before: bool) -> Output:
-    """Probabilities as storage.probability defines them, in ascending order of labels."""
+    """Probabilities as storage.models.probability defines them, in ascending order of labels."""
     from onnx import TensorProto, helper  # noqa: PLC0415
 
     n_classes, order = len(model.labels), None if as_before else order_of(model)

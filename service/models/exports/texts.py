@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from streamsvm.service.models.exports.errors import ModelFormatError
 from streamsvm.service.models.names import is_c_int
-from streamsvm.storage.model_file import Label, Model
+from streamsvm.storage.models.model_file import Label, Model
 
 HEADER_BYTES = 1 << 20  # of a line of the header: there may be many labels
 PIECE_BYTES = 1 << 19

@@ -7,7 +7,7 @@ import numpy as np
 
 from streamsvm.service.models.exports.errors import WEIGHTS_A_PIECE, ModelFormatError, numbers
 from streamsvm.service.models.exports.texts import floats
-from streamsvm.storage.csr import DENSE_WIDTH, Array
+from streamsvm.storage.rows.csr import DENSE_WIDTH, Array
 
 READ_BYTES = 1 << 20
 LINE_BYTES = 1 << 10  # of a weight

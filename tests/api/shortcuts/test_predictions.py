@@ -9,7 +9,7 @@ import pytest
 
 from streamsvm.service.models.loaded import load_predictor
 from streamsvm.service.models.registry import delete_model
-from streamsvm.storage.model_file import Model
+from streamsvm.storage.models.model_file import Model
 from tests.api.app import check_problem, model_of_texts, some_model
 
 ROWS = {

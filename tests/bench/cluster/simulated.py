@@ -19,10 +19,10 @@ from scipy import sparse
 from streamsvm.service.cluster.combine import best_step
 from streamsvm.service.cluster.convergence import SLOW
 from streamsvm.service.cluster.pool import SHARE_OF_GAP
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.cores import usable_cores
-from streamsvm.storage.csr import Array
-from streamsvm.trainer.sweep import LEAST_SLACK
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.machine.cores import usable_cores
+from streamsvm.storage.rows.csr import Array
+from streamsvm.trainer.sweeps.sweep import LEAST_SLACK
 from tests.bench.cluster.optimum import trained
 from tests.bench.jobs import ingested
 from tests.bench.report import cell, header, prose

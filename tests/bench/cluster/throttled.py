@@ -12,11 +12,11 @@ from pathlib import Path
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.datasets.forgetting import forget
 from streamsvm.service.datasets.ingesting import Ingesting
-from streamsvm.service.jobs.problem import plan_job
-from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.service.local import Training
 from streamsvm.service.settings import Settings
-from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.blocks.manifest import read_manifest
 from tests.bench.generate import parse_size
 from tests.bench.prepared import prepare_generated, size_limit
 from tests.bench.report import cell, header, prose, row

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from streamsvm.service.commands.train import NOT_CONVERGED
 from streamsvm.service.models.exports import MODEL_FORMATS
-from streamsvm.service.models.predictor import Predictor
+from streamsvm.service.models.predicting.predictor import Predictor
 from tests.bench.commands import launch, train_words
 from tests.bench.jobs import scratch
 from tests.bench.memory import Watch

@@ -16,14 +16,14 @@ from sklearn.metrics import roc_auc_score
 
 from streamsvm.reader.ingest.run import ingest, read_chunks
 from streamsvm.reader.options import InputOptions
-from streamsvm.service.jobs.features import asked_maps
-from streamsvm.service.jobs.spec import parse_spec
-from streamsvm.storage.dataset import Dataset
+from streamsvm.service.jobs.fields.features import asked_maps
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.features.maps import FeatureMaps, features_of
 from streamsvm.storage.features.visits import Visited
-from streamsvm.storage.heap import keep_freed_memory
-from streamsvm.storage.manifest import Manifest
-from streamsvm.storage.segment import Segment, packed_bytes
+from streamsvm.storage.machine.heap import keep_freed_memory
+from streamsvm.storage.rows.segment import Segment, packed_bytes
 from tests.bench import jobs
 from tests.bench.features import ours
 from tests.bench.memory import Peak

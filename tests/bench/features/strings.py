@@ -13,8 +13,8 @@ import numpy as np
 
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.options import InputOptions
-from streamsvm.service.jobs.progress import read_history
-from streamsvm.storage.manifest import read_manifest
+from streamsvm.service.jobs.progress.progress import read_history
+from streamsvm.storage.blocks.manifest import read_manifest
 from tests.bench import jobs
 from tests.bench.commands import launch
 from tests.bench.machines.memory import Charged

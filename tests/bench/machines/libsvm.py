@@ -7,7 +7,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamsvm.storage.support_vectors import SupportVectors
+from streamsvm.storage.models.support_vectors import SupportVectors
 from tests.bench.commands import launch
 from tests.bench.usage import Spent
 

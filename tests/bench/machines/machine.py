@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from streamsvm.storage.csr import INDEX, VALUE, Rows
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.kernel_machine import KernelMachine, squared_norm
-from streamsvm.storage.support_vectors import SupportVectors, published_machine
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.models.kernel_machine import KernelMachine, squared_norm
+from streamsvm.storage.models.support_vectors import SupportVectors, published_machine
+from streamsvm.storage.rows.csr import INDEX, VALUE, Rows
 from tests.bench.usage import CORES
 
 

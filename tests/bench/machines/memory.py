@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamsvm.service.jobs.progress import read_history
-from streamsvm.storage.manifest import read_manifest
+from streamsvm.service.jobs.progress.progress import read_history
+from streamsvm.storage.blocks.manifest import read_manifest
 from tests.bench import commands, jobs
 from tests.bench.commands import launch
 from tests.bench.machines import libsvm

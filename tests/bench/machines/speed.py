@@ -13,9 +13,9 @@ from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 from threadpoolctl import threadpool_limits
 
-from streamsvm.storage.compiled import njit
-from streamsvm.storage.gaussian_kernel import gaussian, inner_products
-from streamsvm.storage.support_vectors import SupportVectors
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.models.gaussian_kernel import gaussian, inner_products
+from streamsvm.storage.models.support_vectors import SupportVectors
 from tests.bench import commands, jobs
 from tests.bench.curve import REPEATS
 from tests.bench.machines import libsvm

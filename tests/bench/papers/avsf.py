@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 from scipy import sparse
 
 from streamsvm.trainer.kernels.order import random_order
-from streamsvm.trainer.problem import Problem
-from streamsvm.trainer.selection import SCHEDULES, Adaptive
+from streamsvm.trainer.problem.problem import Problem
+from streamsvm.trainer.sweeps.selection import SCHEDULES, Adaptive
 from tests.bench.papers.data import skin
 from tests.bench.papers.figures import STYLES, one_legend, save
 from tests.bench.papers.resident import Ended, Rows, as_cached, passes

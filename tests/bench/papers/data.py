@@ -14,7 +14,7 @@ from sklearn.datasets import load_svmlight_file
 
 from streamsvm.reader.ingest.run import ingest, read_chunks
 from streamsvm.reader.options import InputOptions
-from streamsvm.storage.manifest import Manifest, read_manifest
+from streamsvm.storage.blocks.manifest import Manifest, read_manifest
 from tests.bench.generate import generate, parse_size
 from tests.bench.prepared import prepare_generated
 from tests.contracts.problems import smallest_cache

@@ -14,7 +14,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.blocks.manifest import read_manifest
 from tests.bench import jobs
 from tests.bench.papers.figures import one_legend, save
 from tests.bench.report import cell, header, prose, row

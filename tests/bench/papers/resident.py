@@ -11,14 +11,14 @@ from types import SimpleNamespace
 import numpy as np
 from scipy import sparse
 
-from streamsvm.storage.csr import EMPTY
 from streamsvm.storage.options import options_of
-from streamsvm.storage.plan import LARGEST_SEGMENT
-from streamsvm.storage.segment import Segment
-from streamsvm.trainer.problem import Problem
-from streamsvm.trainer.progress import Progress
+from streamsvm.storage.rows.cache_plan import LARGEST_SEGMENT
+from streamsvm.storage.rows.csr import EMPTY
+from streamsvm.storage.rows.segment import Segment
+from streamsvm.trainer.problem.problem import Problem
 from streamsvm.trainer.rows.blocks import Block
 from streamsvm.trainer.solvers import SOLVERS
+from streamsvm.trainer.updates.progress import Progress
 from tests.bench.kernel import make_segments
 
 

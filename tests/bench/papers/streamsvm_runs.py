@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from streamsvm.storage.errors import CacheTooSmall
-from streamsvm.storage.plan import plan_cache
+from streamsvm.storage.rows.cache_plan import plan_cache
 from tests.bench import jobs
 from tests.bench.papers.data import Data
 from tests.bench.papers.trace import Optimum, Point, optimum_of, reference, trace

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.state import open_control
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.run.state import open_control
 from tests.bench import curve, jobs
 from tests.bench.papers.data import Data
 from tests.bench.usage import Spent

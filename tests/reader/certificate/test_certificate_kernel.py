@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamsvm.reader.certificate.certificate_kernel import dots_and_sums
-from streamsvm.storage.csr import LARGE_W
+from streamsvm.storage.rows.csr import LARGE_W
 from tests.contracts.kernels import columns
 
 

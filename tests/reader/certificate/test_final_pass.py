@@ -7,8 +7,8 @@ import pytest
 
 from streamsvm.reader.certificate.final_pass import CertificatePass
 from streamsvm.storage.errors import RowsMissing
-from streamsvm.storage.objective import OBJECTIVES, REGRESSION, make_objective
-from streamsvm.storage.segment import Segment, SegmentBuilder, view
+from streamsvm.storage.rows.segment import Segment, SegmentBuilder, view
+from streamsvm.trainer.problem.objective import OBJECTIVES, REGRESSION, make_objective
 from tests.contracts.kernels import columns
 
 C, EPSILON, WIDTH = {1: 2.0, -1: 0.5}, 0.7, 60

@@ -5,10 +5,10 @@ import pytest
 
 from streamsvm.reader.certificate.folds import HeldOut, LeftOut, fold_of, read_held_out, read_weights
 from streamsvm.reader.stream.pieces import Examples
-from streamsvm.storage.block import Piece
-from streamsvm.storage.csr import Rows
-from streamsvm.storage.row_runs import RUN
-from streamsvm.storage.segment import ROW_ID, TARGET
+from streamsvm.storage.blocks.block import Piece
+from streamsvm.storage.rows.csr import Rows
+from streamsvm.storage.rows.row_runs import RUN
+from streamsvm.storage.rows.segment import ROW_ID, TARGET
 from tests.features import constant
 
 

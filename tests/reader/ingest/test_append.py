@@ -18,11 +18,11 @@ from streamsvm.reader.ingest.append import (
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.storage.csr import LARGE_W
-from streamsvm.storage.dataset import Dataset, block_path
+from streamsvm.storage.blocks.dataset import Dataset, block_path
+from streamsvm.storage.blocks.manifest import MANIFEST, read_manifest
 from streamsvm.storage.errors import CorruptData
 from streamsvm.storage.features.statistics import read_statistics
-from streamsvm.storage.manifest import MANIFEST, read_manifest
+from streamsvm.storage.rows.csr import LARGE_W
 from tests.contracts.problems import joined, libsvm_text, random_problem
 from tests.training import train
 
@@ -123,7 +123,7 @@ def test_a_block_is_removed_and_the_others_stay_in_order(tmp_path):
 
 def test_many_blocks_with_rows_in_turn(tmp_path, monkeypatch):
     """The pieces of a block lie among those of others: what is behind each moves up."""
-    monkeypatch.setattr("streamsvm.reader.ingest.shuffle.PIECE_WORDS", 256)
+    monkeypatch.setattr("streamsvm.reader.ingest.shuffling.shuffle.PIECE_WORDS", 256)
     text = b"".join(b"%d %d:1 %d:0.5\n" % (k % 2, k % 1000 + 1, k + 2000) for k in range(30_000))
     ingest([text], tmp_path / "data")
     assert len(Dataset(tmp_path / "data").pieces(40)) > 2

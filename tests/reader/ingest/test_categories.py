@@ -13,9 +13,9 @@ from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.csv import CsvParser
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.manifest import read_manifest
+from streamsvm.reader.parsers.tables.csv import CsvParser
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.blocks.manifest import read_manifest
 from tests.reader.parsers.test_csv_mixed import feature_names, parsed
 
 FIRST = b"label,proto,size\n1,tcp,1\n-1,udp,2\n"

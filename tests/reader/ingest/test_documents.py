@@ -13,10 +13,10 @@ from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.sniff import PEEK_BYTES
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.feature_words import read_words, write_words
-from streamsvm.storage.manifest import read_manifest
-from streamsvm.storage.verify import faults
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.blocks.feature_words import read_words, write_words
+from streamsvm.storage.blocks.manifest import read_manifest
+from streamsvm.storage.blocks.verify import faults
 from tests.contracts.problems import stored_rows
 
 FIRST = ["a good movie", "bad acting", "", "good acting"]

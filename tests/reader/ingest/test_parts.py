@@ -17,14 +17,14 @@ from scipy import sparse
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.append import append_rows
-from streamsvm.reader.ingest.parts import Parts
+from streamsvm.reader.ingest.ranges import Parts
 from streamsvm.reader.ingest.reading import Reading
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.sources.files import list_files
 from streamsvm.reader.sources.stripes import Share
-from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.blocks.manifest import read_manifest
 
 ROOT = Path(__file__).resolve().parents[3]
 SVM = b"".join(b"%d 1:%d 3:0.5\n" % (k % 2, k + 1) for k in range(200))

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from streamsvm.reader.ingest.renumber import Renumbering
+from streamsvm.reader.ingest.numbering.renumber import Renumbering
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.storage.csr import LARGE_W
-from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import CorruptData
+from streamsvm.storage.rows.csr import LARGE_W
 from tests.reference.dcd import dcd
 from tests.training import train
 

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.ingest.parts import Parts
+from streamsvm.reader.ingest.ranges import Parts
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.ingest.settled import agreed, settle, whole
+from streamsvm.reader.ingest.shared_schema import agreed, settle, whole
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.mixed import feature_names
+from streamsvm.reader.parsers.tables.mixed import feature_names
 from streamsvm.reader.sources.files import list_files
 from streamsvm.reader.sources.stripes import Share
-from streamsvm.storage.csr import LARGE_W
-from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.rows.csr import LARGE_W
 
 OF = 3
 KINDS = "red", "blue", "green", "black", "white", "grey", "pink", "brown"

@@ -8,11 +8,11 @@ from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.datasets.views import dataset_view
-from streamsvm.service.jobs.features import asked_maps
-from streamsvm.service.jobs.spec import parse_spec
-from streamsvm.storage.dataset import Dataset
+from streamsvm.service.jobs.fields.features import asked_maps
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.blocks.profile import read_profile
 from streamsvm.storage.features.statistics import read_statistics
-from streamsvm.storage.profile import read_profile
 
 FIRST = b"1 1:2 3:-4\n-1 1:1\n1 2:0.5 3:1\n"
 SECOND = b"-1 4:8\n1 1:-6\n"

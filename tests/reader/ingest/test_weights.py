@@ -10,9 +10,9 @@ from streamsvm.reader.ingest.append import LastBlock, append_rows, remove_block
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.manifest import read_manifest
-from streamsvm.storage.weight_counts import WeightCounts
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.blocks.manifest import read_manifest
+from streamsvm.storage.blocks.weight_counts import WeightCounts
 from tests.contracts.problems import stored_rows
 
 
@@ -42,7 +42,7 @@ def kept(directory) -> dict[int, float]:
 def test_every_row_keeps_its_weight(tmp_path_factory, weights, shuffle, piece_words, threads):
     directory = tmp_path_factory.mktemp("weights") / "data"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("streamsvm.reader.ingest.shuffle.PIECE_WORDS", piece_words)
+        patch.setattr("streamsvm.reader.ingest.shuffling.shuffle.PIECE_WORDS", piece_words)
         manifest = ingest([weighted_text(weights)], directory, InputOptions(shuffle=shuffle), threads=threads)
     assert kept(directory) == dict(enumerate(weights, start=1))
     counts = manifest.weights
@@ -54,7 +54,7 @@ def test_every_row_keeps_its_weight(tmp_path_factory, weights, shuffle, piece_wo
 
 
 def test_a_row_longer_than_a_piece_keeps_its_weight(tmp_path, monkeypatch):
-    monkeypatch.setattr("streamsvm.reader.ingest.shuffle.PIECE_WORDS", 64)
+    monkeypatch.setattr("streamsvm.reader.ingest.shuffling.shuffle.PIECE_WORDS", 64)
     long = " ".join(f"{k}:1" for k in range(1, 100))
     ingest([f"1:0.25 {long}\n-1:4 1:1\n".encode()], tmp_path / "data")
     rows, _ = stored_rows(tmp_path / "data")

@@ -12,10 +12,10 @@ from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.columns import MOST_COLUMNS
-from streamsvm.reader.parsers.csv import CsvParser
-from streamsvm.storage.manifest import read_manifest
-from streamsvm.storage.profile import read_profile
+from streamsvm.reader.parsers.tables.columns import MOST_COLUMNS
+from streamsvm.reader.parsers.tables.csv import CsvParser
+from streamsvm.storage.blocks.manifest import read_manifest
+from streamsvm.storage.blocks.profile import read_profile
 from tests.contracts.problems import stored_rows
 
 TABLE = {

@@ -17,8 +17,8 @@ from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers import open_parser
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.several import SeveralParser
-from streamsvm.storage.manifest import read_manifest
+from streamsvm.reader.parsers.text.several import SeveralParser
+from streamsvm.storage.blocks.manifest import read_manifest
 from tests.contracts.problems import joined, stored_rows
 
 NAMES = ["age", "a,b", "7", "income", "x y", "Größe"]

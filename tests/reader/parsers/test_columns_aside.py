@@ -16,8 +16,8 @@ from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.groups import group_of, groups_of
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.blocks.manifest import read_manifest
 from tests.contracts.problems import stored_rows
 
 NAMES = ["cat", "dog", "Ärger", "12", "a,b", 'say "x"', "NA"]

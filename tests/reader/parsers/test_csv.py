@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from streamsvm.reader.errors import HINTS, InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.csv import CsvParser
-from streamsvm.reader.parsers.csv_head import LOOK_LINES
+from streamsvm.reader.parsers.tables.csv import CsvParser
+from streamsvm.reader.parsers.tables.csv_head import LOOK_LINES
 from tests.contracts.problems import joined
 
 LIMITS = Limits()

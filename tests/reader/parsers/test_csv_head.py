@@ -5,7 +5,7 @@ import pytest
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.csv import CsvParser
+from streamsvm.reader.parsers.tables.csv import CsvParser
 
 WORDS = "p,x,s\ne,x,s\ne,b,f\n"
 MANY = "".join(f"{'pe'[k % 2]},{'xbs'[k % 3]},{'sf'[k % 2]}\n" for k in range(20))

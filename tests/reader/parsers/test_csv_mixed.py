@@ -12,11 +12,11 @@ from sklearn.feature_extraction import FeatureHasher
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers import categories
-from streamsvm.reader.parsers.csv import CsvParser
-from streamsvm.reader.parsers.csv_to_predict import CsvToPredict
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.strings import letters_of
+from streamsvm.reader.parsers.strings.strings import letters_of
+from streamsvm.reader.parsers.tables import categories
+from streamsvm.reader.parsers.tables.csv import CsvParser
+from streamsvm.reader.parsers.tables.csv_to_predict import CsvToPredict
 from tests.contracts.problems import joined
 
 WORDS = st.text(st.sampled_from('abc ,"é'), max_size=5).map(str.strip)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers import fasta_kernel as kernel
-from streamsvm.reader.parsers.fasta import FastaParser
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.strings import letters_of
-from streamsvm.storage.csr import INDEX, VALUE
+from streamsvm.reader.parsers.strings import fasta_kernel as kernel
+from streamsvm.reader.parsers.strings.fasta import FastaParser
+from streamsvm.reader.parsers.strings.strings import letters_of
+from streamsvm.storage.rows.csr import INDEX, VALUE
 from tests.contracts.problems import joined
 
 UNKNOWN = "NRYSWKMBDHVnryswkmbdhv"

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from streamsvm.reader.errors import InputError, excerpt
 from streamsvm.reader.limits import Limits
-from streamsvm.reader.parsers.libsvm import LibsvmParser
-from streamsvm.reader.parsers.libsvm_kernel import INDEX_LIMIT
-from streamsvm.storage.csr import INDEX, INDPTR, LABEL, VALUE, WEIGHT
+from streamsvm.reader.parsers.libsvm.libsvm_kernel import INDEX_LIMIT
+from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
+from streamsvm.storage.rows.csr import INDEX, INDPTR, LABEL, VALUE, WEIGHT
 from tests.reference import libsvm_text
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -365,7 +365,7 @@ def test_the_first_fault_is_told_whoever_finds_it():
 SCRIPT = """
 import sys
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.parsers.libsvm import LibsvmParser
+from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 for text in sys.stdin.buffer.read().split(b"\\x01"):
     parser = LibsvmParser(window_bytes=256)
     try:

@@ -11,8 +11,8 @@ from streamsvm.reader.errors import HINTS, InputError
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers import npz
-from streamsvm.reader.parsers.npz import NpzParser
+from streamsvm.reader.parsers.matrices import npz
+from streamsvm.reader.parsers.matrices.npz import NpzParser
 from tests.contracts.problems import joined, random_problem, stored_rows
 
 

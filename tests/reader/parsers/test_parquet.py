@@ -13,7 +13,7 @@ from streamsvm.reader.errors import HINTS, InputError
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.parquet import ParquetParser
+from streamsvm.reader.parsers.tables.parquet import ParquetParser
 from tests.contracts.problems import joined, stored_rows
 
 
@@ -134,7 +134,7 @@ def test_without_pyarrow_it_says_what_to_install(tmp_path, monkeypatch):
     original = builtins.__import__
 
     def without(name, *arguments):
-        if name == "streamsvm.reader.parsers.parquet":
+        if name == "streamsvm.reader.parsers.tables.parquet":
             raise ModuleNotFoundError(name)
         return original(name, *arguments)
 

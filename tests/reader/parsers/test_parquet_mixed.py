@@ -8,7 +8,7 @@ import pytest
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.parquet import ParquetParser
+from streamsvm.reader.parsers.tables.parquet import ParquetParser
 from tests.contracts.problems import joined
 from tests.reader.parsers.test_csv_mixed import as_dicts, feature_names
 from tests.reader.parsers.test_csv_mixed import parsed as parsed_csv

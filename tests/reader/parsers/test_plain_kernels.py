@@ -11,8 +11,8 @@ from pathlib import Path
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.csv import CsvParser
-from streamsvm.reader.parsers.fasta import FastaParser
+from streamsvm.reader.parsers.tables.csv import CsvParser
+from streamsvm.reader.parsers.strings.fasta import FastaParser
 
 def show(parser, text):
     try:

@@ -11,9 +11,9 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.csv import CsvParser
-from streamsvm.reader.parsers.csv_fields import FieldReader
-from streamsvm.reader.parsers.libsvm import LibsvmParser
+from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
+from streamsvm.reader.parsers.tables.csv import CsvParser
+from streamsvm.reader.parsers.tables.csv_fields import FieldReader
 from tests.end_to_end.cgroup import reason_unusable, run_in
 
 HEADERS = [

@@ -16,11 +16,12 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers import hashed_text, open_parser
+from streamsvm.reader.parsers import open_parser
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.text import TextParser
-from streamsvm.reader.parsers.text_table import TextTableParser
-from streamsvm.storage.csr import Rows
+from streamsvm.reader.parsers.text import hashed_text
+from streamsvm.reader.parsers.text.parser import TextParser
+from streamsvm.reader.parsers.text.table import TextTableParser
+from streamsvm.storage.rows.csr import Rows
 
 ROOT = Path(__file__).resolve().parents[3]
 # Word characters of one to four bytes, blanks of all kinds, and what changes its length in lower case or depends on
@@ -289,7 +290,7 @@ SCRIPT = """
 import sys
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.text import TextParser
+from streamsvm.reader.parsers.text.parser import TextParser
 for analyzer in ("word", "char", "char_wb"):
     for features in (13, 1 << 20):
         options = InputOptions("text", analyzer=analyzer, ngram_range="1,3", n_features=features)

@@ -15,7 +15,7 @@ import sys
 import httpx
 import pytest
 
-from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.blocks.manifest import read_manifest
 from tests.end_to_end.service import wait_for
 
 pytestmark = pytest.mark.slow

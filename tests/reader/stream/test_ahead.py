@@ -9,9 +9,9 @@ import pytest
 
 from streamsvm.reader.stream.ahead import work_ahead
 from streamsvm.reader.stream.pieces import Examples, Shuffled, Streamer
-from streamsvm.storage.block import Piece
-from streamsvm.storage.csr import Rows
-from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.blocks.block import Piece
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.rows.csr import Rows
 from tests.contracts.problems import make_dataset, random_problem
 from tests.features import constant
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from streamsvm.reader.stream.block_residents import BlockResidents
-from streamsvm.storage.cache import CacheWriter
-from streamsvm.storage.plan import plan_cache
-from streamsvm.storage.segment import NORM, OFFSET, ROW_ID, TARGET, Segment, SegmentBuilder, packed_bytes, room
-from streamsvm.storage.state import create_state
+from streamsvm.storage.rows.cache import CacheWriter
+from streamsvm.storage.rows.cache_plan import plan_cache
+from streamsvm.storage.rows.segment import NORM, OFFSET, ROW_ID, TARGET, Segment, SegmentBuilder, packed_bytes, room
+from streamsvm.storage.run.state import create_state
 from tests.contracts.cache import make_step
 
 N_ROWS, LONGEST = 40_000, 100

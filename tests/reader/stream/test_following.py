@@ -10,15 +10,15 @@ import pytest
 import streamsvm.reader.stream.arrivals
 import streamsvm.trainer.checkpoints
 from streamsvm.reader.stream.process import Reader
-from streamsvm.service.jobs.following import FollowPlan
-from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.plan.following import FollowPlan
 from streamsvm.service.processes.run import prepare_run
-from streamsvm.storage.csr import Rows
-from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import DatasetLost, RowTooLong, StorageError
-from streamsvm.storage.plan import plan_cache
-from streamsvm.storage.state import open_state
-from streamsvm.trainer.problem import LOSSES
+from streamsvm.storage.rows.cache_plan import plan_cache
+from streamsvm.storage.rows.csr import Rows
+from streamsvm.storage.run.state import open_state
+from streamsvm.trainer.problem.problem import LOSSES
 from streamsvm.trainer.process import Trainer
 from tests.contracts.problems import random_problem
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact

@@ -8,9 +8,9 @@ import pytest
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.stream.partition import Partitioned, partition
-from streamsvm.storage.block import LOCATION
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.segment import packed_bytes, row_bytes
+from streamsvm.storage.blocks.block import LOCATION
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.rows.segment import packed_bytes, row_bytes
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem, stored_rows
 from tests.features import constant
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streamsvm.reader.stream.process import Reader
-from streamsvm.storage.state import open_control, open_state
+from streamsvm.storage.run.state import open_control, open_state
 from tests.contracts.problems import a_dataset
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.end_to_end.service import is_running
@@ -96,7 +96,7 @@ def test_stop_flag_ends_the_run_after_the_pass(tmp_path, dataset):
 def test_processes_die_with_their_parent(tmp_path, dataset, module):
     write_run(tmp_path / "run", dataset, SMALLEST_CACHE)
     program = (
-        "import subprocess, sys, time; from streamsvm.storage.child import child_environment\n"
+        "import subprocess, sys, time; from streamsvm.storage.machine.child import child_environment\n"
         f"child = subprocess.Popen([sys.executable, '-m', {module!r}, sys.argv[1]], env=child_environment())\n"
         "print(child.pid, flush=True); time.sleep(60)"
     )

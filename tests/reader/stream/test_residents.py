@@ -10,10 +10,10 @@ import pytest
 
 from streamsvm.reader.stream.process import Reader
 from streamsvm.reader.stream.residents import Residents
-from streamsvm.storage.cache import CacheWriter, Step
-from streamsvm.storage.plan import plan_cache
-from streamsvm.storage.segment import SegmentBuilder, packed_bytes
-from streamsvm.storage.state import create_state, pass_stamp
+from streamsvm.storage.rows.cache import CacheWriter, Step
+from streamsvm.storage.rows.cache_plan import plan_cache
+from streamsvm.storage.rows.segment import SegmentBuilder, packed_bytes
+from streamsvm.storage.run.state import create_state, pass_stamp
 from tests.contracts.problems import make_dataset, random_problem, smallest_cache
 from tests.contracts.solver import SMALLEST_CACHE, solving
 from tests.storage.rows import as_segment, random_rows

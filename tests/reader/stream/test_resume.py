@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from streamsvm.reader.stream.resume import WeightCheck
-from streamsvm.storage.csr import add_rows
 from streamsvm.storage.errors import CheckpointUnsound
-from streamsvm.storage.objective import OBJECTIVES, REGRESSION, make_objective
-from streamsvm.storage.segment import Segment
+from streamsvm.storage.rows.csr import add_rows
+from streamsvm.storage.rows.segment import Segment
+from streamsvm.trainer.problem.objective import OBJECTIVES, REGRESSION, make_objective
 from tests.contracts.kernels import columns
 
 C, EPSILON, WIDTH = {1: 2.0, -1: 0.5}, 0.7, 60

@@ -8,9 +8,9 @@ import pytest
 import streamsvm.reader.stream.arrivals
 from streamsvm.reader.stream.arrivals_kernel import NEW, RESIDENT, SCREENED, account, classify
 from streamsvm.reader.stream.screening import Screening
-from streamsvm.storage.objective import make_objective
-from streamsvm.storage.state import create_state, pass_stamp
-from streamsvm.trainer.problem import LOSSES
+from streamsvm.storage.run.state import create_state, pass_stamp
+from streamsvm.trainer.problem.objective import make_objective
+from streamsvm.trainer.problem.problem import LOSSES
 from tests.contracts.problems import a_dataset, make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, check_pass, exact, solving
 from tests.reference.dcd import dcd

@@ -8,11 +8,11 @@ from streamsvm.service.cluster.messages import Begin
 from streamsvm.service.cluster.parts import Rules
 from streamsvm.service.cluster.pool import pool_for
 from streamsvm.service.cluster.shards import deal
-from streamsvm.service.jobs.features import fitted_maps
-from streamsvm.service.jobs.problem import plan_job
-from streamsvm.service.jobs.spec import parse_spec
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.manifest import read_manifest
+from streamsvm.service.jobs.fields.features import fitted_maps
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.plan.plan import plan_job
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.blocks.manifest import read_manifest
 from tests.service.cluster.threads import ThreadMachines
 
 

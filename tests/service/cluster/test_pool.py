@@ -9,14 +9,14 @@ from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.cluster.messages import Given
 from streamsvm.service.cluster.pool import Pooled, pool_for, share_of_gap
-from streamsvm.service.jobs.features import fitted_maps
-from streamsvm.service.jobs.problem import plan_job
-from streamsvm.service.jobs.spec import parse_spec
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.manifest import read_manifest
-from streamsvm.storage.segment import ROW_ID, TARGET, Segment, SegmentBuilder
-from streamsvm.trainer import pooled_rows
-from streamsvm.trainer.pooled_rows import PooledRows
+from streamsvm.service.jobs.fields.features import fitted_maps
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.plan.plan import plan_job
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.blocks.manifest import read_manifest
+from streamsvm.storage.rows.segment import ROW_ID, TARGET, Segment, SegmentBuilder
+from streamsvm.trainer.distributed import active_set_solver as pooled_rows
+from streamsvm.trainer.distributed.active_set_solver import PooledRows
 from tests.contracts.problems import make_dataset, random_problem, weighted_text
 from tests.trainer.disks import Disk, refuses
 

@@ -10,8 +10,8 @@ from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.cluster.reporting import Reporter
-from streamsvm.storage.slowdowns import bits_of
-from streamsvm.storage.state import create_state
+from streamsvm.storage.run.slowdowns import bits_of
+from streamsvm.storage.run.state import create_state
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem
 from tests.service.cluster.coordinating import coordinate
 

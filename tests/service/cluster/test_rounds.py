@@ -12,10 +12,10 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.service.cluster.parts import Rules
 from streamsvm.service.cluster.shards import deal
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.spec import parse_spec
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.manifest import read_manifest
-from streamsvm.storage.rounds import Order
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.blocks.manifest import read_manifest
+from streamsvm.storage.run.rounds import Order
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem
 from tests.service.cluster.coordinating import coordinate
 
@@ -108,7 +108,7 @@ def test_a_pool_that_takes_nothing_is_made_smaller_and_rounds_go_on(dataset, pro
     def refuse(_, w, converged, share, is_interrupted):
         asked.append(share)
 
-    monkeypatch.setattr("streamsvm.trainer.pooled_rows.PooledRows.train", refuse)
+    monkeypatch.setattr("streamsvm.trainer.distributed.active_set_solver.PooledRows.train", refuse)
     done, seen, _ = coordinate(dataset, tmp_path, 2, relative_gap=1e-3, pool_bytes=1 << 20)
     assert done.convergence.stop_reason == "relative_gap"
     assert asked and done.lacked_room

@@ -10,7 +10,7 @@ from typing import Any
 from streamsvm.service.cluster.machine import Machine
 from streamsvm.service.cluster.messages import Answer, Begin, Found, HeldRows
 from streamsvm.service.cluster.shards import Shard, files_of, pieces_of
-from streamsvm.storage.csr import Array
+from streamsvm.storage.rows.csr import Array
 
 
 class ThreadMachines:

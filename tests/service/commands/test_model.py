@@ -6,7 +6,7 @@ import numpy as np
 
 from streamsvm.service.cli import main
 from streamsvm.service.models.exports import MODEL_FORMATS
-from streamsvm.storage.model_file import Model
+from streamsvm.storage.models.model_file import Model
 
 
 def stored(tmp_path, model: Model) -> str:

@@ -5,7 +5,7 @@ import pytest
 
 from streamsvm.service.cli import main
 from streamsvm.service.models.exports import MODEL_FORMATS
-from streamsvm.storage.model_file import Model
+from streamsvm.storage.models.model_file import Model
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from streamsvm import InvalidInput, load
 from streamsvm.loading import FittedModel
 from streamsvm.service.cli import main
 from streamsvm.service.models.exports import MODEL_FORMATS
-from streamsvm.service.models.predictor import Predictor
+from streamsvm.service.models.predicting.predictor import Predictor
 from tests.raw_models import by_letters, string_model, table_model
 
 

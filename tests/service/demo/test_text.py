@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streamsvm.reader.limits import Limits
-from streamsvm.reader.parsers.libsvm import LibsvmParser
+from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from streamsvm.service.demo.text import FLIPPED, TEST, TRAINING, Corpus, write_text
 
 

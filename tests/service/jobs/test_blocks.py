@@ -2,7 +2,7 @@
 
 import re
 
-from streamsvm.storage.segment import packed_bytes
+from streamsvm.storage.rows.segment import packed_bytes
 from tests.service.jobs.test_problem import plan, refusal
 
 CACHE = 1 << 20

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from streamsvm.reader.certificate.folds import HELD_OUT
-from streamsvm.reader.ingest.shuffle import PIECE_WORDS
+from streamsvm.reader.ingest.shuffling.shuffle import PIECE_WORDS
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.estimate import estimate
-from streamsvm.service.jobs.following import can_follow
-from streamsvm.service.jobs.memory import memory_of
-from streamsvm.service.jobs.problem import plan_job
-from streamsvm.service.jobs.spec import parse_spec
-from streamsvm.storage.weight_counts import WeightCounts
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.plan.estimate import estimate
+from streamsvm.service.jobs.plan.following import can_follow
+from streamsvm.service.jobs.plan.memory import memory_of
+from streamsvm.service.jobs.plan.plan import plan_job
+from streamsvm.storage.blocks.weight_counts import WeightCounts
 from streamsvm.trainer.solvers import SOLVERS
 from tests.service.jobs.test_lanes import THREE
 from tests.service.jobs.test_problem import manifest, plan, refusal

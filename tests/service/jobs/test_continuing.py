@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamsvm.service.jobs.continuing import is_stuck
+from streamsvm.service.jobs.lanes.continuing import is_stuck
 
 
 def record(*passes: int) -> dict:

@@ -21,13 +21,13 @@ from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.svm import LinearSVC
 
 from streamsvm.reader.certificate.folds import fold_of
-from streamsvm.service.jobs.cross_validation import CrossValidation, cross_validation
-from streamsvm.service.jobs.fold_metrics import Rows, number_metrics
-from streamsvm.service.jobs.problem import JobPlan, plan_job
-from streamsvm.service.jobs.spec import parse_spec
-from streamsvm.storage import platt
-from streamsvm.storage.probability import probabilities
-from streamsvm.storage.weight_counts import WeightCounts
+from streamsvm.service.jobs.fields.fold_metrics import Rows, number_metrics
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.lanes.cross_validation import CrossValidation, cross_validation
+from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
+from streamsvm.storage.blocks.weight_counts import WeightCounts
+from streamsvm.storage.models import platt
+from streamsvm.storage.models.probability import probabilities
 from tests.service.jobs.test_problem import manifest
 
 N_ROWS, FOLDS, VALUES = 400, 4, (0.01, 1.0)
@@ -165,7 +165,7 @@ def test_a_sigmoid_is_fitted_once(tmp_path, monkeypatch):
     """Whoever asks for it: the figures, the C that wins, the models."""
     plan, fitted = left_by(tmp_path, *problem(3)), []
     monkeypatch.setattr(
-        "streamsvm.service.jobs.cross_validation.fit_sigmoid",
+        "streamsvm.service.jobs.lanes.cross_validation.fit_sigmoid",
         lambda *given: fitted.append(given) or platt.fit_sigmoid(*given),
     )
     found = cross_validation(plan, tmp_path, len(plan.lanes))

@@ -5,11 +5,11 @@ from contextlib import suppress
 import pytest
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.following import FollowPlan, can_follow, plan_following
-from streamsvm.service.jobs.spec import JobSpec
+from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.plan.following import FollowPlan, can_follow, plan_following
 from streamsvm.service.processes.run import Run, prepare_run
 from streamsvm.storage.errors import DatasetLost, RowTooLong
-from streamsvm.storage.plan import plan_cache
+from streamsvm.storage.rows.cache_plan import plan_cache
 from tests.contracts.solver import SMALLEST_CACHE
 from tests.end_to_end.service import wait_for
 from tests.storage.rows import make_rows, random_rows

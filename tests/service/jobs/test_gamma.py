@@ -8,12 +8,12 @@ from scipy import sparse
 from sklearn.svm import SVC
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs import gamma as module
-from streamsvm.service.jobs.gamma import distances_of
-from streamsvm.service.jobs.kernel_values import warning_of
-from streamsvm.service.jobs.problem import plan_job
-from streamsvm.service.jobs.spec import parse_spec
-from streamsvm.storage.manifest import read_manifest
+from streamsvm.service.jobs.fields.kernel_values import warning_of
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.plan import gamma as module
+from streamsvm.service.jobs.plan.gamma import distances_of
+from streamsvm.service.jobs.plan.plan import plan_job
+from streamsvm.storage.blocks.manifest import read_manifest
 from tests.contracts.problems import make_dataset, random_problem
 
 

@@ -8,8 +8,9 @@ import pytest
 
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.continuing import continued_spec, has_checkpoint, inherit, may_go_on
-from streamsvm.service.jobs.lane_files import (
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.lanes.continuing import continued_spec, has_checkpoint, inherit, may_go_on
+from streamsvm.service.jobs.lanes.lane_files import (
     abouts_of,
     begun_last,
     drop_older_checkpoints,
@@ -18,13 +19,12 @@ from streamsvm.service.jobs.lane_files import (
     outcome_of,
     settle_lanes,
 )
-from streamsvm.service.jobs.problem import plan_job
-from streamsvm.service.jobs.spec import parse_spec
-from streamsvm.service.jobs.warm_start import begin_lane
+from streamsvm.service.jobs.plan.plan import plan_job
+from streamsvm.service.jobs.plan.warm_start import begin_lane
 from streamsvm.service.models.registry import lane_outcome
 from streamsvm.service.processes.run import prepare_run
-from streamsvm.storage.checkpoint import SLOTS
-from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.run.checkpoint import SLOTS
 from tests.contracts.problems import libsvm_text, random_problem, smallest_cache
 from tests.training import about_to_begin
 

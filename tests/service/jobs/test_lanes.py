@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.lanes import Lane, lanes_of
-from streamsvm.service.jobs.problem import plan_job
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.lanes.lanes import Lane, lanes_of
+from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.service.jobs.results import job_result
-from streamsvm.service.jobs.spec import parse_spec
 from tests.service.jobs.test_problem import manifest, plan, refusal
 
 THREE = {1.0: 5, 2.0: 5, 3.0: 5}

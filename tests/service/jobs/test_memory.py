@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.estimate import estimate
-from streamsvm.service.jobs.memory import memory_of, plan_memory
-from streamsvm.service.jobs.problem import plan_job
-from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.plan.estimate import estimate
+from streamsvm.service.jobs.plan.memory import memory_of, plan_memory
+from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.service.sizes import format_size, parse_size
-from streamsvm.storage.manifest import Manifest
-from streamsvm.storage.weight_counts import WeightCounts
+from streamsvm.storage.blocks.manifest import Manifest
+from streamsvm.storage.blocks.weight_counts import WeightCounts
 from tests.pages import page
 
 

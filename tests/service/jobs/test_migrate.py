@@ -2,8 +2,8 @@
 
 import pytest
 
-from streamsvm.service.jobs.migrate import GONE, migrate
-from streamsvm.service.jobs.spec import JobSpec, parse_spec
+from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
+from streamsvm.service.jobs.fields.spec_migrations import GONE, migrate
 
 # What 0.1.0 stored of {"dataset": "d"}.
 STORED = {

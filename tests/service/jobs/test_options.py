@@ -9,7 +9,7 @@ from liblinear import liblinear
 from streamsvm.service.commands import liblinear_options, train
 from streamsvm.service.commands.display import duration, progress_line
 from streamsvm.service.commands.spelling import spell_out
-from streamsvm.service.jobs.spec import JobSpec, parse_spec
+from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
 from streamsvm.service.models.exports import liblinear_text
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.plots import chosen_lanes, draw, lane_curves, lane_names, plot_job, running_lanes
+from streamsvm.service.jobs.progress.plots import chosen_lanes, draw, lane_curves, lane_names, plot_job, running_lanes
 
 SPEC = {"dataset": "data", "C": 1.0, "tolerance": 1e-3, "relative_gap": None, "select_by": "accuracy"}
 CV = [

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.memory import threads_of
-from streamsvm.service.jobs.problem import TRAINS_WEIGHTS, plan_job
-from streamsvm.service.jobs.spec import parse_spec
-from streamsvm.storage.manifest import Manifest
-from streamsvm.storage.objective import REGRESSION
-from streamsvm.storage.plan import CachePlan, plan_cache
-from streamsvm.storage.weight_counts import WeightCounts
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.plan.memory import threads_of
+from streamsvm.service.jobs.plan.plan import TRAINS_WEIGHTS, plan_job
+from streamsvm.storage.blocks.manifest import Manifest
+from streamsvm.storage.blocks.weight_counts import WeightCounts
+from streamsvm.storage.rows.cache_plan import CachePlan, plan_cache
+from streamsvm.trainer.problem.objective import REGRESSION
 from streamsvm.trainer.solvers import SOLVERS
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsvm.service.jobs.progress import eta_seconds, last_passes, progress, read_history
-from streamsvm.service.jobs.spec import parse_spec
-from streamsvm.storage.manifest import Manifest
-from streamsvm.storage.state import create_state
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.progress.progress import eta_seconds, last_passes, progress, read_history
+from streamsvm.storage.blocks.manifest import Manifest
+from streamsvm.storage.run.state import create_state
 
 MANIFEST = Manifest("u", 1, 5, 100, 500, {-1.0: 50, 1.0: 50}, 5, 1000, {}, (None,) * 3)
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from streamsvm.service.jobs.scaling import scaling_note
-from streamsvm.service.jobs.spec import parse_spec
-from streamsvm.storage.manifest import Manifest
+from streamsvm.service.jobs.fields.scaling import scaling_note
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.storage.blocks.manifest import Manifest
 
 
 def manifest(mean: float) -> Manifest:

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from streamsvm.service.jobs.following import plan_following
-from streamsvm.service.jobs.problem import plan_job
-from streamsvm.service.jobs.slowdowns import planned, told_last
-from streamsvm.service.jobs.spec import parse_spec
-from streamsvm.storage.manifest import Manifest
-from streamsvm.storage.slowdowns import SLOWDOWNS, bits_of, told
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.plan.following import plan_following
+from streamsvm.service.jobs.plan.plan import plan_job
+from streamsvm.service.jobs.plan.slowdowns import planned, told_last
+from streamsvm.storage.blocks.manifest import Manifest
+from streamsvm.storage.run.slowdowns import SLOWDOWNS, bits_of, told
 
 ROWS = Manifest("u", 1, 1000, 100_000, 5_000_000, {-1.0: 50_000, 1.0: 50_000}, 100, 1000, {}, ())
 LARGE, SMALL = {"cache_bytes": 1 << 27}, {"cache_bytes": 1 << 23}  # decoded, the rows take 42 MB

@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.spec import parse_spec
-from streamsvm.service.jobs.states import TRANSITIONS, check_transition
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.progress.states import TRANSITIONS, check_transition
 from streamsvm.service.records.clock import now
 from streamsvm.service.records.ids import new_id
 from streamsvm.service.sizes import format_size, parse_size

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsvm.service.jobs.lane_files import drop_older_checkpoints, lane_directory, number_before
-from streamsvm.service.jobs.problem import JobPlan, plan_job
-from streamsvm.service.jobs.spec import parse_spec
-from streamsvm.service.jobs.turns import count_turns
-from streamsvm.service.jobs.warm_start import begin_lane
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.lanes.lane_files import drop_older_checkpoints, lane_directory, number_before
+from streamsvm.service.jobs.plan.c_path import count_turns
+from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
+from streamsvm.service.jobs.plan.warm_start import begin_lane
 from streamsvm.service.processes.run import prepare_run
-from streamsvm.storage.checkpoint import SURE_SLOTS, write_checkpoint
-from streamsvm.storage.manifest import Manifest, read_manifest
-from streamsvm.storage.weight_counts import WeightCounts
+from streamsvm.storage.blocks.manifest import Manifest, read_manifest
+from streamsvm.storage.blocks.weight_counts import WeightCounts
+from streamsvm.storage.run.checkpoint import SURE_SLOTS, write_checkpoint
 from tests.contracts.problems import make_dataset, random_problem
 from tests.service.jobs.test_problem import manifest
 from tests.training import open_state_of

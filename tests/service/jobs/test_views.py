@@ -4,10 +4,10 @@ import shutil
 
 import pytest
 
-from streamsvm.service.jobs.spec import parse_spec
-from streamsvm.service.jobs.views import job_view
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.progress.views import job_view
 from streamsvm.service.settings import Settings
-from streamsvm.storage.manifest import read_manifest
+from streamsvm.storage.blocks.manifest import read_manifest
 from tests.contracts.problems import make_dataset, random_problem, smallest_cache
 from tests.training import write_run
 

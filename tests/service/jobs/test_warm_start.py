@@ -14,19 +14,19 @@ from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.stream.process import Reader
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.problem import plan_job
-from streamsvm.service.jobs.spec import JobSpec
-from streamsvm.service.jobs.trained_rows import TRAINED_ROWS, note_rows
-from streamsvm.service.jobs.warm_start import beginning, check_warm_start
+from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.plan.plan import plan_job
+from streamsvm.service.jobs.plan.trained_rows import TRAINED_ROWS, note_rows
+from streamsvm.service.jobs.plan.warm_start import beginning, check_warm_start
 from streamsvm.service.processes.attempts import Attempts
 from streamsvm.service.processes.run import prepare_run
 from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
-from streamsvm.storage.checkpoint import SURE_SLOTS, write_checkpoint
-from streamsvm.storage.csr import LARGE_W
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.manifest import read_manifest
-from streamsvm.storage.state import State
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.blocks.manifest import read_manifest
+from streamsvm.storage.rows.csr import LARGE_W
+from streamsvm.storage.run.checkpoint import SURE_SLOTS, write_checkpoint
+from streamsvm.storage.run.state import State
 from tests.contracts.problems import stored_problem
 from tests.training import open_state_of
 

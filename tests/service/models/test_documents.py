@@ -10,14 +10,14 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.models.evaluation import evaluate
+from streamsvm.service.models.evaluation.evaluation import evaluate
 from streamsvm.service.models.heaviest import MOST_CLASSES, MOST_SHOWN, with_heaviest
-from streamsvm.service.models.inference import describe, infer
-from streamsvm.service.models.json_rows import json_documents
-from streamsvm.service.models.predictor import Predictor
-from streamsvm.service.models.tensors import read_tensors
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.model_file import Model
+from streamsvm.service.models.predicting.inference import describe, infer
+from streamsvm.service.models.predicting.json_rows import json_documents
+from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.service.models.predicting.tensors import read_tensors
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.models.model_file import Model
 
 TEXTS = ["some good words", "", "bad, bad words and more", "Ünïcode ΑΣ"]
 N_FEATURES = 1 << 10

@@ -10,17 +10,17 @@ from sklearn.metrics import confusion_matrix, r2_score, roc_auc_score
 
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.column_match import named_numbers
+from streamsvm.reader.parsers.tables.column_match import named_numbers
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.models.evaluation import evaluate
-from streamsvm.service.models.predictor import Predictor
-from streamsvm.storage.csr import LARGE_W
-from streamsvm.storage.dataset import Dataset
+from streamsvm.service.models.evaluation.evaluation import evaluate
+from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.features.rows import Shape
 from streamsvm.storage.features.unit import Unit
-from streamsvm.storage.model_file import Model
-from streamsvm.storage.support_vectors import SupportVectors
+from streamsvm.storage.models.model_file import Model
+from streamsvm.storage.models.support_vectors import SupportVectors
+from streamsvm.storage.rows.csr import LARGE_W
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem
 
 N_FEATURES = 150

@@ -13,10 +13,10 @@ from sklearn.metrics import (
 
 from streamsvm.reader.certificate.calibration import BINS
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.models.evaluation import evaluate
-from streamsvm.service.models.predictor import Predictor
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.model_file import Model
+from streamsvm.service.models.evaluation.evaluation import evaluate
+from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.models.model_file import Model
 from tests.contracts.problems import make_dataset, random_problem
 
 N_ROWS, N_FEATURES = 500, 60

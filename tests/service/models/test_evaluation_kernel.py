@@ -7,9 +7,9 @@ import pytest
 from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
-from streamsvm.service.models.evaluation import evaluate
-from streamsvm.storage.csr import LARGE_W
-from streamsvm.storage.dataset import Dataset
+from streamsvm.service.models.evaluation.evaluation import evaluate
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.rows.csr import LARGE_W
 from tests.contracts.problems import make_dataset, random_problem
 from tests.machines import PAIRS, kernel, numpys_values, random_machine, vectors_of
 

@@ -18,10 +18,10 @@ from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.service.models.evaluation import evaluate
-from streamsvm.service.models.predictor import Predictor
-from streamsvm.storage.dataset import Dataset
-from streamsvm.storage.model_file import Model
+from streamsvm.service.models.evaluation.evaluation import evaluate
+from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.models.model_file import Model
 from tests.contracts.problems import libsvm_text, random_problem, weighted_text
 
 N_ROWS, N_FEATURES = 600, 40

@@ -18,9 +18,9 @@ from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError, on
 from streamsvm.service.models.exports.errors import WEIGHTS_A_PIECE
 from streamsvm.service.models.exports.onnx_outputs import outputs_of
 from streamsvm.service.models.names import format_of
-from streamsvm.service.models.predictor import Predictor
-from streamsvm.storage.csr import Rows
-from streamsvm.storage.model_file import Model
+from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.storage.models.model_file import Model
+from streamsvm.storage.rows.csr import Rows
 from tests.contracts.problems import random_problem
 from tests.reference.liblinear import liblinear_predict
 

@@ -14,8 +14,8 @@ from scipy import sparse
 
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError, onnx_graph
 from streamsvm.service.models.exports.errors import WEIGHTS_A_PIECE
-from streamsvm.service.models.predictor import Predictor
-from streamsvm.storage.model_file import Model
+from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.storage.models.model_file import Model
 from tests.machines import PAIRS, machine_of, random_machine, random_matrix
 
 FORMATS = sorted(MODEL_FORMATS.keys() - {"liblinear"})

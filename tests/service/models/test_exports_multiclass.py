@@ -14,9 +14,9 @@ from sklearn.svm import LinearSVC
 
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.service.models.exports.errors import WEIGHTS_A_PIECE
-from streamsvm.service.models.predictor import Prediction, Predictor
-from streamsvm.storage.csr import Rows
-from streamsvm.storage.model_file import Model
+from streamsvm.service.models.predicting.predictor import Prediction, Predictor
+from streamsvm.storage.models.model_file import Model
+from streamsvm.storage.rows.csr import Rows
 from tests.reference.liblinear import liblinear_predict
 
 FORMATS = sorted(MODEL_FORMATS.keys() - {"libsvm"})  # that is of kernel machines

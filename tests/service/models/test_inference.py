@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from streamsvm.reader.parsers.column_match import named_numbers
+from streamsvm.reader.parsers.tables.column_match import named_numbers
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.models.inference import describe, infer, left_out
-from streamsvm.service.models.predictor import Predictor
+from streamsvm.service.models.predicting.inference import describe, infer, left_out
+from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.features.rows import Shape
 from streamsvm.storage.features.weighted_degree import WeightedDegree
-from streamsvm.storage.model_file import Model
+from streamsvm.storage.models.model_file import Model
 from tests.contracts.problems import libsvm_text, random_problem
 from tests.raw_models import STRINGS, table_model
 

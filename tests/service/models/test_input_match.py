@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from streamsvm.reader.parsers.column_match import named_numbers
+from streamsvm.reader.parsers.tables.column_match import named_numbers
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.models.input_match import match_dataset
-from streamsvm.storage.manifest import Manifest
-from streamsvm.storage.model_file import Model
+from streamsvm.service.models.predicting.input_match import match_dataset
+from streamsvm.storage.blocks.manifest import Manifest
+from streamsvm.storage.models.model_file import Model
 from tests.raw_models import STRINGS, TABLE
 
 # The model's: size, proto=tcp, flag=S0, proto=udp, from 1

@@ -3,9 +3,9 @@
 import pytest
 
 from streamsvm.reader.limits import Limits
-from streamsvm.reader.parsers.libsvm import LibsvmParser
+from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.models.json_rows import json_rows, json_tables
+from streamsvm.service.models.predicting.json_rows import json_rows, json_tables
 
 BAD_ROWS = {
     "no rows": ({}, "wrong_type", {}),

@@ -9,8 +9,8 @@ from scipy import sparse
 
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.service.models.exports import libsvm_text as libsvm_text_format
-from streamsvm.service.models.predictor import Predictor
-from streamsvm.storage.model_file import Model
+from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.storage.models.model_file import Model
 from tests.contracts.problems import libsvm_text, random_problem
 from tests.machines import PAIRS, machine_of, random_machine, random_matrix
 from tests.reference.libsvm import has_program, libsvm_predict, program_predict, svm_train

@@ -13,21 +13,21 @@ from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.problem import plan_job
-from streamsvm.service.jobs.spec import parse_spec
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.service.local import Training
-from streamsvm.service.models.evaluation import evaluate
+from streamsvm.service.models.evaluation.evaluation import evaluate
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.heaviest import input_about, with_heaviest
-from streamsvm.service.models.predictor import Predictor
+from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.models.registry import model_file
 from streamsvm.service.room import Room
 from streamsvm.service.settings import Settings
-from streamsvm.storage.dataset import Dataset
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.blocks.verify import faults
 from streamsvm.storage.features.maps import listed_maps
-from streamsvm.storage.model_file import Model, read_model, write_model
-from streamsvm.storage.model_head import head_of, read_head
-from streamsvm.storage.verify import faults
+from streamsvm.storage.models.model_file import Model, read_model, write_model
+from streamsvm.storage.models.model_head import head_of, read_head
 
 LAST = (1 << 27) - 1
 N_FEATURES, N_ROWS = 40, 300

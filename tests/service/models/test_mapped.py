@@ -9,13 +9,13 @@ import scipy.sparse as sp
 from streamsvm.reader.errors import InputError
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.service.models.names import formats_for
-from streamsvm.service.models.predictor import Predictor
-from streamsvm.storage.csr import Rows
+from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.errors import CorruptData
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.features.rows import Features, Shape
 from streamsvm.storage.features.statistics import FeatureStatistics
-from streamsvm.storage.model_file import Model, read_model, write_model
+from streamsvm.storage.models.model_file import Model, read_model, write_model
+from streamsvm.storage.rows.csr import Rows
 from tests.features import planned
 
 CHAINS = {

@@ -12,8 +12,8 @@ from sklearn.datasets import dump_svmlight_file
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.models.exports import MODEL_FORMATS
-from streamsvm.service.models.predictor import Predictor
-from streamsvm.storage.model_file import Model
+from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.storage.models.model_file import Model
 from tests.machines import random_machine
 
 RNG = np.random.default_rng(0)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.parsers.column_match import named_numbers
+from streamsvm.reader.parsers.tables.column_match import named_numbers
 from streamsvm.service.commands.predict import add_arguments, run
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.service.models.names import format_of, formats_for
-from streamsvm.storage.model_file import Model
+from streamsvm.storage.models.model_file import Model
 from tests.machines import numpys_values, random_machine
 
 TEXT = "2 1:1\n9 2:1\n"

@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from streamsvm.service.models.prediction import ANSWERS, keep
-from streamsvm.service.models.predictor import Predictor
-from streamsvm.storage.model_file import Model
+from streamsvm.service.models.predicting.prediction import ANSWERS, keep
+from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.storage.models.model_file import Model
 
 TEXT = b"0 1:1\n0 1:-1 2:3\n0 9:1\n"
 # One row a class; the decision values of TEXT's rows are multiples of 1/2.

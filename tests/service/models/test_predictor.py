@@ -12,12 +12,12 @@ from scipy import sparse
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.libsvm import LibsvmParser
+from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from streamsvm.service.models.exports import MODEL_FORMATS
-from streamsvm.service.models.prediction import ANSWERS, keep
-from streamsvm.service.models.predictor import Predictor
-from streamsvm.storage.csr import Rows
-from streamsvm.storage.model_file import Model
+from streamsvm.service.models.predicting.prediction import ANSWERS, keep
+from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.storage.models.model_file import Model
+from streamsvm.storage.rows.csr import Rows
 from tests.reference.liblinear import liblinear_predict
 
 N_FEATURES = 30

@@ -10,11 +10,11 @@ from scipy import sparse
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.models.inference import describe, infer
-from streamsvm.service.models.json_rows import json_rows
-from streamsvm.service.models.prediction import ANSWERS, keep
-from streamsvm.service.models.predictor import Predictor
-from streamsvm.storage.decision import predicted_classes
+from streamsvm.service.models.predicting.inference import describe, infer
+from streamsvm.service.models.predicting.json_rows import json_rows
+from streamsvm.service.models.predicting.prediction import ANSWERS, keep
+from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.storage.models.decision import predicted_classes
 from tests.contracts.problems import libsvm_text
 from tests.machines import PAIRS, numpys_values, random_machine, random_matrix, rows_of
 

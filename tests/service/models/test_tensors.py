@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.models.tensors import DATATYPES, read_tensors, wanted_outputs, write_tensors
+from streamsvm.service.models.predicting.tensors import DATATYPES, read_tensors, wanted_outputs, write_tensors
 
 NONE = memoryview(b"")
 

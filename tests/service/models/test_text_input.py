@@ -8,12 +8,12 @@ import pytest
 from scipy import sparse
 
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.column_match import named_numbers
+from streamsvm.reader.parsers.tables.column_match import named_numbers
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.service.models.exports.errors import WEIGHTS_A_PIECE
 from streamsvm.service.models.exports.texts import PIECE_BYTES
-from streamsvm.service.models.predictor import Predictor
-from streamsvm.storage.model_file import Model
+from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.storage.models.model_file import Model
 from tests.machines import random_machine, random_matrix
 from tests.reference.liblinear import liblinear_predict
 from tests.reference.libsvm import has_program, libsvm_predict, program_predict

@@ -7,7 +7,7 @@ import pytest
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.processes import kernels
-from streamsvm.storage.kernel_sources import stamp_of
+from streamsvm.storage.machine.kernel_sources import stamp_of
 
 
 class Terminal(io.StringIO):

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from streamsvm.service.processes.setbacks import Setbacks
+from streamsvm.service.processes.retry_policy import Setbacks
 from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
 

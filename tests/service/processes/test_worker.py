@@ -15,8 +15,8 @@ import pytest
 
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.options import InputOptions
-from streamsvm.service.jobs.spec import parse_spec
-from streamsvm.service.jobs.states import TRANSITIONS
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.processes.worker import Worker
 from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from streamsvm.service.cli import main
-from streamsvm.storage.checkpoint import SLOTS, write_checkpoint
+from streamsvm.storage.run.checkpoint import SLOTS, write_checkpoint
 from tests.api.app import Service, some_model
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamsvm.service.jobs.states import REQUESTS
+from streamsvm.service.jobs.progress.states import REQUESTS
 from streamsvm.service.records.store import Store
 from tests.service.records.test_store import refusal
 

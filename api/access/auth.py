@@ -1,0 +1,125 @@
+"""Who may do what: a token in the Authorization header or, for the pages, in a cookie.
+
+A browser sends cookies, and reaches loopback addresses, for any site its user looks at. So the cookie is
+SameSite=Strict and unseen by scripts, and a request without an Authorization header that changes something must come
+from our own pages.
+"""
+
+import asyncio
+import time
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import Depends, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.security import HTTPBearer
+
+from streamsvm.api.access.clients import TOKEN
+from streamsvm.api.access.scopes import OPEN, SCOPES
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.records.tokens import NO_TOKENS, Token, Tokens, allows, hash_of
+
+COOKIE = "streamsvm_token"
+_TABLE_SECONDS = 1.0
+_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+
+
+class Access:
+    """Tokens as they were at most a second ago."""
+
+    def __init__(self, tokens: Tokens, required: bool) -> None:
+        self._tokens = tokens
+        self._required = required
+        self._table: dict[str, Token] = {}
+        self._needed = True
+        self._expires = 0.0
+        self._reading: asyncio.Task | None = None
+
+    async def token_of(self, text: str) -> Token | None:
+        """None: it is no token."""
+        await self._refresh()
+        return self._table.get(hash_of(text))
+
+    async def is_open(self) -> bool:
+        """Whether no token is needed: there never was one, and only this machine can reach the service."""
+        await self._refresh()
+        return not self._needed and not self._required
+
+    async def has_tokens(self) -> bool:
+        """Whether anybody can get in with one."""
+        await self._refresh()
+        return bool(self._table)
+
+    async def _refresh(self) -> None:
+        if time.monotonic() < self._expires:
+            return
+        # Once for all who ask meanwhile; one who leaves does not take it from the others.
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.ensure_future(self._read())
+        await asyncio.shield(self._reading)
+
+    async def _read(self) -> None:
+        self._table, self._needed = await run_in_threadpool(self._tokens.table)
+        self._expires = time.monotonic() + _TABLE_SECONDS
+
+
+_IN_DOCUMENT = Depends(HTTPBearer(scheme_name="token", description="streamsvm token new", auto_error=False))
+
+
+async def require_scope(request: Request, _: Annotated[object, _IN_DOCUMENT] = None) -> None:
+    """Dependency of every route: refuses with `token_missing`, `token_invalid`, `scope_missing` or `cross_site`."""
+    route = request.scope["route"]
+    operation = route.operation_id or route.name
+    if operation in OPEN:
+        return
+    found = await scope_of_request(request, request.app.state.access)
+    # A route that nobody gave a scope is for the owner.
+    needed = SCOPES.get(operation, "admin")
+    if not allows(found, needed):
+        raise ServiceError("scope_missing", f"the token's scope is {found}, this needs {needed}")
+
+
+async def scope_of_request(request: Request, access: Access) -> str:
+    """The scope of whoever asks, whose token is noted; raises `token_missing`, `token_invalid` or `cross_site`."""
+    header = request.headers.get("authorization")
+    if header is not None:
+        scheme, _, text = header.partition(" ")
+        token = await access.token_of(text.strip()) if scheme.lower() == "bearer" else None
+        if token is None:
+            raise ServiceError("token_invalid", "this is no valid token", await _hint(access))
+        return _noted(request, token)
+    cookie = request.cookies.get(COOKIE)
+    token = await access.token_of(cookie) if cookie else None
+    refuse_other_sites(request, must_show=token is not None)
+    if token is not None:
+        return _noted(request, token)
+    if not await access.is_open():
+        raise ServiceError("token_missing", "this needs a token", await _hint(access))
+    return "admin"
+
+
+def _noted(request: Request, token: Token) -> str:
+    request.scope[TOKEN] = token.name
+    return token.scope
+
+
+async def _hint(access: Access) -> str:
+    return "Send Authorization: Bearer TOKEN." if await access.has_tokens() else NO_TOKENS
+
+
+def refuse_other_sites(request: Request, must_show: bool) -> None:
+    """Raise `cross_site` for a change that another site's page asks for.
+
+    must_show: also if the request does not show where it comes from. Browsers show it; programs need not.
+    """
+    if request.method in _SAFE_METHODS:
+        return
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site is not None:
+        is_own = site in ("same-origin", "none")
+    elif origin is not None:
+        is_own = urlsplit(origin).netloc == request.headers.get("host")
+    else:
+        is_own = not must_show
+    if not is_own:
+        raise ServiceError("cross_site", "a page of another site asks for this", "Send a token as Authorization.")

@@ -1,0 +1,99 @@
+"""/login: the token of a person who uses the pages goes into a cookie."""
+
+import html
+import math
+from typing import Annotated
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from streamsvm.api.access.auth import COOKIE, refuse_other_sites
+from streamsvm.api.access.clients import TOKEN, address_of, network_of
+from streamsvm.api.requests.body import stream
+from streamsvm.service.records.tokens import NO_TOKENS
+
+router = APIRouter(include_in_schema=False)
+
+_MOST_BYTES = 4096
+_SECURITY = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'",
+    "Cache-Control": "no-store",
+}
+# In the colours of the pages; their files are only for who has a token.
+_STYLE = """
+:root { color-scheme: light dark; --ground: #f5f6f9; --card: #fff; --ink: #1b2233; --line: #dfe3ec; --accent: #2457d6;
+--on-accent: #fff; --bad: #b42318; font: 15px/1.5 system-ui, sans-serif }
+@media (prefers-color-scheme: dark) { :root { --ground: #10141d; --card: #191f2b; --ink: #e6eaf3; --line: #2c3444;
+--accent: #6b95ff; --on-accent: #0c1220; --bad: #ff9b90 } }
+body { margin: 0; padding: 1rem; background: var(--ground); color: var(--ink) }
+form { box-sizing: border-box; max-width: 24rem; margin: 18vh auto 0; padding: 1.4rem; background: var(--card);
+border: 1px solid var(--line); border-radius: 10px }
+h1 { font-size: 1.35rem; margin: 0 0 .6rem } .fault { color: var(--bad) } .fault:empty { display: none }
+input, button { box-sizing: border-box; width: 100%; margin: .4rem 0; padding: .5rem .7rem; font: inherit;
+color: inherit; background: var(--ground); border: 1px solid var(--line); border-radius: 7px }
+button { background: var(--accent); color: var(--on-accent); border-color: var(--accent); cursor: pointer }
+"""
+_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>StreamSVM: log in</title>
+<style>{style}</style>
+<main><form method="post" action="/login"><h1>StreamSVM</h1><p class="fault" role="alert">{message}</p>
+<label>Token <input type="password" name="token" required autofocus autocomplete="current-password"></label>
+<input type="hidden" name="next" value="{next}"><button>Log in</button></form></main></html>"""
+
+Next = Annotated[str, Query(alias="next", max_length=2000)]
+
+
+async def own_pages_only(request: Request) -> None:
+    """Another site must not log its visitors in here, or out."""
+    refuse_other_sites(request, must_show=True)
+
+
+@router.get("/login", operation_id="showLogin")
+def show_login(target: Next = "/") -> HTMLResponse:
+    """The form."""
+    return _page("", target)
+
+
+@router.post("/login", operation_id="login", dependencies=[Depends(own_pages_only)], response_model=None)
+async def login(request: Request) -> HTMLResponse | RedirectResponse:
+    """Keep a valid token in a cookie and go where the person wanted to. An address has some tries, then it waits."""
+    logins, address = request.app.state.logins, network_of(address_of(request.scope))
+    text = b"".join([chunk async for chunk in stream(request, _MOST_BYTES)]).decode(errors="replace")
+    form = parse_qs(text)
+    token, target = form.get("token", [""])[0].strip(), form.get("next", ["/"])[0]
+    seconds = logins.seconds_to_wait(address)
+    if seconds > 0:
+        answer = _page("Too many tries: wait a while.", target, 429)
+        answer.headers["Retry-After"] = str(math.ceil(seconds))
+        return answer
+    access = request.app.state.access
+    found = await access.token_of(token)
+    if found is None:
+        logins.failed(address)
+        return _page("This is no valid token." if await access.has_tokens() else NO_TOKENS, target, 401)
+    request.scope[TOKEN] = found.name
+    to_page = RedirectResponse(_local(target), 303)
+    is_https = request.url.scheme == "https"
+    to_page.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=is_https)
+    return to_page
+
+
+@router.post("/logout", operation_id="logout", dependencies=[Depends(own_pages_only)])
+def logout() -> RedirectResponse:
+    """Forget the cookie."""
+    answer = RedirectResponse("/login", 303)
+    answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    return answer
+
+
+def _page(message: str, target: str, status: int = 200) -> HTMLResponse:
+    text = _PAGE.format(style=_STYLE, message=html.escape(message), next=html.escape(_local(target)))
+    return HTMLResponse(text, status, headers=_SECURITY)
+
+
+def _local(target: str) -> str:
+    """The path of ours that a person wanted; never another site."""
+    return target if target.startswith("/") and not target.startswith(("//", "/\\")) else "/"

@@ -1,0 +1,230 @@
+"""Clients that keep a connection and do nothing with it lose it. uvicorn itself waits for them for ever.
+
+A client has `header_seconds` to send the head of a request once it has connected, or begun the next one; between two it
+may be silent for `idle_seconds`, which uvicorn sees to. While it sends a body or takes an answer it is waited for
+`body_seconds`; what it has sent or taken buys more of them, one for `least_bytes_per_second`, but never more than there
+were at first. Beyond as many connections as there may be, those go first that have waited longest for a request.
+
+A client that leaves is noticed also while nothing is read from it, and then what is done for it ends.
+"""
+
+import asyncio
+import select
+import socket
+import time
+from contextlib import suppress
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from streamsvm.api.errors import problem
+from streamsvm.api.requests.leaving import PRESENCE, Presence
+from streamsvm.service.processes.logs import request_id
+from streamsvm.service.records.ids import new_id
+from streamsvm.service.settings import Settings
+
+# What a connection is doing. Each ends in time or is overdue.
+WAITING = "waiting"  # for the head of the first request, or what is left of another's
+IDLE = "idle"  # between two requests; uvicorn ends that
+BODY = "body"  # is arriving, and we want it
+REST = "rest"  # of a body that has its answer already is arriving
+ANSWER = "answer"  # is made or sent; ours to end, unless the client takes none of it
+CLOSING = "closing"  # when the client has taken what is left
+
+# A key of the ASGI scope: the answer is a stream of events, which has no end of its own.
+ENDLESS = "streamsvm.endless"
+
+_LOOKS_A_DEADLINE = 8
+# The client has closed its side, or the connection is broken: told also while nothing is read.
+_LEFT = select.POLLRDHUP | select.POLLHUP | select.POLLERR
+# A client that is cut off says nothing: so many seconds without a word, and the system asks, so many times.
+_KEEPALIVE = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 4}
+
+
+class Connections:
+    """All connections of a server, looked at a few times within the shortest deadline."""
+
+    def __init__(self, settings: Settings, most: int) -> None:
+        self.header_seconds = settings.header_seconds
+        self.body_seconds = settings.body_seconds
+        self.least_rate = settings.least_bytes_per_second
+        self._most = most
+        self._all: set[TimedProtocol] = set()
+        self._waiting: dict[TimedProtocol, None] = {}  # the longest waiting first
+        self._interval = min(self.header_seconds, self.body_seconds) / _LOOKS_A_DEADLINE
+        self._next_look: asyncio.TimerHandle | None = None
+
+    def protocol(self, **arguments: Any) -> "TimedProtocol":
+        """A connection, as uvicorn makes it."""
+        return TimedProtocol(self, **arguments)
+
+    def add(self, connection: "TimedProtocol") -> None:
+        """One more; another one may have to go for it."""
+        self._all.add(connection)
+        self.set_waiting(connection, True)
+        if len(self._all) > self._most:
+            longest = next(iter(self._waiting))
+            self.remove(longest)
+            longest.transport.abort()
+        if self._next_look is None:
+            self._look_later()
+
+    def remove(self, connection: "TimedProtocol") -> None:
+        """It is lost."""
+        self._all.discard(connection)
+        self._waiting.pop(connection, None)
+
+    def set_waiting(self, connection: "TimedProtocol", is_waiting: bool) -> None:
+        """Whether it waits for the head of a request, from now on."""
+        self._waiting.pop(connection, None)
+        if is_waiting:
+            self._waiting[connection] = None
+
+    def _look_later(self) -> None:
+        self._next_look = asyncio.get_running_loop().call_later(self._interval, self._look)
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        for connection in list(self._all):
+            connection.end_if_overdue(now)
+        self._end_those_who_left()
+        self._next_look = None
+        if self._all:
+            self._look_later()
+
+    def _end_those_who_left(self) -> None:
+        """The event loop sees to those it reads from."""
+        poll, unread = select.poll(), {}
+        for connection in self._all:
+            if connection.flow.read_paused and not connection.transport.is_closing():
+                number = connection.transport.get_extra_info("socket").fileno()
+                unread[number] = connection
+                poll.register(number, _LEFT)
+        for number, _ in poll.poll(0) if unread else ():
+            unread[number].transport.abort()
+
+
+class Patience:
+    """Seconds for which a client is waited for: what gets on buys more of them."""
+
+    def __init__(self, most: float, rate: float) -> None:
+        self._most, self._rate = most, rate
+        self.left = most
+
+    def spend(self, seconds: float, got_on: int) -> None:
+        """Take off seconds of waiting, and add those that `got_on` bytes buy."""
+        self.left = min(self._most, self.left + got_on / self._rate - seconds)
+
+
+class TimedProtocol(H11Protocol):
+    """An HTTP/1.1 connection that ends when its client does not get on."""
+
+    def __init__(self, connections: Connections, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._connections = connections
+        self._presence = Presence()
+        self._app, self.app = self.app, self._run
+        self._moved = 0  # bytes received and sent
+        self._taken = 0  # of them, those the client was done with when last looked at
+        self._phase_since: tuple[str, object, float] = (WAITING, None, time.monotonic())
+        self._looked_at = time.monotonic()
+        self._patience = Patience(connections.body_seconds, connections.least_rate)
+
+    async def _run(self, scope: Any, receive: Any, send: Any) -> None:
+        """The application, which can see whether the client is there."""
+
+        async def counted(message: Any) -> None:
+            self._moved += len(message.get("body", b""))
+            await send(message)
+
+        scope[PRESENCE] = self._presence
+        await self._app(scope, receive, counted)
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        with suppress(OSError):
+            keep_asking(transport.get_extra_info("socket"))
+        self._connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connections.remove(self)
+        super().connection_lost(exc)
+        self._presence.end()
+
+    def data_received(self, data: bytes) -> None:
+        self._moved += len(data)
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._connections.set_waiting(self, False)
+
+    def on_response_complete(self) -> None:
+        self._connections.set_waiting(self, True)
+        super().on_response_complete()
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        if self.cycle is not None and self.cycle.scope.get(ENDLESS):
+            self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse("bad_request", "this is not HTTP")
+
+    def end_if_overdue(self, now: float) -> None:
+        """Close the connection if its client has not got on in time."""
+        phase = self._phase()
+        if not self._is_overdue(phase, now):
+            return
+        if phase in (ANSWER, CLOSING):
+            self.transport.abort()
+        elif phase == BODY or self.conn.trailing_data[0]:
+            self._refuse("too_slow", "the request came too slowly")
+        else:
+            self.transport.close()
+
+    def _is_overdue(self, phase: str, now: float) -> bool:
+        limits, cycle = self._connections, self.cycle
+        if cycle is not self._phase_since[1]:
+            self._patience = Patience(limits.body_seconds, limits.least_rate)
+        if (phase, cycle) != self._phase_since[:2]:
+            self._phase_since = phase, cycle, now
+        seconds, self._looked_at = now - self._looked_at, now
+        left = self.transport.get_write_buffer_size()
+        before, self._taken = self._taken, self._moved - left
+        is_ours = phase == ANSWER and left == 0
+        self._patience.spend(0.0 if is_ours else seconds, max(0, self._taken - before))
+        if phase in (WAITING, REST):
+            return now - self._phase_since[2] > limits.header_seconds
+        return phase != IDLE and not is_ours and self._patience.left < 0
+
+    def _phase(self) -> str:
+        if self.transport.is_closing():
+            return CLOSING
+        if self.cycle is None or self.cycle.response_complete:
+            if self.conn.their_state is not h11.IDLE:
+                return REST
+            return WAITING if self.cycle is None or self.conn.trailing_data[0] else IDLE
+        waits_for_us = self.flow.read_paused or self.cycle.waiting_for_100_continue
+        return BODY if self.cycle.more_body and not waits_for_us else ANSWER
+
+    def _refuse(self, code: str, detail: str) -> None:
+        """Say why, if an answer is still possible, and close."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            request_id.set(new_id("req"))
+            answer = problem(code, detail)
+            headers = [*answer.raw_headers, (b"x-request-id", request_id.get().encode()), (b"connection", b"close")]
+            head = h11.Response(status_code=answer.status_code, headers=headers)
+            for event in (head, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self._presence.end()
+        self.transport.close()
+
+
+def keep_asking(connected: socket.socket) -> None:
+    """Have the system find out that the other side of a connection has vanished."""
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _KEEPALIVE.items():
+        connected.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -1,0 +1,84 @@
+"""Around every request: an id, a line in the log, a count, and an answer even to a bug."""
+
+import logging
+import time
+from collections.abc import Callable
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from streamsvm.api.access.clients import TOKEN, address_of
+from streamsvm.api.errors import problem
+from streamsvm.api.requests.deadlines import ENDLESS
+from streamsvm.api.shortcuts import UNLOGGED
+from streamsvm.service.processes.logs import request_id
+from streamsvm.service.records.ids import new_id
+
+# What the log and the metrics call the status of a request whose client went away before the answer.
+GONE = 499
+_NOSNIFF = (b"x-content-type-options", b"nosniff")
+_log = logging.getLogger("streamsvm.api")
+
+# method, path of the route as documented (empty: none matched), status, seconds
+Observer = Callable[[str, str, int, float], None]
+
+
+class Requests:
+    """Outermost of the middleware: every answer there is passes through it."""
+
+    def __init__(self, app: ASGIApp, observe: Observer) -> None:
+        self._app = app
+        self._observe = observe
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id.set(new_id("req"))
+        answer = _Answer(scope, send)
+        began = time.monotonic()
+        try:
+            await self._answered(scope, receive, answer)
+        finally:
+            self._record(scope, answer.status, time.monotonic() - began)
+
+    async def _answered(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
+        try:
+            await self._app(scope, receive, answer)
+        except ClientDisconnect:
+            pass
+        except Exception:
+            if answer.status != GONE:
+                raise  # half an answer: the server closes the connection
+            _log.exception("a bug")
+            bug = problem("internal", "something went wrong in the service", "Its log says more.")
+            await bug(scope, receive, answer)
+
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+        method, route = scope["method"], getattr(scope.get("route"), "path_format", "")
+        self._observe(method, route, status, seconds)
+        if UNLOGGED in scope:
+            return
+        fields = {"method": method, "path": scope["path"], "status": status, "seconds": round(seconds, 6)}
+        fields |= {"address": address_of(scope), "token": scope.get(TOKEN)}
+        if "job_id" in scope.get("path_params", {}):
+            fields["job_id"] = scope["path_params"]["job_id"]
+        _log.info("request", extra={"fields": fields})
+
+
+class _Answer:
+    """Passes an answer on, with the headers every answer has; `status` is GONE until it begins."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self._scope = scope
+        self._send = send
+        self.status = GONE
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = message["headers"]
+            message["headers"] = [*headers, (b"x-request-id", request_id.get().encode()), _NOSNIFF]
+            if any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in headers):
+                self._scope[ENDLESS] = True
+        await self._send(message)

@@ -1,0 +1,105 @@
+"""/v1/datasets"""
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from pydantic import PositiveInt
+
+from streamsvm.api.access.clients import client_of
+from streamsvm.api.context import AppContext, Context
+from streamsvm.api.requests.body import stream
+from streamsvm.api.requests.input_options import InputQuery
+from streamsvm.api.requests.leaving import while_connected
+from streamsvm.service.datasets.views import block_view
+from streamsvm.service.errors import ServiceError
+
+router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
+
+_RAW_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+
+_IMPORTING: dict[int | str, dict[str, Any]] = {202: {"description": "The file is being read in."}}
+
+
+# A name with a slash in it is a wrong name, not another route.
+@router.put("/{name:path}", status_code=201, operation_id="putDataset", openapi_extra=_RAW_BODY, responses=_IMPORTING)
+async def put_dataset(
+    context: Context,
+    request: Request,
+    name: str,
+    options: InputQuery,
+    response: Response,
+    import_: Annotated[str | None, Query(alias="import", min_length=1, max_length=4096)] = None,
+    machines: Annotated[Literal["all"] | PositiveInt | None, Query()] = None,
+) -> dict[str, Any]:
+    """Read the body in as it arrives: data in any format, plain or compressed with gzip, bzip2, xz or zstd.
+
+    With `import`, a file below the import directory is read in instead, in the background; or those of a URL such as
+    s3://bucket/part-*, if the service allows it. With `machines`, so many of a Ray cluster, or "all", read a part of
+    such files each, and keep it; jobs on the dataset train there.
+    """
+    if import_ is not None:
+        response.status_code = 202
+        return await run_in_threadpool(context.datasets.begin_import, name, import_, options, machines)
+    if machines is not None:
+        raise ServiceError("machines_range", "machines read what they import", "Give import=s3://..., and no body.")
+    await _receive(request, context, partial(context.datasets.upload, name, options))
+    return context.datasets.view(name)
+
+
+@router.post("/{name}/blocks", status_code=201, operation_id="appendRows", openapi_extra=_RAW_BODY)
+async def append_rows(context: Context, request: Request, name: str, options: InputQuery) -> dict[str, Any]:
+    """Add the rows of the body, in any format, to a dataset no unfinished job uses; they make new blocks."""
+    await _receive(request, context, partial(context.datasets.append, name, options))
+    return context.datasets.view(name)
+
+
+@router.get("/{name}/blocks", operation_id="listBlocks")
+def list_blocks(context: Context, name: str) -> dict[str, Any]:
+    """The blocks of a dataset."""
+    return {"blocks": [block_view(block) for block in context.datasets.manifest(name)[1].blocks]}
+
+
+@router.delete("/{name}/blocks/{block}", status_code=204, operation_id="removeBlock")
+def remove_block(context: Context, name: str, block: Annotated[int, Path(ge=0)]) -> Response:
+    """Remove the rows of a block from a dataset no unfinished job uses."""
+    context.datasets.remove_block(name, block)
+    return Response(status_code=204)
+
+
+@router.get("", operation_id="listDatasets")
+def list_datasets(context: Context) -> dict[str, Any]:
+    """All datasets, by name."""
+    return {"datasets": context.datasets.views()}
+
+
+@router.get("/{name}", operation_id="getDataset")
+def get_dataset(context: Context, name: str) -> dict[str, Any]:
+    """What a dataset holds."""
+    return context.datasets.view(name)
+
+
+@router.get("/{name}/sample", operation_id="sampleDataset")
+def sample_dataset(context: Context, name: str) -> dict[str, Any]:
+    """Some rows as they are stored: labels, and features with their names where they are known, or strings."""
+    return {"rows": context.datasets.sample(name)}
+
+
+@router.delete("/{name}", status_code=204, operation_id="deleteDataset")
+async def delete_dataset(context: Context, name: str) -> Response:
+    """Remove a dataset no unfinished job uses; an upload that is under way is given up."""
+    await context.datasets.delete(name)
+    return Response(status_code=204)
+
+
+async def _receive(request: Request, context: AppContext, read_in: Callable[..., Coroutine[Any, Any, None]]) -> None:
+    """Have the body read in, as long as its client is there."""
+    chunks = stream(request, context.settings.max_upload_bytes)
+    await while_connected(request, read_in(client_of(request.scope), chunks))

@@ -1,0 +1,138 @@
+"""/v2, the Open Inference Protocol, with Triton's binary tensor extension."""
+
+import json
+import logging
+import sqlite3
+import time
+from importlib import metadata
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Request, Response
+
+from streamsvm.api.context import Context
+from streamsvm.api.requests.body import parse_object, whole
+from streamsvm.api.requests.leaving import in_thread, turn
+from streamsvm.api.routes.predicting import JSON, find_predictor
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.predicting.inference import VERSION, check_version, describe, infer, left_out, outputs_of
+from streamsvm.service.models.predicting.prediction import first_names
+from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.service.models.predicting.tensors import read_tensors, wanted_outputs, write_tensors
+
+router = APIRouter(prefix="/v2", tags=["inference"])
+
+_log = logging.getLogger("streamsvm.api")
+_SEE_LOG = "The service's log says more."
+_BINARY = "application/octet-stream"
+_LENGTH = "Inference-Header-Content-Length"
+_TENSORS = {"type": "array", "items": {"type": "object"}}
+_REQUEST = {"type": "object", "required": ["inputs"], "properties": {"inputs": _TENSORS, "outputs": _TENSORS}}
+_BODY = {"requestBody": {"required": True, "content": {JSON: {"schema": _REQUEST}}}}
+_ANSWER: dict[int | str, dict[str, Any]] = {200: {"description": "The outputs", "content": {JSON: {}, _BINARY: {}}}}
+_INFER: dict[str, Any] = {"response_class": Response, "responses": _ANSWER, "openapi_extra": _BODY}
+
+
+@router.get("", operation_id="serverMetadata")
+def server_metadata() -> dict[str, Any]:
+    """What serves the models."""
+    return {"name": "streamsvm", "version": metadata.version("streamsvm"), "extensions": ["binary_tensor_data"]}
+
+
+@router.get("/health/live", operation_id="serverLive")
+async def server_live() -> dict[str, bool]:
+    """Whether the process answers."""
+    return {"live": True}
+
+
+@router.get("/health/ready", operation_id="serverReady")
+def server_ready(context: Context, request: Request) -> dict[str, bool]:
+    """Whether requests can be served: the records can be read, imports and jobs are seen to."""
+    try:
+        request.app.state.soundness.check()
+    except (sqlite3.Error, ServiceError) as error:
+        _log.error("the records cannot be read: %s", error)
+        raise ServiceError("unavailable", "the records cannot be read", _SEE_LOG) from None
+    if missing := context.datasets.missing_threads():
+        raise ServiceError("unavailable", f"there is no thread for {' and '.join(missing)}", _SEE_LOG)
+    if context.keeper is not None and (trouble := context.keeper.trouble):
+        raise ServiceError("unavailable", trouble, "It is tried again all the time; the service's log says more.")
+    return {"ready": True}
+
+
+@router.get("/models/{model_id}", operation_id="modelMetadata")
+@router.get("/models/{model_id}/versions/{version}", operation_id="modelVersionMetadata")
+async def model_metadata(context: Context, model_id: str, version: str = VERSION) -> dict[str, Any]:
+    """Which tensors the model takes and gives. Its one version is 1."""
+    check_version(version)
+    return describe(model_id, await find_predictor(context, model_id))
+
+
+@router.get("/models/{model_id}/ready", operation_id="modelReady")
+@router.get("/models/{model_id}/versions/{version}/ready", operation_id="modelVersionReady")
+async def model_ready(context: Context, model_id: str, version: str = VERSION) -> dict[str, Any]:
+    """Whether the model can be applied."""
+    check_version(version)
+    await find_predictor(context, model_id)
+    return {"name": model_id, "ready": True}
+
+
+@router.post("/models/{model_id}/infer", operation_id="modelInfer", **_INFER)
+@router.post("/models/{model_id}/versions/{version}/infer", operation_id="modelVersionInfer", **_INFER)
+async def model_infer(
+    context: Context,
+    request: Request,
+    model_id: str,
+    version: str = VERSION,
+    header_length: Annotated[int | None, Header(alias=_LENGTH, ge=0)] = None,
+) -> Response:
+    """Labels, decision values and, where there are any, probabilities for dense or sparse rows."""
+    check_version(version)
+    begun, predictor = time.monotonic(), await find_predictor(context, model_id)
+    _refuse_encoding(request)
+    most = context.settings.max_infer_bytes
+    async with whole(request, most) as body, turn(request, context.shared.whole):
+        rows, answer = await in_thread(request, lambda: _answer(model_id, predictor, body, header_length, most))
+    request.app.state.metrics.observe_prediction("v2", rows, time.monotonic() - begun)
+    return answer
+
+
+def inferred(
+    request: Request, model_id: str, predictor: Predictor, body: bytes, most_bytes: int
+) -> tuple[int, Response]:
+    """How many rows a body has that is whole, and the answer to it by version 1, of at most so many bytes of numbers.
+
+    Raises ServiceError.
+    """
+    _refuse_encoding(request)
+    length = request.headers.get(_LENGTH)
+    if length is not None and not (length.isascii() and length.isdecimal()):
+        raise ServiceError("bad_tensor", f"{_LENGTH} is not a number")
+    return _answer(model_id, predictor, body, None if length is None else int(length), most_bytes)
+
+
+def _answer(
+    model_id: str, predictor: Predictor, body: bytes, header_length: int | None, most_bytes: int
+) -> tuple[int, Response]:
+    """How many rows there are, and what is said of them."""
+    length = len(body) if header_length is None else header_length
+    if length > len(body):
+        raise ServiceError("bad_tensor", "the body is shorter than its header says")
+    document = parse_object(body[:length])
+    wanted = wanted_outputs(document, outputs_of(predictor))
+    tensors = read_tensors(document.get("inputs"), memoryview(body)[length:])
+    found, unknown = infer(predictor, tensors, most_bytes), left_out(predictor, tensors)
+    binary = {name for name, is_binary in wanted.items() if is_binary}
+    outputs, data = write_tensors({name: found[name] for name in wanted}, binary)
+    same = {"id": document["id"]} if isinstance(document.get("id"), str) else {}
+    told = {"unknown_columns": len(unknown), "unknown_column_names": ", ".join(first_names(unknown))}
+    answer = {"model_name": model_id, "model_version": VERSION, **same, **({"parameters": told} if unknown else {})}
+    head = json.dumps({**answer, "outputs": outputs}).encode()
+    rows = len(next(iter(found.values())))
+    if not binary:
+        return rows, Response(head, media_type=JSON)
+    return rows, Response(head + data, media_type=_BINARY, headers={_LENGTH: str(len(head))})
+
+
+def _refuse_encoding(request: Request) -> None:
+    if request.headers.get("content-encoding", "identity") != "identity":
+        raise ServiceError("unknown_format", "the body is compressed", "Send it as it is.")

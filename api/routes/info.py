@@ -1,0 +1,37 @@
+"""/v1/info: what this service is, can do, and how much it takes."""
+
+from dataclasses import asdict
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from streamsvm.api.context import Context
+from streamsvm.reader.parsers import READERS
+from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.trainer.solvers import SOLVERS
+
+router = APIRouter(prefix="/v1", tags=["service"])
+
+# What a service may be installed without, and the library it needs.
+_EXTRAS = {"parquet": "pyarrow", "onnx": "onnx"}
+_DEADLINES = ("header_seconds", "idle_seconds", "body_seconds")
+
+
+@router.get("/info", operation_id="getInfo")
+async def get_info(context: Context, request: Request) -> dict[str, Any]:
+    """Version, limits, features, solvers and formats."""
+    settings = asdict(context.settings)
+    return {
+        "version": version("streamsvm"),
+        "limits": {name: settings[name] for name in settings if name.startswith("max_") or name in _DEADLINES},
+        "features": {
+            "tokens": not await request.app.state.access.is_open(),
+            **{extra: find_spec(library) is not None for extra, library in _EXTRAS.items()},
+        },
+        "solvers": list(SOLVERS),
+        "losses": list(JobSpec.model_json_schema()["properties"]["loss"]["enum"]),
+        "formats": {"datasets": list(READERS), "models": list(MODEL_FORMATS)},
+    }

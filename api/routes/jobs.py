@@ -1,0 +1,134 @@
+"""/v1/jobs"""
+
+import sys
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Response
+from fastapi.concurrency import run_in_threadpool
+
+from streamsvm.api.context import Context
+from streamsvm.api.requests.body import JsonObject, OptionalJsonObject
+from streamsvm.service.cluster.prepare import check_machines
+from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
+from streamsvm.service.jobs.lanes.continuing import CHANGEABLE, continued_spec
+from streamsvm.service.jobs.plan.estimate import estimate
+from streamsvm.service.jobs.plan.following import plan_following
+from streamsvm.service.jobs.plan.plan import plan_job
+from streamsvm.service.jobs.plan.warm_start import check_warm_start
+from streamsvm.service.jobs.progress.states import TRANSITIONS
+from streamsvm.service.jobs.progress.views import history, history_csv, job_view
+from streamsvm.service.records.unrecorded import remove, unrecording
+from streamsvm.storage.machine.free_memory import machine_memory
+
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+
+_JOB_BODY = {
+    "requestBody": {"required": True, "content": {"application/json": {"schema": JobSpec.model_json_schema()}}}
+}
+_CHANGES = {name: JobSpec.model_json_schema()["properties"][name] for name in CHANGEABLE}
+_CHANGES_BODY = {
+    "requestBody": {
+        "required": False,
+        "content": {
+            "application/json": {"schema": {"type": "object", "properties": _CHANGES, "additionalProperties": False}}
+        },
+    }
+}
+_MOST_WAIT_SECONDS = 60
+_CANCEL_SECONDS = 2  # long enough for the worker, so that the answer nearly always shows a cancelled job
+
+
+@router.post("", status_code=202, operation_id="submitJob", openapi_extra=_JOB_BODY)
+def submit_job(context: Context, fields: JsonObject, response: Response) -> dict[str, Any]:
+    """Queue a job. What cannot run is refused now."""
+    spec = parse_spec(fields)
+    record = context.store.dataset(spec.dataset)
+    if record["state"] == "ingesting":
+        plan_following(spec, context.settings.max_features)
+    else:
+        # The worker may be in another control group, and has the last word.
+        plan = plan_job(spec, context.datasets.manifest(spec.dataset)[1], memory_bytes=machine_memory())
+        check_warm_start(context.store, context.settings, plan, record["id"])
+        check_machines(plan, context.settings)
+        spec = plan.spec
+    job_id = context.store.add_job(record["id"], spec.model_dump(), context.settings.max_queued_jobs)
+    response.headers["Location"] = f"/v1/jobs/{job_id}"
+    return job_view(context.settings, context.store.job(job_id))
+
+
+@router.post("/estimate", operation_id="estimateJob", openapi_extra=_JOB_BODY)
+def estimate_job(context: Context, fields: JsonObject) -> dict[str, Any]:
+    """What a job would take: memory, disk, seconds a pass. Nothing is run."""
+    spec = parse_spec(fields)
+    return estimate(plan_job(spec, context.datasets.manifest(spec.dataset)[1], memory_bytes=machine_memory()))
+
+
+@router.get("", operation_id="listJobs")
+def list_jobs(
+    context: Context,
+    state: Literal[tuple(TRANSITIONS)] | None = None,  # type: ignore[valid-type]
+    page_token: Annotated[str | None, Query(pattern="^job_[0-9A-Z]{26}$")] = None,
+    page_size: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> dict[str, Any]:
+    """Jobs, the newest first, fewer than page_size where they are large, and the `page_token` of those before them."""
+    records, has_more = context.store.page_of_jobs(state, page_token, page_size)
+    jobs = [job_view(context.settings, record) for record in records]
+    return {"jobs": jobs, "next_page_token": jobs[-1]["id"] if jobs and has_more else None}
+
+
+@router.get("/{job_id}", operation_id="getJob")
+async def get_job(
+    context: Context,
+    job_id: str,
+    wait_seconds: Annotated[float, Query(ge=0, le=_MOST_WAIT_SECONDS)] = 0,
+    after: Annotated[int, Query(ge=0, lt=1 << 63)] = 0,
+) -> Response:
+    """A job, with live progress; with `wait_seconds` once its `seq` is beyond `after`."""
+    feed = context.feed
+    text = await (feed.wait(job_id, after, wait_seconds) if wait_seconds else feed.text(job_id))
+    return Response(text, media_type="application/json")
+
+
+@router.post("/{job_id}/stop", status_code=202, operation_id="stopJob")
+async def stop_job(context: Context, job_id: str) -> Response:
+    """End a running job after its running pass, and keep the model so far."""
+    await run_in_threadpool(context.store.request, job_id, "stop")
+    return Response(await context.feed.text(job_id), 202, media_type="application/json")
+
+
+@router.post("/{job_id}/cancel", status_code=202, operation_id="cancelJob")
+async def cancel_job(context: Context, job_id: str) -> Response:
+    """End a job at once, and throw away what it has trained."""
+    await run_in_threadpool(context.store.request, job_id, "cancel")
+    text = await context.feed.wait(job_id, sys.maxsize, _CANCEL_SECONDS)
+    return Response(text, 202, media_type="application/json")
+
+
+@router.post("/{job_id}/resume", status_code=202, operation_id="resumeJob", openapi_extra=_CHANGES_BODY)
+def resume_job(context: Context, job_id: str, changes: OptionalJsonObject, response: Response) -> dict[str, Any]:
+    """A new job that goes on where one that has ended left off, to a farther end. What has ended does not change."""
+    record = context.store.job(job_id)
+    spec = continued_spec(context.settings.jobs, record, changes)
+    most = context.settings.max_queued_jobs
+    new_id = context.store.add_job(record["dataset_id"], spec.model_dump(), most, continues=job_id)
+    response.headers["Location"] = f"/v1/jobs/{new_id}"
+    return job_view(context.settings, context.store.job(new_id))
+
+
+@router.delete("/{job_id}", status_code=204, operation_id="deleteJob")
+def delete_job(context: Context, job_id: str) -> Response:
+    """Forget a job that has ended. Its model stays."""
+    directory = context.settings.jobs / context.store.job(job_id)["id"]
+    with unrecording(directory):
+        context.store.delete_job(job_id)
+    remove(directory)
+    return Response(status_code=204)
+
+
+@router.get("/{job_id}/history", operation_id="getJobHistory", response_model=None)
+def get_job_history(
+    context: Context, job_id: str, format: Literal["json", "csv"] = "json"
+) -> dict[str, Any] | Response:
+    """What each pass came to."""
+    passes = history(context.settings, context.store.job(job_id)["id"])
+    return {"passes": passes} if format == "json" else Response(history_csv(passes), media_type="text/csv")

@@ -1,0 +1,158 @@
+"""/metrics for Prometheus: requests are counted here; records and control pages are asked at every scrape."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from streamsvm.service.jobs.progress.states import TRANSITIONS
+from streamsvm.service.jobs.progress.views import job_view
+from streamsvm.service.processes.health import worker_is_there
+from streamsvm.service.records.store import DATASET_STATES, Store
+from streamsvm.service.settings import Settings
+from streamsvm.storage.run.state import read_control
+
+router = APIRouter(tags=["service"])
+
+# A second series for each counter, which nobody asked for.
+disable_created_metrics()
+
+# Uploads and long polls are requests, too.
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
+_METHODS = {"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS"}
+
+# Figures of a job's progress; what only grows is a counter.
+_GAUGES = {
+    "pass": "Pass being streamed",
+    "gap": "M+ - M- of the last finished pass",
+    "dual_objective": "Dual objective after the last finished pass",
+    "primal_bound": "Primal objective at the weights of the start of the last finished pass",
+    "relative_gap_bound": "Bound on the relative distance to the optimum",
+    "free_rows": "Rows with 0 < alpha < C",
+    "resident_rows": "Rows in the cache",
+    "resident_bytes": "Bytes of the rows in the cache",
+}
+_COUNTERS = {
+    "rows_streamed": "Rows read, over all passes",
+    "evicted_rows": "Rows that left the cache",
+    "read_bytes": "Bytes read from the blocks",
+    "updates": "Coordinate updates",
+}
+
+_MACHINE_GAUGES = {"in_round": "1 if the machine had part in the last round", "seconds": "That its last round took"}
+_MACHINE_COUNTERS = {"sent_bytes": "Sent to the coordinator", "waited_seconds": "That it has waited for others"}
+
+
+class Metrics:
+    """What the service says about itself; a registry of its own for each app."""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "streamsvm_http_requests", "Requests answered", ("method", "route", "status"), registry=self._registry
+        )
+        self._seconds = self._histogram(
+            "streamsvm_http_request_duration_seconds", "From head to end", "method", "route", "status"
+        )
+        self._rows = Counter("streamsvm_predicted_rows", "Rows predicted", ("interface",), registry=self._registry)
+        self._prediction_seconds = self._histogram(
+            "streamsvm_prediction_duration_seconds", "From head until all predictions are known", "interface"
+        )
+        self._registry.register(_Records(settings, store))
+
+    def observe(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        # Anyone may invent methods; each would be a series.
+        method = method if method in _METHODS else "other"
+        self._requests.labels(method, route, status).inc()
+        self._seconds.labels(method, route, status).observe(seconds)
+
+    def observe_prediction(self, interface: str, rows: int, seconds: float) -> None:
+        """Count the rows of a request for predictions that is answered by them; interface: v1 or v2."""
+        self._rows.labels(interface).inc(rows)
+        self._prediction_seconds.labels(interface).observe(seconds)
+
+    def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
+        return Histogram(name, text, labels, buckets=_BUCKETS, registry=self._registry)
+
+    def text(self) -> bytes:
+        """In Prometheus's text format."""
+        return generate_latest(self._registry)
+
+
+class _Records(Collector):
+    """Asks the store and the control pages at every scrape: jobs run in other processes."""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._settings = settings
+        self._store = store
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        for table, states in (("datasets", DATASET_STATES), ("jobs", TRANSITIONS)):
+            family = GaugeMetricFamily(f"streamsvm_{table}", f"{table.capitalize()} on record", labels=("state",))
+            found = self._store.count_by_state(table)
+            for state in states:
+                family.add_metric((state,), found.get(state, 0))
+            yield family
+        there = worker_is_there(self._settings.data_dir)
+        yield GaugeMetricFamily("streamsvm_worker_up", "1 if a worker looks after the jobs", value=there)
+        yield from self._running()
+
+    def _running(self) -> Iterator[Metric]:
+        jobs = [job_view(self._settings, record) for record in self._store.jobs("running")]
+        progress = {job["id"]: job["progress"] for job in jobs if job["progress"]}
+        for kind, figures in ((GaugeMetricFamily, _GAUGES), (CounterMetricFamily, _COUNTERS)):
+            for name, text in figures.items():
+                yield _family(kind, name, text, {job_id: shown[name] for job_id, shown in progress.items()})
+        yield from _machines({job_id: shown["machines"] for job_id, shown in progress.items() if "machines" in shown})
+        silence = {job_id: self._silence(job_id) for job_id in progress}
+        yield _family(GaugeMetricFamily, "silence_seconds", "Since reader or trainer last did something", silence)
+
+    def _silence(self, job_id: str) -> float | None:
+        """Seconds since the last heartbeat; None if the run has just ended or not begun."""
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            control = read_control(self._settings.jobs / job_id / "run")
+            last = max(control["reader_heartbeat"], control["trainer_heartbeat"])
+            return time.monotonic() - last if last else None
+        return None
+
+
+def _machines(jobs: dict[str, list[dict[str, Any]]]) -> Iterator[Metric]:
+    """Of the machines of jobs that have several."""
+    for kind, figures in ((GaugeMetricFamily, _MACHINE_GAUGES), (CounterMetricFamily, _MACHINE_COUNTERS)):
+        for name, text in figures.items():
+            family = kind(f"streamsvm_job_machine_{name}", text, labels=("job", "machine", "node"))
+            for job_id, machines in jobs.items():
+                for machine in machines:
+                    own = (job_id, str(machine["machine"]), machine["node"])
+                    family.add_metric(own, machine["state"] == "in" if name == "in_round" else machine[name])
+            yield family
+
+
+def _family(kind: Any, name: str, text: str, values: dict[str, float | None]) -> Metric:
+    family = kind(f"streamsvm_job_{name}", text, labels=("job",))
+    for job_id, value in values.items():
+        if value is not None:
+            family.add_metric((job_id,), value)
+    return family
+
+
+@router.get("/metrics", operation_id="getMetrics", response_class=Response)
+def get_metrics(request: Request) -> Response:
+    """Prometheus's text format."""
+    return Response(request.app.state.metrics.text(), media_type=CONTENT_TYPE_LATEST)

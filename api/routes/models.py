@@ -1,0 +1,156 @@
+"""/v1/models"""
+
+import os
+import time
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Header, Request, Response
+from fastapi.responses import FileResponse, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from streamsvm.api.access.clients import client_of
+from streamsvm.api.context import Context
+from streamsvm.api.requests.body import JsonObject
+from streamsvm.api.requests.prediction_response import prediction_response
+from streamsvm.api.routes.evaluating import dataset_named, evaluate
+from streamsvm.api.routes.predicting import JSON, TYPES, find_predictor, predicted
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.options import index_base as as_index_base
+from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.service.models.predicting.prediction import ANSWERS
+from streamsvm.service.models.registry import delete_model, load_head, model_file
+from streamsvm.service.models.views import model_view
+from streamsvm.service.room import RoomFile
+
+router = APIRouter(prefix="/v1/models", tags=["models"])
+
+_JSON_ROWS = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "rows": {
+            "type": "array",
+            "items": {"type": "object", "additionalProperties": {"type": ["number", "string", "null"]}},
+        },
+        "documents": {"type": "array", "items": {"type": "string"}},
+    },
+}
+_JSON_STRINGS = {
+    "type": "object",
+    "required": ["strings"],
+    "additionalProperties": False,
+    "properties": {"strings": {"type": "array", "items": {"type": "string"}}},
+}
+_NAMED = {"type": "object", "required": ["dataset"], "properties": {"dataset": {"type": "string"}}}
+_EVALUATE = {
+    "requestBody": {"required": True, "content": {JSON: {"schema": {**_NAMED, "additionalProperties": False}}}}
+}
+_BODIES = {
+    **{kind: {"schema": {"type": "string"}} for kind in TYPES},
+    JSON: {"schema": {"anyOf": [_JSON_ROWS, _JSON_STRINGS]}},
+}
+_ROWS = {"requestBody": {"required": True, "content": _BODIES}}
+_Responses = dict[int | str, dict[str, Any]]
+_FILE = {"description": "The file", "content": {kind.media_type: {} for kind in MODEL_FORMATS.values()}}
+_FILES: _Responses = {
+    200: _FILE,
+    206: {**_FILE, "description": "The range of it that was asked for"},
+    304: {"description": "The file is the one that the client has"},
+}
+_PREDICTIONS: _Responses = {200: {"description": "The predictions", "content": {kind: {} for kind in ANSWERS}}}
+
+
+@router.get("", operation_id="listModels")
+def list_models(context: Context) -> dict[str, Any]:
+    """All models, the newest first."""
+    return {"models": context.store.models()}
+
+
+@router.get("/{model_id}", operation_id="getModel")
+def get_model(context: Context, model_id: str) -> dict[str, Any]:
+    """A model, its certificate, and where it comes from."""
+    record = context.store.model(model_id)
+    return model_view(record, load_head(context.settings, model_id))
+
+
+@router.delete("/{model_id}", status_code=204, operation_id="deleteModel")
+def remove_model(context: Context, model_id: str) -> Response:
+    """Remove a model; the job that made it stays."""
+    delete_model(context.settings, context.store, model_id)
+    return Response(status_code=204)
+
+
+@router.get("/{model_id}/file", operation_id="downloadModel", response_class=FileResponse, responses=_FILES)
+def download_head(
+    context: Context,
+    request: Request,
+    model_id: str,
+    format: Literal[tuple(MODEL_FORMATS)] | None = None,  # type: ignore[valid-type]
+    if_none_match: Annotated[str, Header()] = "",
+) -> Response:
+    """The model as a file, or the range of it that is asked for.
+
+    By default LIBLINEAR's text, of a kernel LIBSVM's; npz of data whose features are far apart.
+    """
+    format_, file = model_file(
+        context.settings, context.store.model(model_id), format, context.room, client_of(request.scope)
+    )
+    kind = MODEL_FORMATS[format_]
+    response = _OpenFileResponse(file, kind.media_type, f"{model_id}{kind.suffix}")
+    tag = response.headers["etag"]
+    if tag in if_none_match:
+        file.close()
+        return Response(status_code=304, headers={"ETag": tag})
+    return response
+
+
+class _OpenFileResponse(FileResponse):
+    """A file without a name, closed when it was sent, or was not."""
+
+    def __init__(self, file: RoomFile, media_type: str, filename: str) -> None:
+        self._file = file
+        number = file.fileno()
+        stat = os.fstat(number)
+        super().__init__(f"/proc/self/fd/{number}", media_type=media_type, filename=filename, stat_result=stat)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._file:
+            await super().__call__(scope, receive, send)
+
+
+@router.post(
+    "/{model_id}/predict",
+    operation_id="predict",
+    response_class=StreamingResponse,
+    responses=_PREDICTIONS,
+    openapi_extra=_ROWS,
+)
+async def predict(
+    context: Context,
+    request: Request,
+    model_id: str,
+    strict: bool = False,
+    label_column: str | None = None,
+    text_column: str | None = None,
+    index_base: Literal["auto", "0", "1"] = "auto",
+    header: Literal["auto", "yes", "no"] = "auto",
+) -> Response:
+    """Labels, decision values and any probabilities for rows of LIBSVM text, CSV, FASTA or JSON, or for documents.
+
+    Columns of a table are found by name; those that the model does not have are left out, and told. Labels in the text
+    are not looked at. A model of documents takes text/plain as a document a line.
+    index_base: number of the first feature, if it is not as in the data of the model.
+    """
+    begun, predictor = time.monotonic(), await find_predictor(context, model_id, strict)
+    base = as_index_base(index_base)
+    said = InputOptions(label_column=label_column, text_column=text_column, index_base=base, header=header)
+    found = await predicted(context, request, predictor, said)
+    request.app.state.metrics.observe_prediction("v1", found.rows, time.monotonic() - begun)
+    return prediction_response(request, found)
+
+
+@router.post("/{model_id}/evaluate", operation_id="evaluate", openapi_extra=_EVALUATE)
+async def evaluate_model(context: Context, request: Request, model_id: str, fields: JsonObject) -> dict[str, Any]:
+    """Accuracy, AUC, confusion, figures of each class, of probabilities, and the objective of a model on a dataset."""
+    name = dataset_named(fields)
+    return {"model_id": model_id, "dataset": name, **await evaluate(context, request, model_id, name)}

@@ -1,0 +1,137 @@
+"""What a request for predictions brings and what it wants back; the work is done in threads of its own."""
+
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+
+from anyio import from_thread
+from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
+
+from streamsvm.api.access.clients import client_of
+from streamsvm.api.context import AppContext
+from streamsvm.api.requests.body import parse_object, stream, whole
+from streamsvm.api.requests.leaving import in_thread, turn
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import IndexBase, InputOptions
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.loaded import load_predictor, loaded_predictor
+from streamsvm.service.models.predicting.json_rows import json_documents, json_rows, json_tables
+from streamsvm.service.models.predicting.prediction import BinaryFile, Predicted, keep
+from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Prediction, Predictor
+from streamsvm.service.models.predicting.raw_rows import TableRows
+from streamsvm.service.room import RoomFile
+from streamsvm.service.settings import Settings
+
+JSON = "application/json"
+TYPES = {
+    "text/libsvm": "libsvm",
+    "text/csv": "csv",
+    "text/tab-separated-values": "tsv",
+    "text/plain": "text",
+    "text/x-fasta": "fasta",
+}
+# Taken for text of the kind the model was trained on. curl sends the last one unasked.
+_PLAIN = ("", "text/plain", "application/octet-stream", "application/x-www-form-urlencoded")
+_HEAD_BYTES = 1 << 16
+
+
+async def find_predictor(context: AppContext, model_id: str, strict: bool = False) -> Predictor:
+    """The model. Raises ServiceError unknown_model."""
+    loaded = loaded_predictor(context.settings, model_id)
+    if loaded is not None:
+        return loaded.with_strict(strict)
+
+    def find() -> Predictor:
+        return load_predictor(context.settings, context.store.model(model_id)["id"])
+
+    return (await run_in_threadpool(find)).with_strict(strict)
+
+
+async def predicted(context: AppContext, request: Request, predictor: Predictor, said: InputOptions) -> Predicted:
+    """Predictions for all rows of the body, of which `said` tells more; the caller closes them.
+
+    Raises ServiceError for the first fault of the body.
+    """
+    values = context.room.file(client_of(request.scope))
+    try:
+        return await _predicted(context, request, predictor, said, values)
+    except BaseException:
+        values.close()
+        raise
+
+
+async def _predicted(
+    context: AppContext, request: Request, predictor: Predictor, said: InputOptions, values: RoomFile
+) -> Predicted:
+    kind = content_type(request)
+    settings = context.settings
+    if kind == JSON:
+        async with whole(request, settings.max_json_bytes) as body, turn(request, context.shared.whole):
+            return await in_thread(request, partial(predicted_rows, settings, predictor, kind, [body], said, values))
+    chunks = stream(request, settings.max_predict_bytes)
+    head, is_whole = await _head(chunks)
+    rows = chain(head, () if is_whole else _arriving(chunks))
+    async with turn(request, context.shared.whole if is_whole else context.shared.arriving):
+        return await in_thread(request, partial(predicted_rows, settings, predictor, kind, rows, said, values))
+
+
+def predicted_rows(
+    settings: Settings, predictor: Predictor, kind: str, chunks: Iterable[bytes], said: InputOptions, values: BinaryFile
+) -> Predicted:
+    """Predictions for the rows of a body of a `content_type`, of which `said` tells more, in a file that is given.
+
+    Raises ServiceError for the first fault.
+    """
+    if kind == JSON:
+        return _of_json(values, predictor, b"".join(chunks), said.index_base)
+    options = replace(said, format=TYPES[kind] if kind else predictor.text_format)
+    limits = Limits(settings.max_predict_bytes, max_features=MOST_FEATURES)
+    return _keep(values, predictor, predictor.predict_text(chunks, limits, options))
+
+
+def content_type(request: Request) -> str:
+    """The type that the request states for its body: one of TYPES, JSON, or "". Raises ServiceError unknown_format."""
+    stated = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = "" if stated in _PLAIN else stated
+    if kind not in ("", *TYPES, JSON):
+        known = ", ".join([*TYPES, JSON])
+        raise ServiceError("unknown_format", "rows cannot come in this Content-Type", f"Known types: {known}.")
+    return kind
+
+
+def _keep(values: BinaryFile, predictor: Predictor, predictions: Iterator[Prediction]) -> Predicted:
+    try:
+        return keep(predictor, predictions, values)
+    except InputError as error:
+        raise ServiceError.of(error.problem()) from None
+
+
+def _of_json(values: BinaryFile, predictor: Predictor, body: bytes, index_base: IndexBase) -> Predicted:
+    fields = parse_object(body)
+    if predictor.reads_documents and "documents" in fields:
+        return _keep(values, predictor, predictor.predict_documents(json_documents(fields)))
+    table, numbering = json_tables(fields, predictor.input, predictor.index_base), predictor.numbering(index_base)
+    if table is None:
+        table = TableRows(numbering.renumbered(json_rows(fields, numbering.base)), 0, None)
+    return _keep(values, predictor, predictor.predict_table(table))
+
+
+async def _head(chunks: AsyncIterator[bytes]) -> tuple[list[bytes], bool]:
+    """The first of the chunks, and whether they are all."""
+    head, size = list[bytes](), 0
+    while size < _HEAD_BYTES:
+        chunk = await anext(chunks, None)
+        if chunk is None:
+            return head, True
+        head.append(chunk)
+        size += len(chunk)
+    return head, False
+
+
+def _arriving(chunks: AsyncIterator[bytes]) -> Iterator[bytes]:
+    """What arrives in the event loop, in this thread."""
+    while (chunk := from_thread.run(anext, chunks, None)) is not None:
+        yield chunk

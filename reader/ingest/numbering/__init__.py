@@ -1,0 +1,1 @@
+"""Numbers a dataset's features anew, the frequent ones first."""

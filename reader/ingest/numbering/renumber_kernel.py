@@ -1,0 +1,89 @@
+"""Counting, listing and renumbering features, the inner loops of `renumber` and `feature_list`."""
+
+import numpy as np
+
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.machine.prefetch_kernel import prefetch
+from streamsvm.storage.rows.csr import Array
+
+_AHEAD = 32
+# A page of a list has so many features, one cache line; which page a feature is on says the directory, 0: none yet.
+PAGE_BITS = 4
+PAGE = 1 << PAGE_BITS
+
+
+# enter(indices (nnz,), start, directory, pages (n, PAGE), features (m,), ends (2,)): lists each feature from `start` on
+# that is not listed yet: the k-th gets features[k - 1] and is k on its page. ends: pages in use, features listed; both
+# grow. Returns the place in `indices` where there was no more room, or nnz.
+
+
+@njit(cache=True, nogil=True)
+def enter(indices: Array, start: int, directory: Array, pages: Array, features: Array, ends: Array) -> int:
+    for j in range(indices.shape[0]):
+        f = indices[j]
+        if j + _AHEAD < indices.shape[0] and indices[j + _AHEAD] >= start:
+            prefetch(directory, indices[j + _AHEAD] >> PAGE_BITS)
+        if f < start:
+            continue
+        page = directory[f >> PAGE_BITS]
+        if page == 0:
+            if ends[0] == pages.shape[0]:
+                return j
+            ends[0] += 1
+            page = directory[f >> PAGE_BITS] = ends[0]
+        if pages[page - 1, f & (PAGE - 1)] == 0:
+            if ends[1] == features.shape[0]:
+                return j
+            features[ends[1]] = f
+            ends[1] += 1
+            pages[page - 1, f & (PAGE - 1)] = ends[1]
+    return indices.shape[0]
+
+
+# count(indices (nnz,), counts (d,)): adds one to counts[f] for every index f below d.
+
+
+@njit(cache=True, nogil=True)
+def count(indices: Array, counts: Array) -> None:
+    for j in range(indices.shape[0]):
+        if j + _AHEAD < indices.shape[0]:
+            prefetch(counts, indices[j + _AHEAD])
+        if indices[j] < counts.shape[0]:
+            counts[indices[j]] += 1
+
+
+# count_listed(indices (nnz,), start, directory, pages, counts (m,)): adds one to counts[k - 1] for the k-th of a list.
+
+
+@njit(cache=True, nogil=True)
+def count_listed(indices: Array, start: int, directory: Array, pages: Array, counts: Array) -> None:
+    for j in range(indices.shape[0]):
+        f = indices[j]
+        if f >= start:
+            counts[pages[directory[f >> PAGE_BITS] - 1, f & (PAGE - 1)] - 1] += 1
+
+
+# renumber(indices (nnz,), places (d,)): index f becomes places[f], in place; those from d on stay as they are.
+
+
+@njit(cache=True, nogil=True)
+def renumber(indices: Array, places: Array) -> None:
+    for j in range(indices.shape[0]):
+        if j + _AHEAD < indices.shape[0]:
+            prefetch(places, indices[j + _AHEAD])
+        if indices[j] < places.shape[0]:
+            indices[j] = places[indices[j]]
+
+
+# renumber_listed(indices (nnz,), start, directory, pages): the k-th feature of a list becomes start + k - 1, in place;
+# those below `start` stay as they are.
+
+
+@njit(cache=True, nogil=True)
+def renumber_listed(indices: Array, start: int, directory: Array, pages: Array) -> None:
+    for j in range(indices.shape[0]):
+        if j + _AHEAD < indices.shape[0] and indices[j + _AHEAD] >= start:
+            prefetch(directory, indices[j + _AHEAD] >> PAGE_BITS)
+        f = indices[j]
+        if f >= start:
+            indices[j] = np.int32(start + pages[directory[f >> PAGE_BITS] - 1, f & (PAGE - 1)] - 1)

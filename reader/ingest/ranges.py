@@ -1,0 +1,188 @@
+"""Files of a source, or a share of them, as one input.
+
+Rows are those of the files one after the other. What the first rows of all say (names of columns, whether labels are
+strings, whether rows have weights) holds for each share as for the whole.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.decompress import FORMATS as COMPRESSIONS
+from streamsvm.reader.ingest.decompress import MAGIC_BYTES, decompressed
+from streamsvm.reader.ingest.inputs import FilePart
+from streamsvm.reader.ingest.offsets import Places
+from streamsvm.reader.ingest.range_boundaries import Begun, first_line, look_at, without_mark
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.sniff import PEEK_BYTES
+from streamsvm.reader.sources.fetch import read_range, read_stripes
+from streamsvm.reader.sources.files import SourceFile
+from streamsvm.reader.sources.lines import LinesOfRange
+from streamsvm.reader.sources.pieces import check_unchanged, read_bytes
+from streamsvm.reader.sources.stripes import Share, Stripe, deal
+
+# Formats whose rows are lines, unless documents in quotes go over several.
+_LINES = {"libsvm", "csv", "tsv", "text"}
+_TEXTS = {*_LINES, "fasta"}
+_HEAD_BYTES = 256 << 10  # read at a time
+
+
+class Parts:
+    """An `Input`: all of these files, or the share of a machine. `settle` comes before `text` and `files`."""
+
+    def __init__(self, files: Sequence[SourceFile], limits: Limits, share: Share = Share()) -> None:  # noqa: B008
+        self._files = [file for file in files if file.size]
+        self._limits = limits
+        self._share = share
+        self._stripes: list[Stripe] = []
+        self._format = ""
+        self._header = b""
+        self._places = Places()
+        self._decoded = 0
+        self._head: bytes | None = None
+        self.taken = 0
+        self.total: int | None = None
+        self.is_weighted = False
+        self.is_several = len(self._files) > 1
+
+    def head(self) -> bytes:
+        """The first PEEK_BYTES of the first file, whatever the share."""
+        if self._head is None:
+            self._head = self._first_bytes()
+        return self._head
+
+    def settle(self, options: InputOptions, scratch: Path) -> InputOptions:
+        """The options with what the first rows say; which stripes there are is known then."""
+        self._format = options.format
+        self._stripes = self._dealt(options)
+        self.total = sum(stripe.stop - stripe.start for stripe in self._stripes)
+        is_all = len(self._stripes) == 1 and self._stripes[0].is_whole and not self.is_several
+        if is_all or self._format not in _LINES:
+            return options
+        first = look_at(self.head(), options, self._limits, scratch)
+        self._header, self.is_weighted = first.header, first.is_weighted
+        # Of several, each is told by itself.
+        if self._format in ("csv", "tsv") and not self.is_several:
+            options = replace(options, header="yes" if first.header else "no")
+        if self._format != "libsvm" and first.label_type != "auto":
+            options = replace(options, label_type=first.label_type)  # type: ignore[arg-type]
+        return options
+
+    def text(self) -> Iterator[bytes]:
+        """The stripes as one text. InputError for what is wrong with a file, which it names."""
+        for piece in self._bounded(self._joined()):
+            self._places.passed(piece)
+            yield piece
+
+    def files(self) -> Iterator[FilePart]:
+        """Each file of the share, or lines of it behind its line of names. InputError decompressed_too_large."""
+        for stripe, pieces in read_stripes(self._stripes):
+            text = self._counted(pieces)
+            if isinstance(pieces, LinesOfRange) and stripe.start:
+                with _naming(stripe.file.url):
+                    header = self._header_of(stripe.file) if self._header else b""
+                moved = partial(_moved, pieces, len(header))
+                yield FilePart(stripe.file.url, self._bounded(itertools.chain([header], text)), moved)
+            else:
+                whole = decompressed(text, self._limits) if stripe.is_whole else text
+                yield FilePart(stripe.file.url, self._bounded(whole))
+
+    def _header_of(self, file: SourceFile) -> bytes:
+        """Its first line that is not blank."""
+        pieces = read_range(file, threads=1, piece_bytes=_HEAD_BYTES)
+        with closing(pieces):  # type: ignore[type-var]
+            return first_line(iter(pieces), self._limits.max_line_bytes)
+
+    def _bounded(self, text: Iterable[bytes]) -> Iterator[bytes]:
+        for piece in text:
+            self._decoded += len(piece)
+            if self._decoded > self._limits.max_bytes:
+                raise InputError("decompressed_too_large", f"there are over {self._limits.max_bytes} bytes of text")
+            yield piece
+
+    def told(self, error: InputError) -> InputError:
+        """A fault at its place in its file; where the file has changed meanwhile, that is the fault."""
+        told = self._places.told(error)
+        for file in self._files:
+            if file.url == told.file and not told.code.startswith("source_"):
+                check_unchanged(file)
+        return told
+
+    def _joined(self) -> Iterator[bytes]:
+        last = b"\n"
+        for number, (stripe, pieces) in enumerate(read_stripes(self._stripes)):
+            with _naming(stripe.file.url):
+                if last != b"\n" and self._format in _TEXTS:
+                    yield b"\n"
+                for piece in self._stripe(number, stripe, pieces):
+                    last = piece[-1:] or last
+                    yield piece
+
+    def _stripe(self, number: int, stripe: Stripe, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """One of them, decoded, as it stands in the text; the first begins with the line of names, if there is one."""
+        name = stripe.file.url
+        is_first = number == 0 and stripe.start == 0 and stripe.file == self._files[0]
+        if number == 0 and not is_first and self._header:
+            self._places.begin(self._files[0].url, 0, 1)
+            yield self._header
+        text = self._counted(pieces)
+        if isinstance(pieces, LinesOfRange) and stripe.start:
+            piece = next(text, b"")
+            self._places.begin(name, pieces.first, None)
+            yield piece
+            yield from text
+            return
+        begun = Begun(decompressed(text, self._limits) if stripe.is_whole else text)
+        if not is_first and self._format in _TEXTS:
+            begun = without_mark(begun.rest)
+        self._places.begin(name, begun.bytes, 1)
+        yield from begun.rest
+
+    def _dealt(self, options: InputOptions) -> list[Stripe]:
+        """Small files are not looked at: they are stripes as they are."""
+        may_cut = self._share.of > 1 and options.format in _LINES and options.text_column is None
+        large = [file for file in self._files if file.size > self._share.stripe_bytes] if may_cut else []
+        cut = {file for file in large if not _is_compressed(read_bytes(file, 0, min(file.size, MAGIC_BYTES)))}
+        return deal(self._files, self._share, whole=set(self._files) - cut)
+
+    def _first_bytes(self) -> bytes:
+        if not self._files:
+            return b""
+        found = b""
+        with (
+            _naming(self._files[0].url),
+            closing(read_range(self._files[0], threads=1, piece_bytes=_HEAD_BYTES)) as pieces,  # type: ignore[type-var]
+        ):
+            for piece in decompressed(pieces, self._limits):
+                found += piece
+                if len(found) >= PEEK_BYTES:
+                    break
+        return found[:PEEK_BYTES]
+
+    def _counted(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        for piece in pieces:
+            self.taken += len(piece)
+            yield piece
+
+
+def _moved(lines: LinesOfRange, header: int) -> int:
+    return lines.first - header
+
+
+def _is_compressed(head: bytes) -> bool:
+    return any(kind.starts(head) for kind in COMPRESSIONS)
+
+
+@contextmanager
+def _naming(file: str) -> Iterator[None]:
+    """Faults are of this file."""
+    try:
+        yield
+    except InputError as error:
+        error.file = error.file or file
+        raise

@@ -1,0 +1,1 @@
+"""Puts a dataset's rows in a random order, in bounded memory."""

@@ -1,0 +1,1 @@
+"""Matrices: npz files and batches from Python."""

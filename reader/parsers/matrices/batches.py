@@ -1,0 +1,154 @@
+"""Rows that another program hands over as it has them: CSR matrices, one after the other, each as a few numpy arrays.
+
+A batch is `shape`, `y`, `indptr`, `indices`, `data` and `weight`, each as `numpy.save` writes it, with nothing between;
+an empty `weight` says that rows have none. All batches have as many columns, numbered from 0. Before a batch may stand
+the names of its columns, and of those that follow: columns that have names are found by them, in any order. Memory is
+for one batch: an array has 32 MiB at most.
+
+    numpy.save(file, numpy.array(["income", "debt"]))  # or nothing
+    for X, y in batches:
+        for array in (X.shape, y, X.indptr, X.indices, X.data, ()):
+            numpy.save(file, array)
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+import numpy as np
+
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.matrices.matrix import MatrixParser
+from streamsvm.reader.parsers.matrices.matrix_part import MatrixPart
+from streamsvm.reader.parsers.matrices.npz_arrays import read_header
+from streamsvm.reader.parsers.tables.column_match import match_columns, named_numbers
+from streamsvm.storage.rows.csr import Array, Rows
+
+MOST_BYTES = 32 << 20  # of an array
+
+
+class BatchesParser(MatrixParser):
+    """A parser of batches. A fault's `line` is the row's number. If the first columns have names, all have them."""
+
+    def __init__(self, options: InputOptions, limits: Limits) -> None:
+        super().__init__(options, limits, base=0)
+        self._rows_before = 0
+        self._n_columns: int | None = None
+        self.input = options.like or None
+        self._column: Array | None = None  # of those of a batch, where their names are in another order
+
+    def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
+        """The rows. InputError at the first fault, unless rows are skipped."""
+        source = _Source(chunks)
+        while not source.is_at_end():
+            rows = self._batch(source)
+            if len(rows):
+                yield rows
+        self.check_end()
+
+    def _batch(self, source: "_Source") -> Rows:
+        first = source.array("iuU")
+        if first.dtype.kind == "U":
+            self._take_names(first.tolist())
+            first = source.array("iu")
+        n_rows, n_columns = self._shape(first)
+        y, indptr, indices, data, weight = (source.array(kinds) for kinds in ("biuf", "iu", "iu", "biuf", "biuf"))
+        if len(y) != n_rows or len(indptr) != n_rows + 1 or len(indices) != len(data):
+            raise _bad(f"the arrays are not those of {n_rows} rows: y one number a row, indptr one more")
+        if len(weight) not in (0, n_rows):
+            raise _bad(f"weight has {len(weight)} entries, not one a row")
+        if indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
+            raise _bad("indptr does not rise from 0 to the number of values")
+        ends, label = indptr.astype(np.int64), y.astype(np.float64)
+        columns = indices if self._column is None else self._in_order(indices)
+        part = MatrixPart(label, ends, columns, data, n_columns, weight if len(weight) else None)
+        for row in part.bad_rows():
+            self.rejected.add(partial(part.fault, row, self._rows_before + row + 1))
+        self._rows_before += n_rows
+        rows = part.rows(self.index_base)
+        self._explicit_zeros += part.good_values - rows.nnz
+        return self.give(rows)
+
+    def _take_names(self, names: list[str]) -> None:
+        """InputError duplicate_column, column_missing, column_count, input_mismatch."""
+        if len(set(names)) < len(names):
+            raise InputError("duplicate_column", "a column name stands twice")
+        if self.input is None and self._options.like is None and self.rows == 0:
+            self.input = {"format": "batches", **named_numbers(names)}
+        elif not (self.input or {}).get("has_names"):
+            raise InputError("input_mismatch", "the columns have names, those before had none")
+        assert self.input is not None
+        match = match_columns(self.input, names, len(names), [])
+        if match.unknown:
+            raise InputError("column_count", f"the dataset has no column {match.unknown[0][:40]!r}")
+        self._column = np.empty(len(names), np.int64)
+        self._column[match.columns.places] = np.arange(len(names))
+
+    def _in_order(self, indices: Array) -> Array:
+        """Where the columns stood first; those that cannot be are left as they are."""
+        assert self._column is not None
+        places = indices.astype(np.int64)
+        known = (places >= 0) & (places < len(self._column))
+        places[known] = self._column[places[known]]
+        return places
+
+    def _shape(self, shape: Array) -> tuple[int, int]:
+        if len(shape) != 2 or (shape < 0).any():
+            raise _bad("shape is not two whole numbers from 0 on")
+        n_rows, n_columns = shape.tolist()
+        if self._n_columns is None:
+            self._n_columns = n_columns
+            if self.input is not None and n_columns != len(self.input["columns"]):
+                raise InputError("column_count", f"a batch has {n_columns} columns, those before had others")
+            self.set_features(n_columns)
+        if self._column is not None and n_columns != len(self._column):
+            raise _bad(f"a batch has {n_columns} columns, and names for {len(self._column)}")
+        if n_columns != self._n_columns:
+            raise _bad(f"a batch has {n_columns} columns, the first one {self._n_columns}")
+        return n_rows, n_columns
+
+
+class _Source:
+    """Chunks of any size as arrays, one after the other."""
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = iter(chunks)
+        self._held = bytearray()
+
+    def is_at_end(self) -> bool:
+        """Whether nothing is left."""
+        return not self._fill(1)
+
+    def read(self, size: int) -> bytes:
+        """So many bytes, fewer at the end."""
+        self._fill(size)
+        taken = bytes(self._held[:size])
+        del self._held[:size]
+        return taken
+
+    def array(self, kinds: str) -> Array:
+        """The next one, a vector of one of these kinds of numbers. InputError bad_batch."""
+        try:
+            shape, _, dtype = read_header(self)
+        except ValueError as error:
+            raise _bad("there is no numpy array where one should be") from error
+        if dtype.hasobject or len(shape) != 1 or (dtype.kind not in kinds and shape[0]):
+            raise _bad("an array is no vector of numbers of the kind it should be")
+        size = shape[0] * dtype.itemsize
+        if size > MOST_BYTES:
+            raise _bad(f"an array has {size} bytes; {MOST_BYTES} is the most: make smaller batches")
+        data = self.read(size)
+        if len(data) < size:
+            raise _bad("the input ends inside an array")
+        return np.frombuffer(data, dtype)
+
+    def _fill(self, size: int) -> bool:
+        """Hold so many bytes, if there are as many."""
+        while len(self._held) < size and (chunk := next(self._chunks, None)) is not None:
+            self._held += chunk
+        return len(self._held) >= size
+
+
+def _bad(message: str) -> InputError:
+    return InputError("bad_batch", message)

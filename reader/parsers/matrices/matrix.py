@@ -1,0 +1,79 @@
+"""What the parsers of tables and matrices, whose columns are the features, have in common."""
+
+from typing import Any
+
+import numpy as np
+
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.rejected import Rejected
+from streamsvm.storage.rows.csr import Array, Rows
+
+FLOAT32_OVERFLOW = float(2**128 - 2**103)  # from here on a double rounds to an infinite float32
+
+
+class MatrixParser:
+    """Counts what is given out. Features are numbered from `base` unless told.
+
+    index_base, rows, nnz, max_index, counters, rejected, input   as in `Parser`
+    """
+
+    input: dict[str, Any] | None = None
+
+    def __init__(self, options: InputOptions, limits: Limits, base: int) -> None:
+        self.index_base = base if options.index_base == "auto" else options.index_base
+        self.rows = self.nnz = 0
+        self.max_index: int | None = None
+        self.rejected = Rejected(options.on_bad_row == "skip")
+        self._options = options
+        self._limits = limits
+        self._empty_rows = self._blank_lines = self._explicit_zeros = 0
+
+    @property
+    def counters(self) -> dict[str, int]:
+        return {
+            "explicit_zeros": self._explicit_zeros,
+            "empty_rows": self._empty_rows,
+            "blank_lines": self._blank_lines,
+            "comment_lines": 0,
+        }
+
+    def set_features(self, count: int) -> None:
+        """How many feature columns there are. InputError too_many_features."""
+        if count > self._limits.max_features:
+            raise InputError(
+                "too_many_features", f"{count} columns are more than the limit of {self._limits.max_features}"
+            )
+        self.max_index = self.index_base + count - 1 if count else None
+
+    def give(self, rows: Rows) -> Rows:
+        """Count these rows."""
+        self.rows += len(rows)
+        self.nnz += rows.nnz
+        self._empty_rows += int(np.count_nonzero(np.diff(rows.indptr) == 0))
+        return rows
+
+    def check_end(self) -> None:
+        """InputError no_rows if there was none."""
+        if self.rows == 0:
+            raise InputError("no_rows", "the input has no row" + " that can be read" * bool(self.rejected.rows))
+
+
+def fits(values: Array) -> Array:
+    """Which values are finite as float32."""
+    return np.abs(values) < FLOAT32_OVERFLOW
+
+
+def misfit(value: float) -> tuple[str, str]:
+    """Code and message of a value that does not fit."""
+    if np.isfinite(value):
+        return "row_overflow", f"value {value:g} does not fit float32"
+    return "value_not_finite", f"value {value:g} is not finite"
+
+
+def weight_misfit(value: float) -> tuple[str, str]:
+    """Code and message of a weight that cannot be one."""
+    if np.isfinite(value) and value < 0:
+        return "negative_weight", f"weight {value:g} is below 0"
+    return misfit(value)

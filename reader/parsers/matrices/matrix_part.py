@@ -1,0 +1,74 @@
+"""Some rows of a CSR matrix of unknown origin, checked."""
+
+import numpy as np
+
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.parsers.groups import groups_of
+from streamsvm.reader.parsers.matrices.matrix import fits, misfit, weight_misfit
+from streamsvm.storage.rows.csr import INDEX, INDPTR, LABEL, VALUE, WEIGHT, Array, Rows
+
+
+class MatrixPart:
+    """
+    label (n,), ends (n + 1,) from 0, columns and values (ends[n],) of any type of number; n_columns bounds the columns
+    weight (n,) numbers and group (n,) numbers or strings, if there are any
+
+    good_values  values of the rows that can be read, zeros too
+    """
+
+    def __init__(
+        self,
+        label: Array,
+        ends: Array,
+        columns: Array,
+        values: Array,
+        n_columns: int,
+        weight: Array | None = None,
+        group: Array | None = None,
+    ) -> None:
+        self._label = label
+        self._ends = ends
+        self._row = np.repeat(np.arange(len(label)), np.diff(ends))
+        order = np.lexsort((columns, self._row))
+        self._columns, self._values = columns[order], values[order].astype(np.float64)
+        self._n_columns = n_columns
+        self._outside = (self._columns < 0) | (self._columns >= n_columns)
+        self._twice = np.zeros(len(columns), bool)
+        self._twice[1:] = (self._columns[1:] == self._columns[:-1]) & (self._row[1:] == self._row[:-1])
+        self._fits = fits(self._values)
+        self._weight = np.ones(len(label)) if weight is None else weight.astype(WEIGHT)
+        self._has_weight, self._group = weight is not None, group
+        self._good = np.isfinite(label) & fits(self._weight) & (self._weight >= 0)
+        self._good[self._row[self._outside | self._twice | ~self._fits]] = False
+        self.good_values = int(np.count_nonzero(self._good[self._row]))
+
+    def bad_rows(self) -> list[int]:
+        """Rows that cannot be read."""
+        return np.flatnonzero(~self._good).tolist()
+
+    def fault(self, row: int, number: int) -> InputError:
+        """What is wrong with a bad row, which has this number in the input."""
+        here = slice(int(self._ends[row]), int(self._ends[row + 1]))
+        if not np.isfinite(self._label[row]):
+            code, message = "value_not_finite", f"label {self._label[row]:g} is not finite"
+        elif not fits(self._weight[row]) or self._weight[row] < 0:
+            code, message = weight_misfit(float(self._weight[row]))
+        elif self._outside[here].any():
+            code, message = "bad_index", f"an index is not of 0 to {self._n_columns - 1}"
+        elif self._twice[here].any():
+            code, message = "index_duplicate", "an index stands twice"
+        else:
+            code, message = misfit(float(self._values[here][~self._fits[here]][0]))
+        return InputError(code, f"row {number}: {message}", line=number)
+
+    def rows(self, base: int) -> Rows:
+        """The rows that can be read, features numbered from `base`; zeros are left out."""
+        values = np.where(self._fits, self._values, 0).astype(VALUE)
+        kept = self._good[self._row] & (values != 0)
+        lengths = np.bincount(self._row[kept], minlength=len(self._label))[self._good]
+        indptr = np.zeros(len(lengths) + 1, INDPTR)
+        np.cumsum(lengths, out=indptr[1:])
+        columns = (self._columns[kept].astype(np.int64) + base).astype(INDEX)
+        weight = self._weight[self._good] if self._has_weight else None
+        group = None if self._group is None else groups_of(self._group[self._good].tolist())
+        return Rows(self._label[self._good].astype(LABEL), indptr, columns, values[kept], weight, group)

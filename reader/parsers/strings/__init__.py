@@ -1,0 +1,1 @@
+"""FASTA: rows that are strings of bases."""

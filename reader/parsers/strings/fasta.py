@@ -1,0 +1,239 @@
+"""FASTA to rows of packed strings, in bounded memory. The grammar stands above `pack_lines` in `fasta_kernel`."""
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from streamsvm.reader.errors import InputError, excerpt
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.libsvm.fault import NUMBER
+from streamsvm.reader.parsers.matrices.matrix import MatrixParser
+from streamsvm.reader.parsers.sniff import HEAD_BYTES, refuse_foreign
+from streamsvm.reader.parsers.strings import fasta_kernel as kernel
+from streamsvm.reader.parsers.strings.strings import string_input, string_rows
+from streamsvm.reader.parsers.tables.csv_fields import is_text, text_fault
+from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
+from streamsvm.storage.rows.csr import INDEX, LABEL, VALUE, Rows
+
+ROWS_A_BATCH = 1 << 16
+_FIRST_LABEL = re.compile(rb"^>(?:[^\n]*[^A-Za-z0-9_\n])?label=([^ \t,;|\r\n]+)", re.MULTILINE)
+_FAULTS = {
+    kernel.SHORT: ("string_length", "the sequence has {letters} letters, the first one {length}"),
+    kernel.EMPTY: ("empty_sequence", "there is no sequence behind this header"),
+    kernel.LONG: ("string_length", "the sequence has more than {most} letters, as many as the first one"),
+    kernel.NO_HEADER: ("no_header", "a sequence stands before any header"),
+    kernel.NOT_A_BASE: ("not_a_base", "{byte} is no base"),
+    kernel.BAD_BYTE: ("bad_byte", "a byte 0x{code:02x} in a line of text"),
+    kernel.LABEL_MISSING: ("label_missing", "the header has no label"),
+    kernel.BAD_LABEL: ("bad_label", "label {label} is not a finite number"),
+    kernel.LINE_TOO_LONG: ("line_too_long", ""),
+}
+
+
+class FastaParser(MatrixParser):
+    """Reads one text, given in pieces of any size.
+
+    names     of labels that are strings
+    labelled  False: headers need no labels, and may be missing: each line is a string then; labels are nan where there
+              is none that is a number
+    """
+
+    def __init__(
+        self,
+        options: InputOptions,
+        limits: Limits,
+        names: LabelNames | None = None,
+        *,
+        labelled: bool = True,
+        window_bytes: int = WINDOW_BYTES,
+    ) -> None:
+        super().__init__(options, limits, base=0)
+        self._window = TextWindow(limits.max_line_bytes, max(window_bytes, 2 * HEAD_BYTES))
+        self._names = names or LabelNames(options.label_type)
+        self._labelled = labelled
+        self._started = False
+        self._state = np.zeros(kernel.STATE_SIZE, np.int64)
+        self._state[kernel.LENGTH] = options.like["length"] if options.like else -1
+        self._state[[kernel.MAX_LETTERS, kernel.MAX_LINE]] = limits.max_line_bytes
+        self._label = np.empty(ROWS_A_BATCH, LABEL)
+        self._token = np.full((ROWS_A_BATCH, 2), -1, np.int64)
+        self._texts: list[str] = []
+        self._words, self._values = np.empty(0, INDEX), np.empty(0, VALUE)
+
+    @property
+    def input(self) -> dict[str, Any] | None:  # type: ignore[override]
+        """What further strings have to be like."""
+        return string_input(int(self._state[kernel.LENGTH]))
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Blank lines, and letters that stand for more than one base."""
+        found = {"blank_lines": int(self._state[kernel.BLANK]), "unknown_letters": int(self._state[kernel.UNKNOWN])}
+        return {**super().counters, **found}
+
+    def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
+        """The rows in batches of up to about 4 MiB of text. InputError at the first fault, unless rows are skipped."""
+        window = self._window
+        for chunk in chunks:
+            rest = memoryview(chunk)
+            while rest:
+                rest = rest[window.take(rest) :]
+                if window.full:
+                    yield from self._read_lines()
+                    window.make_room(int(self._state[kernel.LINES]))
+        window.end_last_line()
+        yield from self._read_lines()
+        self._check(kernel.close_record(self._words, self._values, self._state))
+        yield from self._taken()
+        self.check_end()
+
+    def _read_lines(self) -> Iterator[Rows]:
+        window, state = self._window, self._state
+        if not self._started:
+            self._started = True
+            window.skip_mark()
+            refuse_foreign(bytes(window.buffer[window.begin : min(window.begin + HEAD_BYTES, window.filled)]))
+        end = window.lines_end()
+        self._settle(window.begin, end)
+        state[kernel.POSITION] = window.begin
+        while state[kernel.POSITION] < end:
+            self._make_room(end)
+            self._check(
+                kernel.pack_lines(
+                    window.text, end, kernel.CODES, self._label, self._token, self._words, self._values, state
+                )
+            )
+            self._take_texts()
+            yield from self._taken()
+        window.begin = end
+        window.check_tail()
+
+    def _settle(self, begin: int, end: int) -> None:
+        """Of what type labels are, and whether there are headers."""
+        state, buffer = self._state, self._window.buffer
+        if not self._labelled:
+            state[kernel.LABELS] = kernel.WANTED
+            if state[kernel.RECORD] == kernel.BEFORE and self.rows == 0:
+                first = bytes(buffer[begin:end]).lstrip()[:1]
+                state[kernel.RECORD] = kernel.PLAIN if first and first != b">" else kernel.BEFORE
+            return
+        if self._names.type == "auto":
+            found = _FIRST_LABEL.search(buffer, begin, end)
+            if found is not None:
+                self._names.type = "string" if is_text(found[1]) else "number"
+        state[kernel.LABELS] = kernel.TEXTS if self._names.type == "string" else kernel.NUMBERS
+
+    def _make_room(self, end: int) -> None:
+        state = self._state
+        room = state[kernel.PLACE] + (end - state[kernel.POSITION]) // kernel.BASES_A_WORD + ROWS_A_BATCH + 1
+        if len(self._words) < room:
+            self._words, self._values = (
+                np.concatenate((column[: state[kernel.PLACE]], np.empty(room - state[kernel.PLACE], column.dtype)))
+                for column in (self._words, self._values)
+            )
+
+    def _taken(self) -> Iterator[Rows]:
+        """The rows that are complete; what there is of the next moves to the front."""
+        state = self._state
+        n_rows, place = int(state[kernel.ROWS]), int(state[kernel.PLACE])
+        if n_rows == 0:
+            return
+        length = int(state[kernel.LENGTH])
+        used = n_rows * kernel.words_of(length)
+        label = self._names.numbers(self._texts[:n_rows]) if self._texts else self._label[:n_rows].copy()
+        rows = string_rows(label, self._words[:used].copy(), self._values[:used].copy())
+        if state[kernel.RECORD] == kernel.OPEN:
+            self._words[: place - used], self._values[: place - used] = (
+                self._words[used:place].copy(),
+                self._values[used:place].copy(),
+            )
+            self._label[0], self._token[0] = self._label[n_rows], self._token[n_rows]
+            state[kernel.PLACE] -= used
+        else:
+            state[kernel.PLACE] = 0
+        del self._texts[:n_rows]
+        state[kernel.ROWS] = 0
+        self.set_features(kernel.words_of(length))
+        yield self.give(rows)
+
+    def _take_texts(self) -> None:
+        """Labels that are strings, while their headers are in memory."""
+        state = self._state
+        if state[kernel.LABELS] != kernel.TEXTS:
+            return
+        n_headers = int(state[kernel.ROWS] + (state[kernel.RECORD] == kernel.OPEN))
+        for row in np.flatnonzero(self._token[:n_headers, 0] >= 0).tolist():
+            self._texts[row : row + 1] = [self._token_at(row).decode()]
+        self._token[:n_headers] = -1
+
+    def _token_at(self, row: int) -> bytes:
+        begin, end = self._token[row].tolist()
+        return bytes(self._window.buffer[begin:end])
+
+    def _check(self, outcome: int) -> None:
+        """Go on behind what the kernel returned for."""
+        state = self._state
+        if outcome == kernel.HARD_LABEL:
+            fault = self._hard_label()
+            if fault is None:
+                state[kernel.RECORD] = kernel.OPEN
+                self._to_next_line()
+                return
+            self.rejected.add(partial(self._window.error, int(state[kernel.TOKEN]), *fault))
+        elif outcome >= kernel.SHORT:
+            self.rejected.add(partial(self._fault, outcome))
+        else:
+            return
+        is_over = outcome in (kernel.SHORT, kernel.EMPTY)
+        if state[kernel.RECORD] == kernel.PLAIN:
+            self._to_next_line()
+        elif not is_over:
+            state[kernel.RECORD] = kernel.LEFT_OUT
+            self._to_next_line()
+
+    def _to_next_line(self) -> None:
+        state = self._state
+        state[kernel.POSITION] = self._window.buffer.index(b"\n", int(state[kernel.POSITION])) + 1
+        state[kernel.LINES] += 1
+
+    def _hard_label(self) -> tuple[str, str] | None:
+        """Read the label that the kernel could not; what is wrong with it."""
+        state = self._state
+        row = int(state[kernel.ROWS])
+        token = self._token_at(row)
+        if state[kernel.LABELS] == kernel.TEXTS:
+            return text_fault(token)
+        number = float(token) if NUMBER.fullmatch(token) else math.nan
+        if not math.isfinite(number) and state[kernel.LABELS] != kernel.WANTED:
+            return "bad_label", f"label {excerpt(token)} is not a finite number"
+        self._label[row] = number
+        return None
+
+    def _fault(self, outcome: int) -> InputError:
+        """What is wrong where the kernel stopped."""
+        state, window = self._state, self._window
+        place = int(state[kernel.TOKEN])
+        code, message = _FAULTS[outcome]
+        length = int(state[kernel.LENGTH])
+        byte = window.buffer[place]
+        message = message.format(
+            letters=state[kernel.LETTERS],
+            length=length,
+            most=length if length >= 0 else state[kernel.MAX_LETTERS],
+            byte=excerpt(bytes([byte])),
+            code=byte,
+            label=excerpt(self._token_at(int(state[kernel.ROWS]))) if outcome == kernel.BAD_LABEL else "",
+        )
+        if outcome in (kernel.SHORT, kernel.EMPTY):
+            # Its lines may have left the window.
+            return InputError(code, message, line=int(state[kernel.HEADER_LINE]), column=1)
+        hint = "label_type=string if labels are strings" if outcome == kernel.BAD_LABEL else None
+        error = window.error(place, code, message)
+        error.hint = hint or error.hint
+        return error

@@ -1,0 +1,33 @@
+"""Rows that are strings of bases, see storage.rows.strings: made, read back, recognised."""
+
+from typing import Any
+
+import numpy as np
+
+from streamsvm.reader.parsers.strings.fasta_kernel import BASES, BASES_A_WORD
+from streamsvm.storage.rows.csr import INDPTR, Array, Rows
+
+
+def string_input(length: int) -> dict[str, Any]:
+    """What further strings have to be like, as Manifest.input has it."""
+    return {"format": "fasta", "length": length, "alphabet": BASES}
+
+
+def string_rows(label: Array, words: Array, values: Array) -> Rows:
+    """Rows of label (n,) and words and values (n * ceil(L / 16),)."""
+    each = len(words) // max(1, len(label))
+    return Rows(label, np.arange(len(label) + 1, dtype=INDPTR) * each, words, values)
+
+
+def letters_of(words: Array, values: Array, length: int) -> str:
+    """The string of a row, its letters that stand for more than one base as N."""
+    place = np.arange(BASES_A_WORD)
+    base = words.astype(np.uint32)[:, None] >> (2 * place).astype(np.uint32) & 3
+    is_unknown = (values.astype(np.int64) - 1)[:, None] >> place & 1
+    letters = np.frombuffer(f"{BASES}N".encode(), np.uint8)[np.where(is_unknown, len(BASES), base)]
+    return letters.reshape(-1)[:length].tobytes().decode()
+
+
+def is_of_strings(input: dict[str, Any] | None) -> bool:
+    """Whether rows of a dataset with this `input` are strings."""
+    return input is not None and input.get("format") == "fasta"

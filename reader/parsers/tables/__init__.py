@@ -1,0 +1,1 @@
+"""Tables: CSV and Parquet, columns by name, words and gaps among numbers."""

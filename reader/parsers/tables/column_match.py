@@ -1,0 +1,135 @@
+"""The columns of a table to be predicted, matched with those that a model was trained on.
+
+By name, in any order, where both have names; by place where neither has, and then their number has to be right. Where
+one side alone has names, nobody can tell: that is refused, unless the user says that the table has no names.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.parsers.tables.columns import LABEL_NAMES
+from streamsvm.reader.parsers.tables.mixed_columns import MixedColumns
+
+ASIDE = ("label_column", "weight_column", "group_column")
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Match:
+    """
+    columns       of the model, and where they stand in the table
+    unknown       names of the table's columns that the model does not have, which are left out
+    passed_names  whether the table has names and the model knows none, so that places were all there was to go by
+    """
+
+    columns: MixedColumns
+    unknown: list[str]
+    passed_names: bool = False
+
+
+def label_place(like: dict[str, Any], names: Sequence[str] | None) -> int | None:
+    """Where a table to be predicted has labels: by the name that they had in training, else by a usual one.
+
+    A column that the model has for a feature is none.
+    """
+    if names is None:
+        return None
+    known = like if like.get("has_names") else {}
+    features = set(known.get("columns", ()))
+    others = {name: place for place, name in enumerate(names) if name not in features}
+    if known.get("label_column") in others:
+        return others[known["label_column"]]
+    usual = [place for name, place in others.items() if name.lower() in LABEL_NAMES]
+    return usual[0] if len(usual) == 1 else None
+
+
+def match_columns(
+    like: dict[str, Any], names: Sequence[str] | None, n_columns: int, aside: Sequence[int], said_unnamed: bool = False
+) -> Match:
+    """Match a table's columns to a model's `input`, or to {"n_features": n} of one that knows of no columns.
+
+    names         of the table's columns, None: they have none
+    aside         places of those that are no features, such as labels
+    said_unnamed  the user says so, and that columns stand as in training
+
+    InputError column_missing, column_count, header_differs, same_column.
+    """
+    if "columns" not in like:
+        return Match(_numbered(like["n_features"], n_columns, aside), [], passed_names=names is not None)
+    if names is not None and like["has_names"]:
+        return _by_name(like, names, aside)
+    if like["has_names"] and not said_unnamed:
+        raise InputError(
+            "header_differs",
+            f"the model knows its columns by name ({shown(like['columns'])}), the table has no line with these names",
+            hint="give it names (header=yes if they are numbers), or set header=no if columns stand as in training",
+        )
+    if names is not None and not like["has_names"]:
+        raise InputError(
+            "header_differs",
+            f"the model was trained on columns without names, these have some: {shown(names)}",
+            hint="if they stand as in training, take their names away; else train on a table with names",
+        )
+    return Match(_columns(like, _places(like, n_columns, aside)), [])
+
+
+def named_numbers(names: Sequence[str]) -> dict[str, Any]:
+    """The `input` of a model whose features are columns of numbers with these names."""
+    told = {"columns": list(names), "categorical": [], "missing": "error", "categories": "dictionary", "dictionary": {}}
+    return {**told, "has_names": True, "n_columns": len(names), "places": list(range(len(names)))}
+
+
+def shown(names: Sequence[str]) -> str:
+    """The first few, for a message."""
+    some = ", ".join(name[:40] or "''" for name in names[:_SHOWN])
+    return f"{some}, ..." if len(names) > _SHOWN else some
+
+
+def _by_name(like: dict[str, Any], names: Sequence[str], aside: Sequence[int]) -> Match:
+    place = {name: number for number, name in enumerate(names)}
+    if missing := [name for name in like["columns"] if name not in place]:
+        raise InputError("column_missing", f"the table lacks columns of the model: {shown(missing)}")
+    columns = _columns(like, [place[name] for name in like["columns"]])
+    if both := set(columns.places) & set(aside):
+        raise InputError("same_column", f"{names[min(both)][:40]} is a feature of the model, not the labels")
+    known = {
+        *like["columns"],
+        *like.get("dropped", ()),
+        *(like.get(option) for option in ASIDE),
+        *(names[number] for number in aside),
+    }
+    return Match(columns, [name for name in names if name not in known])
+
+
+def _numbered(n_features: int, n_columns: int, aside: Sequence[int]) -> MixedColumns:
+    places = [place for place in range(n_columns) if place not in aside]
+    if len(places) != n_features:
+        raise _misfit(n_features, len(places), aside)
+    return MixedColumns([str(place + 1) for place in places], places, [False] * n_features)
+
+
+def _places(like: dict[str, Any], n_columns: int, aside: Sequence[int]) -> list[int]:
+    """Places of the model's columns, without names: all that are left, or where they were in a table as wide."""
+    wanted = like["columns"]
+    rest = [place for place in range(n_columns) if place not in aside]
+    if len(rest) == len(wanted):
+        return rest
+    if n_columns == like["n_columns"] and (aside or like.get("dropped")) and not set(aside) & set(like["places"]):
+        return like["places"]
+    raise _misfit(len(wanted), len(rest), aside, may_be_labelled=n_columns == like["n_columns"])
+
+
+def _columns(like: dict[str, Any], places: list[int]) -> MixedColumns:
+    words = set(like["categorical"])
+    return MixedColumns(like["columns"], places, [name in words for name in like["columns"]])
+
+
+def _misfit(n_features: int, n_given: int, aside: Sequence[int], may_be_labelled: bool = False) -> InputError:
+    is_label = (may_be_labelled or n_given == n_features + 1) and not aside
+    return InputError(
+        "column_count",
+        f"the table has {n_given} columns for features, the model takes {n_features}",
+        hint="if one of them has the labels, name it: label_column" if is_label else "give the columns of training",
+    )

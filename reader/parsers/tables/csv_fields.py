@@ -1,0 +1,95 @@
+"""The fields of a line of CSV, with their places, and what can be wrong with them."""
+
+import re
+
+from streamsvm.reader.errors import InputError, excerpt
+from streamsvm.reader.parsers.label_names import MOST_CHARACTERS
+from streamsvm.reader.parsers.libsvm.fault import NOT_FINITE, NUMBER, value_fault
+
+DELIMITERS = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
+_GUESSED = (b"\t", b";", b"|", b",")  # of as many, the comma may be a decimal one
+_MISSING = {b"", b"na", b"n/a", b"nan", b"-nan", b"null", b"none", b"nil", b"?", b"#n/a"}
+_QUOTED = re.compile(rb'"[^"]*"')
+
+Field = tuple[int, bytes]  # place in its line, content without quotes and blanks around
+
+
+class BadQuote(Exception):
+    """`args[0]`: where in the line."""
+
+
+class FieldReader:
+    """Splits lines at a delimiter (one byte). A field in quotes ends on its line; a quote in it is written twice."""
+
+    def __init__(self, delimiter: bytes) -> None:
+        self.delimiter = delimiter
+        d = re.escape(delimiter)
+        # Possessive: to go back it would remember each byte of the field.
+        self._field = re.compile(rb'"((?:[^"]++|"")*+)"|([^"%s]*)' % d)
+
+    def split(self, line: bytes, most: int) -> list[Field]:
+        """The fields of a line without its end, `most` + 1 of them if there are more. Raises BadQuote."""
+        found: list[Field] = []
+        place = 0
+        while True:
+            match = self._field.match(line, place)
+            if match is None or (match.end() < len(line) and line[match.end()] != self.delimiter[0]):
+                raise BadQuote(match.end() if match else place)
+            quoted, plain = match.groups()
+            content = plain if quoted is None else quoted.replace(b'""', b'"')
+            found.append((place, content.strip(b" \t")))
+            if match.end() == len(line) or len(found) > most:
+                return found
+            place = match.end() + 1
+
+
+def find_delimiter(line: bytes, given: str | None, may_be_one: bool) -> bytes:
+    """The delimiter of a file with this first line. InputError delimiter_mismatch.
+
+    may_be_one  whether there may be one column only
+    """
+    bare = _QUOTED.sub(b"", line)
+    likely = max(_GUESSED, key=bare.count)
+    wanted = likely if given is None else DELIMITERS.get(given, given).encode()
+    if len(wanted) != 1 or wanted in b'"\r\n.+-0123456789':
+        raise InputError("bad_delimiter", "a delimiter is one character, or a name such as tab")
+    if wanted not in bare and not (may_be_one and likely not in bare):
+        instead = f", but {bare.count(likely)} {excerpt(likely)}" if likely in bare else ""
+        raise InputError("delimiter_mismatch", f"the first line has no delimiter {excerpt(wanted)}{instead}", line=1)
+    return wanted
+
+
+def is_missing(field: bytes) -> bool:
+    """Whether this stands for a value that is not there."""
+    return field.lower() in _MISSING
+
+
+def is_text(field: bytes) -> bool:
+    """Whether this is neither a number nor a missing one."""
+    return not (NUMBER.fullmatch(field) or NOT_FINITE.fullmatch(field) or is_missing(field))
+
+
+def field_fault(field: bytes, kind: str = "field") -> tuple[str, str] | None:
+    """Code and message of what is wrong with a number, or None; kind: "field", "label" or "weight"."""
+    if is_missing(field):
+        return "missing_value", "a value is missing"
+    fault = value_fault(field)
+    if fault is None:
+        negative = kind == "weight" and float(field) < 0
+        return ("negative_weight", f"weight {excerpt(field)} is below 0") if negative else None
+    code, message = fault
+    # A label may be as large as any double.
+    if kind == "label" and code == "row_overflow":
+        return None
+    return ("not_numeric", f"{kind} {excerpt(field)} is not a number") if code == "bad_number" else (code, message)
+
+
+def text_fault(field: bytes) -> tuple[str, str] | None:
+    """Code and message of what is wrong with a string, or None."""
+    if not field:
+        return "missing_value", "a value is missing"
+    try:
+        length = len(field.decode())
+    except UnicodeDecodeError:
+        return "not_text", f"{excerpt(field)} is not UTF-8"
+    return ("label_too_long", f"{excerpt(field)} has {length} characters") if length > MOST_CHARACTERS else None

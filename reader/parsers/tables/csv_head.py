@@ -1,0 +1,162 @@
+"""Whether the first line of a table names its columns. One rule for all tables of text; where it would be a guess, the
+input is refused."""
+
+from collections.abc import Sequence
+
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.libsvm.fault import NUMBER
+from streamsvm.reader.parsers.tables.columns import LABEL_NAMES, listed
+from streamsvm.reader.parsers.tables.csv_fields import is_missing, is_text
+from streamsvm.reader.parsers.tables.mixed_columns import ALL
+
+LOOK_LINES = 100  # behind the first
+_LINES_TO_BE_SURE = 10  # in which none of the words of a row comes again
+_FIELDS_TO_BE_SURE = 3  # that count up: fewer may be a row
+_WORDS_FOR_LABELS = frozenset(LABEL_NAMES) - {"y"}  # which is a value, too
+
+Line = Sequence[bytes]
+
+
+def has_header(first: Line, below: Sequence[Line], options: InputOptions, labelled: bool) -> bool:
+    """Whether `first` names the columns; below: lines behind it, as long as it is, LOOK_LINES at most.
+
+    It does if one of its names is known: told by an option, or a column of rows before. Else it does where text stands
+    in a column that can have none, or above a number. Numbers are names if they count up and those below do not look
+    like them, as pandas writes them. InputError header_unclear if words, or numbers, may be either.
+    """
+    if options.header != "auto":
+        return options.header == "yes"
+    if _has_known_name(first, options):
+        return True
+    texts = {place for place, field in enumerate(first) if is_text(field)}
+    like = options.like or {}
+    if like.get("has_names"):
+        return all(place in texts or is_missing(field) for place, field in enumerate(first))
+    if not texts:
+        # A row to be predicted is not taken for names because it counts up from 1 or so; pandas counts from 0.
+        return "columns" not in like and (labelled or first[0] in (b"", b"0")) and _are_counted(first, below)
+    allowed = _places_of_text(options, labelled, len(first))
+    if not texts <= allowed or _stand_above_numbers(texts, below):
+        return True
+    numbers = [field for place, field in enumerate(first) if place not in texts and not is_missing(field)]
+    if numbers:
+        return len(numbers) > 1 and _are_counted(numbers, [_but(line, texts) for line in below])
+    return _are_words_names(first, below, is_further="columns" in like)
+
+
+def documents_have_header(first: Line, below: Sequence[Line], options: InputOptions, labelled: bool) -> bool:
+    """Whether the first line of a table of documents names its columns: words of documents seldom come again.
+
+    Its first line has names if a column is found by its name there; if all are told by number, if text stands above a
+    number.
+    """
+    if options.header != "auto":
+        return options.header == "yes"
+    told = (options.text_column, options.label_column, options.weight_column, options.group_column)
+    finds_label = labelled and options.label_column is None
+    if finds_label or any(name is not None and not is_place(name) for name in told):
+        usual = LABEL_NAMES if finds_label else ()
+        return _has_known_name(first, options) or any(_text(field).lower() in usual for field in first)
+    return _stand_above_numbers({place for place, field in enumerate(first) if is_text(field)}, below)
+
+
+def is_place(wanted: str) -> bool:
+    """Whether this counts columns."""
+    return wanted.lstrip("-").isdecimal()
+
+
+def _text(field: bytes) -> str:
+    return field.decode(errors="replace")
+
+
+def _but(line: Line, places: set[int]) -> list[bytes]:
+    return [field for place, field in enumerate(line) if place not in places]
+
+
+def _has_known_name(first: Line, options: InputOptions) -> bool:
+    """Numbers are values, too: they are known names only if all columns before are there, and are numbers.
+
+    InputError header_unclear if they are few.
+    """
+    names = {_text(field) for field in first}
+    like = options.like or {}
+    before = set(like["columns"]) if like.get("has_names") else set()
+    kept = {like.get(option) for option in ("label_column", "weight_column", "group_column") if before}
+    told = {*_told_names(options), *before, *kept} & names
+    if any(is_text(name.encode()) for name in told):
+        return True
+    if before and before <= names and len(before) < _FIELDS_TO_BE_SURE:
+        raise _unclear("numbers, as columns are called,")
+    return bool(before) and before <= names
+
+
+def _told_names(options: InputOptions) -> set[str]:
+    """Names of columns that options have."""
+    single = [options.label_column, options.weight_column, options.group_column, options.string_column]
+    several = [each for each in (options.categorical, options.columns, options.drop_columns) if each]
+    names = (*single, options.text_column, *(name for each in several for name in listed(each)))
+    return {name for name in names if name and not is_place(name)}
+
+
+def _places_of_text(options: InputOptions, labelled: bool, n_columns: int) -> set[int]:
+    """Columns that may hold text in a table without names."""
+    like = options.like or {}
+    label = options.label_column or like.get("label_column") or ("1" if labelled else None)
+    if options.categorical == ALL or (like.get("categorical") and n_columns != like["n_columns"]):
+        return set(range(n_columns))
+    words = like["categorical"] if "columns" in like else listed(options.categorical or "")
+    told = [options.group_column, options.string_column, *words, None if options.label_type == "number" else label]
+    numbers = [int(wanted) for wanted in told if wanted is not None and is_place(wanted)]
+    return {number - 1 if number > 0 else n_columns + number for number in numbers}
+
+
+def _stand_above_numbers(places: set[int], below: Sequence[Line]) -> bool:
+    return bool(below) and any(NUMBER.fullmatch(below[0][place]) is not None for place in places)
+
+
+def _are_counted(first: Line, below: Sequence[Line]) -> bool:
+    """Whether numbers are names that count up, behind pandas' index or not. InputError header_unclear."""
+    has_index = len(first) > 1 and not first[0]
+    fields = first[1:] if has_index else first
+    if not all(field.isdigit() and field.isascii() for field in fields) or len(fields) < 1 + (not has_index):
+        return False
+    begin = int(fields[0][:20])
+    if [int(field[:20]) for field in fields] != list(range(begin, begin + len(fields))):
+        return False
+    if has_index:
+        return begin == 0
+    if begin and len(fields) <= _FIELDS_TO_BE_SURE:
+        return False
+    if len(fields) >= _FIELDS_TO_BE_SURE and any(_is_fraction(field) for line in below for field in line):
+        return True
+    raise _unclear("numbers that count up")
+
+
+def _is_fraction(field: bytes) -> bool:
+    return b"." in field and NUMBER.fullmatch(field) is not None and not float(field).is_integer()
+
+
+def _are_words_names(first: Line, below: Sequence[Line], is_further: bool) -> bool:
+    """Whether words above words are names. Values come again, in their column or in another. InputError header_unclear.
+
+    is_further: rows before had no names
+    """
+    words = [_text(field).lower() for field in first if not is_missing(field)]
+    if len(set(words)) < len(words):
+        return False
+    values = [{_text(line[place]).lower() for line in below} for place in range(len(first))]
+    named = [place for place, field in enumerate(first) if _text(field).lower() in _WORDS_FOR_LABELS]
+    if named:
+        return not any(_text(first[place]).lower() in values[place] for place in named)
+    if any(_text(field).lower() in found for field, found in zip(first, values, strict=True) if field):
+        return False
+    if not below:
+        return not is_further
+    if len(below) >= _LINES_TO_BE_SURE:
+        return True
+    raise _unclear("words, as the lines below it are,")
+
+
+def _unclear(what: str) -> InputError:
+    return InputError("header_unclear", f"the first line has {what} and may be names of columns, or a row", line=1)

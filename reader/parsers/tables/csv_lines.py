@@ -1,0 +1,190 @@
+"""CSV and TSV to lines, in bounded memory, the first of which may name the columns.
+
+    line = field (delimiter field)* [CR] LF      field = content | '"' content '"', with blanks around
+
+A content is a number; of labels, groups and categories it may be a string. All lines have as many fields as the first.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.sniff import HEAD_BYTES, refuse_foreign
+from streamsvm.reader.parsers.tables.columns import (
+    MOST_COLUMNS,
+    UNNAMED,
+    Columns,
+    Heading,
+    find_columns,
+    find_label,
+    too_many_columns,
+)
+from streamsvm.reader.parsers.tables.csv_fields import BadQuote, Field, FieldReader, find_delimiter, is_missing, is_text
+from streamsvm.reader.parsers.tables.csv_head import LOOK_LINES, has_header
+from streamsvm.reader.parsers.tables.fields_kernel import skip_blank
+from streamsvm.reader.parsers.tables.mixed_columns import check_header
+from streamsvm.reader.parsers.tables.table import TableParser
+from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
+from streamsvm.storage.rows.csr import Rows
+
+_LOOK_FIELDS = 1 << 16  # in lines that are looked at to tell names from rows
+_NO_DELIMITER = -1
+BAD_QUOTE = "a quote that is not closed, or stands in a field"
+
+
+class CsvLines(TableParser):
+    """Reads one text, given in pieces of any size: `settle_columns` once, then `rows_between`, as the subclass has.
+
+    options.label_column  by default the column called label, y, target or class; without a header the first
+    labelled              False: every column is a feature, unless options.label_column names one; labels are NaN then
+    names                 of labels that are strings
+    """
+
+    def __init__(
+        self,
+        options: InputOptions,
+        limits: Limits,
+        names: LabelNames | None = None,
+        *,
+        labelled: bool = True,
+        window_bytes: int = WINDOW_BYTES,
+    ) -> None:
+        super().__init__(options, limits, names)
+        self._window = TextWindow(limits.max_line_bytes, max(window_bytes, 2 * HEAD_BYTES))
+        self._labelled = labelled
+        self._lines = 0
+        self._heading = Heading(None, 0)
+        self._reader: FieldReader | None = None
+
+    @property
+    def has_names(self) -> bool:
+        """Whether the first line names the columns, as far as it has been read."""
+        return self._heading.names is not None
+
+    def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
+        """The rows in batches of up to about 4 MiB of text. InputError at the first fault, unless rows are skipped."""
+        window = self._window
+        for chunk in chunks:
+            rest = memoryview(chunk)
+            while rest:
+                rest = rest[window.take(rest) :]
+                if window.full:
+                    yield from self._read_lines()
+                    window.make_room(self._lines)
+        window.end_last_line()
+        yield from self._read_lines()
+        self.check_end()
+
+    def settle_columns(self, begin: int, end: int) -> None:
+        """Settle what the columns are; the first line is known, and rows begin at this offset."""
+        raise NotImplementedError
+
+    def rows_between(self, begin: int, end: int) -> Iterator[Rows]:
+        """Read the rows of the whole lines between these offsets of the window."""
+        raise NotImplementedError
+
+    def _read_lines(self) -> Iterator[Rows]:
+        window = self._window
+        if self._lines == window.begin == 0:
+            window.skip_mark()
+            refuse_foreign(bytes(window.buffer[window.begin : min(window.begin + HEAD_BYTES, window.filled)]))
+        end = window.lines_end()
+        begin = self._read_head(window.begin, end) if self._reader is None else window.begin
+        if begin < end:
+            if self._labels.type == "auto":
+                self._settle_type(begin, end)
+            yield from self.rows_between(begin, end)
+        self._lines += window.buffer.count(b"\n", window.begin, end)
+        window.begin = end
+        window.check_tail()
+
+    def _settle_type(self, begin: int, end: int) -> None:
+        """Labels are of the type of the first that is there."""
+        assert self._reader is not None
+        while self._columns.label is not None:
+            _, begin = skip_blank(self._window.text, begin, end, self._reader.delimiter[0])
+            if begin == end:
+                return
+            line, begin = self._line(begin)
+            try:
+                fields = self._reader.split(line, self._heading.n_columns)
+            except BadQuote:
+                continue
+            if len(fields) == self._heading.n_columns and not is_missing(fields[self._columns.label][1]):
+                self._labels.type = "string" if is_text(fields[self._columns.label][1]) else "number"
+                return
+
+    def _read_head(self, begin: int, end: int) -> int:
+        """Find out the columns from the first line that is not blank; where the first row begins."""
+        skipped, begin = skip_blank(self._window.text, begin, end, _NO_DELIMITER)
+        self._blank_lines += skipped
+        if begin == end:
+            return end
+        line, following = self._line(begin)
+        try:
+            given = "tab" if self._options.format == "tsv" else self._options.delimiter
+            reader = FieldReader(find_delimiter(line, given, may_be_one=not self._labelled))
+            fields = reader.split(line, MOST_COLUMNS)
+        except BadQuote as bad:
+            raise self._window.error(begin + bad.args[0], "bad_quote", BAD_QUOTE) from None
+        self._reader = reader
+        try:
+            return self._settle_head(fields, begin, following, end)
+        except InputError as error:
+            if error.line == 1:
+                error.line += self._blank_lines
+            raise
+
+    def _settle_head(self, fields: list[Field], begin: int, following: int, end: int) -> int:
+        """Find out the columns from the fields of the line at `begin`; where the first row begins."""
+        if len(fields) > MOST_COLUMNS:
+            raise too_many_columns()
+        below = self._below(len(fields), following, end)
+        names_columns = has_header([field for _, field in fields], below, self._options, self._labelled)
+        self._heading = Heading(self._names(fields, begin) if names_columns else None, len(fields))
+        self._columns = self._find_columns()
+        first_row = following if names_columns else begin
+        self.settle_columns(first_row, end)
+        return first_row
+
+    def _find_columns(self) -> Columns:
+        check_header(self._options, self._heading)
+        label = find_label(self._options, self._heading, self._labelled)
+        return find_columns(label, self._options, self._heading)
+
+    def _names(self, fields: list[Field], begin: int) -> list[str]:
+        """The names of the columns; one without a name is named as by pandas. InputError duplicate_column."""
+        names: dict[str, None] = {}
+        for number, (place, field) in enumerate(fields):
+            name = field.decode(errors="replace") or f"{UNNAMED}{number}"
+            if name in names:
+                raise self._window.error(begin + place, "duplicate_column", "a column name stands twice")
+            names[name] = None
+        return list(names)
+
+    def _below(self, n_columns: int, begin: int, end: int) -> list[list[bytes]]:
+        """Fields of the first lines from `begin` on that have as many as there are columns."""
+        assert self._reader is not None
+        found: list[list[bytes]] = []
+        lines = max(1, min(LOOK_LINES, _LOOK_FIELDS // n_columns))
+        while begin < end and lines:
+            line, begin = self._line(begin)
+            try:
+                fields = self._reader.split(line, n_columns) if line.strip() else []
+            except BadQuote:
+                continue
+            finally:
+                lines -= 1
+            if len(fields) == n_columns:
+                found.append([field for _, field in fields])
+        return found
+
+    def _kind(self, column: int) -> str:
+        return {self._columns.label: "label", self._columns.weight: "weight"}.get(column, "field")
+
+    def _line(self, begin: int) -> tuple[bytes, int]:
+        """The line at `begin` without its end, and where the next one begins."""
+        end = self._window.buffer.index(b"\n", begin)
+        return bytes(self._window.buffer[begin:end]).removesuffix(b"\r"), end + 1

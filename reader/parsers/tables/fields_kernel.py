@@ -1,0 +1,132 @@
+"""The inner loops of tables of text that have words in them: lines to fields, and fields to numbers."""
+
+from typing import Any
+
+import numpy as np
+
+from streamsvm.reader.parsers.number_kernel import MINUS, exact_double, round_value, scan_number
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.rows.csr import Array
+
+NEWLINE, RETURN, QUOTE, SPACE, TAB = 10, 13, 34, 32, 9
+
+# skip_blank(text, begin, end, delimiter) -> (lines, place)
+# Passes over the lines of text[begin:end], which ends with a line feed, up to the first with a byte that is not blank,
+# or is the delimiter (-1: none): one of tabs may be a row without any value.
+#
+# split_lines(text, begin, end, delimiter, start (r, c) int32, stop (r, c) int32) -> (rows, blank lines, place)
+# Reads lines of text[begin:end], which ends with a line feed: field (delimiter field)* [CR] LF, c fields a line. A
+# field is text[start:stop], without the blanks around it and without the quotes around all of it.
+# place: where it stopped: `end`, or behind r rows, or at a line that is not so: of another number of fields, with
+# quotes inside a field, or a CR inside the line. Blank lines are passed over.
+#
+# read_table(text, start (r, c), stop (r, c), places (k,) int64, out (n, k) float64), n <= r -> how many are nan
+# read_doubles(text, start (n,), stop (n,), out (n,) float64) -> how many are nan
+# The numbers that the fields, of the columns at `places`, are, to the nearest float32, or double; nan where a field is
+# no number, or not rounded.
+#
+# text must go on for a byte behind each field.
+
+
+@njit(cache=True, nogil=True)
+def skip_blank(text: Array, begin: int, end: int, delimiter: int) -> tuple[int, int]:
+    lines, line, p = 0, begin, begin
+    while p < end and text[p] != delimiter and (text[p] == SPACE or TAB <= text[p] <= RETURN):
+        p += 1
+        if text[p - 1] == NEWLINE:
+            lines += 1
+            line = p
+    return lines, line
+
+
+@njit(cache=True, nogil=True)
+def split_lines(text: Array, begin: int, end: int, delimiter: int, start: Array, stop: Array) -> tuple[int, int, int]:
+    n_columns = start.shape[1]
+    rows = blank = 0
+    p = begin
+    while p < end and rows < start.shape[0]:
+        skipped, p = skip_blank(text, p, end, delimiter)
+        blank += skipped
+        if p == end:
+            break
+        line = p
+        column = 0
+        odd = False
+        while True:
+            while text[p] != delimiter and (text[p] == SPACE or text[p] == TAB):
+                p += 1
+            first = p
+            if text[p] == QUOTE:
+                first = p + 1
+                p += 1
+                while text[p] != QUOTE and text[p] != NEWLINE and text[p] != RETURN:
+                    p += 1
+                last = p
+                odd = odd or text[p] != QUOTE
+                p += text[p] == QUOTE
+                while text[p] != delimiter and (text[p] == SPACE or text[p] == TAB):
+                    p += 1
+                while last > first and (text[last - 1] == SPACE or text[last - 1] == TAB):
+                    last -= 1
+                while first < last and (text[first] == SPACE or text[first] == TAB):
+                    first += 1
+            else:
+                while text[p] != delimiter and text[p] != NEWLINE and text[p] != RETURN:
+                    odd = odd or text[p] == QUOTE
+                    p += 1
+                last = p
+                while last > first and (text[last - 1] == SPACE or text[last - 1] == TAB):
+                    last -= 1
+            if odd or column == n_columns:
+                odd = True
+                break
+            start[rows, column], stop[rows, column] = first, last
+            column += 1
+            if text[p] != delimiter:
+                break
+            p += 1
+        if text[p] == RETURN and text[p + 1] == NEWLINE:
+            p += 1
+        if odd or column != n_columns or text[p] != NEWLINE or (n_columns == 1 and stop[rows, 0] == start[rows, 0]):
+            return rows, blank, line
+        p += 1
+        rows += 1
+    return rows, blank, p
+
+
+@njit(cache=True, nogil=True)
+def read_table(text: Array, start: Array, stop: Array, places: Array, out: Array) -> int:
+    hard = 0
+    for row in range(out.shape[0]):
+        for column in range(out.shape[1]):
+            begin: Any = np.int64(start[row, places[column]])
+            end: Any = np.int64(stop[row, places[column]])
+            value, certain = np.float32(np.nan), False
+            if begin < end:
+                p, mantissa, exponent, exact = scan_number(text, begin)
+                if p == end:
+                    value, certain = round_value(mantissa, exponent, exact)
+            if certain:
+                out[row, column] = -value if text[begin] == MINUS else value
+            else:
+                out[row, column] = np.nan
+                hard += 1
+    return hard
+
+
+@njit(cache=True, nogil=True)
+def read_doubles(text: Array, start: Array, stop: Array, out: Array) -> int:
+    hard = 0
+    for row in range(out.shape[0]):
+        begin: Any = np.int64(start[row])
+        value, certain = np.nan, False
+        if begin < stop[row]:
+            p, mantissa, exponent, exact = scan_number(text, begin)
+            if p == stop[row]:
+                value, certain = exact_double(mantissa, exponent, exact)
+        if certain:
+            out[row] = -value if text[begin] == MINUS else value
+        else:
+            out[row] = np.nan
+            hard += 1
+    return hard

@@ -1,0 +1,234 @@
+"""Which columns of a table make features, and how: as the options say, or as rows before them were."""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.tables.columns import UNNAMED, Columns, Heading, listed
+from streamsvm.storage.rows.csr import Array
+
+ALL = "all"
+_SHOWN = 5  # names in a message
+_KEPT = ("label_column", "weight_column", "group_column")
+_SAME = ("missing", "categories")
+_INDEX = re.compile(r"__index_level_\d+__")  # as pandas writes one without a name to Parquet
+
+
+@dataclass(frozen=True)
+class MixedColumns:
+    """
+    names   of the columns that make features, or their numbers from 1
+    places  where they stand, from 0
+    is_word whether they hold categories
+    dropped names of columns that make none and are nothing else
+    index   those of them that are left out because pandas' index is there
+    """
+
+    names: list[str]
+    places: list[int]
+    is_word: list[bool]
+    dropped: tuple[str, ...] = ()
+    index: tuple[str, ...] = ()
+
+    @cached_property
+    def word_names(self) -> list[str]:
+        """Names of those with categories."""
+        return [name for name, is_word in zip(self.names, self.is_word, strict=True) if is_word]
+
+    @cached_property
+    def number_places(self) -> Array:
+        """(k,) places of those with numbers."""
+        return np.array(self.places, np.int64)[~np.array(self.is_word, bool)]
+
+    @cached_property
+    def words(self) -> list[int]:
+        """Places of those with categories."""
+        return [place for place, is_word in zip(self.places, self.is_word, strict=True) if is_word]
+
+
+def is_numbers(input_: dict[str, Any] | None) -> bool:
+    """Whether rows of a dataset with this `input` are a table of numbers, each column a feature."""
+    return input_ is not None and "columns" in input_ and not input_["categorical"] and input_["missing"] != "indicator"
+
+
+def like_before(options: InputOptions) -> InputOptions:
+    """With what the rows before say. InputError option_unused for an option that contradicts them, input_mismatch."""
+    like = options.like
+    if not like or "format" not in like:
+        return options
+    if "columns" not in like:
+        if like["format"] == "fasta":
+            return replace(options, string_column=options.string_column or like.get("string_column"))
+        raise InputError("input_mismatch", f"these rows are a table, those before are {like['format']}")
+    if is_numbers(like) and options.categorical:
+        raise InputError("input_mismatch", "the dataset was made of numbers only")
+    for name in (*_SAME, *(["n_features"] if "n_features" in like else [])):
+        if name in options.given and getattr(options, name) != like[name]:
+            raise InputError("option_unused", f"{name} is {like[name]} for all rows of this dataset")
+    if options.categorical not in (None, ALL) and set(listed(options.categorical)) != set(like["categorical"]):
+        raise InputError(
+            "option_unused", f"categorical is {','.join(like['categorical'])} for all rows of this dataset"
+        )
+    same = {name: like[name] for name in _SAME}
+    return replace(options, categorical=None, **same)
+
+
+def check_header(options: InputOptions, heading: Heading) -> None:
+    """InputError header_differs if only these rows, or only those before, have names of columns."""
+    before = (options.like or {}).get("has_names")
+    if before is not None and before != (heading.names is not None):
+        ours, theirs = ("have no", "have") if before else ("have", "have no")
+        raise InputError("header_differs", f"these rows {ours} names of columns, those before {theirs} names", line=1)
+
+
+def new_columns(
+    options: InputOptions, heading: Heading, aside: list[int], with_words: set[int], index: Collection[str] = ()
+) -> MixedColumns:
+    """The columns of a dataset to be made.
+
+    with_words  columns that words were seen in
+    index       names of columns that are pandas' index, by the file's metadata
+
+    InputError categorical_missing, columns_missing, drop_columns_missing, column_ambiguous, same_column.
+    """
+    chosen, left_out = _chosen(options, heading), _left_out(options, heading, aside)
+    if chosen is None:
+        chosen = set(range(heading.n_columns))
+        is_index = {place for place in chosen - {*aside, *left_out} if _is_index(place, heading, index)}
+    else:
+        is_index = set()
+    unused = {*aside, *left_out, *is_index}
+    places = [place for place in range(heading.n_columns) if place in chosen and place not in unused]
+    if options.columns is not None and not places:
+        raise InputError("columns_missing", "none of the columns is left to be a feature", line=1)
+    if options.categorical == ALL:
+        words = with_words.intersection(places)
+    else:
+        words = set(heading.places(options.categorical, "categorical")) if options.categorical else set()
+    if words - set(places):
+        told = "a column named as categorical is no feature: it is left out, or one of labels, weights or groups"
+        raise InputError("same_column", told, line=1)
+    used = {*places, *aside}
+    dropped = tuple(heading.name(place) for place in range(heading.n_columns) if place not in used)
+    names = [heading.name(place) for place in places]
+    shown = tuple(heading.name(place) for place in sorted(is_index))
+    return MixedColumns(names, places, [place in words for place in places], dropped, shown)
+
+
+def _chosen(options: InputOptions, heading: Heading) -> set[int] | None:
+    return None if options.columns is None else set(heading.places(options.columns, "columns"))
+
+
+def _left_out(options: InputOptions, heading: Heading, aside: list[int]) -> set[int]:
+    found = set(heading.places(options.drop_columns, "drop_columns")) if options.drop_columns else set()
+    if found & set(aside):
+        raise InputError("same_column", "a column of labels, weights or groups is named in drop_columns", line=1)
+    return found
+
+
+def _is_index(place: int, heading: Heading, index: Collection[str]) -> bool:
+    if heading.names is None:
+        return False
+    name = heading.names[place]
+    return name in index or name == f"{UNNAMED}0" or _INDEX.fullmatch(name) is not None
+
+
+def columns_before(like: dict[str, Any], options: InputOptions, heading: Heading, aside: list[int]) -> MixedColumns:
+    """Find the columns of `like` in a further table: by name, or where they stood if neither has names.
+
+    InputError column_missing, columns_differ, header_differs, column_count.
+    """
+    names, dropped = like["columns"], tuple(like.get("dropped", ()))
+    words = set(like["categorical"])
+    is_word = [name in words for name in names]
+    if like["has_names"]:
+        return MixedColumns(names, _named(like, options, heading, aside), is_word, dropped)
+    if heading.n_columns == like["n_columns"]:
+        return MixedColumns(names, like["places"], is_word, dropped)
+    is_aside = set(aside)
+    rest = [place for place in range(heading.n_columns) if place not in is_aside]
+    if len(rest) == len(names) and not dropped:
+        return MixedColumns(names, rest, is_word, dropped)
+    told = f"the line has {heading.n_columns} columns, those before had {like['n_columns']}"
+    raise InputError(
+        "column_count", told, line=1, hint="columns without names are matched by place: give as many as before"
+    )
+
+
+def _named(like: dict[str, Any], options: InputOptions, heading: Heading, aside: list[int]) -> list[int]:
+    """The places of all columns of `like`."""
+    names = like["columns"]
+    places = [heading.place_of(name) for name in names]
+    found = set(places)
+    if both := [heading.name(place) for place in aside if place in found]:
+        raise InputError("same_column", f"column {told_names(both)} was a feature in the rows before", line=1)
+    missing = [name for name, place in zip(names, places, strict=True) if place is None]
+    if others := _others(like, options, heading, {*found, *aside}):
+        told = f"the rows before have no column {told_names(others)}"
+        told += f", these no column {told_names(missing)}" if missing else ""
+        raise InputError("columns_differ", told, line=1)
+    if missing:
+        raise InputError("column_missing", f"there is no column {told_names(missing)}", line=1)
+    return [place for place in places if place is not None]
+
+
+def _others(like: dict[str, Any], options: InputOptions, heading: Heading, known: set[int | None]) -> list[str]:
+    """Names of columns that neither the rows before had nor the options leave out."""
+    before = {*like.get("dropped", ()), *(like.get(option) for option in _KEPT)}
+    left_out = {heading.place_of(name) for name in listed(options.drop_columns or "")}
+    chosen = _chosen(options, heading)
+    return [
+        heading.name(place)
+        for place in range(heading.n_columns)
+        if place not in known
+        and place not in left_out
+        and (chosen is None or place in chosen)
+        and heading.name(place) not in before
+        and not _is_index(place, heading, ())
+    ]
+
+
+def told_names(names: Collection[str]) -> str:
+    """The first few, for a message."""
+    shown = ", ".join(repr(name[:40]) for name in list(names)[:_SHOWN])
+    return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
+
+
+def string_place(options: InputOptions, heading: Heading, aside: list[int]) -> int | None:
+    """Place of the column with strings; None if there is none. InputError string_column_missing, same_column."""
+    wanted = options.string_column
+    if wanted is None:
+        if options.like and options.like.get("format") == "fasta":
+            raise InputError("string_column_missing", "string_column says which column has the strings", line=1)
+        return None
+    place = heading.place(wanted, "string_column")
+    if place in aside:
+        raise InputError("same_column", "the column of strings is one of labels, weights or groups, too", line=1)
+    return place
+
+
+def told_columns(
+    format_: str, columns: MixedColumns, aside: Columns, heading: Heading, like: dict[str, Any] | None
+) -> dict[str, Any]:
+    """The part of `input` that says where columns are found: by name, or by number from 1 if they have none.
+
+    It stays what it was for the first rows, `like`.
+    """
+    if like:
+        return like
+    found = zip(_KEPT, (aside.label, aside.weight, aside.group), strict=True)
+    kept = {option: heading.name(place) for option, place in found if place is not None}
+    return {
+        "format": format_,
+        "has_names": heading.names is not None,
+        "n_columns": heading.n_columns,
+        "places": columns.places,
+        **({"dropped": list(columns.dropped)} if columns.dropped else {}),
+        **kept,
+    }

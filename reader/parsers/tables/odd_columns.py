@@ -1,0 +1,110 @@
+"""Columns that look as if they were no features: ids, dates. The first rows tell; a person decides."""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from streamsvm.reader.parsers.tables.categories import Fields
+from streamsvm.reader.parsers.tables.mixed_columns import MixedColumns, told_names
+from streamsvm.storage.rows.csr import Array
+
+_LOOK_ROWS, _LOOK_VALUES = 10_000, 1 << 20
+_LEAST_ROWS = 10  # with which a column whose name says nothing is looked at
+_ID = re.compile(r"(.*[^a-z])?(id|ids|idx|index|key|uuid|guid|rownum|row_number|row_no|serial)", re.IGNORECASE)
+_CAMEL_ID = re.compile(r".*[a-z](Id|ID)")
+_DATE = re.compile(rb"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}([T ].*)?")
+_LARGE = 1 << 24
+_FIRST_DAY, _LAST_DAY = 1900_01_01, 2100_12_31
+
+Warning_ = dict[str, str]
+
+
+class OddColumns:
+    """`look` at rows as they come, then `warnings`; memory is for the first rows alone."""
+
+    def __init__(self, columns: MixedColumns) -> None:
+        self._columns = columns
+        self._names = [name for name, is_word in zip(columns.names, columns.is_word, strict=True) if not is_word]
+        self._most = max(1, min(_LOOK_ROWS, _LOOK_VALUES // max(1, len(columns.names))))
+        self._numbers: list[Array] = []
+        self._words: list[list[bytes]] = [[] for _ in columns.words]
+        self._rows = 0
+
+    def look(self, numbers: Array, words: Sequence[Fields]) -> None:
+        """At numbers (n, k), nan where they are missing, and the words of these rows."""
+        count = min(len(numbers), self._most - self._rows)
+        if count <= 0:
+            return
+        self._numbers.append(numbers[:count].copy())
+        for known, fields in zip(self._words, words, strict=True):
+            known += [fields[row] for row in range(count)]
+        self._rows += count
+
+    def warnings(self) -> list[Warning_]:
+        """The warnings there are, each with a code and what would help."""
+        found = [_warning("index_left_out", self._columns.index, _INDEX_TOLD)] if self._columns.index else []
+        dates = [*self._dates_of_numbers(), *self._dates_of_words()]
+        ids = [name for name in (*self._ids_of_numbers(), *self._ids_of_words()) if name not in dates]
+        found += [_warning("columns_like_ids", ids, _IDS_TOLD)] if ids else []
+        found += [_warning("columns_like_dates", dates, _DATES_TOLD)] if dates else []
+        return found
+
+    def _ids_of_numbers(self) -> list[str]:
+        values = self._whole()
+        return [self._names[k] for k in range(values.shape[1]) if _is_id(values[:, k], self._names[k])]
+
+    def _dates_of_numbers(self) -> list[str]:
+        """Days written as 20240131."""
+        values = self._whole()
+        are_days = (values >= _FIRST_DAY) & (values <= _LAST_DAY) & (values % 1 == 0)
+        month, day = values // 100 % 100, values % 100
+        # As float32 they are a day off.
+        are_days &= (month >= 1) & (month <= 12) & (day >= 0) & (day <= 32)
+        return [self._names[k] for k in np.flatnonzero(are_days.all(axis=0)).tolist()] if len(values) else []
+
+    def _whole(self) -> Array:
+        return np.concatenate(self._numbers) if self._numbers else np.empty((0, len(self._names)))
+
+    def _ids_of_words(self) -> list[str]:
+        return [
+            name
+            for name, words in zip(self._columns.word_names, self._words, strict=True)
+            if len(words) >= _LEAST_ROWS and len(set(words)) == len(words)
+        ]
+
+    def _dates_of_words(self) -> list[str]:
+        return [
+            name
+            for name, words in zip(self._columns.word_names, self._words, strict=True)
+            if words and all(_DATE.fullmatch(word) for word in words)
+        ]
+
+
+def _is_id(values: Array, name: str) -> bool:
+    """Whole numbers, each once: by ones, or all of a range, or in a column that is called so."""
+    if len(values) < 3 or not (values % 1 == 0).all():
+        return False
+    if _ID.fullmatch(name) or _CAMEL_ID.fullmatch(name):
+        # As float32 large ones are the same as their neighbours.
+        return len(np.unique(values)) == len(values) or bool(np.median(values) > _LARGE)
+    if len(values) < _LEAST_ROWS:
+        return False
+    if (np.diff(values) == 1).all():
+        return True
+    is_range = values.max() - values.min() == len(values) - 1
+    return bool(is_range) and len(np.unique(values)) == len(values)
+
+
+def _warning(code: str, names: Sequence[str], told: str) -> Warning_:
+    return {"code": code, "message": f"{told}: {told_names(names)}. {_HELP[code]}"}
+
+
+_INDEX_TOLD = "an index of pandas is no feature and was left out"
+_IDS_TOLD = "columns look like ids, which say nothing of rows to come"
+_DATES_TOLD = "columns look like dates, which are taken for numbers or words"
+_HELP = {
+    "index_left_out": "To keep it, name it in columns",
+    "columns_like_ids": "Leave them out: drop_columns",
+    "columns_like_dates": "Leave them out, or make numbers of them: drop_columns",
+}

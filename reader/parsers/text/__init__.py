@@ -1,0 +1,1 @@
+"""Documents: words and grams, hashed to features."""

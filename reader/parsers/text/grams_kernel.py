@@ -1,0 +1,245 @@
+"""The n-grams of a document, counted by the feature that each is hashed to."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamsvm.reader.parsers.murmur_kernel import murmur_within
+from streamsvm.reader.parsers.text.characters import BLANK, WORD, Characters
+from streamsvm.reader.parsers.text.utf8_kernel import code_at, put
+from streamsvm.storage.machine.bits_kernel import lowest_bit
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.rows.csr import Array
+
+# Analyzers.
+WORDS, CHARS, CHARS_OF_WORDS = 0, 1, 2
+
+KEY, COUNT, FIRST_BEGIN, FIRST_END = range(4)
+_ONE, _FOUR, _SIX, _63 = (np.uint64(number) for number in (1, 4, 6, 63))
+SPACE = 32
+NOTED_AT_ONCE = 256  # n-grams: what cuts them and what counts them are two loops, which numba makes fast
+
+
+class Grams(NamedTuple):
+    """Which n-grams: `analyzer` is WORDS, CHARS or CHARS_OF_WORDS, n goes from least to most; how they are hashed."""
+
+    analyzer: int
+    least: int
+    most: int
+    n_features: int
+    alternate_sign: bool
+    lowercase: bool
+
+
+class Table(NamedTuple):
+    """Features of a document while it is read.
+
+    slots    (4 s,) int32, s a power of two of 64 or more, KEY -1 everywhere between documents: feature, sum, and its
+             first n-gram in `low`
+    taken    (s / 64,) uint64: a bit for each slot in use
+    touched  (s // 2 + 1,) int64: feature << 32 | slot, of the slots in use
+    low      (3 * longest document + 16,) uint8: the document as its n-grams are cut out of it
+    noted    (NOTED_AT_ONCE, 2) int64: begin and end in `low` of n-grams that are still to be counted
+    starts   (most,) int64: where the last words, or characters, begin in `low`, by their number modulo `most`
+    """
+
+    slots: Array
+    taken: Array
+    touched: Array
+    low: Array
+    noted: Array
+    starts: Array
+
+
+# add_words, add_chars and add_chars_of_words read the document text[p:end], valid UTF-8, and count each of its n-grams
+# in slots 0 to mask, mask + 1 being a power of two; what n-grams are says text_kernel. They return whether these were
+# enough: no more than half of them are used. `used` counts them.
+
+
+@njit(cache=True, nogil=True)
+def scale_of(mask: int, grams: Grams) -> Any:
+    """Slots a feature, times 2**32: features stand nearly in their order, which is that of their slots."""
+    return (np.int64(mask + 1) << 32) // grams.n_features
+
+
+@njit(cache=True, nogil=True)
+def count_noted(n_noted: int, used: int, grams: Grams, table: Table, mask: int) -> int:
+    """Count the first n-grams that are noted; how many slots are in use then, -1 if they are not enough."""
+    slots, taken, low, noted = table.slots, table.taken, table.low, table.noted
+    scale, n = scale_of(mask, grams), grams.n_features
+    is_power, alternates = n & (n - 1) == 0, np.int64(grams.alternate_sign)
+    enough, k = True, 0
+    while enough and k < n_noted:
+        h = murmur_within(low, noted[k, 0], noted[k, 1])
+        feature = -h if h < 0 else h
+        feature = feature & (n - 1) if is_power else feature % n
+        slot = np.uint64(feature * scale >> 32)
+        found = slots[_FOUR * slot]
+        while found != feature and found >= 0:
+            slot = (slot + _ONE) & np.uint64(mask)
+            found = slots[_FOUR * slot]
+        place = np.int64(_FOUR * slot)
+        if found < 0:
+            enough = 2 * used <= mask
+            if enough:
+                slots[place + KEY], slots[place + COUNT] = feature, 0
+                slots[place + FIRST_BEGIN], slots[place + FIRST_END] = noted[k, 0], noted[k, 1]
+                taken[slot >> _SIX] |= _ONE << (slot & _63)
+                used += 1
+        if enough:
+            slots[place + COUNT] += 1 - 2 * (np.int64(h < 0) & alternates)
+        k += 1
+    return used if enough else -1
+
+
+@njit(cache=True, nogil=True)
+def collect(table: Table, mask: int) -> int:
+    """The features in the table, ascending, in touched[0], touched[1] ...; how many. No slot is taken then."""
+    slots, taken, touched = table.slots, table.taken, table.touched
+    used = 0
+    for word in range(mask + 1 >> 6):
+        bits, taken[word] = taken[word], np.uint64(0)
+        while bits:
+            slot = (word << 6) + lowest_bit(bits)
+            bits &= bits - _ONE
+            place = used
+            key = np.int64(slots[4 * slot + KEY]) << 32 | slot
+            while place > 0 and touched[place - 1] > key:
+                touched[place] = touched[place - 1]
+                place -= 1
+            touched[place] = key
+            used += 1
+    return used
+
+
+@njit(cache=True, nogil=True)
+def add_words(text: Array, p: Any, end: int, grams: Grams, chars: Characters, table: Table, mask: int) -> bool:
+    """Count n-grams of words; whether there were slots enough."""
+    low, starts, noted = table.low, table.starts, table.noted
+    k = 0
+    kind, lower = chars.kind, chars.lower
+    plain = chars.plain[1 if grams.lowercase else 0]
+    used: Any = np.int64(0)  # no literal, or numba compiles for it what counts once more
+    words = 0
+    last = 0  # words modulo grams.most
+    q: Any = 0
+    begin = length = 0  # of the word: its place, and its characters; q is its end
+    while True:
+        # Unsigned places: numba looks at the sign of others.
+        at, to = np.uint64(p), np.uint64(q)
+        while at < np.uint64(end):
+            simple = plain[text[at]]
+            if simple == 0:
+                break
+            low[to] = simple
+            at, to = at + _ONE, to + _ONE
+        length += np.int64(to) - q
+        p, q = np.int64(at), np.int64(to)
+        following = p + 1
+        if p < end and text[p] >= 0x80:
+            code, following = code_at(text, p)
+            if grams.lowercase:
+                code = np.int64(lower[code])
+            if kind[code] == WORD:
+                q = put(low, q, code)
+                length += 1
+                p = following
+                continue
+        if length > 1:
+            starts[last] = begin
+            words += 1
+            for n in range(grams.least, min(grams.most, words) + 1):
+                first = last - n + 1
+                noted[k, 0], noted[k, 1] = starts[first + grams.most if first < 0 else first], q
+                k += 1
+                if k == NOTED_AT_ONCE:
+                    k, used = 0, count_noted(k, used, grams, table, mask)
+                    if used < 0:
+                        return False
+            last = last + 1 if last + 1 < grams.most else 0
+            low[q] = SPACE
+            begin = q + 1
+        q, length = begin, 0
+        if p >= end:
+            return count_noted(k, used, grams, table, mask) >= 0
+        p = following
+
+
+@njit(cache=True, nogil=True)
+def add_chars(text: Array, p: int, end: int, grams: Grams, chars: Characters, table: Table, mask: int) -> bool:
+    """Count n-grams of characters; whether there were slots enough."""
+    low, starts, noted = table.low, table.starts, table.noted
+    k = 0
+    kind, lower = chars.kind, chars.lower
+    used: Any = np.int64(0)
+    q = count = 0
+    while p < end:
+        code, p = code_at(text, p)
+        if grams.lowercase:
+            code = np.int64(lower[code])
+        if kind[code] == BLANK and p < end:
+            following, behind = code_at(text, p)
+            if kind[following] == BLANK:
+                code = SPACE
+                while p < end and kind[following] == BLANK:
+                    p = behind
+                    if p < end:
+                        following, behind = code_at(text, p)
+        starts[count % grams.most] = q
+        count += 1
+        q = put(low, q, code)
+        for n in range(grams.least, min(grams.most, count) + 1):
+            noted[k, 0], noted[k, 1] = starts[(count - n) % grams.most], q
+            k += 1
+            if k == NOTED_AT_ONCE:
+                k, used = 0, count_noted(k, used, grams, table, mask)
+                if used < 0:
+                    return False
+    return count_noted(k, used, grams, table, mask) >= 0
+
+
+@njit(cache=True, nogil=True)
+def add_chars_of_words(text: Array, p: int, end: int, grams: Grams, chars: Characters, table: Table, mask: int) -> bool:
+    """Count n-grams of the characters of each word; whether there were slots enough."""
+    low, starts, noted = table.low, table.starts, table.noted
+    k = 0
+    kind, lower = chars.kind, chars.lower
+    used: Any = np.int64(0)
+    q = begin = count = 0  # count: characters of the word so far, the space before it, too
+    while True:
+        code: Any = SPACE
+        following, is_blank = p, True
+        if p < end:
+            code, following = code_at(text, p)
+            if grams.lowercase:
+                code = np.int64(lower[code])
+            is_blank = kind[code] == BLANK
+        if is_blank and count == 0:
+            if p >= end:
+                return count_noted(k, used, grams, table, mask) >= 0
+            p = following
+            continue
+        if count == 0:
+            # The space before the word is a character, too; the word's first comes in the next turn.
+            begin, code, following = q, SPACE, p
+        starts[count % grams.most] = q
+        count += 1
+        q = put(low, q, SPACE if is_blank else code)
+        longest = count - 1 if is_blank else count
+        for n in range(grams.least, min(grams.most, longest) + 1):
+            noted[k, 0], noted[k, 1] = starts[(count - n) % grams.most], q
+            k += 1
+            if k == NOTED_AT_ONCE:
+                k, used = 0, count_noted(k, used, grams, table, mask)
+                if used < 0:
+                    return False
+        if is_blank:
+            if grams.most >= count:
+                noted[k, 0], noted[k, 1] = begin, q
+                k += 1
+                if k == NOTED_AT_ONCE:
+                    k, used = 0, count_noted(k, used, grams, table, mask)
+                    if used < 0:
+                        return False
+            count = 0
+        p = following

@@ -1,0 +1,76 @@
+"""How documents become features: what is said of it, with its defaults, and as it stands in Manifest.input."""
+
+from dataclasses import replace
+from typing import Any
+
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.text.grams_kernel import CHARS, CHARS_OF_WORDS, WORDS, Grams
+
+ANALYZERS = {"word": WORDS, "char": CHARS, "char_wb": CHARS_OF_WORDS}
+N_FEATURES = 1 << 20
+MOST_GRAMS = 16
+# Options that only documents have.
+OF_TEXT = frozenset({"analyzer", "ngram_range", "alternate_sign", "lowercase", "on_bad_text"})
+_OF_TABLES = frozenset({"csv", "tsv", "parquet"})
+
+
+def input_of(options: InputOptions) -> dict[str, Any]:
+    """Manifest.input of a dataset of documents. InputError bad_ngram_range, too_many_features."""
+    n_features = options.n_features or N_FEATURES
+    if n_features >= 1 << 31:
+        raise InputError("too_many_features", "documents are hashed to fewer than 2147483648 features")
+    column = {} if options.text_column is None else {"text_column": options.text_column}
+    return {
+        "format": "text",
+        "n_features": n_features,
+        "analyzer": options.analyzer or "word",
+        "ngram_range": list(_ngram_range("1,1" if options.ngram_range is None else options.ngram_range)),
+        "alternate_sign": options.alternate_sign != "no",
+        "lowercase": options.lowercase != "no",
+        **column,
+    }
+
+
+def grams_of(input_: dict[str, Any]) -> Grams:
+    """What the kernel makes of it."""
+    least, most = input_["ngram_range"]
+    analyzer = ANALYZERS[input_["analyzer"]]
+    return Grams(analyzer, least, most, input_["n_features"], input_["alternate_sign"], input_["lowercase"])
+
+
+def as_input(options: InputOptions, input_: dict[str, Any]) -> InputOptions:
+    """For further documents of a dataset with this `input`. InputError option_unused for what contradicts it."""
+    told: dict[str, Any] = {
+        "n_features": input_["n_features"],
+        "analyzer": input_["analyzer"],
+        "ngram_range": ",".join(map(str, input_["ngram_range"])),
+        "alternate_sign": "yes" if input_["alternate_sign"] else "no",
+        "lowercase": "yes" if input_["lowercase"] else "no",
+    }
+    for name, value in told.items():
+        given = getattr(options, name)
+        if name == "ngram_range" and given is not None:
+            given = ",".join(map(str, _ngram_range(given)))
+        if given not in (None, value):
+            raise InputError("option_unused", f"{name} is {value} for all documents of this dataset")
+    if options.format not in ("auto", "text", *_OF_TABLES):
+        raise InputError("option_unused", f"this dataset is of documents, {options.format} has none")
+    return replace(options, **told, **_place(options, input_))
+
+
+def _place(options: InputOptions, input_: dict[str, Any]) -> dict[str, Any]:
+    """Where the documents are: in a column, or a line each."""
+    column = options.text_column or input_.get("text_column")
+    if options.format == "text" or (options.format == "auto" and column is None):
+        return {"format": "text", "text_column": None}
+    return {"text_column": column or "text"}
+
+
+def _ngram_range(text: str) -> tuple[int, int]:
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) == 2 and all(part.isdecimal() and part.isascii() and len(part) < 3 for part in parts):
+        least, most = map(int, parts)
+        if 1 <= least <= most <= MOST_GRAMS:
+            return least, most
+    raise InputError("bad_ngram_range", f"ngram_range is two whole numbers from 1 to {MOST_GRAMS}, not {text[:20]!r}")

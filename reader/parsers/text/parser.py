@@ -1,0 +1,114 @@
+"""Documents to rows, in bounded memory: hashed n-grams, as `text_kernel` says.
+
+    line = label TAB document [CR] LF
+
+A label is a number or a string without a tab; the document is all the rest, tabs too. Without labels a line is a
+document. A blank line is counted; without labels it is a document without features.
+"""
+
+from collections.abc import Generator, Iterable, Iterator
+
+import numpy as np
+
+from streamsvm.reader.parsers.sniff import HEAD_BYTES, refuse_foreign
+from streamsvm.reader.parsers.text.hashed_text import Documents, HashedText, PlacedFault
+from streamsvm.reader.parsers.text.labels_kernel import first_of, short_keys
+from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
+from streamsvm.storage.rows.csr import Array, Rows
+
+_LINES_AT_ONCE = 1 << 16  # Python looks at each of those that are not as they should be
+_TAB, _NEWLINE, _RETURN = b"\t\n\r"
+
+
+class TextParser(HashedText):
+    """Reads one text, given in pieces of any size.
+
+    labelled  False: lines have no labels, unless options.label_column says so
+    """
+
+    window_bytes = WINDOW_BYTES
+
+    @property
+    def _has_labels(self) -> bool:
+        return self._labelled or self._options.label_column is not None
+
+    def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
+        """The rows in batches. InputError at the first fault, unless rows are skipped."""
+        window = TextWindow(self._limits.max_line_bytes, max(self.window_bytes, 2 * HEAD_BYTES))
+        lines = 0
+        for chunk in chunks:
+            rest = memoryview(chunk)
+            while rest:
+                rest = rest[window.take(rest) :]
+                if window.full:
+                    lines = yield from self._read_lines(window, lines)
+                    window.make_room(lines)
+        window.end_last_line()
+        yield from self._read_lines(window, lines)
+        self.check_end()
+
+    def _read_lines(self, window: TextWindow, lines: int) -> Generator[Rows, None, int]:
+        """The rows of whole lines; how many lines have been read then."""
+        if lines == window.begin == 0:
+            window.skip_mark()
+            if self._has_labels:
+                refuse_foreign(bytes(window.buffer[window.begin : min(window.begin + HEAD_BYTES, window.filled)]))
+        end = window.lines_end()
+        every = _lines(window.text, window.begin, end)
+        for first in range(0, len(every), _LINES_AT_ONCE):
+            spans = every[first : first + _LINES_AT_ONCE]
+            found, faults = self._labels(window, spans) if self._has_labels else (_unlabelled(window, spans), {})
+            for row in np.flatnonzero(found.spans[:, 1] - found.places[:, 0] > window.max_line_bytes).tolist():
+                faults[row] = int(found.places[row, 0]), "line_too_long", ""
+            yield from self.give(found, faults, window.error)
+        window.begin = end
+        window.check_tail()
+        return lines + len(every)
+
+    def _labels(self, window: TextWindow, spans: Array) -> tuple[Documents, dict[int, PlacedFault]]:
+        """The documents of lines, and which have no label; what can be wrong with the others is found elsewhere."""
+        first = np.empty(len(spans), np.int64)
+        first_of(_TAB, window.text, spans, first)
+        has_tab = first < spans[:, 1]
+        is_empty = spans[:, 0] == spans[:, 1]
+        blank = np.flatnonzero(is_empty).tolist() + [
+            row
+            for row in np.flatnonzero(~has_tab & ~is_empty).tolist()
+            if not bytes(window.buffer[slice(*spans[row])]).strip()
+        ]
+        self._blank_lines += len(blank)
+        rows = np.delete(np.arange(len(spans)), blank)
+        begins, tab, ends, has_tab = spans[rows, 0], first[rows], spans[rows, 1], has_tab[rows]
+        tab = np.where(has_tab, tab, begins)
+        labels = _texts(window, np.column_stack([begins, tab]))
+        told = "no label and tab before the document"
+        faults = {row: (int(begins[row]), "label_missing", told) for row, label in enumerate(labels) if not label}
+        texts = np.column_stack([np.where(has_tab, tab + 1, begins), ends])
+        return Documents(window.buffer, texts, _places(begins), labels), faults
+
+
+def _texts(window: TextWindow, spans: Array) -> list[bytes]:
+    """What stands there, without spaces around it: most labels are short, and the same again and again."""
+    keys = np.empty(len(spans), np.uint64)
+    if not short_keys(window.text, spans, keys):
+        return [bytes(window.buffer[begin:end]).strip(b" ") for begin, end in spans.tolist()]
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    known = [bytes(window.buffer[begin:end]).strip(b" ") for begin, end in spans[first].tolist()]
+    return [known[each] for each in place.tolist()]
+
+
+def _unlabelled(window: TextWindow, spans: Array) -> Documents:
+    return Documents(window.buffer, spans, _places(spans[:, 0]))
+
+
+def _places(begins: Array) -> Array:
+    """Of a label and all else, where its line is."""
+    return np.repeat(begins[:, np.newaxis], 4, axis=1)
+
+
+def _lines(text: Array, begin: int, end: int) -> Array:
+    """(n, 2) int64: begin and end of each line of text[begin:end], without LF or CRLF."""
+    ends = np.flatnonzero(text[begin:end] == _NEWLINE) + begin
+    begins = np.append(begin, ends[:-1] + 1)[: len(ends)]
+    has_return = (ends > begins) & (text[np.maximum(ends - 1, 0)] == _RETURN)
+    return np.column_stack([begins, ends - has_return])

@@ -1,0 +1,98 @@
+"""Files that each need a parser of their own, as rows of one input: tables, whose columns have any order, and npz."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.inputs import FilePart
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.rejected import MOST_SHOWN, Rejected
+from streamsvm.reader.parsers.text.hashed_text import HashedText
+from streamsvm.storage.rows.csr import Rows
+
+
+class SeveralParser:
+    """`parse_files` once. What it counts is as in `Parser`, over all files so far.
+
+    open_one  makes the parser of a file
+    """
+
+    def __init__(self, open_one: Callable[[InputOptions], Any], options: InputOptions) -> None:
+        self._open_one = open_one
+        self._options = options
+        self._last = open_one(options)
+        self._warnings: list[dict[str, str]] = []
+        self._counters: Counter[str] = Counter()
+        self._max_indices: list[int] = []
+        self.rows = self.nnz = 0
+        self.rejected = Rejected(options.on_bad_row == "skip")
+
+    @property
+    def index_base(self) -> int:
+        return self._last.index_base
+
+    @property
+    def max_index(self) -> int | None:
+        return max(self._max_indices, default=None)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        return dict(self._counters) or self._last.counters
+
+    @property
+    def input(self) -> dict[str, Any] | None:
+        return self._last.input
+
+    @property
+    def warnings(self) -> list[dict[str, str]]:
+        """Warnings of the first file, see `TableParser`."""
+        return self._warnings
+
+    @property
+    def words(self) -> Any:
+        """As HashedText has them."""
+        return self._last.words if isinstance(self._last, HashedText) else None
+
+    def know(self, words: Any) -> None:
+        """As HashedText does."""
+        if isinstance(self._last, HashedText):
+            self._last.know(words)
+
+    def parse_files(self, files: Iterable[FilePart]) -> Iterator[Rows]:
+        """The rows of files, or parts of them. InputError for the first fault, which has the file's name."""
+        for number, part in enumerate(files):
+            if number:
+                self._open_next()
+            try:
+                for rows in self._last.parse_chunks(part.chunks):
+                    self.rows += len(rows)
+                    self.nnz += rows.nnz
+                    yield rows
+            except InputError as error:
+                # Programs that write many files leave some of them empty.
+                if error.code != "no_rows":
+                    raise part.told(error) from error.__cause__
+            self._close(part)
+        if self.rows == 0:
+            raise InputError("no_rows", "the files have no row" + " that can be read" * bool(self.rejected.rows))
+
+    def _open_next(self) -> None:
+        before, options = self._last, self._options
+        if before.input is not None and not isinstance(before, HashedText):
+            options = replace(options, n_features=None, like=before.input)
+        words = self.words
+        self._last = self._open_one(options)
+        if words is not None:
+            self._last.know(words.kept())
+
+    def _close(self, part: FilePart) -> None:
+        parser = self._last
+        self._warnings += getattr(parser, "warnings", ())
+        self._counters += Counter(parser.counters)
+        if parser.max_index is not None:
+            self._max_indices.append(parser.max_index)
+        self.rejected.rows += parser.rejected.rows
+        for fault in parser.rejected.first[: MOST_SHOWN - len(self.rejected.first)]:
+            self.rejected.first.append(part.told(fault))

@@ -1,0 +1,164 @@
+"""A column of documents in CSV and TSV: rows of hashed n-grams, in bounded memory. Grammar: see `records_kernel`.
+
+All records have as many fields as the first. Of the other columns those of labels, weights and groups are read.
+"""
+
+from collections.abc import Generator, Iterable, Iterator
+
+import numpy as np
+
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.sniff import HEAD_BYTES, refuse_foreign
+from streamsvm.reader.parsers.tables.columns import Heading, find_columns
+from streamsvm.reader.parsers.tables.csv_fields import find_delimiter
+from streamsvm.reader.parsers.tables.csv_head import documents_have_header
+from streamsvm.reader.parsers.text.hashed_text import Documents, HashedText, PlacedFault
+from streamsvm.reader.parsers.text.records_kernel import COLUMNS, FAULT, PLACE, find_records
+from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
+from streamsvm.storage.rows.csr import Array, Rows
+
+_RECORDS = 1 << 13  # at a time
+_BAD_QUOTE = "a quote that is not closed, or is closed in the middle of a field"
+
+
+class TextTableParser(HashedText):
+    """Reads one text, given in pieces of any size. labelled: False: only options.label_column says where labels are."""
+
+    window_bytes = WINDOW_BYTES
+
+    def __init__(
+        self,
+        options: InputOptions,
+        limits: Limits,
+        names: LabelNames | None = None,
+        threads: int = 1,
+        *,
+        labelled: bool = True,
+    ) -> None:
+        super().__init__(options, limits, names, threads, labelled=labelled)
+        self._columns: list[int | None] = []  # of documents, labels, weights, groups
+        self._n_columns = self._delimiter = 0
+        self.has_names = False  # whether the first record names the columns, as far as it has been read
+        self._heads = np.empty((_RECORDS, 3), np.int64)
+
+    def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
+        """The rows in batches. InputError at the first fault, unless rows are skipped."""
+        window = TextWindow(self._limits.max_line_bytes, max(self.window_bytes, 2 * HEAD_BYTES))
+        lines = 0
+        for chunk in chunks:
+            rest = memoryview(chunk)
+            while rest:
+                rest = rest[window.take(rest) :]
+                if window.full:
+                    lines = yield from self._read(window, lines)
+                    window.make_room(lines)
+        window.end_last_line()
+        yield from self._read(window, lines)
+        if window.begin < window.filled:
+            raise window.error(window.begin, "bad_quote", _BAD_QUOTE)
+        self.check_end()
+
+    def _read(self, window: TextWindow, lines: int) -> Generator[Rows, None, int]:
+        """The rows of whole records; how many lines have been read then."""
+        if lines == window.begin == 0:
+            window.skip_mark()
+            refuse_foreign(bytes(window.buffer[window.begin : min(window.begin + HEAD_BYTES, window.filled)]))
+        begin = window.begin
+        place = begin if self._columns else self._read_head(window)
+        while self._columns:
+            wanted = np.array([-1 if column is None else column for column in self._columns])
+            spans = np.empty((_RECORDS, 4, 3), np.int64)
+            count, after = find_records(window.text, place, window.filled, self._delimiter, wanted, self._heads, spans)
+            if count == 0:
+                break
+            yield from self._rows(window, self._heads[:count], spans[:count])
+            place = after
+        window.begin = place
+        window.check_tail()
+        return lines + window.buffer.count(b"\n", begin, place)
+
+    def _rows(self, window: TextWindow, heads: Array, spans: Array) -> Iterator[Rows]:
+        is_row = heads[:, COLUMNS] > 0
+        self._blank_lines += int(np.count_nonzero(~is_row))
+        heads, spans = heads[is_row], spans[is_row]
+        faults: dict[int, PlacedFault] = {}
+        for row in np.flatnonzero(heads[:, COLUMNS] != self._n_columns).tolist():
+            told = f"the line has {heads[row, COLUMNS]} columns, the first has {self._n_columns}"
+            faults[row] = int(heads[row, PLACE]), "column_count", told
+        for row in np.flatnonzero(heads[:, FAULT] >= 0).tolist():
+            faults[row] = int(heads[row, FAULT]), "bad_quote", _BAD_QUOTE
+        if len(heads):
+            columns = (None if self._columns[k] is None else _texts(window, spans[:, k]) for k in range(1, 4))
+            beside = ([text.strip(b" \t") for text in column] if column else () for column in columns)
+            text, documents = _joined(window, spans[:, 0])
+            yield from self.give(Documents(text, documents, spans[:, :, 0], *beside), faults, window.error)
+
+    def _read_head(self, window: TextWindow) -> int:
+        """Find out the columns from the first record that is not blank; where the first row begins."""
+        begin, end = window.begin, window.lines_end()
+        while begin < end:
+            following = window.buffer.index(b"\n", begin) + 1
+            line = bytes(window.buffer[begin : following - 1]).removesuffix(b"\r")
+            if line.strip():
+                return self._settle(window, begin, line)
+            self._blank_lines += 1
+            begin = following
+        return begin
+
+    def _settle(self, window: TextWindow, begin: int, line: bytes) -> int:
+        """Find out the columns from the record that begins with this line; where the first row begins."""
+        options = self._options
+        given = "tab" if options.format == "tsv" else options.delimiter
+        delimiter = find_delimiter(line, given, may_be_one=not self._labelled)[0]
+        none = np.zeros(0, np.int64)
+        count, _ = find_records(
+            window.text, begin, window.filled, delimiter, none, self._heads[:2], np.empty((2, 0, 3), np.int64)
+        )
+        if count == 0:
+            return begin
+        places = np.arange(self._heads[0, COLUMNS])
+        spans = np.empty((1, len(places), 3), np.int64)
+        _, following = find_records(window.text, begin, window.filled, delimiter, places, self._heads[:1], spans)
+        first = [field.strip(b" \t") for field in _texts(window, spans[0])]
+        fields = [field.decode(errors="replace") for field in first]
+        find_records(window.text, following, window.filled, delimiter, places, self._heads[:1], spans)
+        below = [_texts(window, spans[0])] if count > 1 and self._heads[0, COLUMNS] == len(first) else []
+        self._n_columns, self._delimiter = len(fields), delimiter
+        names = fields if documents_have_header(first, below, self._options, self._labelled) else None
+        self.has_names = names is not None
+        if names is not None and len(set(names)) < len(names):
+            raise window.error(begin, "duplicate_column", "a column name stands twice")
+        self._columns = list(self._find(names))
+        return begin if names is None else following
+
+    def _find(self, names: list[str] | None) -> tuple[int | None, ...]:
+        options, heading = self._options, Heading(names, self._n_columns)
+        assert options.text_column is not None
+        text = 0 if heading.n_columns == 1 else heading.place(options.text_column, "text_column")
+        label = None
+        if options.label_column is not None:
+            label = heading.place(options.label_column, "label_column")
+        elif self._labelled:
+            label = int(text == 0) if names is None else heading.label()
+        columns = find_columns(label, options, heading)
+        if text in columns.aside:
+            raise InputError("same_column", "the column of documents is named for something else, too", line=1)
+        return text, columns.label, columns.weight, columns.group
+
+
+def _texts(window: TextWindow, spans: Array) -> list[bytes]:
+    """Fields (n, 3), quotes as they were meant."""
+    fields = ((bytes(window.buffer[begin:end]), doubled) for begin, end, doubled in spans.tolist())
+    return [field.replace(b'""', b'"') if doubled else field for field, doubled in fields]
+
+
+def _joined(window: TextWindow, spans: Array) -> tuple[bytes | bytearray, Array]:
+    """The documents where they are, or without the quotes written twice."""
+    if not spans[:, 2].any():
+        return window.buffer, spans[:, :2]
+    texts = _texts(window, spans)
+    ends = np.cumsum([len(text) for text in texts])
+    return b"".join(texts) + b"\n", np.column_stack([ends - [len(text) for text in texts], ends])

@@ -1,0 +1,1 @@
+"""The fields of a job: their types, limits, meanings, and the migration of older ones."""

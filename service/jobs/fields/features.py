@@ -1,0 +1,143 @@
+"""The feature maps that a job asks for: checked, planned for a dataset, fitted to it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from streamsvm.reader.parsers.strings.strings import is_of_strings
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.fields.option_fields import field_of
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.blocks.manifest import Manifest
+from streamsvm.storage.features import FEATURE_MAPS
+from streamsvm.storage.features.bias import Bias
+from streamsvm.storage.features.maps import FeatureMaps, Named
+from streamsvm.storage.features.rows import FeatureMap, FeaturesError, Shape
+from streamsvm.storage.features.statistics import FeatureStatistics, read_statistics, write_statistics
+from streamsvm.storage.options import options_of
+
+MOST_MAPS = 8
+Asked = Sequence[str | dict[str, dict[str, Any]]]
+
+_FORMS: dict[str, type[BaseModel]] = {
+    name: create_model(
+        name,
+        __config__=ConfigDict(extra="forbid", strict=True),
+        **{option.name: field_of(option) for option in options_of(kind).values()},
+    )
+    for name, kind in FEATURE_MAPS.items()
+}
+
+
+def named_maps(asked: Asked, bias: float | None = None) -> list[Named]:
+    """The maps, in order, the constant feature of a job the last. Raises ServiceError features_range."""
+    found = [_named(each) for each in asked]
+    return found if bias is None else [*found, ("bias", Bias(bias))]
+
+
+def _named(each: str | dict[str, dict[str, Any]]) -> Named:
+    name, options = (each, {}) if isinstance(each, str) else next(iter(each.items()), ("", {}))
+    if name not in FEATURE_MAPS or (isinstance(each, dict) and len(each) != 1):
+        raise ServiceError(
+            "features_range",
+            "features are a list of names, or of objects of one name with its options",
+            f"Known maps: {', '.join(FEATURE_MAPS)}.",
+        )
+    try:
+        checked = _FORMS[name].model_validate(options)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        known = ", ".join(_FORMS[name].model_fields) or "none"
+        raise ServiceError("features_range", f"{name}: {first['msg']}", f"Its options: {known}.") from None
+    return name, FEATURE_MAPS[name](**checked.model_dump())
+
+
+def planned_maps(spec: Any, manifest: Manifest) -> FeatureMaps:
+    """Of a job on the dataset. Raises ServiceError: features_order, features_range, features_missing, no_statistics."""
+    with _telling():
+        maps = FeatureMaps.planned(_shape(manifest), named_maps(spec.features, spec.bias))
+        maps.check_row(manifest.longest_row)
+    return maps
+
+
+def asked_maps(spec: Any, dataset: Dataset) -> FeatureMaps | None:
+    """The maps that a job's models carry, fitted to the dataset; the constant feature is not among them.
+
+    Where rows have few of the features that there could be, the first one leaves out all others. None: there are none.
+    """
+    manifest = dataset.manifest
+    if not spec.features and not manifest.own_width:
+        return None
+    with _telling():
+        planned = FeatureMaps.planned(_shape(manifest), named_maps(spec.features))
+        fitted = planned.fitted(_statistics(planned, dataset))
+    if not manifest.own_width:
+        return fitted
+    return fitted.of_listed(manifest.n_features, manifest.index_base, np.sort(dataset.numbers))
+
+
+def fitted_maps(spec: Any, dataset: Dataset) -> FeatureMaps:
+    """All of a job, fitted, for rows as the dataset numbers their features."""
+    planned = planned_maps(spec, dataset.manifest)
+    with _telling():
+        fitted = planned.fitted(_statistics(planned, dataset))
+    return fitted.placed(dataset.in_own_order) if dataset.has_own_order else fitted
+
+
+def extra_values(spec: Any) -> int:
+    """How many more values a row has in the cache than in the dataset."""
+    return sum(int(each.made(np.zeros(1, np.int64))[0]) for each in _early(spec))
+
+
+def mean_Qii(spec: Any, manifest: Manifest) -> float:
+    """The mean squared norm of the rows that are trained on, as far as it is known beforehand."""
+    mean = manifest.Qii_spread[1] / manifest.n_rows
+    for _, each in named_maps(spec.features, spec.bias):
+        mean = each.mean_square(mean)
+    return mean
+
+
+def _early(spec: Any) -> Iterator[FeatureMap]:
+    for _, each in named_maps(spec.features, spec.bias):
+        if each.expands:
+            return
+        yield each
+
+
+def _shape(manifest: Manifest) -> Shape:
+    strings = manifest.input["length"] if manifest.input and is_of_strings(manifest.input) else 0
+    # Features of which those are left out that do not occur are numbered from 0.
+    return Shape(manifest.width, 0 if manifest.own_width else manifest.index_base, strings)
+
+
+def _statistics(maps: FeatureMaps, dataset: Dataset) -> FeatureStatistics | None:
+    """Of the dataset's features, if a map has to know them; counted now if rows came or went since they were."""
+    if not any(each.map.fits for each in maps.maps):
+        return None
+    found = read_statistics(dataset.directory)
+    if found is None or found.n_rows != dataset.manifest.n_rows:
+        found = _counted(dataset)
+        if found is not None:
+            write_statistics(dataset.directory, found)
+    return found
+
+
+def _counted(dataset: Dataset) -> FeatureStatistics | None:
+    manifest, found = dataset.manifest, FeatureStatistics.none()
+    for block in range(len(manifest.blocks)):
+        for location in dataset.pieces(block):
+            rows = dataset.piece(location).rows
+            if not found.add(rows.indptr, dataset.columns[rows.indices], rows.values):
+                return None
+    return found
+
+
+@contextmanager
+def _telling() -> Iterator[None]:
+    try:
+        yield
+    except FeaturesError as error:
+        raise ServiceError(error.code, error.message, error.hint) from None

@@ -1,0 +1,106 @@
+"""Where an attempt at a job begins: at its newest checkpoint, at the last one of the job it continues, or anew."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
+from streamsvm.service.jobs.fields.stored_specs import read_spec
+from streamsvm.service.jobs.lanes.lane_files import begun_last, has_checkpoint, inherit_lanes, newest_lane
+from streamsvm.service.jobs.plan.trained_rows import TRAINED_ROWS
+from streamsvm.service.jobs.progress.progress import HISTORY, read_json
+from streamsvm.service.jobs.progress.states import TRANSITIONS
+from streamsvm.storage.files.durable import write_file
+from streamsvm.storage.run.checkpoint import SLOTS, Checkpoint
+
+_IN_ONE_PASS = 10
+_CHECKPOINTS_OF_A_LANE = 1 << 32  # more than there ever are
+# What may be another in the job that continues one: when it ends.
+CHANGEABLE = ("max_passes", "max_seconds", "tolerance", "relative_gap")
+
+
+def continued_spec(jobs: Path, record: dict[str, Any], changes: dict[str, Any]) -> JobSpec:
+    """The job that goes on where this one ended; raises ServiceError `unknown_field`, `not_possible`,
+    `job_outdated`."""
+    for name in changes:
+        if name not in CHANGEABLE:
+            raise ServiceError("unknown_field", f"{name} cannot be changed", f"Known are {', '.join(CHANGEABLE)}.")
+    if TRANSITIONS[record["state"]]:
+        raise ServiceError("not_possible", f"a job that is {record['state']} has not ended", "Stop it first.")
+    if not may_go_on(jobs / record["id"]):
+        raise ServiceError("not_possible", "the job left no checkpoint to go on from", "Submit it anew.")
+    first = begun_last(jobs / record["id"])
+    if first and changes:
+        raise ServiceError(
+            "not_possible",
+            f"{first} of the job's lanes are done and keep what they came to: they would have ended elsewhere",
+            "Resume it without changes, or submit it anew.",
+        )
+    spec = read_spec(record["spec"])
+    # Of the two, memory_bytes has become cache_bytes. Labels could be longer in earlier versions.
+    continued = parse_spec({**spec.model_dump(), "memory_bytes": None, "labels": {}, **changes})
+    continued = continued.model_copy(update={"labels": spec.labels})
+    # But it says how many lanes are trained side by side.
+    return continued if first is None else continued.model_copy(update={"memory_bytes": spec.memory_bytes})
+
+
+def may_go_on(job_dir: Path) -> bool:
+    """Whether there is something to go on with in the directory of a job that has ended."""
+    return bool(begun_last(job_dir)) or has_checkpoint(newest_lane(job_dir)[1])
+
+
+def inherit(jobs: Path, record: dict[str, Any]) -> None:
+    """Give a job that continues another its checkpoints, lanes that are done, the note of its rows and its history.
+
+    Unless it has its own.
+
+    Raises ServiceError `checkpoint_lost`.
+    """
+    own, other = jobs / record["id"], record["continues"] and jobs / record["continues"]
+    if other is None or has_checkpoint(own) or begun_last(own) is not None:
+        return
+    found, first = [slot for slot in SLOTS if (other / slot).exists()], begun_last(other)
+    if not found and first is None:
+        raise ServiceError("checkpoint_lost", "the job to be continued is gone", "Submit it anew.")
+    for name in (HISTORY, TRAINED_ROWS):
+        if (other / name).exists():
+            write_file(own / name, [(other / name).read_bytes()])
+    if first is not None:
+        inherit_lanes(own, other, first)
+        return
+    for slot in found:
+        # They are replaced, never written to.
+        os.link(other / slot, own / slot)
+
+
+def keep_history(job_dir: Path, passes: int) -> None:
+    """Leave the lines of the first so many passes, and nothing of the result."""
+    path = job_dir / HISTORY
+    if passes and path.exists():
+        lines = path.read_bytes().split(b"\n")[:-1]
+        kept = [line for line in lines if 0 < read_json(line.decode()).get("pass", 0) <= passes]
+        write_file(path, [b"".join(line + b"\n" for line in kept)])
+    else:
+        path.unlink(missing_ok=True)
+
+
+def count_crashes(lane: int, newest: Checkpoint | None, record: dict[str, Any]) -> dict[str, int]:
+    """The columns of a job that has just crashed in a lane: how often without a newer checkpoint, and its number."""
+    number = lane * _CHECKPOINTS_OF_A_LANE + (newest.about["number"] if newest else 0)
+    crashes = 1 if number > record["crash_checkpoint"] else record["crashes"] + 1
+    return {"crashes": crashes, "crash_checkpoint": number}
+
+
+def is_stuck(crashes: dict[str, int], pass_: int, record: dict[str, Any], most: int) -> bool:
+    """Whether a job has crashed `most` times without a newer checkpoint, or ten times as often in one pass.
+
+    Within a pass each attempt begins it anew: checkpoints alone do not say that it will ever come to its end.
+    """
+    of_pass = sum(step.get("pass") == pass_ for step in record["transitions"])
+    return crashes["crashes"] >= most or of_pass + 1 >= _IN_ONE_PASS * most
+
+
+def lost_seconds(newest: Checkpoint | None, trained: float) -> float:
+    """Of `trained` seconds, those since the newest checkpoint."""
+    return trained - (newest.about["control"]["elapsed_seconds"] if newest else 0.0)

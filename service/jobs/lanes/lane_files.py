@@ -1,0 +1,166 @@
+"""What the lanes of a job leave in its directory: their checkpoints, and, when one is done, what it came to.
+
+A job of one lane has its checkpoints beside its history; of several, each has a directory of its own. When the job has
+ended, what one that continues it needs of them stays.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from streamsvm.service.errors import Crash
+from streamsvm.service.jobs.lanes.held_out import HELD_OUT, LANES, held_out, keep_held_out, lane_corrupt, lane_place
+from streamsvm.service.jobs.plan.c_path import is_scaled
+from streamsvm.service.jobs.plan.following import FollowPlan
+from streamsvm.service.jobs.plan.plan import JobPlan
+from streamsvm.storage.errors import StorageError
+from streamsvm.storage.files.durable import make_directory, publish
+from streamsvm.storage.models.model_file import Model, read_about, read_model, write_model
+from streamsvm.storage.run.checkpoint import SLOTS
+
+_OUTCOME = "model"
+
+
+def lane_directory(job_dir: Path, plan: JobPlan) -> Path:
+    """Where the lanes that are run have their checkpoints: that of the first."""
+    return lane_place(job_dir, plan.number) if len(plan.lanes) > 1 else job_dir
+
+
+def begun_last(job_dir: Path) -> int | None:
+    """The number of the first of the lanes that were begun last, together; None of a job that has left no lanes."""
+    lanes = (job_dir / LANES).glob("[0-9]*")
+    return max((int(lane.name) for lane in lanes if has_checkpoint(lane) or not _has_come(lane)), default=None)
+
+
+def _has_come(lane: Path) -> bool:
+    """Whether there is anything of what it came to."""
+    return (lane / _OUTCOME).exists() or (lane / HELD_OUT).exists()
+
+
+def has_checkpoint(directory: Path) -> bool:
+    """Whether there is one to go on from, sound or not."""
+    return any((directory / slot).exists() for slot in SLOTS)
+
+
+def number_before(plan: JobPlan) -> int | None:
+    """Number of the first lane of those whose end is where the ones to be run begin; None: they begin at zero.
+
+    These are the same classes and folds at the last smaller C.
+    """
+    if not is_scaled(plan.spec, plan.manifest) or (plan.turns == 1 and plan.at_once > 1):
+        return None
+    number = plan.number - _lanes_back(plan)
+    if number < 0:
+        return None
+    before = plan.lanes[number]
+    return number if (before.positive, before.fold) == (plan.lane.positive, plan.lane.fold) else None
+
+
+def _lanes_back(plan: JobPlan) -> int:
+    """How many lanes before one is that of the same class and fold at the last smaller C, if there is one."""
+    return len(plan.lanes) // plan.turns if plan.turns > 1 else 1
+
+
+def newest_lane(job_dir: Path) -> tuple[int, Path]:
+    """The number and the directory of the lane that was begun last."""
+    begun = sorted((job_dir / LANES).glob("[0-9]*"))
+    return (int(begun[-1].name), begun[-1]) if begun else (0, job_dir)
+
+
+def keep_outcomes(job_dir: Path, plan: JobPlan, run: Path, make: Callable[[int], Model]) -> None:
+    """The lanes that were run are done: w of each, by its place, and, as `about`, its result and seconds of the job.
+
+    Raises ServiceError: empty_fold, fold_without_class.
+    """
+    # The first is written last: a crash in between leaves none that counts as done.
+    for place, lane in reversed(list(enumerate(plan.running))):
+        directory = lane_place(job_dir, plan.number + place)
+        make_directory(directory)
+        if lane.fold is not None:
+            keep_held_out(directory, plan, lane, run, place)
+        shutil.rmtree(directory / _OUTCOME, ignore_errors=True)  # of one that was run once more
+        write_model(directory / _OUTCOME, make(place))
+
+
+def drop_unsound(job_dir: Path, plan: JobPlan | FollowPlan) -> None:
+    """Drop the outcome of lanes whose files are not what was written: they are trained again. Reads all files."""
+    lanes = plan.lanes if isinstance(plan, JobPlan) else ()
+    for number, lane in enumerate(lanes):
+        if _has_come(lane_place(job_dir, number)):
+            try:
+                outcome_of(job_dir, number)
+                if lane.fold is not None:
+                    held_out(job_dir, number)
+            except Crash:
+                _drop_outcome(lane_place(job_dir, number))
+
+
+def _drop_outcome(lane: Path) -> None:
+    shutil.rmtree(lane / _OUTCOME, ignore_errors=True)
+    (lane / HELD_OUT).unlink(missing_ok=True)
+
+
+def abouts_of(job_dir: Path) -> list[Mapping[str, Any]]:
+    """The records of the lanes that are done, in order, without their w. Raises Crash if one is damaged."""
+    found: list[Mapping[str, Any]] = []
+    while (directory := lane_place(job_dir, len(found)) / _OUTCOME).exists():
+        with _sound(len(found)):
+            found.append(read_about(directory))
+    return found
+
+
+def outcome_of(job_dir: Path, number: int) -> Model:
+    """The model that the lane of this number came to. Raises Crash if it is damaged."""
+    with _sound(number):
+        return read_model(lane_place(job_dir, number) / _OUTCOME)
+
+
+@contextmanager
+def _sound(number: int) -> Iterator[None]:
+    try:
+        yield
+    except StorageError as error:
+        raise lane_corrupt(number) from error
+
+
+def drop_older_checkpoints(job_dir: Path, plan: JobPlan) -> None:
+    """Lanes may begin where others ended, the next ones where the next of these did; those before are for nobody."""
+    needed = plan.number - _lanes_back(plan)
+    for directory in (job_dir / LANES).glob("[0-9]*"):
+        if int(directory.name) < needed:
+            for slot in SLOTS:
+                (directory / slot).unlink(missing_ok=True)
+
+
+def with_lanes(jobs: Path) -> list[str]:
+    """Ids of the jobs in this directory that have left lanes."""
+    return [lanes.parent.name for lanes in jobs.glob(f"*/{LANES}")]
+
+
+def settle_lanes(job_dir: Path, is_complete: bool) -> None:
+    """The job has ended: what stays are the lanes that were done before the last ones, and the checkpoints of these.
+
+    is_complete  all are done: if they were not trained together, there is nothing to go on with
+    """
+    first = begun_last(job_dir)
+    if first is None or (first and is_complete):
+        shutil.rmtree(job_dir / LANES, ignore_errors=True)
+        return
+    for lane in (job_dir / LANES).glob("[0-9]*"):
+        if int(lane.name) > first:
+            shutil.rmtree(lane, ignore_errors=True)
+    _drop_outcome(lane_place(job_dir, first))
+
+
+def inherit_lanes(job_dir: Path, other: Path, first: int) -> None:
+    """Give a job the lanes of another before `first`, and the checkpoints of this one; all, or nothing."""
+    staged = job_dir / f".{LANES}"
+    shutil.rmtree(staged, ignore_errors=True)
+    for number in range(first + 1):
+        ignored = shutil.ignore_patterns(_OUTCOME, HELD_OUT) if number == first else None
+        # Files are replaced, never written to.
+        shutil.copytree(lane_place(other, number), staged / f"{number:04d}", ignore=ignored, copy_function=os.link)
+    publish(staged, job_dir / LANES)

@@ -1,0 +1,178 @@
+"""The problems of a job, all over the same rows: a lane for each class and value of C."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.plan.c_path import count_turns
+from streamsvm.storage.blocks.manifest import Manifest
+from streamsvm.storage.rows.segment import TARGET
+from streamsvm.trainer.problem.objective import REGRESSION
+
+MOST_LANES = 1000
+_FOLDS_FOR_PROBABILITY = 5
+_VALUES_SHOWN = 10
+_REGRESSION_HINT = "If the labels are numbers to be predicted, choose a loss of regression."
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One problem.
+
+    positive                what rows hold for the label with y = +1, all others have -1; None in regression, where y is
+                            the label, and of all classes in one problem
+    label                   that label as it stood in the input
+    fold                    its rows have no part in training; None: all have
+    C                       weight of the losses, one of the job's
+    C_positive, C_negative  the same of the rows with y = +1 and y = -1; of all classes in one problem the largest
+    """
+
+    positive: float | None
+    label: float | str | None
+    fold: int | None
+    C: float
+    C_positive: float
+    C_negative: float
+
+    @property
+    def view(self) -> dict[str, Any]:
+        """As it is shown."""
+        return {"class": self.label, "fold": self.fold, "C": self.C}
+
+
+def labels_of(spec: JobSpec, manifest: Manifest) -> tuple[float, ...]:
+    """Those a model is to have: of two the positive one first, more in their order, none in regression.
+
+    Raises ServiceError: single_class, too_many_classes, unknown_label, label_not_numeric, label_too_large.
+    """
+    if spec.loss in REGRESSION:
+        _check_targets(spec, manifest)
+        return ()
+    values = sorted(manifest.labels)
+    if len(values) == 1:
+        raise ServiceError(
+            "single_class",
+            f"all rows have the label {manifest.label_text(values[0])}",
+            "Training needs two classes: check that what was read as the label is the label.",
+        )
+    if not values:
+        raise ServiceError("too_many_classes", "the dataset has too many labels for classes", _REGRESSION_HINT)
+    if len(values) > 2 and 2 * len(values) > manifest.n_rows:
+        raise ServiceError(
+            "too_many_classes",
+            f"{len(values)} labels in {manifest.n_rows} rows: nearly every row has its own",
+            _REGRESSION_HINT,
+        )
+    if spec.is_joint and len(values) > MOST_LANES:
+        raise ServiceError(
+            "too_many_classes", f"{len(values)} labels in one problem", f"There may be {MOST_LANES}; or one_vs_rest."
+        )
+    return (values[1], values[0]) if len(values) == 2 else tuple(values)
+
+
+def _check_targets(spec: JobSpec, manifest: Manifest) -> None:
+    """What regression asks of labels: numbers that the cache can hold, and no classes."""
+    if spec.class_weight:
+        raise ServiceError("unknown_label", "regression has no classes to weigh", "Leave class_weight out.")
+    if manifest.label_names:
+        raise ServiceError(
+            "label_not_numeric", f"labels are strings, {spec.loss} loss needs numbers", "Choose a loss of two classes."
+        )
+    largest = max(map(abs, manifest.label_range))
+    if largest > np.finfo(TARGET).max:
+        raise ServiceError("label_too_large", f"a label of {largest:g} is beyond float32", "Scale the labels.")
+
+
+def shown(label: float, manifest: Manifest) -> float | str:
+    """A label as it stood in the input: a name, or the number."""
+    return manifest.label_text(label) if manifest.label_names else label
+
+
+def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tuple[Lane, ...]:
+    """In the order in which they run: class by class, fold by fold, from the smallest C to the largest.
+
+    Where values of C run in turn, side by side in all classes and folds, it is C by C.
+
+    Raises ServiceError: unknown_label, lanes_range, select_by_range, fold_without_class.
+    """
+    classes: tuple[float | None, ...] = labels if len(labels) > 2 else (labels[0] if labels else None,)
+    if spec.is_joint:
+        classes = (None,)
+    values, folds = Cs_of(spec), _folds(spec)
+    n_lanes = len(classes) * len(values) * len(folds)
+    if n_lanes > MOST_LANES:
+        times = f" x {len(folds)} folds, all rows among them" if len(folds) > 1 else ""
+        raise ServiceError(
+            "lanes_range",
+            f"{len(classes)} classes x {len(values)} values of C{times} are {n_lanes} problems",
+            f"A job may have {MOST_LANES}.",
+        )
+    if spec.select_by == "auc" and len(labels) > 2:
+        raise ServiceError("select_by_range", "the area under a curve is of two classes", "Choose accuracy, or f1.")
+    for label in labels if n_folds_of(spec) else ():
+        if manifest.labels[label] == 1:
+            raise ServiceError(
+                "fold_without_class",
+                f"one row alone has the label {manifest.label_text(label)}: without its fold there is none",
+                "Leave the row out, or have more of its label.",
+            )
+    weights = class_weights(spec, labels, manifest)
+    lanes = [_lane(label, fold, C, labels, weights, manifest) for label in classes for fold in folds for C in values]
+    return tuple(sorted(lanes, key=lambda lane: lane.C) if count_turns(spec, manifest) > 1 else lanes)
+
+
+def Cs_of(spec: JobSpec) -> tuple[float, ...]:
+    """The values of C of a job, ascending, each once."""
+    return tuple(sorted(set(spec.C))) if isinstance(spec.C, list) else (spec.C,)
+
+
+def order_note(C: float | list[float]) -> str | None:
+    """What to tell who gave values of C that are not run as they were given."""
+    if not isinstance(C, list) or sorted(set(C)) == C:
+        return None
+    values = sorted(set(C))
+    shown = ", ".join(f"{value:g}" for value in values[:_VALUES_SHOWN]) + ", ..." * (len(values) > _VALUES_SHOWN)
+    return f"C was not in ascending order, each value once; it runs as {shown}"
+
+
+def n_folds_of(spec: JobSpec) -> int:
+    """Of the cross-validation; 0: there is none."""
+    return spec.folds or (_FOLDS_FOR_PROBABILITY if spec.probability else 0)
+
+
+def _folds(spec: JobSpec) -> tuple[int | None, ...]:
+    """Those left out, one after the other; None: all rows are trained on."""
+    n_folds = n_folds_of(spec)
+    return (*range(n_folds), *((None,) if spec.refit or not n_folds else ()))
+
+
+def _lane(
+    positive: float | None,
+    fold: int | None,
+    C: float,
+    labels: tuple[float, ...],
+    weights: Mapping[float, float],
+    manifest: Manifest,
+) -> Lane:
+    if positive is None:
+        largest = C * max(weights.values(), default=1.0)
+        return Lane(None, None, fold, C, largest, largest)
+    # Against several others their weights do not count, as in LIBLINEAR.
+    rest = weights[labels[1]] if len(labels) == 2 else 1.0
+    return Lane(positive, shown(positive, manifest), fold, C, C * weights[positive], C * rest)
+
+
+def class_weights(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> dict[float, float]:
+    """What multiplies C, of each label. Raises ServiceError unknown_label."""
+    weights = dict.fromkeys(labels, 1.0)
+    for label, weight in (spec.class_weight or {}).items():
+        value = manifest.label_of(label)
+        if value is None or value not in weights:
+            known = ", ".join(map(manifest.label_text, sorted(labels)))
+            raise ServiceError("unknown_label", "class_weight names a label the data does not have", f"Labels: {known}")
+        weights[value] = weight
+    return weights

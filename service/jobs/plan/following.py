@@ -1,0 +1,121 @@
+"""Jobs on a dataset that is still being read in: their first pass goes over its pieces as they are written.
+
+How many rows and features there will be is not known, so state files are made for the most there can be: they are
+sparse, and take memory as rows and features come.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.lanes.lanes import Cs_of, n_folds_of
+from streamsvm.service.jobs.plan.memory import cache_of
+from streamsvm.service.processes.run_file import run_file, spills
+from streamsvm.storage.blocks.dataset import staged_path
+from streamsvm.storage.errors import DatasetLost, RowTooLong
+from streamsvm.storage.machine.cores import usable_cores
+from streamsvm.storage.rows.cache_plan import CachePlan
+from streamsvm.trainer.solvers import SOLVERS
+
+MOST_ROWS = 1 << 30
+_LONGEST_ROW_GUESSED = 1
+_LONGER = 4  # times as long a row as was expected
+_STATE_BYTES_GUESSED = 256 << 20
+
+
+@dataclass(frozen=True)
+class FollowPlan:
+    """A job that can begin; whether the dataset suits it shows when it is complete.
+
+    width: bound on features; cores: it may use
+    """
+
+    spec: JobSpec
+    width: int
+    cache: CachePlan
+    cores: int
+    n_rows: int = MOST_ROWS
+    blocks: None = None
+
+    @property
+    def run_bytes(self) -> int:
+        """Size of cache and state files, a guess."""
+        return self.spec.cache_bytes + _STATE_BYTES_GUESSED
+
+    def after(self, error: ServiceError) -> "FollowPlan | None":
+        """The plan to run after one that ended with this error, for longer rows if one was too long; others are raised.
+
+        None: the dataset is lost, or the cache has no room for rows that may be much longer.
+        """
+        if error.code not in (RowTooLong.code, DatasetLost.code):
+            raise error
+        with suppress(ServiceError):
+            if error.code == RowTooLong.code:
+                return replace(self, cache=cache_of(self.spec.cache_bytes, _LONGER * self.cache.longest_row))
+        return None
+
+    def run_file(self, dataset: Path) -> dict[str, Any]:
+        """Contents of `run.json` for the dataset that will be in this directory."""
+        return run_file(
+            self.spec,
+            self.cache,
+            self.cores,
+            n_rows=self.n_rows,
+            width=self.width,
+            C=(Cs_of(self.spec)[0],) * 2,
+            lane={"number": 0, "count": 1, "of": 1, "class": None, "fold": None, "C": Cs_of(self.spec)[0]},
+            group=None,
+            has_weights=False,
+            reader={
+                "dataset": str(dataset),
+                "staged": str(staged_path(dataset)),
+                "positive": 0.0,
+                "left_out": None,
+                "blocks": None,
+                "kept_bytes": 0,
+                "keeps_all": spills(self.spec),
+            },
+            trainer={
+                "passes_before": 0,
+                "largest_weight": inf,
+                "cache_rows": 0.0,
+                "follows": True,
+                "spill_directory": str(dataset.parent) if spills(self.spec) else None,
+                "kept_rows": None,
+                "gamma": None,
+            },
+        )
+
+
+def can_follow(spec: JobSpec) -> bool:
+    """Whether the job needs to know nothing of the dataset that only shows at its end."""
+    solver = SOLVERS[spec.solver]
+    # A run of pace "fixed" is a function of the data, not of when it came.
+    sized = (
+        spec.machines is None
+        and spec.memory_bytes is None
+        and spec.bias is None
+        and not spec.features
+        and not spec.class_weight
+    )
+    is_one = len(Cs_of(spec)) == 1 and not n_folds_of(spec) and spec.warm_start is None and not spec.is_joint
+    return solver.feed == "steps" and solver.evicts == "score" and sized and is_one and spec.pace == "adaptive"
+
+
+def plan_following(spec: JobSpec, max_features: int) -> FollowPlan:
+    """Raises ServiceError: not_ready, cache_too_small."""
+    if not can_follow(spec):
+        raise ServiceError(
+            "not_ready",
+            "the dataset is still being read in, and this job needs to know it as a whole",
+            "Submit it when the dataset is ready, "
+            "or leave out bias, features, class_weight, memory_bytes, pace fixed, solver, multiclass, folds, "
+            "probability, warm_start and all but one C.",
+        )
+    # Nor are the lengths of rows known: one that is too long ends the run.
+    cache = cache_of(spec.cache_bytes, _LONGEST_ROW_GUESSED)
+    return FollowPlan(spec, max_features, cache, usable_cores())

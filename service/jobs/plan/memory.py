@@ -1,0 +1,201 @@
+"""How much memory a job holds, before it runs: the arithmetic behind `memory_bytes` and estimates."""
+
+from dataclasses import asdict, dataclass
+
+from streamsvm.reader.certificate.folds import HELD_OUT
+from streamsvm.reader.ingest.shuffling.shuffle import PIECE_WORDS
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.fields.features import extra_values, planned_maps
+from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.lanes.lanes import n_folds_of
+from streamsvm.service.sizes import format_size
+from streamsvm.storage.blocks.manifest import Manifest
+from streamsvm.storage.errors import CacheTooSmall
+from streamsvm.storage.rows.axis import WIDTHS, width_for
+from streamsvm.storage.rows.cache_plan import LARGEST_SEGMENT, CachePlan, least_segment, plan_cache
+from streamsvm.storage.rows.csr import WEIGHT
+from streamsvm.storage.rows.packing import bytes_alone
+from streamsvm.storage.rows.spill_file import SPILL_SEGMENT
+from streamsvm.storage.run.state import FEATURE_BYTES
+from streamsvm.trainer.problem.classes import width_of
+from streamsvm.trainer.problem.objective import REGRESSION
+from streamsvm.trainer.problem.problem import LOSSES
+from streamsvm.trainer.rows.mixture import SEGMENTS
+from streamsvm.trainer.solvers import SOLVERS
+
+# Measured, rounded up: two interpreters with compiled kernels, and pieces and segments on their way.
+_PROCESSES_BYTES = 320 << 20
+_BUFFERS_BYTES = 48 << 20
+# score, visited, skipped; is_resident and leaving of the reader. Of each lane, or class of one problem: alpha.
+_ROW_BYTES, _ROW_LANE_BYTES = 8, 8
+_WEIGHT_BYTES = 4  # of a row that has one, of a group of lanes, or of several classes
+_HELD_OUT_BYTES = HELD_OUT.itemsize  # of a row, for each lane with a fold
+# Of each of several lanes, where FEATURE_BYTES are of one: the published one is the one that is certified, and the one
+# before a sweep.
+_FEATURE_LANE_BYTES = 24
+# Of a piece that is certified, and of each that is looked at ahead, measured: arrays of its rows and classes.
+_CERTIFIED_ARRAYS, _SCREENED_ARRAYS = 10, 7
+# Where rows are long: those that are being decoded, and packed for the disk; windows on the disk beyond one a thread,
+# and what is mixed in one; segments of the cache that the reader puts together.
+_PACKED_ROWS, _WINDOWS_AHEAD, _MOST_MIXED_BYTES, _PACKED_SEGMENTS = 10, 3, 16 * SPILL_SEGMENT, 5
+# What a group of lanes may hold for each row and feature, if nobody says how much memory there is.
+_GROUP_BYTES = 2 << 30
+_LEAST_SHARE = 0.05  # of the memory, for the cache of a group
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a job holds in reader, trainer and memory files together."""
+
+    processes_bytes: int
+    buffers_bytes: int
+    rows_bytes: int
+    features_bytes: int
+    solver_bytes: int
+    cache_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(asdict(self).values())
+
+    def arithmetic(self) -> str:
+        """All but the cache, for people."""
+        return (
+            f"processes {format_size(self.processes_bytes)}, buffers {format_size(self.buffers_bytes)}, "
+            f"rows {format_size(self.rows_bytes)}, features {format_size(self.features_bytes)}, "
+            f"solver {format_size(self.solver_bytes)}"
+        )
+
+
+def threads_of(spec: JobSpec, cores: int) -> int:
+    """The trainer's threads. A run of pace "fixed" is a function of data, settings and seed, to the byte.
+
+    There threads share no work, but where a kernel machine comes out the same with any number of them.
+    """
+    if spec.pace == "adaptive":
+        return spec.threads or cores
+    # What is left of memory_bytes for the cache depends on threads.
+    is_same = SOLVERS[spec.solver].has_kernel and spec.memory_bytes is None
+    return spec.threads or 1 if is_same else 1
+
+
+def memory_of(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1) -> Memory:
+    """What a job with a cache of `cache_bytes`, so many threads of the trainer and lanes side by side holds."""
+    maps = planned_maps(spec, manifest)
+    width, has_folds = maps.width, bool(n_folds_of(spec))
+    columns = len(manifest.labels) if spec.is_joint else lanes
+    axis = width_of(columns) if spec.is_joint else width_for(lanes)
+    row_bytes = _ROW_BYTES + axis * _ROW_LANE_BYTES
+    if has_folds:
+        row_bytes += columns * _HELD_OUT_BYTES + (WEIGHT.itemsize if manifest.weights is not None else 0)
+    is_apart = axis > 1 or spec.loss in REGRESSION  # y does not tell the weight of a row
+    if is_apart and (manifest.weights is not None or (spec.is_joint and has_folds)):
+        row_bytes += _WEIGHT_BYTES
+    features = (axis * _FEATURE_LANE_BYTES if axis > 1 else FEATURE_BYTES) * width
+    features += 2 * maps.own_bytes  # in both processes
+    own = SOLVERS[spec.solver].own_bytes(manifest.n_rows, width, threads, spec.options)
+    own += (axis - 1) * _ROW_LANE_BYTES * manifest.n_rows  # alpha before a sweep
+    if lanes > 1:
+        own += axis * _ROW_LANE_BYTES * manifest.n_rows  # both of the lanes that are left, while they are being packed
+    buffers = _BUFFERS_BYTES + _long_row_buffers(manifest.longest_row + extra_values(spec), threads)
+    buffers += _class_buffers(manifest, axis, threads) if spec.is_joint else 0
+    return Memory(_PROCESSES_BYTES, buffers, row_bytes * manifest.n_rows, features, own, spec.cache_bytes)
+
+
+def _long_row_buffers(longest_row: int, threads: int) -> int:
+    """Bytes that buffers hold more where a row is longer than the segments of most datasets."""
+    alone = max(0, bytes_alone(longest_row) - SPILL_SEGMENT)
+    window = alone + min((SEGMENTS - 1) * alone, _MOST_MIXED_BYTES)
+    segment = max(0, least_segment(longest_row) - LARGEST_SEGMENT)
+    on_disk = _PACKED_ROWS * alone + (threads + _WINDOWS_AHEAD) * window
+    return on_disk + (_PACKED_SEGMENTS + SEGMENTS * (threads + 1)) * segment
+
+
+def _class_buffers(manifest: Manifest, axis: int, threads: int) -> int:
+    """What the reader makes of the rows of pieces for each class."""
+    words = 3 + 2 * manifest.nnz / max(1, manifest.n_rows)  # of a row in a piece
+    rows = min(manifest.n_rows, int(PIECE_WORDS / words))
+    return rows * axis * _ROW_LANE_BYTES * (_CERTIFIED_ARRAYS + threads * _SCREENED_ARRAYS)
+
+
+def plan_memory(
+    spec: JobSpec, manifest: Manifest, threads: int, there_are: int, lanes: int = 1
+) -> tuple[int, CachePlan]:
+    """How many of the job's lanes are trained side by side, and the plan of its cache.
+
+    As many as there is room for beside a cache: of `cache_bytes`, or of what `memory_bytes` leave. What no cache can
+    make smaller has to fit into the bytes that there are.
+    Raises ServiceError: cache_too_small, memory_too_small, max_cuts_range, budget_range.
+    """
+    _check_fits(spec, manifest, memory_of(spec, manifest, threads), there_are)
+    if not SOLVERS[spec.solver].has_lanes or spec.loss not in LOSSES or spec.is_joint:
+        return 1, _plan_cache(spec, manifest, threads, 1)
+    for width in reversed(WIDTHS[1:]):
+        at_once = min(width, lanes)
+        if width_for(at_once) == width and _has_room(spec, manifest, threads, at_once):
+            return at_once, _plan_cache(spec, manifest, threads, at_once)
+    return 1, _plan_cache(spec, manifest, threads, 1)
+
+
+def _has_room(spec: JobSpec, manifest: Manifest, threads: int, lanes: int) -> bool:
+    memory = memory_of(spec, manifest, threads, lanes)
+    if spec.memory_bytes is None:
+        return memory.rows_bytes + memory.features_bytes + memory.solver_bytes <= _GROUP_BYTES
+    # A cache that is too small for the rows to be held for a while is no cache.
+    room = spec.memory_bytes - (memory.total_bytes - memory.cache_bytes)
+    try:
+        return room >= _LEAST_SHARE * spec.memory_bytes and bool(_plan_cache(spec, manifest, threads, lanes))
+    except ServiceError:
+        return False
+
+
+def _plan_cache(spec: JobSpec, manifest: Manifest, threads: int, lanes: int) -> CachePlan:
+    memory = memory_of(spec, manifest, threads, lanes)
+    longest_row = manifest.longest_row + extra_values(spec)
+    if spec.memory_bytes is None:
+        return cache_of(spec.cache_bytes, longest_row)
+    left = spec.memory_bytes - (memory.total_bytes - memory.cache_bytes)
+    try:
+        return cache_of(max(1, left), longest_row)
+    except ServiceError as error:
+        raise ServiceError(
+            "memory_too_small",
+            f"of memory_bytes, {format_size(spec.memory_bytes)}, this leaves {left} bytes for the cache: "
+            f"{memory.arithmetic()}",
+            error.hint,
+        ) from None
+
+
+def cache_of(cache_bytes: int, longest_row: int) -> CachePlan:
+    """The plan for rows of so many non-zeros at most. Raises ServiceError cache_too_small."""
+    try:
+        return plan_cache(cache_bytes, longest_row)
+    except CacheTooSmall as error:
+        raise ServiceError(error.code, error.message, error.hint) from None
+
+
+def _check_fits(spec: JobSpec, manifest: Manifest, memory: Memory, there_are: int) -> None:
+    """What a solver holds for itself grows while it runs: better refused now than killed then."""
+    own = memory.solver_bytes
+    if own > there_are and SOLVERS[spec.solver].has_kernel:
+        raise ServiceError(
+            "budget_range",
+            f"{spec.solver} holds up to {format_size(own)}: budget {spec.options.budget} vectors of {manifest.width} "
+            f"features; {format_size(there_are)} are here",
+            "Ask for a smaller budget, or for memory_bytes that say what there is.",
+        )
+    if own > there_are and hasattr(spec.options, "max_cuts"):
+        raise ServiceError(
+            "max_cuts_range",
+            f"{spec.solver} holds up to {format_size(own)}: max_cuts {spec.options.max_cuts} cutting planes of "
+            f"{planned_maps(spec, manifest).width} features, and {manifest.n_rows} rows; "
+            f"{format_size(there_are)} are here",
+            "Ask for fewer max_cuts.",
+        )
+    if own + memory.features_bytes > there_are:
+        raise ServiceError(
+            "memory_too_small",
+            f"the job holds {format_size(own + memory.features_bytes)} for its features and classes, and "
+            f"{format_size(there_are)} are here",
+            "Train where there is more memory, fewer classes in one problem, or rows of fewer features.",
+        )

@@ -1,0 +1,249 @@
+"""From a job and a dataset to what reader and trainer are told. Everything that can be refused is refused here."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.fields.features import planned_maps
+from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.lanes.lanes import Lane, class_weights, labels_of, lanes_of, n_folds_of, shown
+from streamsvm.service.jobs.plan.blocks import count_blocks, holds_all, kept_bytes, uses_blocks
+from streamsvm.service.jobs.plan.c_path import count_turns
+from streamsvm.service.jobs.plan.gamma import distances_of
+from streamsvm.service.jobs.plan.memory import plan_memory, threads_of
+from streamsvm.service.processes.run_file import run_file, spills
+from streamsvm.storage.blocks.manifest import Manifest
+from streamsvm.storage.machine.cores import usable_cores
+from streamsvm.storage.machine.free_memory import memory_limit
+from streamsvm.storage.rows.cache_plan import CachePlan
+from streamsvm.storage.run.state import state_bytes
+from streamsvm.trainer.problem.classes import Classes
+from streamsvm.trainer.problem.lanes import Group, LaneTerms
+from streamsvm.trainer.problem.objective import REGRESSION
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """A job that can run on a dataset, some lanes at a time.
+
+    labels        what rows hold for those a model is to have
+    lanes         its problems; number: of the first to be run; at_once: most that are trained side by side
+    turns         values of C that run in turn, see `service.jobs.plan.c_path`
+    cores         it may use
+    passes_before, seconds_before: of the lanes before these
+    """
+
+    spec: JobSpec
+    manifest: Manifest
+    labels: tuple[float, ...]
+    lanes: tuple[Lane, ...]
+    cache: CachePlan
+    cores: int
+    at_once: int = 1
+    turns: int = 1
+    number: int = 0
+    passes_before: int = 0
+    seconds_before: float = 0.0
+
+    @property
+    def model_labels(self) -> tuple[float | str, ...]:
+        """Those a model is to have, as they stood in the input."""
+        return tuple(shown(label, self.manifest) for label in self.labels)
+
+    @property
+    def running(self) -> tuple[Lane, ...]:
+        """Those to be run."""
+        return self.lanes[self.number : next((first for first in self.firsts if first > self.number), None)]
+
+    @property
+    def firsts(self) -> list[int]:
+        """Numbers of the lanes with which groups begin: the lanes of one turn, some at a time."""
+        turn = len(self.lanes) // self.turns
+        return [first + k for first in range(0, len(self.lanes), turn) for k in range(0, turn, self.at_once)]
+
+    @property
+    def lane(self) -> Lane:
+        """The first of them."""
+        return self.running[0]
+
+    @property
+    def group(self) -> Group | Classes | None:
+        """Those to be run, if they are several; or the classes of one that has all of them."""
+        if self.spec.is_joint:
+            weights = class_weights(self.spec, self.labels, self.manifest)
+            return Classes(self.labels, tuple(self.lane.C * weights[label] for label in self.labels))
+        if len(self.running) == 1:
+            return None
+        terms = (
+            LaneTerms(self.labels.index(lane.positive), lane.fold, lane.C_positive, lane.C_negative)
+            for lane in self.running
+        )
+        return Group(self.labels, max(1, n_folds_of(self.spec)), self.spec.seed, tuple(terms))
+
+    def next_lanes(self, done: Sequence[Mapping[str, Any]]) -> "JobPlan":
+        """The same with the first lanes to be run that are not done; of those that are, what is kept of each."""
+        # One that died when all were done has its last ones run once more.
+        number = min(len(done), self.firsts[-1])
+        before = done[:number]
+        passes, seconds = (before[-1]["job_passes"], before[-1]["elapsed_seconds"]) if before else (0, 0.0)
+        return replace(self, number=number, passes_before=passes, seconds_before=seconds)
+
+    @property
+    def lane_spec(self) -> JobSpec:
+        """The job as if it had the lane's C alone."""
+        return self.spec.model_copy(update={"C": self.lane.C})
+
+    @property
+    def n_rows(self) -> int:
+        """Length of alpha."""
+        return self.manifest.n_rows
+
+    @property
+    def blocks(self) -> int:
+        """Of a pass."""
+        return self._partition or len(self.manifest.blocks)
+
+    @property
+    def _partition(self) -> int | None:
+        return count_blocks(self.spec, self.manifest, self.cache) if uses_blocks(self.spec) else None
+
+    @property
+    def threads(self) -> int:
+        """Of the trainer."""
+        return threads_of(self.spec, self.cores)
+
+    @property
+    def spills(self) -> bool:
+        """Whether the active set is kept on disk, too."""
+        return spills(self.spec) and not holds_all(self.spec, self.manifest, self.cache)
+
+    @property
+    def width(self) -> int:
+        """Length of w: the features that are made of those of the input, and the constant one if there is a bias."""
+        return planned_maps(self.spec, self.manifest).width
+
+    @property
+    def run_bytes(self) -> int:
+        """Size of cache and state files."""
+        return self.spec.cache_bytes + state_bytes(self.n_rows, self.width, *self.axes)
+
+    @property
+    def axes(self) -> tuple[int, bool]:
+        """Of the state: lanes side by side, or classes, and whether it has weights of rows."""
+        if self.group is None:
+            return 1, self.spec.loss in REGRESSION and self.manifest.weights is not None
+        return self.group.width, self.manifest.weights is not None or self._left_out is not None
+
+    @property
+    def places_with_folds(self) -> list[int]:
+        """Of those to be run that leave rows out."""
+        return [place for place, lane in enumerate(self.running) if lane.fold is not None]
+
+    def _kept_rows(self, dataset: Path) -> dict[str, Any] | None:
+        """What tells the rows of this job from those of others, as they are trained on."""
+        own: dict[str, Any] = {"uid": self.manifest.uid, "bias": self.spec.bias}
+        if self.spec.features:
+            own["features"] = self.spec.features
+        if self.group is None:
+            left_out = {"left_out": self._left_out} if self._left_out else {}
+            return {"dataset": str(dataset), **own, "positive": self.lane.positive, **left_out}
+        if self.axes[1]:
+            return None  # they are not kept with the rows
+        folds = {"of": self.group.n_folds, "seed": self.spec.seed} if self.group.n_folds > 1 else None
+        return {"dataset": str(dataset), **own, "labels": list(self.labels), "folds": folds}
+
+    @property
+    def _left_out(self) -> dict[str, int] | None:
+        """The fold whose rows have no part in the training of a lane that is trained alone."""
+        if self.lane.fold is None or isinstance(self.group, Group):
+            return None
+        return {"fold": self.lane.fold, "of": n_folds_of(self.spec), "seed": self.spec.seed}
+
+    def run_file(self, dataset: Path) -> dict[str, Any]:
+        """Contents of `run.json` for the dataset in this directory."""
+        distances = distances_of(self.spec, dataset)
+        told = run_file(
+            self.lane_spec,
+            self.cache,
+            self.cores,
+            n_rows=self.n_rows,
+            width=self.width,
+            C=(max(lane.C_positive for lane in self.running), max(lane.C_negative for lane in self.running)),
+            lane=self._shown_lane,
+            group=self.group,
+            has_weights=self.axes[1],
+            reader={
+                "dataset": str(dataset),
+                "staged": None,
+                "positive": None if self.group else self.lane.positive,
+                "left_out": self._left_out,
+                "blocks": self._partition,
+                "kept_bytes": kept_bytes(self.spec, self.cache, self.manifest.longest_row),
+                "keeps_all": self.spills or self.cache.row_bytes >= self.manifest.decoded_bytes,
+            },
+            trainer={
+                "passes_before": self.passes_before,
+                "largest_weight": self.manifest.weights.largest_trained if self.manifest.weights else 1.0,
+                "cache_rows": self.cache.row_bytes / self.manifest.decoded_bytes * self.n_rows,
+                "follows": False,
+                "spill_directory": str(dataset.parent) if self.spills else None,
+                "kept_rows": self._kept_rows(dataset) if self.spills else None,
+                "gamma": distances and distances.gamma,
+            },
+        )
+        return {**told, "distances": distances and distances.view}
+
+    @property
+    def _shown_lane(self) -> dict[str, Any]:
+        """What is run: class, fold and C where all lanes have the same."""
+        views = [lane.view for lane in self.running]
+        same = {name: value if all(view[name] == value for view in views) else None for name, value in views[0].items()}
+        return {"number": self.number, "count": len(views), "of": len(self.lanes), **same}
+
+
+# Solvers that train with the weights of rows.
+TRAINS_WEIGHTS = ("streamsvm", "dcd", "avsf", "bm", "sbm", "bsca", "bsgd")
+
+
+def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None, memory_bytes: int | None = None) -> JobPlan:
+    """The job with the size of its cache settled, for so many cores and so much memory: by default what is here.
+
+    Raises ServiceError: weights_not_supported, folds_solver, folds_weights, warm_start, single_class, too_many_classes,
+    lanes_range, select_by_range, unknown_label, label_too_large, label_not_numeric, cache_too_small, memory_too_small,
+    n_blocks_range, data_too_large, features_order, features_range, features_missing, no_statistics.
+    """
+    _check_weights(spec, manifest)
+    planned_maps(spec, manifest)
+    cores = cores or usable_cores()
+    labels = labels_of(spec, manifest)
+    lanes = lanes_of(spec, labels, manifest)
+    turns = count_turns(spec, manifest)
+    there_are = memory_bytes or memory_limit()
+    at_once, cache = plan_memory(spec, manifest, threads_of(spec, cores), there_are, len(lanes) // turns)
+    spec = spec.model_copy(update={"cache_bytes": cache.cache_bytes})
+    if uses_blocks(spec):
+        count_blocks(spec, manifest, cache)
+    return JobPlan(spec, manifest, labels, lanes, cache, cores, at_once, turns)
+
+
+def _check_weights(spec: JobSpec, manifest: Manifest) -> None:
+    if manifest.weights is not None and spec.solver not in TRAINS_WEIGHTS:
+        raise ServiceError(
+            "weights_not_supported",
+            f"rows of the dataset have weights, which {spec.solver} would ignore",
+            f"Solvers that know weights are {', '.join(TRAINS_WEIGHTS)}.",
+        )
+    if spec.machines is not None and manifest.weights is not None and spec.loss != "hinge":
+        raise ServiceError(
+            "machines_range", "several machines have no weights of rows with squared_hinge", "Train on one."
+        )
+    if n_folds_of(spec) and spec.solver not in TRAINS_WEIGHTS:
+        # Rows of a fold are left out by a weight of 0.
+        known = ", ".join(TRAINS_WEIGHTS)
+        raise ServiceError("folds_solver", f"{spec.solver} cannot leave rows out", f"Solvers that can are {known}.")
+    if manifest.weights is not None and manifest.weights.zeros and n_folds_of(spec):
+        raise ServiceError("folds_weights", "rows of weight 0 belong to no fold", "Leave them out of the file.")
+    if manifest.weights is not None and spec.warm_start is not None:
+        raise ServiceError("warm_start", "there is no warm start on rows that have weights", "Leave warm_start out.")

@@ -1,0 +1,210 @@
+"""Starting a job from what another one found, on the same dataset: a path over C, other rows, or another solver.
+
+With C' in place of C, alpha and w are scaled by C' / C: alpha stays feasible, and w is still what alpha makes of the
+rows (for hinge loss; Chu et al., "Warm start for parameter selection of linear classifiers", KDD 2015).
+
+Rows that are still there keep their alpha, new ones begin at 0 (Yu et al., section 6.3). If none has gone, w is still
+what alpha makes of the rows; else the reader makes it anew, in a pass of its own.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.fields.stored_specs import read_spec
+from streamsvm.service.jobs.lanes.lane_files import lane_directory, number_before
+from streamsvm.service.jobs.lanes.lanes import Cs_of, n_folds_of
+from streamsvm.service.jobs.plan.following import FollowPlan
+from streamsvm.service.jobs.plan.plan import JobPlan
+from streamsvm.service.jobs.plan.trained_rows import noted_rows, rows_of
+from streamsvm.service.jobs.progress.states import TRANSITIONS
+from streamsvm.service.records.store import Store
+from streamsvm.service.settings import Settings
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.row_runs import count_rows, first_rows, one_run, shared_rows
+from streamsvm.storage.run.checkpoint import Checkpoint, newest_checkpoint
+from streamsvm.storage.run.state import State
+from streamsvm.trainer.problem.problem import LOSSES
+from streamsvm.trainer.solvers import SOLVERS
+
+_SAME = ("loss", "bias", "features", "class_weight", "multiclass")
+_WITHOUT = "Start without it."
+
+
+@dataclass(frozen=True)
+class SharedRows:
+    """What two jobs on a dataset have in common, the second after rows may have come and gone.
+
+    ranges   of rows, see `storage.rows.row_runs.shared_rows`
+    w_holds  what alpha makes of the rows is what it was: none has gone, so that both labels are those there were
+    """
+
+    ranges: Array
+    w_holds: bool
+
+    @property
+    def n_rows(self) -> int:
+        """How many."""
+        return int(self.ranges[:, 2].sum())
+
+    def carry(self, alpha: Array, to: Array) -> None:
+        """Alpha of these rows; `to`, (n_rows,) of the second job, is not changed elsewhere."""
+        for then, now, rows in self.ranges.tolist():
+            to[now : now + rows] = alpha[then : then + rows]
+
+
+def check_warm_start(store: Store, settings: Settings, plan: JobPlan, dataset_id: str) -> None:
+    """Raises ServiceError: unknown_job; warm_start if the job named is not one to start from; dataset_changed."""
+    if plan.spec.warm_start is None:
+        return
+    other = store.job(plan.spec.warm_start)
+    for reason in _reasons(plan, other, dataset_id):
+        raise ServiceError("warm_start", f"{other['id']} is not one to start from: {reason}")
+    checkpoint = newest_checkpoint(settings.jobs / other["id"])
+    if checkpoint is None:
+        raise ServiceError("warm_start", f"{other['id']} is not one to start from: it left no checkpoint")
+    _shared(settings, plan, other, checkpoint.length("alpha"))
+
+
+def _reasons(plan: JobPlan, other: dict[str, Any], dataset_id: str) -> list[str]:
+    spec, theirs = plan.spec, read_spec(other["spec"])
+    found = [f"its {name} is another" for name in _SAME if getattr(theirs, name) != getattr(spec, name)]
+    if TRANSITIONS[other["state"]]:
+        found.append("it has not ended")
+    if max(len(Cs_of(theirs)), len(Cs_of(spec))) > 1:
+        found.append("between jobs that have several values of C there is no warm start")
+    if other["dataset_id"] != dataset_id:
+        found.append("it was trained on other data")
+    if spec.loss not in LOSSES:
+        found.append(f"there is no warm start for {spec.loss} loss")
+    if spec.class_weight is not None:
+        found.append("there is no warm start with class weights")
+    if len(plan.labels) > 2 and not spec.is_joint:
+        found.append("there is no warm start with more than two labels, each against the rest")
+    if n_folds_of(spec) or n_folds_of(theirs):
+        found.append("between jobs that have folds there is no warm start")
+    if SOLVERS[spec.solver].is_dual and not SOLVERS[theirs.solver].is_dual:
+        found.append(f"{theirs.solver} has no dual variables, which {spec.solver} needs")
+    return found
+
+
+def beginning(
+    store: Store, settings: Settings, record: dict[str, Any], plan: JobPlan | FollowPlan
+) -> Callable[[State], None] | None:
+    """What prepares the state of a job, or of its next lane, that begins; None: all zero.
+
+    It raises ServiceError: checkpoint_lost, dataset_changed, unknown_job.
+    """
+    if isinstance(plan, FollowPlan):
+        return None
+    if plan.number > 0:
+        return partial(begin_lane, plan=plan, job_dir=settings.jobs / record["id"])
+    other_id = plan.spec.warm_start
+    if other_id is None:
+        return None
+
+    def begin(state: State) -> None:
+        warm_start = _from_job(state, store.job(other_id), settings, plan)
+        store.explain_job(record["id"], warm_start=warm_start)
+
+    return begin
+
+
+def _from_job(state: State, other: dict[str, Any], settings: Settings, plan: JobPlan) -> dict[str, int]:
+    """Fill the state; how many rows the other job had, of how many there are."""
+    checkpoint = newest_checkpoint(settings.jobs / other["id"])
+    if checkpoint is None:
+        raise ServiceError("checkpoint_lost", "the checkpoint of the job to start from is gone", _WITHOUT)
+    shared = _shared(settings, plan, other, checkpoint.length("alpha"))
+    (other_C,) = Cs_of(read_spec(other["spec"]))
+    warm_up(state, plan.spec, other_C, checkpoint, shared)
+    return {"rows": shared.n_rows, "of": plan.n_rows}
+
+
+def begin_lane(state: State, plan: JobPlan, job_dir: Path) -> None:
+    """Not the first lanes: where those of the same classes and folds ended at a smaller C, if that is kept."""
+    state.control["elapsed_seconds"] = plan.seconds_before
+    number = number_before(plan)
+    if number is None:
+        return
+    before = replace(plan, number=number)
+    checkpoint = newest_checkpoint(lane_directory(job_dir, before))
+    if checkpoint:
+        rows = one_run(plan.n_rows)
+        warm_up(state, plan.lane_spec, before.lane.C, checkpoint, SharedRows(shared_rows(rows, rows), w_holds=True))
+
+
+def can_grow(before: JobPlan, plan: JobPlan) -> bool:
+    """Whether a job may begin with what one found on the same dataset before rows were added to it."""
+    spec = plan.spec
+    is_one = len(before.lanes) == len(plan.lanes) == 1 and before.labels == plan.labels
+    is_plain = not spec.class_weight and plan.manifest.weights is None and spec.loss in LOSSES
+    is_same = all(getattr(before.spec, name) == getattr(spec, name) for name in _SAME)
+    return is_one and is_plain and is_same and SOLVERS[before.spec.solver].is_dual
+
+
+def grow(state: State, plan: JobPlan, before_C: float, checkpoints: Path, then: Array, now: Array) -> None:
+    """Fill the state of a job that `can_grow`: rows `then` (runs, see `storage.rows.row_runs`) are part of `now`."""
+    checkpoint = newest_checkpoint(checkpoints)
+    if checkpoint is not None:
+        warm_up(state, plan.spec, before_C, checkpoint, SharedRows(shared_rows(then, now), w_holds=True))
+
+
+def _shared(settings: Settings, plan: JobPlan, other: dict[str, Any], n_rows: int) -> SharedRows:
+    """What a job has in common with another one, which has ended, and whose checkpoint has alpha of so many rows.
+
+    Raises ServiceError `dataset_changed` if that is nothing.
+    """
+    now = rows_of(plan, settings.datasets / other["dataset_id"])
+    noted = noted_rows(settings.jobs / other["id"])
+    then = _guessed(n_rows, now, plan.manifest.has_gaps) if noted is None else first_rows(noted, n_rows)
+    shared = shared_rows(then, now)
+    if not len(shared):
+        raise ServiceError("dataset_changed", "no row is left of those that the job to start from had", _WITHOUT)
+    is_sure = noted is not None or not plan.manifest.has_gaps
+    return SharedRows(shared, w_holds=is_sure and int(shared[:, 2].sum()) == n_rows)
+
+
+def _guessed(n_rows: int, now: Array, has_gaps: bool) -> Array:
+    """The rows of a job that noted nothing, from what the dataset has become."""
+    if not has_gaps:
+        return one_run(n_rows)
+    if n_rows != count_rows(now):
+        raise ServiceError("dataset_changed", "rows went since, and the job to start from did not note which", _WITHOUT)
+    # As many as there were: others or not, any alpha is one to begin with, for w is made of it anew.
+    return now
+
+
+def warm_up(state: State, spec: JobSpec, other_C: float, checkpoint: Checkpoint, shared: SharedRows) -> None:
+    """Fill alpha and w of a job that is about to start; say so if w is yet to be made."""
+    (own_C,) = Cs_of(spec)
+    _fill_w(state.w, checkpoint["w"] * (own_C / other_C), has_constant=spec.bias is not None)
+    if SOLVERS[spec.solver].is_dual:
+        shared.carry(_scaled(checkpoint["alpha"], spec.loss, own_C, other_C), state.alpha)
+        # Rows that came change what maps make of the others.
+        is_mapped_anew = bool(spec.features) and shared.n_rows < len(state.alpha)
+        state.control["w_unmade"] = not shared.w_holds or is_mapped_anew
+
+
+def _fill_w(w: Array, theirs: Array, has_constant: bool) -> None:
+    """New features begin at 0; the constant one is the last."""
+    n_features = len(theirs) - has_constant
+    w[:n_features] = theirs[:n_features]
+    if has_constant:
+        w[-1] = theirs[-1]
+
+
+def _scaled(alpha: Array, loss: str, own_C: float, other_C: float) -> Array:
+    scaled = alpha * (own_C / other_C)
+    if loss == "hinge":
+        # C * (C' / C) need not be C' to the last bit, and nothing may be beyond it; below 0 are other classes.
+        np.clip(scaled, -own_C, own_C, out=scaled)
+        scaled[alpha == other_C] = own_C
+        scaled[alpha == -other_C] = -own_C
+    return scaled

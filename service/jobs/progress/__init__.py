@@ -1,0 +1,1 @@
+"""How far a job is: states, history, events, plots."""

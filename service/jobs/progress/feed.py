@@ -1,0 +1,156 @@
+"""Jobs as they change, for many who watch at once: a job is looked at ten times a second, however many ask."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from streamsvm.service.jobs.progress.events import Event, news, to_json
+from streamsvm.service.jobs.progress.states import TRANSITIONS
+from streamsvm.service.jobs.progress.views import history, job_view, recent_history
+from streamsvm.service.records.store import Store
+from streamsvm.service.settings import Settings
+
+_FRESH_SECONDS = 0.1
+_PROGRESS_SECONDS = 0.5
+_CHANGE_SECONDS = 10.0
+_TICKS_A_PING = 30
+_MOST_KEPT = 256
+_PING = Event("ping", "")  # so that nobody takes a silent connection for a dead one
+
+
+@dataclass(frozen=True)
+class _Look:
+    """A job at a time: as recorded, as shown, as JSON, its last passes, and whether these are of that attempt."""
+
+    change: tuple[int, ...]
+    at: float
+    record: dict[str, Any]
+    view: dict[str, Any]
+    text: str
+    passes: list[dict[str, Any]]
+
+    @cached_property
+    def encoded(self) -> bytes:
+        """The text as it is sent."""
+        return self.text.encode()
+
+    @cached_property
+    def progress(self) -> Event:
+        """The same object for all who ask."""
+        return Event("progress", to_json({"phase": self.view["phase"], **self.view["progress"]}))
+
+    @cached_property
+    def end(self) -> Event:
+        """As `progress`."""
+        return Event("end", self.text)
+
+    @property
+    def has_ended(self) -> bool:
+        return not TRANSITIONS[self.view["state"]]
+
+    @property
+    def is_between_runs(self) -> bool:
+        """It has been taken up and its files are not there yet: those of the attempt before may be."""
+        return self.view["state"] == "running" and self.view["phase"] is None
+
+
+class JobFeed:
+    """Needs no thread for one who waits. All raise ServiceError unknown_job."""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._settings = settings
+        self._store = store
+        self._looks: dict[str, _Look] = {}
+        self._tasks: dict[Hashable, asyncio.Task] = {}
+        self._is_closing = False
+
+    def close(self) -> None:
+        """Who waits gets an answer now."""
+        self._is_closing = True
+
+    async def text(self, job_id: str) -> str:
+        """The job as JSON, not older than a tenth of a second."""
+        return (await self._look(job_id)).text
+
+    async def encoded(self, job_id: str) -> bytes:
+        """The same as bytes, made once for all who ask."""
+        return (await self._look(job_id)).encoded
+
+    async def wait(self, job_id: str, after: int, seconds: float) -> str:
+        """The job as JSON once its `seq` is beyond `after`, it has ended, so many seconds are over, or `close`."""
+
+        end = time.monotonic() + seconds
+        while await self._is_awaited(job_id, after) and (left := end - time.monotonic()) > 0:
+            with suppress(TimeoutError):
+                change = self._shared(("change", job_id, after), lambda: self._change(job_id, after))
+                await asyncio.wait_for(change, left)
+        return await self.text(job_id)
+
+    async def events(self, job_id: str, after: int) -> AsyncIterator[Event]:
+        """What has happened since the event of number `after`, 0: all, then what happens, until the job has ended."""
+        silent_ticks = 0
+        while True:
+            look = await self._look(job_id)
+            for event in self._news(look, after):
+                yield event
+                after = event.number or after
+            if look.has_ended:
+                yield look.end
+                return
+            if look.view["progress"]:
+                yield look.progress
+            elif (silent_ticks := silent_ticks + 1) % _TICKS_A_PING == 0:
+                yield _PING
+            await asyncio.sleep(_PROGRESS_SECONDS)
+
+    async def _change(self, job_id: str, after: int) -> None:
+        """Returns when there is one, or after a while: those who still wait ask again."""
+        end = time.monotonic() + _CHANGE_SECONDS
+        while await self._is_awaited(job_id, after) and time.monotonic() < end:
+            await asyncio.sleep(_FRESH_SECONDS)
+
+    async def _is_awaited(self, job_id: str, after: int) -> bool:
+        """Whether who waits for something beyond `after` has to go on waiting."""
+        look = await self._look(job_id)
+        return not (self._is_closing or look.view["seq"] > after or look.has_ended)
+
+    def _news(self, look: _Look, after: int) -> list[Event]:
+        if look.is_between_runs:
+            return news(look.view["transitions"], [], after)
+        found = news(look.view["transitions"], look.passes, after)
+        told = [event for event in found if event.kind == "pass"]
+        # Every one of the last passes is new: there may be more.
+        if told and len(told) == len(look.passes):
+            found = news(look.view["transitions"], history(self._settings, look.view["id"]), after)
+        return found
+
+    async def _look(self, job_id: str) -> _Look:
+        look = self._looks.get(job_id)
+        if look and look.change == self._store.change() and time.monotonic() - look.at < _FRESH_SECONDS:
+            return look
+        # SQLite may wait for a writer: not in the event loop.
+        return await self._shared(job_id, lambda: asyncio.to_thread(self._read, job_id))
+
+    def _read(self, job_id: str) -> _Look:
+        change, at = self._store.change(), time.monotonic()
+        before = self._looks.get(job_id)
+        record = before.record if before and before.change == change else self._store.job(job_id)
+        view = job_view(self._settings, record)
+        look = _Look(change, at, record, view, to_json(view), recent_history(self._settings, job_id))
+        if len(self._looks) >= _MOST_KEPT:
+            self._looks.clear()
+        self._looks[job_id] = look
+        return look
+
+    def _shared(self, key: Hashable, work: Callable[[], Awaitable]) -> Awaitable:
+        """The result of `work`, done once for all who ask for it meanwhile."""
+        task = self._tasks.get(key)
+        if task is None:
+            task = self._tasks[key] = asyncio.ensure_future(work())
+            task.add_done_callback(lambda _: self._tasks.pop(key, None))
+        # One who leaves does not take it from the others.
+        return asyncio.shield(task)

@@ -1,0 +1,122 @@
+"""What a running job has done so far, from its control page and its history. Pure functions."""
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.storage.run.state import Control
+
+HISTORY = "history.ndjson"  # in a job's directory: a line a pass
+_PLACE = ("pass", "block", "blocks", "sweep")
+_PASSES_FOR_RATE = 4
+_TAIL_BYTES = 1 << 14  # holds more than so many passes of one lane
+
+
+def progress(
+    control: Control, lane: dict[str, Any], spec: JobSpec, blocks: int | None, history: list[dict]
+) -> dict[str, Any]:
+    """The `progress` of a job on a dataset of so many blocks, None: not known yet; lane: the one that is run.
+
+    Figures of a pass are null until there are some: of the last one finished, or of the last sweep at its end.
+    """
+    page = control.values()
+    elapsed = page["elapsed_seconds"]
+    figures = {
+        # Passes of sweeps over all rows are the trainer's alone.
+        "pass": max(page["pass"], page["finished_passes"]),
+        "block": page["block"],
+        "blocks": blocks,
+        "sweep": page["sweeps"],
+        "m_plus": page["M_plus"],
+        "m_minus": page["M_minus"],
+        "gap": page["M_plus"] - page["M_minus"],
+        "rows_unvisited": page["rows_unvisited"],
+        "dual_objective": page["dual_objective"],
+        "primal_bound": page["primal_bound"],
+        "relative_gap_bound": _ratio(page["primal_bound"] - page["dual_objective"], page["primal_bound"]),
+        "free_rows": page["free_rows"],
+    }
+    if not (page["finished_passes"] or page["sweeps"]):
+        figures = {name: value if name in _PLACE else None for name, value in figures.items()}
+    figures = {name: value if value is not None and math.isfinite(value) else None for name, value in figures.items()}
+    counted = (
+        "rows_streamed",
+        "rows_screened",
+        "read_bytes",
+        "resident_rows",
+        "resident_bytes",
+        "evicted_rows",
+        "updates",
+    )
+    return {
+        "lane": lane,
+        **figures,
+        **{name: page[name] for name in counted},
+        "updates_per_second": _ratio(page["updates"], elapsed),
+        "reader_wait_ratio": _ratio(page["reader_wait_seconds"], elapsed),
+        "trainer_wait_ratio": _ratio(page["trainer_wait_seconds"], elapsed),
+        "elapsed_seconds": elapsed,
+        # Of the lanes to come nothing is known.
+        "eta_seconds": eta_seconds(history, spec) if lane["of"] == 1 else None,
+        **({"machines": history[-1]["machines"]} if history and "machines" in history[-1] else {}),
+    }
+
+
+def eta_seconds(history: list[dict], spec: JobSpec) -> float | None:
+    """Time left if M+ - M- goes on falling as in the last passes and they take as long; None if there is no telling."""
+    last = history[-_PASSES_FOR_RATE:]
+    if len(last) < 2:
+        return None
+    passes = len(last) - 1
+    seconds = (last[-1]["elapsed_seconds"] - last[0]["elapsed_seconds"]) / passes
+    left: float = spec.max_passes - last[-1]["pass"]
+    first_gap, gap = last[0]["gap"], last[-1]["gap"]
+    if spec.tolerance is not None and None not in (first_gap, gap) and 0 < gap < first_gap:
+        rate = math.log(first_gap / gap) / passes
+        left = min(left, max(0.0, math.log(gap / spec.tolerance) / rate))
+    return seconds * left
+
+
+def read_history(path: Path) -> list[dict[str, Any]]:
+    """The passes of a history file, without the result at its end. A line half written is left out.
+
+    Numbers that are not finite come as None: JSON has no word for them.
+    """
+    if not path.exists():
+        return []
+    lines = path.read_text().split("\n")[:-1]
+    return [record for record in map(read_json, lines) if "result" not in record]
+
+
+def last_passes(path: Path) -> list[dict[str, Any]]:
+    """The last few passes of a history file, as many as `eta_seconds` looks at, however long the file is."""
+    if not path.exists():
+        return []
+    # The last may be the result.
+    found = [read_json(line.decode()) for line in _last_lines(path, _PASSES_FOR_RATE + 1)]
+    return [record for record in found if "result" not in record][-_PASSES_FOR_RATE:]
+
+
+def _last_lines(path: Path, most: int) -> list[bytes]:
+    """The last whole lines of a file, so many if it has them. A line of many lanes is long."""
+    with path.open("rb") as file:
+        size, tail = file.seek(0, os.SEEK_END), _TAIL_BYTES
+        while True:
+            begin = file.seek(max(0, size - tail))
+            lines = file.read(size - begin).split(b"\n")[:-1]
+            # The first may be half a line.
+            if begin == 0 or len(lines) > most:
+                return lines[-most:]
+            tail *= 4
+
+
+def read_json(text: str) -> Any:
+    """A line of the trainer's output."""
+    return json.loads(text, parse_constant=lambda _: None)
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None

@@ -1,0 +1,179 @@
+"""How a job is shown: a plain dictionary, as the interface documents it."""
+
+import contextlib
+import csv
+import functools
+import io
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+from streamsvm.service.jobs.fields.kernel_values import warning_of
+from streamsvm.service.jobs.fields.stored_specs import read_spec
+from streamsvm.service.jobs.lanes.lanes import order_note
+from streamsvm.service.jobs.plan.slowdowns import told_last
+from streamsvm.service.jobs.progress.progress import HISTORY, last_passes, progress, read_history
+from streamsvm.service.processes.run import read_lane
+from streamsvm.service.settings import Settings
+from streamsvm.storage.blocks.manifest import MANIFEST, Manifest, read_manifest
+from streamsvm.storage.errors import OutOfSpace, StorageError
+from streamsvm.storage.run.state import RUN_FILE, Control, read_control
+
+_log = logging.getLogger("streamsvm.api")
+_PASS_BITS = 32  # of a sequence number; what is left is enough for 2^20 changes of state in a double
+
+
+# Of a record; the second are left out of one that cannot be shown.
+_KNOWN = (
+    "id", "spec", "state", "attempt", "created_at", "started_at", "finished_at", "transitions",
+    "model_id", "requested", "continues",
+)  # fmt: skip
+_FOUND = ("progress", "result", "failure")
+
+
+def job_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
+    """A job, with live progress if it runs. One that cannot be shown as a whole does not hide the others."""
+    try:
+        return _view(settings, record)
+    except Exception:
+        _log.exception("job %s cannot be shown as a whole", record["id"])
+        shown = {key: record[key] for key in _KNOWN} | dict.fromkeys((*_FOUND, "phase"))
+        message = "what is on record of the job cannot be shown; it can be deleted"
+        warnings = [{"code": "record_unreadable", "message": message}]
+        return {**shown, "seq": sequence_number(len(record["transitions"]), 0), "warnings": warnings}
+
+
+def _view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
+    shown = {key: record[key] for key in (*_KNOWN, *_FOUND)}
+    shown["phase"] = None
+    passes, missed, distances = 0, [], (record["result"] or {}).get("machine")
+    if record["state"] == "running":
+        # The run may end, and its files go, at any moment.
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            run = settings.jobs / record["id"] / "run"
+            control = read_control(run)
+            shown["phase"] = _phase(control)
+            shown["progress"] = _live_progress(settings, record, run, control)
+            passes = max((each["pass"] for each in recent_history(settings, record["id"])), default=0)
+            missed = _missed_checkpoints(control)
+            distances = json.loads((run / RUN_FILE).read_bytes()).get("distances")
+    shown["seq"] = sequence_number(len(record["transitions"]), passes)
+    shown["warnings"] = _warnings(record) + missed + _same_values(distances) + told_last(record)
+    return shown
+
+
+def sequence_number(transitions: int, passes: int) -> int:
+    """Grows with every change of state, and every pass finished between two of them."""
+    return transitions << _PASS_BITS | passes
+
+
+def history_csv(passes: list[dict[str, Any]]) -> str:
+    """A header and one line a pass, and lane where several were trained side by side; what is not known is empty.
+
+    Sweeps are left out: they know less than passes do.
+    """
+    text = io.StringIO()
+    lines = [line for each in passes for line in _lines(each)]
+    if lines:
+        writer = csv.DictWriter(text, lines[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines)
+    return text.getvalue()
+
+
+def _lines(each: dict[str, Any]) -> list[dict[str, Any]]:
+    """A pass as its lanes saw it."""
+    own = {name: value for name, value in each.items() if name not in ("lanes", "sweeps", "slowdowns")}
+    return [{**own, **lane} for lane in each["lanes"]] if "lanes" in each else [own]
+
+
+def history(settings: Settings, job_id: str) -> list[dict[str, Any]]:
+    """One dictionary a pass."""
+    return read_history(_history_file(settings, job_id))
+
+
+def recent_history(settings: Settings, job_id: str) -> list[dict[str, Any]]:
+    """The last few passes: cheap to ask for again and again."""
+    return last_passes(_history_file(settings, job_id))
+
+
+def _live_progress(settings: Settings, record: dict[str, Any], run: Path, control: Control) -> dict[str, Any]:
+    dataset = settings.datasets / record["dataset_id"]
+    passes, spec = last_passes(_history_file(settings, record["id"])), read_spec(record["spec"])
+    return progress(control, read_lane(run), spec, _blocks(run, dataset), passes)
+
+
+def _blocks(run: Path, dataset: Path) -> int | None:
+    """Blocks of a pass, as its reader was told or as the dataset has them; None while that is being read in."""
+    with contextlib.suppress(FileNotFoundError, StorageError):
+        told = json.loads((run / RUN_FILE).read_bytes()).get("reader", {"blocks": None})["blocks"]
+        return told or len(_manifest(dataset, (dataset / MANIFEST).stat().st_mtime_ns).blocks)
+    return None
+
+
+@functools.lru_cache(256)
+def _manifest(dataset: Path, _changed: int) -> Manifest:
+    return read_manifest(dataset)
+
+
+def _history_file(settings: Settings, job_id: str) -> Path:
+    return settings.jobs / job_id / HISTORY
+
+
+def _warnings(record: dict[str, Any]) -> list[dict[str, str]]:
+    found = []
+    reasons = [step["reason"] for step in record["transitions"] if "reason" in step]
+    if record["state"] == "queued" and reasons[-1:] == [OutOfSpace.code]:
+        message = "the disk is full: the job is tried again, at least every minute, and goes on when there is room"
+        found.append({"code": "waits_for_room", "message": message})
+    elif record["attempt"] > 1:
+        ended = "found no room on the disk" if reasons[-1:] == [OutOfSpace.code] else "died"
+        found.append({"code": "started_again", "message": f"attempt {record['attempt']}: the one before {ended}"})
+    result, spec = record["result"], record["spec"]
+    if note := order_note(spec.get("C", 1.0)):
+        found.append({"code": "C_sorted", "message": note})
+    if result and not result["converged"]:
+        where = _where(result["certificate"], spec.get("tolerance"))
+        message = f"ended by {result['stop_reason']} before it converged: {where}"
+        found.append({"code": "not_converged", "message": message, "hint": _FARTHER})
+    return found
+
+
+_FARTHER = (
+    "Resume it with a larger max_passes or max_seconds. If its dataset has the warning scales_differ, train with "
+    '"features": ["scale"].'
+)
+
+
+def _same_values(distances: dict[str, Any] | None) -> list[dict[str, str]]:
+    """Of a kernel that does not tell rows apart."""
+    message = warning_of(distances) if distances else None
+    return [{"code": "kernel_values", "message": message}] if message else []
+
+
+def _missed_checkpoints(control: Control) -> list[dict[str, str]]:
+    if not control["checkpoint_failures"]:
+        return []
+    message = f"{control['checkpoint_failures']:.0f} checkpoints could not be written: a crash would cost more"
+    return [{"code": "no_checkpoint", "message": message}]
+
+
+def _where(certificate: dict[str, Any], tolerance: float | None) -> str:
+    """How far a job came."""
+    if certificate["primal_objective"] is None:
+        return "the objective is no number"
+    if certificate["gap"] is None and certificate["relative_duality_gap"] is None:
+        return f"the objective is {certificate['primal_objective']:.6g}, nothing bounds it from below"
+    if certificate["gap"] is None:
+        return f"relative duality gap is {certificate['relative_duality_gap']:.3g}"
+    missed = f"; tolerance was {tolerance:.3g}" if tolerance is not None else ""
+    return f"M+ - M- is {certificate['gap']:.3g}{missed}"
+
+
+def _phase(control: Control) -> str:
+    if control["training_done"]:
+        return "exporting"
+    if control["certificates_wanted"] > control["certificates_made"]:
+        return "certifying"
+    return "training" if control["committed_step"] else "starting"

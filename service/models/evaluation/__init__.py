@@ -1,0 +1,1 @@
+"""A model held against a labelled dataset."""

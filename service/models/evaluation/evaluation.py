@@ -1,0 +1,234 @@
+"""How good a model is on a dataset: a process of its own, which gives way to training.
+
+    python -m streamsvm.service.models.evaluation.evaluation MODEL_DIRECTORY DATASET_DIRECTORY
+
+Prints one JSON object: the evaluation, or `{"problem": ...}` with exit code 1. Takes eight bytes a row of disk beside
+the dataset, sixteen if rows weigh, and of memory three times the weights; of a kernel machine eight bytes a vector for
+each feature that one of them has.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streamsvm.reader.certificate.auc import WEIGHTED
+from streamsvm.reader.certificate.evaluation import (
+    Applied,
+    BinaryPass,
+    Classes,
+    ClassificationPass,
+    EvaluationPass,
+    RegressionPass,
+)
+from streamsvm.reader.stream.pieces import Examples, Shuffled, Streamer
+from streamsvm.service.errors import ServiceError, needing_space
+from streamsvm.service.models.evaluation.losses import model_losses
+from streamsvm.service.models.labels import shown_label
+from streamsvm.service.models.predicting.applied import applied
+from streamsvm.service.models.predicting.input_match import Matched, match_dataset
+from streamsvm.service.models.predicting.prediction import first_names
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.blocks.manifest import Manifest
+from streamsvm.storage.errors import StorageError
+from streamsvm.storage.files.scratch import scratch
+from streamsvm.storage.machine.child import die_with_parent
+from streamsvm.storage.machine.cores import usable_cores
+from streamsvm.storage.models.decision import decision_values
+from streamsvm.storage.models.kernel_machine import KernelMachine, squared_norm
+from streamsvm.storage.models.model_file import Model, read_model
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.segment import Segment
+
+_NICE = 10
+_NAP_SECONDS = 2e-3
+_LABELS_SHOWN = 10
+
+
+def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
+    """What the model is worth on the dataset, as `POST /v1/models/{id}/evaluate` shows it.
+
+    Where rows have weights all figures count them. Raises ServiceError: label_mismatch or index_base_mismatch for a
+    dataset the model is not made for, input_mismatch for rows that are made otherwise, out_of_space.
+    """
+    manifest = dataset.manifest
+    labels = _codes(model, manifest)
+    _check(model, labels, manifest)
+    matched = match_dataset(model, manifest)
+    if matched.numbers is None:
+        _check_base(model, manifest)
+    applied, told = _applied(model, dataset, matched), _told(matched)
+    if model.is_regression:
+        regression = RegressionPass(applied)
+        _stream(dataset, regression, Examples(None))
+        errors = {"mean_squared_error": regression.mean_squared_error, "r_squared": regression.r_squared}
+        return _view(model, manifest, regression, errors | told)
+    examples = Classes(None, labels=labels)
+    if model.is_multiclass:
+        several = ClassificationPass(applied, len(model.labels), model.probability)
+        _stream(dataset, several, examples)
+        return _view(model, manifest, several, _class_figures(model, several) | told)
+    scored = WEIGHTED if applied.is_weighted else np.dtype(float)
+    # A number a row, in a file: the kernel may take the memory back.
+    with needing_space():
+        scores = scratch(dataset.directory.parent, scored, manifest.n_rows)
+    n_positive = manifest.labels.get(float(labels[0]), 0)
+    two = BinaryPass(applied, model.probability, scores, n_positive)
+    _stream(dataset, two, examples)
+    return _view(model, manifest, two, {**_class_figures(model, two), "auc": two.auc(), **told})
+
+
+def _told(matched: Matched) -> dict[str, Any]:
+    names = matched.unknown_columns
+    return {"unknown_columns": {"count": len(names), "names": first_names(names)}} if names else {}
+
+
+def _class_figures(model: Model, found: ClassificationPass) -> dict[str, Any]:
+    counts = found.counts
+    by_class = zip(model.labels, counts.by_class(), strict=True)
+    confusion = None if counts.confusion is None else counts.confusion.tolist()
+    return {
+        "accuracy": counts.accuracy,
+        "balanced_accuracy": counts.balanced_accuracy,
+        "confusion": {"labels": model.labels, "rows": confusion},
+        "classes": [{"label": label, **figures} for label, figures in by_class],
+        **({} if found.calibration is None else found.calibration.figures()),
+    }
+
+
+def _stream(dataset: Dataset, evaluation: EvaluationPass, examples: Examples) -> None:
+    """Show the pass all rows."""
+    streamer = Streamer(examples, lambda: time.sleep(_NAP_SECONDS))
+    threads = usable_cores() - 1
+    for streamed in streamer.stream(Shuffled(dataset), 0, 0, evaluation.look, threads):
+        evaluation.add(streamed.rows, streamed.found)
+
+
+def _codes(model: Model, manifest: Manifest) -> Array:
+    """(n_labels,) float64: what rows hold for the model's labels; nan for those that no row can have."""
+    places: dict[float | str, float] = {name: float(place) for place, name in enumerate(manifest.label_names)}
+    known = places.get if manifest.label_names else lambda label, _: np.nan if isinstance(label, str) else label
+    return np.array([known(label, np.nan) for label in model.labels])
+
+
+def _check(model: Model, labels: Array, manifest: Manifest) -> None:
+    # Where labels are not counted they are very many.
+    strange = [label for label in manifest.labels or manifest.label_range if label not in labels]
+    if strange and (not model.is_regression or manifest.label_names):
+        known = ", ".join(map(shown_label, model.labels[:_LABELS_SHOWN])) or "numbers"
+        more = ", ..." if len(model.labels) > _LABELS_SHOWN else ""
+        raise ServiceError(
+            "label_mismatch",
+            f"the dataset has rows labelled {manifest.label_text(strange[0])}, the model's labels are {known}{more}",
+            "Give the dataset the labels that the model was trained with.",
+        )
+
+
+def _check_base(model: Model, manifest: Manifest) -> None:
+    if manifest.index_base < model.index_base:
+        raise ServiceError(
+            "index_base_mismatch",
+            "the dataset has a feature 0, the model's features start at 1",
+            "Number the features as in the data that the model was trained on.",
+        )
+    if manifest.index_base > model.index_base and manifest.n_features == model.n_features > 0:
+        last = model.n_features
+        raise ServiceError(
+            "index_base_mismatch",
+            f"the model's features are 0 to {last - 1}, the dataset's 1 to {last}",
+            "Number the features as in the data that the model was trained on, or add the data with index_base=0.",
+        )
+
+
+def _applied(model: Model, dataset: Dataset, matched: Matched) -> Applied:
+    """The model with its features numbered as in the dataset."""
+    begin, end = model.index_base, model.index_base + model.n_features
+    # Of each feature of the blocks, in the model.
+    numbers = dataset.numbers if matched.numbers is None else matched.numbers[dataset.numbers]
+    unknown = ((numbers < begin) | (numbers >= end)) & (numbers >= 0)
+    # The place before the first feature is no feature.
+    is_known = not unknown[numbers >= dataset.manifest.index_base].any()
+    if model.maps is not None:
+        values = _mapped(model, numbers)
+    else:
+        values = (_linear if model.vectors is None else _machine)(model, numbers)
+    return Applied(values, None if is_known else unknown, model_losses(model), dataset.manifest.weights is not None)
+
+
+def _linear(model: Model, numbers: Array) -> Callable[[Segment], Array]:
+    places = numbers - model.index_base
+    known = np.flatnonzero((places >= 0) & (places < model.n_features))
+    w = np.zeros((len(np.atleast_2d(model.w)), len(numbers)))
+    for own, weights in zip(w, np.atleast_2d(model.w), strict=True):
+        own[known] = weights[places[known]]
+    return partial(decision_values, w=w if model.is_multiclass else w[0], intercept=model.intercept)
+
+
+def _mapped(model: Model, numbers: Array) -> Callable[[Segment], Array]:
+    own = applied(model)
+    is_string = model.maps is not None and model.maps.shape.strings
+
+    def values(rows: Segment) -> Array:
+        named = rows.indices if is_string else numbers[rows.indices]
+        return own.of_sparse(rows.indptr, named - model.index_base, rows.values) + model.intercept
+
+    return values
+
+
+def _machine(model: Model, numbers: Array) -> Callable[[Segment], Array]:
+    assert model.vectors is not None
+    # Features that no row has are part of the distance from all rows: they stay, beyond those of the rows.
+    used, place = np.unique(model.vectors.indices, return_inverse=True)
+    own = len(numbers) + np.arange(len(used))
+    _, ours, theirs = np.intersect1d(used, numbers, assume_unique=True, return_indices=True)
+    own[ours] = theirs
+    machine = KernelMachine(model.vectors.renumbered(own[place], len(numbers) + len(used)), model.w)
+    is_left_out = numbers < 0
+    if not is_left_out.any():
+        return lambda rows: machine.decision_values(rows) + model.intercept
+    # A column that the model does not have is at no distance.
+    return lambda rows: (
+        machine.values(rows.indptr, rows.indices, np.where(is_left_out[rows.indices], 0, rows.values)) + model.intercept
+    )
+
+
+def _squared_norm(model: Model) -> float:
+    """|f|^2, of several classes the sum of theirs."""
+    own = float(np.vdot(model.w, model.w)) if model.vectors is None else squared_norm(model.vectors, model.w)
+    return (own + float(np.sum(np.square(model.w_bias)))) * (2 if model.is_mirrored else 1)
+
+
+def _view(model: Model, manifest: Manifest, found: EvaluationPass, figures: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "rows": manifest.n_rows,
+        "weighted": manifest.weights is not None,
+        **({} if manifest.weights is None else {"weight_sum": found.weight}),
+        **figures,
+        "objective": _squared_norm(model) / 2 + found.losses if "C" in model.about else None,
+        "unknown_features": found.unknown_features,
+    }
+
+
+def main(model: Path, dataset: Path) -> int:
+    """Body of the process."""
+    die_with_parent()
+    os.nice(_NICE)
+    try:
+        print(json.dumps(evaluate(read_model(model), Dataset(dataset))))
+    except ServiceError as error:
+        print(json.dumps({"problem": error.problem()}))
+        return 1
+    except StorageError as error:
+        print(json.dumps({"problem": ServiceError(error.code, error.message, error.hint).problem()}))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(Path, sys.argv[1:])))

@@ -1,0 +1,1 @@
+"""Predictions: rows as text, JSON or tensors, matched to a model's features."""

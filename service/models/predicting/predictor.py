@@ -1,0 +1,250 @@
+"""Applies a model to rows: LIBLINEAR's `predict`, batch by batch."""
+
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.decompress import decompressed
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import IndexBase, InputOptions
+from streamsvm.reader.parsers.sniff import has_pairs, with_head
+from streamsvm.reader.parsers.strings.strings import is_of_strings
+from streamsvm.reader.parsers.tables.column_match import Match, shown
+from streamsvm.reader.parsers.tables.csv_to_predict import CsvToPredict
+from streamsvm.reader.parsers.text.documents import DocumentRows
+from streamsvm.reader.parsers.text.options import as_input
+from streamsvm.service.models.numbering import NUMBERED, Numbering
+from streamsvm.service.models.predicting.applied import Linear, applied
+from streamsvm.service.models.predicting.raw_rows import TableRows
+from streamsvm.service.models.predicting.rows_read import FORMATS
+from streamsvm.storage.machine.abandoned_work import check_wanted
+from streamsvm.storage.models.decision import predicted_classes
+from streamsvm.storage.models.model_file import Label, Model
+from streamsvm.storage.models.probability import probabilities
+from streamsvm.storage.rows.csr import Array, Rows
+
+# A large feature number costs no memory here: it is passed over.
+MOST_FEATURES = 2**31
+_MOST_VALUES = 1 << 18  # decision values made at a time
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The predictions of a model for a batch of rows.
+
+    labels            (n_rows,) float64 or texts, of the model's; in regression the decision values
+    decision_values   (n_rows,) float64, positive for the model's first label; of several classes (n_rows, n_classes)
+    expected          (n_rows,) of their type, the labels that stood in the input, nan or "" where there is none
+    unknown_features  stored values of features the model does not know: a linear one passes them over, to a kernel
+                      machine they add to the distance from all support vectors, as in LIBSVM
+    match             of a table: how its columns were found, and which of them were left out
+    """
+
+    labels: Array
+    decision_values: Array
+    expected: Array
+    unknown_features: int
+    match: Match | None = None
+
+
+class Predictor:
+    """A model made ready to be applied; holds no state between calls.
+
+    model   `index_base` says how the rows to come number their features
+    strict  InputError unknown_feature for a feature the model does not know; else it is counted
+    """
+
+    def __init__(self, model: Model, *, strict: bool = False) -> None:
+        self._strict = strict
+        self._applied = applied(model)
+        # The same weights, not two copies of them.
+        self._model = replace(model, w=self._applied.w)
+
+    @property
+    def input(self) -> dict[str, Any] | None:
+        """What its rows are made of, see `Manifest.input`; None: of numbered features."""
+        return self._model.about.get("input")
+
+    @property
+    def text_format(self) -> str:
+        """The one of FORMATS in which its rows come if nothing else is said; "auto": CSV or LIBSVM text."""
+        if self.input is None:
+            return "libsvm"
+        if "columns" in self.input and not self.input["categorical"]:
+            return "auto"
+        return self.input["format"] if self.input["format"] in FORMATS else "csv"
+
+    @property
+    def is_regression(self) -> bool:
+        """It predicts numbers, not labels."""
+        return self._model.is_regression
+
+    @property
+    def index_base(self) -> int:
+        """Number of the model's first feature."""
+        return self._model.index_base
+
+    @property
+    def n_features(self) -> int:
+        """Features from that one on."""
+        return self._model.n_features
+
+    @property
+    def classes(self) -> tuple[Label, ...]:
+        """The model's labels, in the order of what belongs to each of them; () in regression."""
+        return self._model.labels
+
+    @property
+    def n_values(self) -> int | None:
+        """Decision values of a row, if it has several: one for each class."""
+        return len(self.classes) if self._model.is_multiclass else None
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether `probabilities` says anything."""
+        return self._model.probability is not None
+
+    @property
+    def reads_documents(self) -> bool:
+        """Whether it was trained on documents, and says how they become rows."""
+        return (self.input or {}).get("format") == "text"
+
+    @property
+    def is_light(self) -> bool:
+        """Whether a few rows of numbers take it well below a millisecond."""
+        return isinstance(self._applied, Linear) and not self.reads_documents
+
+    def with_strict(self, strict: bool) -> "Predictor":
+        """The same model, strict or not."""
+        other = copy.copy(self)
+        other._strict = strict
+        return other
+
+    def predict(self, rows: Rows) -> Prediction:
+        """Labels and decision values; which label they say is LIBLINEAR's rule."""
+        unknown = self._count_unknown(rows)
+        decision = self._applied.of_rows(rows) + self._model.intercept
+        return Prediction(self.labels(decision), decision, rows.label, unknown)
+
+    def decision_values(self, X: Any) -> Array:
+        """(n_rows,) float64, or (n_rows, n_classes), for X (n_rows, n_features), dense or of scipy.sparse.
+
+        Column 0 is the first feature.
+        """
+        return self._applied.of_columns(X) + self._model.intercept
+
+    def sparse_values(self, indptr: Array, columns: Array, values: Array) -> Array:
+        """The same for rows in compressed sparse form, columns (nnz,) int64; those from n_features on are unknown."""
+        return self._applied.of_sparse(indptr, columns, values) + self._model.intercept
+
+    def labels(self, decision_values: Array) -> Array:
+        """(n,): what decision values (n,) or (n, n_classes) say."""
+        if self.is_regression:
+            return decision_values
+        return np.array(self.classes)[predicted_classes(decision_values)]
+
+    def probabilities(self, decision_values: Array) -> Array | None:
+        """(n, n_classes) float64 in the order of `classes`; None if the model has none."""
+        sigmoid = self._model.probability
+        return None if sigmoid is None else probabilities(decision_values, sigmoid)
+
+    def predict_text(
+        self, chunks: Iterable[bytes], limits: Limits | None = None, options: InputOptions | None = None
+    ) -> Iterator[Prediction]:
+        """A batch at a time, for text in chunks of any size, plain or compressed; memory is bounded.
+
+        options: one of FORMATS (`text_format` if not given), and what there is to say about it.
+        InputError at the first fault of the input, among them index 0 for features that start at 1.
+        """
+        limits = limits or Limits(max_features=MOST_FEATURES)
+        options, text = options or InputOptions(self.text_format), decompressed(chunks, limits)
+        if options.format == "auto":
+            head, text = with_head(text)
+            options = replace(options, format="libsvm" if has_pairs(head) else "csv")
+        numbering = self.numbering(options.index_base if options.format == "libsvm" else "auto")
+        options = self._as_trained(options, numbering)
+        self._check_kind(options.format)
+        parser = FORMATS[options.format](options, limits, self.classes)
+        unknown = 0
+        for rows in parser.parse_chunks(text):
+            if not isinstance(parser, CsvToPredict):
+                yield from self.predictions(numbering.as_model(rows) if options.format == "libsvm" else rows)
+                continue
+            before, unknown = unknown, parser.unknown
+            for found in self.predict_table(TableRows(rows, unknown - before, parser.match)):
+                yield replace(found, expected=parser.expected(found.expected))
+
+    def predictions(self, rows: Rows) -> Iterator[Prediction]:
+        """Predict some rows at a time: with many classes a batch may have more values than memory holds."""
+        for piece in rows.pieces(max(1, _MOST_VALUES // (self.n_values or 1))):
+            check_wanted()
+            yield self.predict(piece)
+
+    def predict_table(self, table: TableRows) -> Iterator[Prediction]:
+        """Predict a table, and say what the model does not know of it. InputError unknown_feature if strict."""
+        columns = [] if table.match is None else table.match.unknown
+        if self._strict and (columns or table.unknown):
+            what = f"columns ({shown(columns)})" if columns else f"{table.unknown} categories"
+            raise InputError(
+                "unknown_feature",
+                f"there are {what} that the model does not know",
+                hint="remove them, or predict without strict",
+            )
+        unknown = table.unknown
+        for found in self.predictions(table.rows):
+            yield replace(found, unknown_features=found.unknown_features + unknown, match=table.match)
+            unknown = 0
+
+    def _check_kind(self, format_: str) -> None:
+        if is_of_strings(self.input):
+            if format_ == "libsvm":
+                raise InputError("input_mismatch", "the model takes strings of bases", hint="send FASTA")
+        elif format_ == "fasta":
+            raise InputError("input_mismatch", "the model takes no strings", hint="send rows as it was trained on")
+
+    def predict_documents(self, documents: Sequence[str]) -> Iterator[Prediction]:
+        """A batch at a time. InputError, whose line is the number of the document; no_documents."""
+        for rows in DocumentRows(self._input_of_documents()).rows_of(documents):
+            yield from self.predictions(rows)
+
+    def document_values(self, documents: Sequence[str]) -> Array:
+        """(n,) float64, or (n, n_classes): decision values. InputError as `predict_documents`."""
+        none = self.decision_values(sparse.csr_matrix((0, self.n_features)))
+        return np.concatenate([none, *(each.decision_values for each in self.predict_documents(documents))])
+
+    def numbering(self, index_base: IndexBase) -> Numbering:
+        """The numbering of rows whose first feature has this number."""
+        return Numbering(index_base, self.index_base, self.n_features, self._model.about.get(NUMBERED, True))
+
+    def _as_trained(self, options: InputOptions, numbering: Numbering) -> InputOptions:
+        """With all that is known of how rows were made that the model was trained on."""
+        like = self.input or {"n_features": self.n_features}
+        options = replace(options, index_base=numbering.base, like=like)
+        if options.format == "text" or (self.reads_documents and options.format != "libsvm"):
+            return as_input(options, self._input_of_documents())
+        return options
+
+    def _input_of_documents(self) -> dict[str, Any]:
+        if self.input is None or not self.reads_documents:
+            raise InputError("no_documents", "the model does not say how documents become its features")
+        return self.input
+
+    def _count_unknown(self, rows: Rows) -> int:
+        if self._model.maps is not None and self._model.maps.shape.strings:
+            return 0
+        lowest, beyond = self.index_base, self.index_base + self.n_features
+        unknown = (rows.indices < lowest) | (rows.indices >= beyond)
+        count = int(np.count_nonzero(unknown))
+        if count and self._strict:
+            feature = int(rows.indices[np.argmax(unknown)])
+            raise InputError(
+                "unknown_feature",
+                f"the model has no feature {feature}: its features are {lowest} to {beyond - 1}",
+                hint="remove the features the model was not trained with, or predict without strict",
+            )
+        return count

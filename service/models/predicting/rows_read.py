@@ -1,0 +1,36 @@
+"""Texts in which rows come to be predicted, by a model of these classes."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers import Parser
+from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
+from streamsvm.reader.parsers.strings.fasta import FastaParser
+from streamsvm.reader.parsers.tables.csv_to_predict import CsvToPredict
+from streamsvm.reader.parsers.text.parser import TextParser
+from streamsvm.reader.parsers.text.table import TextTableParser
+from streamsvm.storage.models.model_file import Label
+
+
+def format_of_name(file: Path, otherwise: str) -> str:
+    """That of rows.csv, or of rows.tsv.gz."""
+    if {".fa", ".fna"} & set(file.suffixes):
+        return "fasta"
+    return next((name for name in FORMATS if f".{name}" in file.suffixes), otherwise)
+
+
+def _table(options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
+    if options.text_column is not None:
+        return TextTableParser(options, limits, labelled=False)
+    return CsvToPredict(options, limits, classes)
+
+
+FORMATS: dict[str, Callable[[InputOptions, Limits, Sequence[Label]], Parser]] = {
+    "libsvm": lambda options, limits, _: LibsvmParser(options.index_base, limits, weighted=False),
+    "csv": _table,
+    "tsv": _table,
+    "fasta": lambda options, limits, _: FastaParser(options, limits, labelled=False),
+    "text": lambda options, limits, _: TextParser(options, limits, labelled=False),
+}

@@ -1,0 +1,101 @@
+"""Reader and trainer in one process, taking turns: for data so small that starting processes would take longest.
+
+No threads of ours, no waiting, the same files and the same mathematics as with two processes.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from streamsvm.reader.stream.process import Reader
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.progress.progress import HISTORY, read_json
+from streamsvm.service.processes.run import read_lane
+from streamsvm.storage.errors import StorageError
+from streamsvm.storage.rows.cache import CacheReader
+from streamsvm.storage.run.state import Control, open_control
+from streamsvm.trainer.process import Trainer
+from streamsvm.trainer.shared_state import Link
+
+_POLL_SECONDS = 0.1
+
+
+class Turns(Link):
+    """Gives the reader a turn whenever the trainer waits for it, or looks whether it has come further."""
+
+    def __init__(self, turn: Callable[[], object], *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options, wait=lambda _since: turn())  # type: ignore[misc]
+        self._turn = turn
+
+    def has_committed(self, number: int) -> bool:
+        self._turn()
+        return super().has_committed(number)
+
+
+class RunInTurns:
+    """Used as a `Run`; each `poll` trains for a tenth of a second, or a pass if that takes longer."""
+
+    pause_seconds = 0.0
+
+    def __init__(self, directory: Path, job_dir: Path) -> None:
+        self.directory = directory
+        self._history = job_dir / HISTORY
+        self._reader: Reader | None = None
+        self._cache: CacheReader | None = None
+        self._trainer: Trainer | None = None
+        self.control: Control = open_control(directory)
+        self.lane = read_lane(directory)
+
+    def start(self) -> None:
+        """Have the reader bring all that it can before the trainer begins."""
+        with _told():
+            self._reader = Reader(self.directory)
+            while self._reader.step():
+                pass
+            self._cache = self._reader.cache_reader()
+            self._trainer = Trainer(self.directory, self._cache, self._make_link)
+
+    def poll(self) -> bool:
+        """Train; whether all is done, the certificate too."""
+        assert self._trainer is not None, "start() comes first"
+        end = time.monotonic() + _POLL_SECONDS
+        with _told(), self._history.open("a") as history:
+            while self._trainer.stop_reason is None:
+                history.write(json.dumps(self._trainer.step()) + "\n")
+                if time.monotonic() >= end:
+                    return False
+            self._trainer.shutdown()
+            history.write(json.dumps({"result": self._trainer.results()}) + "\n")
+        return True
+
+    def kill(self) -> None:
+        """Let go of the files."""
+        for part in (self._cache and self._cache.close, self._reader and self._reader.shutdown):
+            if part:
+                part()
+        self._cache = self._reader = None
+
+    def request_stop(self) -> None:
+        """End after the running pass."""
+        self.control["stop"] = 1
+
+    def results(self) -> list[dict[str, Any]]:
+        """What came of each lane."""
+        *_, last = self._history.read_text().splitlines()
+        return read_json(last)["result"]
+
+    def _make_link(self, *args: Any) -> Link:
+        assert self._reader is not None
+        return Turns(self._reader.step, *args)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """An error of a part is that of the job."""
+    try:
+        yield
+    except StorageError as error:
+        raise ServiceError(error.code, error.message, error.hint) from error

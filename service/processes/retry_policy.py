@@ -1,0 +1,214 @@
+"""What becomes of a job whose attempt came to a bad end: it is queued again, waits for room, or fails."""
+
+import errno
+import logging
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from streamsvm.service.errors import Crash, ServiceError
+from streamsvm.service.jobs.lanes.continuing import count_crashes, is_stuck, lost_seconds
+from streamsvm.service.jobs.lanes.lane_files import newest_lane, settle_lanes
+from streamsvm.service.processes.logs import JobLog
+from streamsvm.service.processes.run import log_tail
+from streamsvm.service.records.store import Store
+from streamsvm.service.settings import Settings
+from streamsvm.storage.errors import NO_ROOM, OutOfSpace, StorageError
+from streamsvm.storage.machine.child import child_environment
+from streamsvm.storage.run.checkpoint import Checkpoint, newest_checkpoint
+
+_SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 60.0
+FORGETTING = "streamsvm.service.cluster.forgetting"
+INTERNAL = "internal"
+_FORESEEN = (ServiceError, StorageError)
+SCARCE = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+_STORE_BUSY = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR)
+_log = logging.getLogger("streamsvm.worker")
+
+
+class WorkerDied(Crash):
+    """The worker ended while the job ran.
+
+    times  it has, since the job last got any further or sooner
+    """
+
+    def __init__(self, times: int) -> None:
+        super().__init__("worker_died", "the worker ended while the job ran")
+        self.times = times
+
+
+class Setbacks:
+    """Of the jobs of a data directory."""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._settings = settings
+        self._store = store
+        self._pauses: dict[str, tuple[float, float]] = {}  # of jobs that lacked something: (seconds, until when)
+        self._queued: dict[str, dict[str, Any]] = {}  # jobs that have run before
+        self._unsettled: dict[str, Callable[[], None]] = {}  # what could not be written down yet, by job
+
+    @property
+    def pausing(self) -> list[str]:
+        """Jobs that are to wait for a while."""
+        now = time.monotonic()
+        return [job_id for job_id, (_, until) in self._pauses.items() if now < until]
+
+    def attend(self) -> None:
+        """Write down what could not be before. Of jobs that were queued again and cancelled there nothing stays."""
+        for job_id, settle in list(self._unsettled.items()):
+            self._try(job_id, settle)
+        queued = {record["id"]: record for record in self._store.jobs_queued_again()}
+        for job_id in self._queued.keys() - queued.keys():
+            if self._is_cancelled(job_id):
+                self.tidy(self._queued[job_id])
+        self._queued = queued
+
+    def _is_cancelled(self, job_id: str) -> bool:
+        try:
+            return self._store.job(job_id)["state"] == "cancelled"
+        except ServiceError:  # it was deleted, too
+            return True
+
+    def settle(self, record: dict[str, Any], error: BaseException, trained: float | None) -> None:
+        """See to a running job whose attempt ended with this error after so many seconds of training, if known.
+
+        A Crash, or what nobody foresaw, is counted, and the job queued again until there are too many; other errors of
+        ours fail it, and a full disk has it wait. What cannot be written down now is when `attend` is called.
+        """
+        if not _is_foreseen(error):
+            _leave_trace(self._settings.jobs / record["id"] / "log", error)
+            JobLog(_log, record["id"]).error("nobody foresaw this", exc_info=error)
+        self._try(record["id"], lambda: self._settle(record, error, trained))
+
+    def _try(self, job_id: str, settle: Callable[[], None]) -> None:
+        self._unsettled.pop(job_id, None)
+        try:
+            settle()
+        except ServiceError:  # it is running no more
+            return
+        except BaseException:
+            JobLog(_log, job_id).exception("what became of it is to be written down later")
+            self._unsettled[job_id] = settle
+
+    def _settle(self, record: dict[str, Any], error: BaseException, trained: float | None) -> None:
+        if isinstance(error, WorkerDied) and error.times > self._settings.max_crashes:
+            self._give_up(record, error)  # without another look at its files: that may be what it dies of
+        elif isinstance(error, Crash):
+            self._retry(record, error, trained)
+        elif _is_foreseen(error):
+            self._fail_or_pause(record, describe(error))
+        else:
+            self._retry(record, _unforeseen(error), trained)
+            if _lacks(error):
+                self._pause(record)
+
+    def _retry(self, record: dict[str, Any], error: Crash, trained: float | None) -> None:
+        """Queue the job again, unless it has crashed too often without getting any further."""
+        lane, newest = self._newest(record)
+        crashes, pass_ = count_crashes(lane, newest, record), newest.about["pass"] if newest else 1
+        if is_stuck(crashes, pass_, record, self._settings.max_crashes):
+            self._give_up(record, error)
+            return
+        lost = None if trained is None else lost_seconds(newest, trained)
+        self._store.requeue_job(record["id"], crashes, reason=error.code, lost_seconds=lost, **{"pass": pass_})
+
+    def _newest(self, record: dict[str, Any]) -> tuple[int, Checkpoint | None]:
+        """The lane begun last, and its newest checkpoint. If they cannot be looked at, the job has got no further."""
+        try:
+            lane, directory = newest_lane(self._settings.jobs / record["id"])
+            return lane, newest_checkpoint(directory)
+        except Exception:
+            JobLog(_log, record["id"]).exception("its checkpoints cannot be read")
+            return 0, None
+
+    def _give_up(self, record: dict[str, Any], error: Crash) -> None:
+        times = f"{error.message}, again and again, and the job got no further"
+        self._fail(record, {"code": "crash_loop", "message": times, "hint": error.hint})
+
+    def _fail_or_pause(self, record: dict[str, Any], failure: dict[str, Any]) -> None:
+        """End a job that cannot run; for want of room it is queued, and goes on after a while. Others go before it."""
+        if failure["code"] != OutOfSpace.code:
+            self._fail(record, failure)
+            return
+        JobLog(_log, record["id"]).warning("paused: %s", failure["message"])
+        self._store.requeue_job(record["id"], reason=failure["code"])
+        self._pause(record)
+
+    def _pause(self, record: dict[str, Any]) -> None:
+        before, _ = self._pauses.get(record["id"], (_SHORTEST_PAUSE_SECONDS, 0.0))
+        pause, now = min(2 * before, _LONGEST_PAUSE_SECONDS), time.monotonic()
+        # Those that were over long ago are of jobs that found what they lacked, or were cancelled.
+        still = {job_id: each for job_id, each in self._pauses.items() if now < each[1] + _LONGEST_PAUSE_SECONDS}
+        self._pauses = {**still, record["id"]: (pause, now + pause)}
+
+    def _fail(self, record: dict[str, Any], failure: dict[str, Any]) -> None:
+        tail = ""
+        with suppress(Exception):
+            tail = log_tail(self._settings.jobs / record["id"] / "log")
+        self._store.finish_job(record["id"], "failed", failure={**failure, "log_tail": tail})
+        JobLog(_log, record["id"]).error("failed: %s", failure["message"])
+        self.tidy(record)
+
+    def tidy(self, record: dict[str, Any]) -> None:
+        """After a job that came to no good end: nothing changes that any more."""
+        try:
+            self._tidy(record)
+        except Exception:
+            JobLog(_log, record["id"]).exception("some of what it left stays")
+
+    def _tidy(self, record: dict[str, Any]) -> None:
+        settle_lanes(self._settings.jobs / record["id"], is_complete=False)
+        if record["spec"].get("machines") is not None and self._settings.ray_address is not None:
+            # Nobody waits for it.
+            command = [sys.executable, "-m", FORGETTING, self._settings.ray_address, record["id"]]
+            options = {"env": child_environment(), "check": False, "start_new_session": True}
+            threading.Thread(target=subprocess.run, args=(command,), kwargs=options, daemon=True).start()
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """Code, message and hint, as a job's record has them."""
+    if isinstance(error, ServiceError | StorageError):
+        return {"code": error.code, "message": error.message, "hint": error.hint}
+    code = OutOfSpace.code if is_full(error) else "io_error" if isinstance(error, OSError) else INTERNAL
+    # Not the whole text: it names files of this machine.
+    return {"code": code, "message": getattr(error, "strerror", None) or type(error).__name__, "hint": ""}
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether a disk has no room, as it or the store told."""
+    return getattr(error, "errno", None) in NO_ROOM or _store_code(error) == sqlite3.SQLITE_FULL
+
+
+def _store_code(error: BaseException) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _is_foreseen(error: BaseException) -> bool:
+    """Whether it is one of ours, or a full disk, in the words of whoever met it."""
+    return isinstance(error, _FORESEEN) or is_full(error)
+
+
+def _lacks(error: BaseException) -> bool:
+    """Whether the machine is short of what may be there again in a while: descriptors, processes, memory, locks."""
+    return getattr(error, "errno", None) in SCARCE or _store_code(error) in _STORE_BUSY
+
+
+def _unforeseen(error: BaseException) -> Crash:
+    """Make a crash of the job of it, without its whole text, which may name files of this machine."""
+    told = describe(error)
+    return Crash(told["code"], f"the worker met an error: {told['message']}", "The end of the job's log says where.")
+
+
+def _leave_trace(log: Path, error: BaseException) -> None:
+    """For who looks at the job."""
+    with suppress(OSError):
+        log.parent.mkdir(exist_ok=True)
+        with log.open("a") as file:
+            file.writelines(traceback.format_exception(error))

@@ -1,0 +1,1 @@
+"""Datasets: compressed blocks, their manifest, and what else is known of their rows and features."""

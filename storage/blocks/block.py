@@ -1,0 +1,225 @@
+"""A block: the unit on disk. A file of pieces, each piece a run of rows: its columns compressed as one frame.
+
+    header | piece 0 | piece 1 | ... | index (one entry a piece)
+
+A block grows by appending pieces while a dataset is read in, so that a row's block can be chosen at random with little
+memory; header and index are written last. Manifest -> header -> index -> piece: each level holds the
+checksum of the next, so a block that is damaged, exchanged for another or left from an older dataset is always noticed.
+
+Rows are numbered over the whole dataset in the order in which its pieces are appended, whatever their blocks: a piece
+knows the id of its first row for good when it is written.
+"""
+
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from streamsvm.storage.errors import CorruptData, UnknownVersion
+from streamsvm.storage.files import codec
+from streamsvm.storage.files.codec_kernel import differences, integrate
+from streamsvm.storage.rows.csr import GROUP, INDEX, INDPTR, LABEL, VALUE, WEIGHT, Array, Rows, squared_norms
+
+MAGIC = b"SSVMBLK\n"
+VERSION = 4
+
+HEADER = np.dtype(
+    [
+        ("magic", "S8"),
+        ("version", "<u4"),
+        ("block", "<u4"),
+        ("dataset", "S32"),
+        ("rows", "<u8"),
+        ("nnz", "<u8"),
+        ("index_offset", "<u8"),
+        ("pieces", "<u4"),
+        ("index_checksum", "<u4"),
+    ]
+)
+
+INDEX_ENTRY = np.dtype(
+    [
+        ("offset", "<u8"),
+        ("first_row", "<u8"),
+        ("rows", "<u4"),
+        ("nnz", "<u4"),
+        ("bytes", "<u4"),
+        ("checksum", "<u4"),
+        ("increasing", "<u4"),  # 1: indices increase inside a row, and are stored as differences
+        ("layout", "<u4"),  # a sum of those below
+    ]
+)
+
+# What the layout of a piece says: all values are 1, and are not stored; there is a column of weights, of groups.
+ONES, WEIGHTS, GROUPS = 1, 2, 4
+
+# Where a piece of a dataset is: the number of its block, and its entry in the block's index.
+LOCATION = np.dtype([("block", "<u4"), *INDEX_ENTRY.descr])
+
+LENGTH = np.dtype("<u4")
+NORM = np.dtype("<f8")
+_OPTIONAL: dict[str, np.dtype] = {"values": VALUE, "weight": WEIGHT, "group": GROUP}
+
+
+@dataclass(frozen=True)
+class BlockInfo:
+    """What the manifest holds of a block: its number, which its file is called by, and what is in it.
+
+    `checksum` covers header and index, and through them every byte.
+    """
+
+    rows: int
+    nnz: int
+    bytes: int
+    checksum: int
+    number: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Decoded rows of a block: `rows`, their squared norms Qii (n_rows,) float64, and the id of the first."""
+
+    rows: Rows
+    Qii: Array
+    first_row: int
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class BlockWriter:
+    """Appends pieces to a block file. The file is opened for each piece, so thousands of blocks may be under way."""
+
+    def __init__(self, path: Path, dataset: str, block: int, increasing: bool = True) -> None:
+        self._path = path
+        self._increasing = increasing  # whether indices increase inside each row
+        self._dataset = dataset
+        self._block = block
+        self._entries: list[Array] = []
+        self._offset = HEADER.itemsize
+        path.write_bytes(bytes(HEADER.itemsize))
+
+    def append(self, rows: Rows, first_row: int) -> Array:
+        """Encode and write one piece, whose rows have the ids from `first_row` on; its INDEX_ENTRY."""
+        layout = _layout(rows)
+        data = _encode(rows, self._increasing, layout)
+        with self._path.open("ab") as file:
+            file.write(data)
+        counts = self._offset, first_row, len(rows), rows.nnz, len(data), zlib.crc32(data)
+        entry = np.array((*counts, self._increasing, layout), INDEX_ENTRY)
+        self._entries.append(entry)
+        self._offset += len(data)
+        return entry
+
+    def finish(self) -> BlockInfo:
+        """Write index and header; the block is complete but not yet durable."""
+        index = np.stack(self._entries)
+        header = np.zeros((), HEADER)
+        header["magic"], header["version"], header["block"] = MAGIC, VERSION, self._block
+        header["dataset"] = self._dataset.encode()
+        header["rows"], header["nnz"] = index["rows"].sum(), index["nnz"].sum()
+        header["index_offset"], header["pieces"] = self._offset, len(index)
+        header["index_checksum"] = zlib.crc32(index.tobytes())
+        with self._path.open("r+b") as file:
+            file.write(header.tobytes())
+            file.seek(self._offset)
+            file.write(index.tobytes())
+        return BlockInfo(
+            rows=int(header["rows"]),
+            nnz=int(header["nnz"]),
+            bytes=self._offset + index.nbytes,
+            checksum=zlib.crc32(header.tobytes()),
+            number=self._block,
+        )
+
+
+class BlockReader:
+    """The pieces of one block, in any order. Raises CorruptData for any byte that is not as written.
+
+    index   (n_pieces,) INDEX_ENTRY
+    """
+
+    def __init__(self, file: BinaryIO, info: BlockInfo) -> None:
+        self._file = file
+        self._info = info
+        self.index = self._read_index()
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def piece(self, number: int) -> Piece:
+        """Read, check and decode one piece."""
+        entry = self.index[number]
+        self._file.seek(int(entry["offset"]))
+        return decode_piece(self._file.read(int(entry["bytes"])), entry)
+
+    def _read_index(self) -> Array:
+        raw = self._file.read(HEADER.itemsize)
+        header = np.frombuffer(raw, HEADER)[0] if len(raw) == HEADER.itemsize else None
+        if header is None or header["magic"] != MAGIC:
+            raise CorruptData("not a block file")
+        if zlib.crc32(raw) != self._info.checksum:
+            raise CorruptData("the header is not the one the manifest names")
+        if header["version"] != VERSION:
+            raise UnknownVersion(f"block format {header['version']}, this program reads {VERSION}")
+        self._file.seek(int(header["index_offset"]))
+        index = self._file.read(int(header["pieces"]) * INDEX_ENTRY.itemsize)
+        if zlib.crc32(index) != header["index_checksum"]:
+            raise CorruptData("the index has a wrong checksum")
+        return np.frombuffer(index, INDEX_ENTRY)
+
+
+def decode_piece(data: memoryview | bytes, entry: Array) -> Piece:
+    """Check and decode the bytes of the piece that `entry`, with the fields of INDEX_ENTRY, describes."""
+    if zlib.crc32(data) != entry["checksum"]:
+        raise CorruptData(f"the piece of the rows from {entry['first_row']} on has a wrong checksum")
+    rows, norms = _decode(data, entry)
+    return Piece(rows, norms, int(entry["first_row"]))
+
+
+def locations(block: int, index: Array) -> Array:
+    """The LOCATIONs (n,) of the pieces with these INDEX_ENTRYs (n,)."""
+    found = np.empty(len(index), LOCATION)
+    found["block"] = block
+    for name in INDEX_ENTRY.names or ():
+        found[name] = index[name]
+    return found
+
+
+def _layout(rows: Rows) -> int:
+    # Binary data is common.
+    ones = ONES * bool(np.all(rows.values == 1))
+    return ones + WEIGHTS * (rows.weight is not None) + GROUPS * (rows.group is not None)
+
+
+def _encode(rows: Rows, increasing: bool, layout: int) -> bytes:
+    norms = np.empty(len(rows), NORM)
+    squared_norms(rows.indptr, rows.values, norms)
+    indices = rows.indices
+    if increasing:
+        indices = np.empty(rows.nnz, INDEX)
+        differences(rows.indices, rows.indptr, indices)
+    label, length = rows.label.astype(LABEL, copy=False), np.diff(rows.indptr).astype(LENGTH)
+    values = [] if layout & ONES else [rows.values]
+    further = [column for column in (rows.weight, rows.group) if column is not None]
+    return codec.encode([label, norms, length, indices, *values, *further])
+
+
+def _decode(data: memoryview | bytes, entry: Array) -> tuple[Rows, Array]:
+    n_rows, nnz, layout = int(entry["rows"]), int(entry["nnz"]), int(entry["layout"])
+    shapes: list[tuple[np.dtype, int]] = [(LABEL, n_rows), (NORM, n_rows), (LENGTH, n_rows), (INDEX, nnz)]
+    optional = {"values": not layout & ONES, "weight": layout & WEIGHTS, "group": layout & GROUPS}
+    kept = [name for name, is_there in optional.items() if is_there]
+    shapes += [(_OPTIONAL[name], nnz if name == "values" else n_rows) for name in kept]
+    label, norms, length, indices, *columns = codec.decode(data, shapes)
+    further = dict(zip(kept, columns, strict=True))
+    indptr = np.zeros(n_rows + 1, INDPTR)
+    np.cumsum(length, out=indptr[1:])
+    if indptr[-1] != nnz:
+        raise CorruptData("the row lengths do not add up")
+    if entry["increasing"]:
+        integrate(indptr, indices)
+    values = further.pop("values", None)
+    return Rows(label, indptr, indices, np.ones(nnz, VALUE) if values is None else values, **further), norms

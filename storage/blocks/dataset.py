@@ -1,0 +1,183 @@
+"""A dataset on disk: a directory of blocks, and its manifest."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from streamsvm.storage.blocks.block import BlockReader, Piece, decode_piece, locations
+from streamsvm.storage.blocks.feature_places import read_places
+from streamsvm.storage.blocks.listed_features import read_listed
+from streamsvm.storage.blocks.manifest import Manifest, read_manifest, write_manifest
+from streamsvm.storage.errors import UNREADABLE, CorruptData, DatasetCorrupt
+from streamsvm.storage.files.direct import Part, read_part
+from streamsvm.storage.files.durable import publish
+from streamsvm.storage.rows.csr import INDEX, Array
+from streamsvm.storage.rows.row_runs import RUN, one_run, runs_of
+
+
+class Dataset:
+    """A published dataset, read-only. Its blocks are known by their place in the manifest.
+
+    Rows have the ids 0 to n_rows - 1 in the order in which they came. When a block is removed, those behind its rows
+    move up: the order of what is left stays. What stays of a row's id is the one it was written with (`row_runs`).
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.manifest = read_manifest(directory)
+
+    def in_input_order(self, w: Array) -> Array:
+        """w (width,), indexed as the rows are, with its features in the order of the input. DatasetCorrupt."""
+        if not self.has_own_order:
+            return w
+        ordered = np.empty_like(w)
+        ordered[self.columns] = w
+        return ordered
+
+    def in_own_order(self, w: Array) -> Array:
+        """The reverse: w (width,) in the order of the input's features, as the rows are. DatasetCorrupt."""
+        return w[self.columns] if self.has_own_order else w
+
+    @property
+    def has_own_order(self) -> bool:
+        """Whether its features are in another order than those of the input."""
+        return bool(self.manifest.renumbered or self.manifest.listed)
+
+    @cached_property
+    def columns(self) -> Array:
+        """Places that the features of the blocks have in the order of the input, (width,). Raises DatasetCorrupt."""
+        if not self.manifest.listed:
+            return self.numbers
+        columns = np.empty(self.manifest.width, INDEX)
+        columns[np.argsort(self.numbers)] = np.arange(len(columns), dtype=INDEX)
+        return columns
+
+    @cached_property
+    def numbers(self) -> Array:
+        """The number that each feature of the blocks has in the input, (width,) int32. Raises DatasetCorrupt."""
+        numbers = np.arange(self.manifest.width, dtype=INDEX)
+        if self.manifest.renumbered:
+            numbers[self.places()] = np.arange(self.manifest.renumbered, dtype=INDEX)
+        if self.manifest.listed:
+            numbers[-self.manifest.listed :] = self.listed()
+        return numbers
+
+    def places(self) -> Array:
+        """Feature f of the input is places[f] in the blocks, (renumbered,); others that are not listed are f there.
+
+        Raises DatasetCorrupt.
+        """
+        return read_places(self.directory, self.manifest.renumbered, self.manifest.places_checksum)
+
+    def listed(self) -> Array:
+        """The input's numbers (listed,) of those listed. Raises DatasetCorrupt."""
+        return read_listed(self.directory, self.manifest.listed)
+
+    def pieces(self, number: int) -> Array:
+        """The LOCATIONs (n_pieces,) of a block's pieces. Raises DatasetCorrupt naming the block."""
+        found = self._written_pieces(number)
+        if self.manifest.has_gaps:
+            written, now = self._first_rows
+            found["first_row"] = now[np.searchsorted(written, found["first_row"])]
+        return found
+
+    def row_runs(self) -> Array:
+        """Its rows by the ids they were written with, see `storage.rows.row_runs`. Raises DatasetCorrupt."""
+        n_rows = self.manifest.n_rows
+        if not self.manifest.has_gaps:
+            return one_run(n_rows)
+        written, now = self._first_rows
+        return runs_of(written.astype(RUN), np.diff(now, append=n_rows))
+
+    @cached_property
+    def _first_rows(self) -> tuple[Array, Array]:
+        """First row of every piece as written, ascending, and as it is now."""
+        found = np.concatenate(
+            [self._written_pieces(k)[["first_row", "rows"]] for k in range(len(self.manifest.blocks))]
+        )
+        found.sort(order="first_row")
+        return found["first_row"], np.cumsum(found["rows"], dtype=np.int64) - found["rows"]
+
+    def _written_pieces(self, number: int) -> Array:
+        with self.open_block(number) as block:
+            return locations(number, block.index)
+
+    def _path(self, number: int) -> Path:
+        return block_path(self.directory, self.manifest.blocks[number].number)
+
+    def label_weights(self) -> dict[float, float]:
+        """Label, as rows hold it -> the sum of the weights of its rows: a pass over all. Raises DatasetCorrupt."""
+        found: dict[float, float] = {}
+        for number in range(len(self.manifest.blocks)):
+            for location in self.pieces(number):
+                rows = self.piece(location).rows
+                labels, places = np.unique(rows.label, return_inverse=True)
+                sums = np.bincount(places, rows.weight, len(labels))
+                for label, total in zip(labels.tolist(), sums.tolist(), strict=True):
+                    found[label] = found.get(label, 0.0) + total
+        return found
+
+    def fetch(self, location: Array) -> Part:
+        """Read the bytes of a piece, past the page cache. Raises DatasetCorrupt naming the block."""
+        path = self._path(int(location["block"]))
+        with _naming(path):
+            return read_part(path, int(location["offset"]), int(location["bytes"]))
+
+    def decode(self, location: Array, fetched: Part) -> Piece:
+        """Check and decode the bytes of a piece. Raises DatasetCorrupt naming the block."""
+        with _naming(self._path(int(location["block"]))), fetched as data:
+            return decode_piece(data, location)
+
+    def piece(self, location: Array) -> Piece:
+        """Read, check and decode a piece. Raises DatasetCorrupt naming the block."""
+        return self.decode(location, self.fetch(location))
+
+    @contextmanager
+    def open_block(self, number: int) -> Iterator[BlockReader]:
+        """The block's pieces; its file pages are given back to the kernel afterwards.
+
+        Raises DatasetCorrupt naming the block.
+        """
+        path = self._path(number)
+        with _naming(path), path.open("rb", buffering=0) as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+            try:
+                yield BlockReader(file, self.manifest.blocks[number])
+            finally:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """What is wrong with a block's file is a DatasetCorrupt that names the block."""
+    number = int(path.stem)
+    try:
+        yield
+    except CorruptData as error:
+        raise DatasetCorrupt(error.message, number) from error
+    except FileNotFoundError as error:
+        raise DatasetCorrupt("the file is missing", number) from error
+    except OSError as error:
+        if error.errno not in UNREADABLE:
+            raise
+        raise DatasetCorrupt("the disk cannot read the file", number) from error
+
+
+def block_path(directory: Path, number: int) -> Path:
+    """Where a dataset keeps a block."""
+    return directory / "blocks" / f"{number:06d}.blk"
+
+
+def staged_path(final: Path) -> Path:
+    """Where a dataset is put together before it is published as `final`."""
+    return final.with_name(f".{final.name}.staged")
+
+
+def publish_dataset(staged: Path, final: Path, manifest: Manifest) -> None:
+    """Complete a staged directory of blocks with its manifest and give it its final name, durably."""
+    write_manifest(staged, manifest)
+    publish(staged, final)

@@ -1,0 +1,1 @@
+"""The machine: processes, memory, cores, compiled kernels."""

@@ -1,0 +1,1 @@
+"""Model files, and what a model answers for a row."""

@@ -1,0 +1,222 @@
+"""A trained model on disk: a directory of model.json and w.npy, published whole and never changed."""
+
+import io
+import shutil
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streamsvm.storage.errors import CorruptData
+from streamsvm.storage.features.maps import FeatureMaps
+from streamsvm.storage.features.maps import packed as packed_maps
+from streamsvm.storage.features.maps import unpacked as unpacked_maps
+from streamsvm.storage.features.rows import FeaturesError
+from streamsvm.storage.files.document import pack, unpack
+from streamsvm.storage.files.durable import publish
+from streamsvm.storage.models.probability import LOGISTIC, Sigmoid
+from streamsvm.storage.models.support_vectors import SupportVectors, packed, unpacked
+from streamsvm.storage.rows.csr import Array
+
+# 2 has several classes, labels that are texts, and sigmoids; 3 has support vectors, 4 feature maps. A model is written
+# as the oldest that can say it.
+VERSION, _VECTORS_VERSION, _SEVERAL, OLDER = 4, 3, 2, 1
+_RECORD, WEIGHTS, VECTORS, _MAPS = "model.json", "w.npy", "vectors.npz", "maps.npz"
+_PART = 1 << 20  # weights
+TRAIN_AGAIN = "The model was damaged on disk: train it again."
+
+
+Label = float | str
+
+
+@dataclass(frozen=True)
+class Model:
+    """A linear model: the decision value of a row x is <w, x> + bias * w_bias; in regression it is the prediction.
+
+    A kernel machine is linear in its kernel values: <w, (k(z_1, x), ..., k(z_n, x))> + bias * w_bias.
+
+    w           (n_features,) float64, or of three classes or more (n_classes, n_features), each with a decision value;
+                w[..., 0] belongs to the feature numbered `index_base` in the input
+    labels      (positive, negative): a decision value > 0 means the first; of several classes in the order of w's rows:
+                the largest decision value says which, of equal ones the first; () in regression
+    bias        value of the constant feature, None if trained without; w_bias is its weight, or one a class
+    vectors     z_s of a kernel machine, w[..., s] is what multiplies k(z_s, x); features as numbered in the input
+    sigmoid     (A, B) of each decision value, see storage.models.probability; None: nobody has fitted any
+    about       where it comes from: solver, C, loss, dataset, job, certificate ...
+    maps        what a row x has to go through first; w (..., width) has a weight for each feature that they make
+    """
+
+    w: Array
+    labels: tuple[Label, ...]
+    index_base: int
+    bias: float | None = None
+    w_bias: float | tuple[float, ...] = 0.0
+    about: Mapping[str, Any] = field(default_factory=dict)
+    sigmoid: Sigmoid | None = None
+    vectors: SupportVectors | None = None
+    maps: FeatureMaps | None = None
+
+    @property
+    def is_regression(self) -> bool:
+        """It predicts numbers, not labels."""
+        return not self.labels
+
+    @property
+    def is_multiclass(self) -> bool:
+        """Each class has a decision value."""
+        return self.w.ndim == 2
+
+    @property
+    def is_crammer_singer(self) -> bool:
+        """All classes were trained as one problem, not each against the rest."""
+        return self.is_multiclass and self._multiclass == "crammer_singer"
+
+    @property
+    def is_mirrored(self) -> bool:
+        """Of two classes that were trained as one problem: the weights of the second are minus those of the first."""
+        return not self.is_multiclass and len(self.labels) == 2 and self._multiclass == "crammer_singer"
+
+    @property
+    def _multiclass(self) -> Any:
+        return self.about.get("multiclass") or self.about.get("spec", {}).get("multiclass")
+
+    @property
+    def n_features(self) -> int:
+        """Of the rows it is for, the constant one not among them: a linear model has a weight of each."""
+        if self.maps is not None:
+            return self.maps.shape.width - self.index_base
+        return self.w.shape[-1] if self.vectors is None else self.vectors.width - self.index_base
+
+    @property
+    def intercept(self) -> Any:
+        """What the constant feature adds to every decision value; of several classes (n_classes,) float64."""
+        product = np.multiply(self.w_bias, 0.0 if self.bias is None else self.bias)
+        return np.broadcast_to(product, len(self.w)) if self.is_multiclass else float(product)
+
+    @property
+    def probability(self) -> Sigmoid | None:
+        """What makes probabilities of the decision values: those fitted, or the loss's own; None: nothing does."""
+        if self.sigmoid is None and self.labels and self.about.get("loss") == "logistic":
+            return (LOGISTIC,) * len(np.atleast_2d(self.w))
+        return self.sigmoid
+
+    @property
+    def is_plain(self) -> bool:
+        """Of two numbers as labels, or of regression, and without a sigmoid: what the first formats can say."""
+        is_linear = not self.is_multiclass and self.vectors is None and self.maps is None
+        return is_linear and self.sigmoid is None and not any(isinstance(x, str) for x in self.labels)
+
+
+def write_model(final: Path, model: Model) -> None:
+    """Publish the model as directory `final`, which must not exist."""
+    staged = final.with_name(f".{final.name}.staged")
+    # Left by a process that was killed while writing.
+    shutil.rmtree(staged, ignore_errors=True)
+    staged.mkdir()
+    try:
+        checksum = _write_weights(staged / WEIGHTS, model.w)
+        content = {
+            "labels": model.labels,
+            "index_base": model.index_base,
+            "bias": model.bias,
+            "w_bias": model.w_bias,
+            "about": dict(model.about),
+            "w_checksum": checksum,
+        }
+        if not model.is_plain:
+            content["sigmoid"] = model.sigmoid
+        if model.vectors is not None:
+            archive = packed(model.vectors)
+            (staged / VECTORS).write_bytes(archive)
+            content["vectors_checksum"] = zlib.crc32(archive)
+        if model.maps is not None:
+            archive = packed_maps(model.maps)
+            (staged / _MAPS).write_bytes(archive)
+            content["maps"], content["maps_checksum"] = model.maps.document, zlib.crc32(archive)
+        (staged / _RECORD).write_bytes(pack(content, _version(model)))
+        publish(staged, final)
+    except BaseException:
+        shutil.rmtree(staged, ignore_errors=True)
+        raise
+
+
+def _version(model: Model) -> int:
+    if model.maps is not None:
+        return VERSION
+    if model.vectors is not None:
+        return _VECTORS_VERSION
+    return OLDER if model.is_plain else _SEVERAL
+
+
+def _write_weights(path: Path, w: Array) -> int:
+    """As numpy writes an array, but in parts, so that a full disk is noticed; returns the checksum of the file."""
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(w))
+    checksum = 0
+    with path.open("wb") as file:
+        flat = w.reshape(-1)
+        parts = (flat[start : start + _PART].data for start in range(0, len(flat), _PART))
+        for part in chain([header.getbuffer()], parts):
+            file.write(part)
+            checksum = zlib.crc32(part, checksum)
+    return checksum
+
+
+def read_about(directory: Path) -> Mapping[str, Any]:
+    """Where the model comes from, without its weights; raises CorruptData or UnknownVersion."""
+    return read_record(directory)["about"]
+
+
+def read_record(directory: Path) -> dict[str, Any]:
+    """All but the arrays; raises CorruptData or UnknownVersion."""
+    try:
+        return unpack((directory / _RECORD).read_bytes(), VERSION, "model", TRAIN_AGAIN, OLDER)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise CorruptData("a file of the model is missing", TRAIN_AGAIN) from error
+
+
+def read_model(directory: Path) -> Model:
+    """The model, checked; raises CorruptData or UnknownVersion."""
+    content = read_record(directory)
+    weights = _read_file(directory / WEIGHTS, content["w_checksum"])
+    has_vectors = "vectors_checksum" in content
+    return Model(
+        w=np.load(io.BytesIO(weights), allow_pickle=False),
+        labels=tuple(content["labels"]),
+        index_base=content["index_base"],
+        bias=content["bias"],
+        w_bias=tuples(content["w_bias"]),
+        about=content["about"],
+        sigmoid=tuples(content.get("sigmoid")),
+        vectors=unpacked(_read_file(directory / VECTORS, content["vectors_checksum"])) if has_vectors else None,
+        maps=_read_maps(directory, content),
+    )
+
+
+def _read_maps(directory: Path, content: Mapping[str, Any]) -> FeatureMaps | None:
+    if "maps" not in content:
+        return None
+    try:
+        return unpacked_maps(content["maps"], _read_file(directory / _MAPS, content["maps_checksum"]))
+    except (FeaturesError, KeyError, TypeError, ValueError) as error:
+        raise CorruptData("the feature maps of the model are not known", TRAIN_AGAIN) from error
+
+
+def _read_file(path: Path, checksum: int) -> bytes:
+    """The whole of it: its header says how the bytes are to be read."""
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise CorruptData("a file of the model is missing", TRAIN_AGAIN) from error
+    if zlib.crc32(data) != checksum:
+        raise CorruptData("the weights have a wrong checksum", TRAIN_AGAIN)
+    return data
+
+
+def tuples(value: Any) -> Any:
+    """Lists, also inside of lists, as a model has them; JSON and numpy give lists."""
+    return tuple(map(tuples, value)) if isinstance(value, list) else value

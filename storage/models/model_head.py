@@ -1,0 +1,88 @@
+"""The head of a model, read without its weights, however many there are."""
+
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streamsvm.storage.errors import CorruptData
+from streamsvm.storage.features.maps import LISTED
+from streamsvm.storage.models.model_file import TRAIN_AGAIN, VECTORS, WEIGHTS, Label, Model, read_record
+
+
+@dataclass(frozen=True)
+class ModelHead:
+    """
+    n_features   of the rows it is for, the first is numbered `index_base`
+    probability  what makes probabilities of its decision values, None: nothing does
+    maps         names and options of the feature maps that rows go through, as a job asks for them
+    gamma, n_vectors  of a kernel machine
+    others are those of `Model`
+    """
+
+    labels: tuple[Label, ...]
+    index_base: int
+    bias: float | None
+    about: Mapping[str, Any]
+    n_features: int
+    probability: str | None
+    maps: tuple[dict[str, Any], ...]
+    gamma: float | None = None
+    n_vectors: int | None = None
+
+
+def head_of(model: Model) -> ModelHead:
+    """The head of a model in memory."""
+    return ModelHead(
+        labels=model.labels,
+        index_base=model.index_base,
+        bias=model.bias,
+        about=model.about,
+        n_features=model.n_features,
+        probability=_probability(model.sigmoid, model.labels, model.about),
+        maps=() if model.maps is None else _asked(model.maps.document),
+        gamma=None if model.vectors is None else model.vectors.gamma,
+        n_vectors=None if model.vectors is None else len(model.vectors),
+    )
+
+
+def read_head(directory: Path) -> ModelHead:
+    """Read the head of a model on disk; raises CorruptData or UnknownVersion."""
+    content = read_record(directory)
+    labels, about = tuple(content["labels"]), content["about"]
+    machine: dict[str, Any] = {}
+    try:
+        width = np.load(directory / WEIGHTS, mmap_mode="r", allow_pickle=False).shape[-1]
+        if "vectors_checksum" in content:
+            with np.load(directory / VECTORS) as arrays:
+                machine = {"gamma": float(arrays["gamma"]), "n_vectors": width}
+                width = int(arrays["width"]) - content["index_base"]
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise CorruptData("a file of the model is missing", TRAIN_AGAIN) from error
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise CorruptData("a file of the model is damaged", TRAIN_AGAIN) from error
+    if "maps" in content:
+        width = content["maps"]["width"] - content["index_base"]
+    return ModelHead(
+        labels=labels,
+        index_base=content["index_base"],
+        bias=content["bias"],
+        about=about,
+        n_features=width,
+        probability=_probability(content.get("sigmoid"), labels, about),
+        maps=_asked(content["maps"]) if "maps" in content else (),
+        **machine,
+    )
+
+
+def _probability(sigmoid: Any, labels: tuple[Label, ...], about: Mapping[str, Any]) -> str | None:
+    if sigmoid is not None:
+        return "sigmoid"
+    return "logistic" if labels and about.get("loss") == "logistic" else None
+
+
+def _asked(maps: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    return tuple(each for each in maps["maps"] if each["name"] != LISTED)

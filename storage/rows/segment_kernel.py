@@ -1,0 +1,50 @@
+"""Packing rows into a segment, the inner loop of `segment.SegmentBuilder`."""
+
+from typing import NamedTuple
+
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.rows.csr import Array
+
+
+class Columns(NamedTuple):
+    """A segment's columns, as kernels take them; see storage.rows.segment.Segment."""
+
+    row_id: Array
+    y: Array
+    Qii: Array
+    indptr: Array
+    indices: Array
+    values: Array
+
+
+# append_rows(picked (k,), columns of the source, rows, room, per_row, per_value, columns of the segment being built):
+# appends the picked rows, in order, to a segment that holds `rows` rows, as long as it takes no more than `room` bytes
+# at `per_row` bytes a row and `per_value` bytes a value. Fills those of `out` in place; returns the rows appended.
+
+
+@njit(cache=True, nogil=True)
+def append_rows(
+    picked: Array, source: Columns, rows: int, room: int, per_row: int, per_value: int, out: Columns
+) -> int:
+    row_id, y, Qii, indptr, indices, values = source
+    position = int(out.indptr[rows])
+    used = rows * per_row + position * per_value
+    for k in range(picked.shape[0]):
+        i = picked[k]
+        start, end = int(indptr[i]), int(indptr[i + 1])
+        length = end - start
+        used += per_row + length * per_value
+        if used > room:
+            return k
+        row = rows + k
+        out.row_id[row], out.y[row], out.Qii[row] = row_id[i], y[i], Qii[i]
+        # A loop for each column, over views that begin where it does, compiles to vector code.
+        row_indices, to_indices = indices[start:end], out.indices[position : position + length]
+        for j in range(length):
+            to_indices[j] = row_indices[j]
+        row_values, to_values = values[start:end], out.values[position : position + length]
+        for j in range(length):
+            to_values[j] = row_values[j]
+        position += length
+        out.indptr[row + 1] = position
+    return picked.shape[0]

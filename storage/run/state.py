@@ -1,0 +1,223 @@
+"""A job's state, memory-mapped and shared by reader, trainer and worker: each field and array has one writer."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streamsvm.storage.rows.csr import Array
+
+# What else lies in a run directory: what the two processes are told, and the cache they meet in.
+RUN_FILE, CACHE_FILE = "run.json", "cache"
+
+INTEGER, REAL = np.dtype("<i8"), np.dtype("<f8")
+
+# name, type, writer. Eight bytes each, so that a read never sees half of a write.
+CONTROL = (
+    # reader
+    ("reader_heartbeat", REAL, "reader"),  # monotonic clock, seconds
+    ("committed_step", INTEGER, "reader"),  # last step in the cache
+    ("pass", INTEGER, "reader"),  # pass being streamed, from 1
+    ("block", INTEGER, "reader"),  # blocks of the pass streamed so far
+    ("rows_streamed", INTEGER, "reader"),  # over all passes
+    ("rows_screened", INTEGER, "reader"),  # of these, kept out of the cache because they rest at their bound
+    ("read_bytes", INTEGER, "reader"),
+    ("resident_rows", INTEGER, "reader"),
+    ("resident_bytes", INTEGER, "reader"),
+    ("evicted_rows", INTEGER, "reader"),  # over all passes
+    ("reader_wait_seconds", REAL, "reader"),
+    ("w_unverified", INTEGER, "reader"),  # the w of the checkpoint it began with is still to be compared
+    ("certificates_made", INTEGER, "reader"),
+    # trainer
+    ("trainer_heartbeat", REAL, "trainer"),
+    ("started_step", INTEGER, "trainer"),  # last step whose snapshot it has taken
+    ("finished_section", INTEGER, "trainer"),  # last step that ended a section and has been done with
+    ("trainer_wait_seconds", REAL, "trainer"),
+    ("finished_passes", INTEGER, "trainer"),
+    ("sweeps", INTEGER, "trainer"),  # over the active set, at the end of the last pass begun; 0: it is streaming
+    # this and all below as of the last finished pass, or of its last sweep; of several lanes, of the worst
+    ("updates", INTEGER, "trainer"),
+    ("M_plus", REAL, "trainer"),
+    ("M_minus", REAL, "trainer"),
+    ("rows_unvisited", INTEGER, "trainer"),
+    ("dual_objective", REAL, "trainer"),
+    ("primal_bound", REAL, "trainer"),
+    ("free_rows", INTEGER, "trainer"),
+    ("collects", INTEGER, "trainer"),  # it takes all rows of the pass to its own disk
+    ("certificates_wanted", INTEGER, "trainer"),  # at the published w; nothing changes until it is made
+    ("training_done", INTEGER, "trainer"),
+    (
+        "slowdowns",
+        INTEGER,
+        "trainer",
+    ),  # faster ways given up: bits of storage.run.slowdowns; begins with those of the plan
+    ("checkpoint_failures", INTEGER, "trainer"),  # in this attempt: there was no room, or the disk failed
+    ("elapsed_seconds", REAL, "trainer"),  # over all attempts, as of the last finished section
+    # worker
+    ("w_unmade", INTEGER, "worker"),  # w is yet to be made of the alpha that the job begins with, by its reader
+    ("stop", INTEGER, "worker"),  # a person asked for an end after the running pass
+    ("hand_back", INTEGER, "worker"),  # the worker has to end: stop after the running section, and keep what there is
+)
+
+# What of the arrays, and of the control page, a checkpoint keeps as it is.
+KEPT_ARRAYS = ("alpha", "score", "visited", "skipped")
+KEPT = (
+    "pass", "rows_streamed", "rows_screened", "read_bytes", "evicted_rows", "reader_wait_seconds",
+    "trainer_wait_seconds", "finished_passes", "sweeps", "updates", "M_plus", "M_minus", "rows_unvisited",
+    "dual_objective", "primal_bound", "free_rows", "elapsed_seconds",
+)  # fmt: skip
+
+# The same of each lane.
+OF_LANE = (
+    # reader, in the certificate pass
+    ("final_primal_objective", REAL, "reader"),
+    ("final_dual_objective", REAL, "reader"),
+    ("final_M_plus", REAL, "reader"),
+    ("final_M_minus", REAL, "reader"),
+    ("final_w_error", REAL, "reader"),  # |w - sum_i alpha_i y_i x_i| / |w|
+    # trainer, as of the last finished pass
+    ("M_plus", REAL, "trainer"),
+    ("M_minus", REAL, "trainer"),
+    ("dual_objective", REAL, "trainer"),
+    ("primal_bound", REAL, "trainer"),
+    ("converged_by", INTEGER, "trainer"),  # 0: not yet; else the place in CONVERGED of why, from 1: it is left as it is
+)
+_LANE_DTYPE = np.dtype([(name, dtype) for name, dtype, _ in OF_LANE])
+
+_CONTROL_DTYPE = np.dtype([(name, dtype) for name, dtype, _ in CONTROL])
+
+
+class Control:
+    """The control page: `control["pass"]` reads, `control["pass"] = 3` writes."""
+
+    def __init__(self, path: Path, mode: str = "r+") -> None:
+        page: Any = memoryview(_map(path, np.dtype("u1"), mode, (_CONTROL_DTYPE.itemsize,)))  # type: ignore[arg-type]
+        # Looked at many times a step: a view of each field is much faster than a record's fields.
+        self._fields = {
+            name: page[8 * place : 8 * place + 8].cast("q" if dtype == INTEGER else "d")
+            for place, (name, dtype, _) in enumerate(CONTROL)
+        }
+
+    def __getitem__(self, name: str) -> float:
+        return self._fields[name][0]
+
+    def __setitem__(self, name: str, value: float) -> None:
+        self._fields[name][0] = value
+
+    def values(self) -> dict[str, float]:
+        """All fields by name."""
+        return {name: self[name] for name, _, _ in CONTROL}
+
+
+@dataclass(frozen=True)
+class State:
+    """The mapped arrays of a job. A lane is one problem over the same rows; alpha and w of several have an axis of it.
+
+    alpha   (n_rows,) or (n_rows, lanes)  float64  dual variables; written by the trainer
+    w       (width,) or (width, lanes)   float64  the weights as last published by the trainer: constant while a pass
+                                                  streams
+    lanes   (lanes,)           OF_LANE  figures of each
+    score   (n_rows,)  float32  how little a row has left to teach, as of its last visit: highest leaves first
+    visited (n_rows,)  uint8    stamp of the last pass in which the row was visited; written by the trainer
+    skipped (n_rows,)  uint8    stamp of the last pass in which it streamed by while resident; written by the reader
+    weight  (n_rows,)  float32  of the rows, where they have one and y does not tell it; written by the reader
+    directory  where all this is
+    """
+
+    alpha: Array
+    w: Array
+    lanes: Array
+    score: Array
+    visited: Array
+    skipped: Array
+    weight: Array
+    control: Control
+    directory: Path
+
+
+_ARRAYS = {
+    "alpha": REAL,
+    "w": REAL,
+    "lanes": _LANE_DTYPE,
+    "score": np.dtype("<f4"),
+    "visited": np.dtype("u1"),
+    "skipped": np.dtype("u1"),
+    "weight": np.dtype("<f4"),
+}
+
+
+# What a job of one lane holds for each feature: w of the trainer, that before a sweep over a cache with all rows, the
+# published one, and two while it is certified.
+FEATURE_BYTES = 40
+
+
+def state_bytes(n_rows: int, width: int, lanes: int = 1, has_weights: bool = False) -> int:
+    """Size of all state files together."""
+    shapes = _shapes(n_rows, width, lanes, has_weights)
+    return sum(dtype.itemsize * prod(shapes[name]) for name, dtype in _ARRAYS.items()) + _CONTROL_DTYPE.itemsize
+
+
+def create_state(
+    directory: Path, n_rows: int, width: int, is_sparse: bool = False, lanes: int = 1, has_weights: bool = False
+) -> State:
+    """New state files, all zero; OSError if there is no room. Sparse ones take it as they are used.
+
+    A process that uses a page of a sparse file when the disk is full dies of signal 7.
+    """
+    state = _map_state(directory, _shapes(n_rows, width, lanes, has_weights), "w+")
+    if not is_sparse:
+        for name in ("control", *_ARRAYS):
+            _reserve(directory / name)
+    return state
+
+
+def open_state(directory: Path, n_rows: int, width: int, lanes: int = 1, has_weights: bool = False) -> State:
+    """The state files of a running job, read and write."""
+    return _map_state(directory, _shapes(n_rows, width, lanes, has_weights), "r+")
+
+
+def open_control(directory: Path) -> Control:
+    """The control page alone."""
+    return Control(directory / "control")
+
+
+def read_control(directory: Path) -> Control:
+    """The control page of somebody else's run: only to look at, be it on a read-only file system."""
+    return Control(directory / "control", "r")
+
+
+def pass_stamp(number: int) -> int:
+    """The mark of pass `number` in `visited`: 1 to 255, never 0, which means not yet."""
+    return (number - 1) % 255 + 1
+
+
+def _map_state(directory: Path, shapes: Mapping[str, tuple[int, ...]], mode: str) -> State:
+    arrays = {name: _map(directory / name, dtype, mode, shapes[name]) for name, dtype in _ARRAYS.items()}
+    return State(**arrays, control=Control(directory / "control", mode), directory=directory)
+
+
+def _reserve(path: Path) -> None:
+    """Give a file its room on the disk; OSError if there is none."""
+    if size := path.stat().st_size:
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, size)
+
+
+def _shapes(n_rows: int, width: int, lanes: int, has_weights: bool) -> dict[str, tuple[int, ...]]:
+    axis = (lanes,) if lanes > 1 else ()
+    a_row = dict.fromkeys(("score", "visited", "skipped"), (n_rows,))
+    weight = (n_rows if has_weights else 0,)
+    return {"alpha": (n_rows, *axis), "w": (width, *axis), "lanes": (lanes,), "weight": weight, **a_row}
+
+
+def _map(path: Path, dtype: np.dtype, mode: Any, shape: tuple[int, ...]) -> Array:
+    if not prod(shape):
+        # There is no mapping of nothing.
+        path.touch()
+        return np.empty(shape, dtype)
+    # A plain array over the mapping: np.memmap's own class slows every access down.
+    return np.asarray(np.memmap(path, dtype, mode, shape=shape))

@@ -1,0 +1,1 @@
+"""The mathematics: objectives, losses, classes and lanes. Imports storage only; the reader's certificate uses it."""

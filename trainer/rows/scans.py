@@ -1,0 +1,113 @@
+"""Passes over all rows that only read them: their outputs at some w, and the cuts they add up to.
+
+Segments are dealt out to the threads in the order in which they come, and each thread has sums of its own. The result
+depends on how many threads there are, not on how fast they run.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+import numpy as np
+
+from streamsvm.storage.rows.csr import Array, add_rows, row_dots
+from streamsvm.storage.rows.segment import Segment
+from streamsvm.trainer.problem.problem import Problem
+from streamsvm.trainer.rows.blocks import Block, Blocks
+
+
+class Cut:
+    """The cut b - <A, w> of the losses sum_i C_i max(0, 1 - y_i <w, x_i>) that some rows make, a lane of it.
+
+    A = sum C_i y_i x_i and b = sum C_i over the rows in it. Of all rows looked at: losses, if they were wanted, and
+    losses_at_zero, those at w = 0.
+    """
+
+    def __init__(self, width: int) -> None:
+        self.A = np.zeros(width)
+        self.b = self.losses = self.losses_at_zero = 0.0
+
+    def add(self, rows: Segment, C: Array, inside: Array) -> None:
+        """The rows `inside` (n,) bool of a segment, C (n,) being their weights."""
+        add_rows(np.where(inside, C * rows.y, 0.0), rows.indptr, rows.indices, rows.values, self.A)
+        self.b += float(C[inside].sum())
+        self.losses_at_zero += float(C.sum())
+
+
+class Scans:
+    """Passes over `blocks`, `threads` segments at a time. Each returns the block that ended it."""
+
+    def __init__(self, blocks: Blocks, problem: Problem, width: int, threads: int, pool: Executor) -> None:
+        self._blocks = blocks
+        self._problem = problem
+        self._width = width
+        self._threads = threads
+        self._pool = pool
+
+    def outputs(self, w: Array, point: Array, slack: Array | None = None) -> tuple[Cut, Block]:
+        """The losses at `point` (width,) and the cut there; `slack` (n_rows,) becomes C_i (1 - y_i <point, x_i>)."""
+
+        def look(cut: Cut, rows: Segment) -> None:
+            C = self._weights(rows)
+            c = C - C * rows.y * _dots(rows, point)
+            cut.losses += float(np.maximum(0.0, c).sum())
+            cut.add(rows, C, c >= 0.0)
+            if slack is not None:
+                slack[rows.row_id] = c
+
+        return self._sum(w, look)
+
+    def changes(self, w: Array, direction: Array, change: Array) -> Block:
+        """`change` (n_rows,) becomes what a step along `direction` (width,) adds to C_i (1 - y_i <w, x_i>)."""
+
+        def look(_lane: int, rows: Segment) -> None:
+            change[rows.row_id] = -self._weights(rows) * rows.y * _dots(rows, direction)
+
+        return self._each(w, look)
+
+    def cut(self, w: Array, slack: Array, change: Array, share: float) -> tuple[Cut, Block]:
+        """The cut where C_i (1 - y_i <w, x_i>) is slack + share * change, both (n_rows,)."""
+
+        def look(cut: Cut, rows: Segment) -> None:
+            inside = slack[rows.row_id] + share * change[rows.row_id] >= 0.0
+            cut.add(rows, self._weights(rows), inside)
+
+        return self._sum(w, look)
+
+    def _sum(self, w: Array, look: Callable[[Cut, Segment], None]) -> tuple[Cut, Block]:
+        lanes = [Cut(self._width) for _ in range(self._threads)]
+        end = self._each(w, lambda lane, rows: look(lanes[lane], rows))
+        total = lanes[0]
+        for lane in lanes[1:]:
+            total.A += lane.A
+            total.b += lane.b
+            total.losses += lane.losses
+            total.losses_at_zero += lane.losses_at_zero
+        return total, end
+
+    def _each(self, w: Array, look: Callable[[int, Segment], None]) -> Block:
+        begun = 0
+        while True:
+            block = self._blocks.next(w)
+            segments = [*block.kept, *block.fresh]
+            lanes = [segments[(lane - begun) % self._threads :: self._threads] for lane in range(self._threads)]
+            for done in [self._pool.submit(self._look_at, look, lane, mine) for lane, mine in enumerate(lanes)]:
+                done.result()
+            begun += len(segments)
+            for rows in segments:
+                self._blocks.note(rows.row_id, np.zeros(len(rows), np.float32))
+            if block.ends_pass:
+                return block
+
+    def _look_at(self, look: Callable[[int, Segment], None], lane: int, segments: list[Segment]) -> None:
+        for rows in segments:
+            for part in self._problem.visited.all_parts(rows):
+                look(lane, part)
+
+    def _weights(self, rows: Segment) -> Array:
+        return np.where(rows.y > 0, self._problem.C_positive, self._problem.C_negative)
+
+
+def _dots(rows: Segment, w: Array) -> Array:
+    dots = np.empty(len(rows))
+    row_dots(rows.indptr, rows.indices, rows.values, w, dots)
+    return dots

@@ -1,0 +1,230 @@
+"""What the reader and the service see of the trainer: notes on rows, the published w, figures, heartbeats."""
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from math import inf
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from streamsvm.storage.errors import ValuesOverflow
+from streamsvm.storage.machine.backoff import nap
+from streamsvm.storage.models.support_vectors import Machine
+from streamsvm.storage.rows.cache import Step
+from streamsvm.storage.rows.csr import Array, Figure
+from streamsvm.storage.run.slowdowns import bits_of
+from streamsvm.storage.run.state import State, pass_stamp
+from streamsvm.trainer.problem.lane_kernel import squares_of_lanes
+from streamsvm.trainer.updates.progress import Progress
+
+if TYPE_CHECKING:
+    from streamsvm.trainer.distributed.cocoa_round import Round
+
+SHOWN_OF_LANE = ("M_plus", "M_minus", "dual_objective", "primal_bound")
+_SHOWN = ("updates", "rows_unvisited", "free_rows", *SHOWN_OF_LANE)
+
+
+class HandedBack(Exception):
+    """The worker has to end: what there is has been kept, and the job goes on with another one."""
+
+    exit_code = 7  # of a process that ends with it
+
+
+class Link:
+    """The trainer's side of a job's state files.
+
+    deferred   what a step notes reaches the reader when the next step begins. The reader then works on the step after
+               that, and finds the same scores however fast either process is: this makes a run reproducible
+    is_blank   w is zero, and its length a bound beyond what memory has room for: the dataset is being read in
+    is_joint   all of the axis that w has is of one problem
+    wait       naps, given the time of time.perf_counter since when
+    """
+
+    def __init__(
+        self,
+        state: State,
+        deferred: bool,
+        is_blank: bool = False,
+        is_joint: bool = False,
+        wait: Callable[[float], object] = nap,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.control = state.control
+        self._state = state
+        self._deferred = deferred
+        self._is_joint = is_joint
+        self._wait = wait
+        self._clock = clock
+        self._began = clock() - self.control["elapsed_seconds"]
+        self._notes: list[tuple[Array, Array]] = []
+        self._marked = 0  # notes already entered in `visited`
+        self._stamp = 0
+        self._width = 0
+        self.round: Round | None = None  # of a trainer whose rows are a part of the problem's
+        self._half_norm: Figure = 0.0 if is_blank else self._half_squares(self._w)  # of the published w
+
+    @property
+    def _w(self) -> Array:
+        return self._state.w
+
+    @property
+    def elapsed_seconds(self) -> float:
+        """Time spent on the job, that before a checkpoint included."""
+        return self._clock() - self._began
+
+    def beat(self) -> None:
+        """The trainer is alive."""
+        self.control["trainer_heartbeat"] = time.monotonic()
+
+    def slow_down(self, codes: Collection[str]) -> None:
+        """Faster ways have been given up: see storage.run.slowdowns."""
+        if codes:
+            self.control["slowdowns"] = int(self.control["slowdowns"]) | bits_of(codes)
+
+    def has_committed(self, number: int) -> bool:
+        """Whether the reader has brought this step."""
+        return bool(self.control["committed_step"] >= number)
+
+    def wait_until(self, is_done: Callable[[], bool]) -> float:
+        """Nap until then, alive all the while; for how many seconds."""
+        began = time.perf_counter()
+        while not is_done():
+            self.beat()
+            self._wait(began)
+        return time.perf_counter() - began
+
+    @property
+    def hands_back(self) -> bool:
+        """Whether the job is to go on with another worker."""
+        return bool(self.control["hand_back"])
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the job is to stop, or to be handed back, as soon as it can be."""
+        return bool(self.control["stop"]) or self.hands_back
+
+    # Rows
+
+    def begin_step(self, step: Step, pass_: int) -> None:
+        """What is noted from here on is of this step, and of this pass as the reader counts them."""
+        self.hand_over()
+        self._stamp = pass_stamp(pass_)
+        self._width = step.width
+        self.control["elapsed_seconds"] = self.elapsed_seconds
+
+    def note(self, row_id: Array, score: Array) -> None:
+        """The rows (k,) were visited in this pass and left these scores (k,)."""
+        self.beat()
+        if self._deferred:
+            self._notes.append((row_id.copy(), score.copy()))
+        else:
+            self._state.score[row_id] = score
+            self._state.visited[row_id] = self._stamp
+
+    def hand_over(self) -> None:
+        """Let the reader have all that was noted."""
+        self._mark_visited()
+        for rows, scores in self._notes:
+            self._state.score[rows] = scores
+        self._notes.clear()
+        self._marked = 0
+
+    @property
+    def score(self) -> Array:
+        """(n_rows,) what was noted and handed over."""
+        return self._state.score
+
+    def unvisited(self, row_id: Array) -> Array:
+        """Positions (k,) int32 of the rows not visited in this pass so far. At the end of a pass only."""
+        self._mark_visited()
+        return np.flatnonzero(self._state.visited[row_id] != self._stamp).astype(np.int32)
+
+    def count_unvisited(self, step: Step) -> int:
+        """Rows of the whole problem not visited in the pass that `step` ends, neither here nor by the reader."""
+        self._mark_visited()
+        visited = self._state.visited[: step.n_rows]
+        return int(np.count_nonzero(visited != self._stamp)) - step.screened_unvisited
+
+    def forget_visits(self) -> None:
+        """As if no row had ever been visited: the reader counts passes in its own way from here on."""
+        self._state.visited[:] = 0
+
+    def _mark_visited(self) -> None:
+        # The reader asks `visited` about the coming pass already: marking this one's rows early changes no answer.
+        for rows, _ in self._notes[self._marked :]:
+            self._state.visited[rows] = self._stamp
+        self._marked = len(self._notes)
+
+    # w and what is known of the objective
+
+    def publish(self, w: Array) -> None:
+        """Let the reader see this w: the coming pass is certified at it. Raises ValuesOverflow if it is none."""
+        known = w[: self._width]
+        with np.errstate(over="ignore", invalid="ignore"):
+            half_norm = self._half_squares(known)
+        if not np.isfinite(half_norm).all():
+            raise ValuesOverflow("weights that come")
+        self._w[: self._width] = known
+        self._half_norm = half_norm
+
+    def publish_machine(self, machine: Machine) -> None:
+        """Let the reader and the worker see a kernel machine, as `publish` does w."""
+        if not np.isfinite(machine.beta).all():
+            raise ValuesOverflow("weights that come")
+        machine.publish(self._state.directory)
+
+    @property
+    def room(self) -> Array:
+        """The published w, to be written over while nobody reads it: until the next `publish`."""
+        return self._w
+
+    def primal(self, step: Step) -> Figure:
+        """P at the w published before the pass that `step` ends."""
+        return self._half_norm + self._figure(step.pass_losses)
+
+    @property
+    def certified_primal(self) -> Figure:
+        """P at the w certified last; inf if none has been."""
+        return self._figure(self._state.lanes["final_primal_objective"]) if self.control["certificates_made"] else inf
+
+    def _figure(self, each: Sequence[float] | Array) -> Figure:
+        """A number of each lane; of one, the number."""
+        return float(each[0]) if self._is_one else np.array(each)
+
+    @property
+    def _is_one(self) -> bool:
+        return self._is_joint or self._w.ndim == 1
+
+    def _half_squares(self, w: Array) -> Figure:
+        """|w|^2 / 2, of each lane if there are several."""
+        if self._is_one:
+            flat = w.reshape(-1)
+            return float(flat @ flat) / 2
+        squares = np.empty(w.shape[1])
+        squares_of_lanes(w, squares)
+        return squares / 2
+
+    @property
+    def has_converged(self) -> Array:
+        """(lanes,) bool of each."""
+        return self._state.lanes["converged_by"] != 0
+
+    @property
+    def weight(self) -> Array:
+        """(n_rows,) of the rows as they come to be known, or (0,)."""
+        return self._state.weight
+
+    def certify(self, w: Array) -> None:
+        """Have all rows looked at, at this w; what the reader finds is in the control page."""
+        self.publish(w)
+        self.control["certificates_wanted"] += 1
+        self.wait_until(lambda: self.control["certificates_made"] >= self.control["certificates_wanted"])
+
+    def show(self, progress: Progress) -> None:
+        """For those who watch."""
+        self.control["elapsed_seconds"] = self.elapsed_seconds
+        for name in _SHOWN:
+            self.control[name] = getattr(progress, name)
+        for lane, each in enumerate(progress.lanes or (progress,)):
+            for name in SHOWN_OF_LANE:
+                self._state.lanes[name][lane] = getattr(each, name)

@@ -1,0 +1,103 @@
+"""Dual coordinate descent with shrinking, in rounds over some segments: LIBLINEAR's loop. A caller brings the rows."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.segment import Segment
+from streamsvm.trainer.kernels.coordinate import DISTANCE
+from streamsvm.trainer.rows.mixture import Mixture
+from streamsvm.trainer.sweeps.sweep import shuffled, sweep
+from streamsvm.trainer.updates.updater import Visitor, Visits
+
+_BEHIND = np.float32(1e6)  # times its distance: the score of a row that is shrunk, larger than that of any that is not
+
+
+class ActiveRows:
+    """The rows that are not shrunk. Mixtures of segments are visited in random order, their active rows permuted."""
+
+    def __init__(self, segments: list[Segment], visitor: Visitor, mixture: Mixture | None = None) -> None:
+        self._segments = segments
+        self._visitor = visitor
+        self._mixture = mixture or Mixture()
+        self._n_rows = sum(map(len, segments))
+        self.reactivate()
+
+    def resume(self, kept: Mapping[str, Array]) -> None:
+        """Go on from what was `resumable`, if it was of the same segments."""
+        if np.array_equal(kept.get("segment_sizes", ()), self._sizes()):
+            self._active = np.split(kept["active"], np.cumsum(kept["active_sizes"])[:-1])
+            self._above, self._below = kept["shrunk_beyond"].tolist()
+
+    def resumable(self) -> dict[str, Array]:
+        """What is not shrunk."""
+        return {
+            "segment_sizes": self._sizes(),
+            "active_sizes": np.array([len(active) for active in self._active]),
+            "active": np.concatenate(self._active),
+            "shrunk_beyond": np.array([self._above, self._below]),
+        }
+
+    @property
+    def shrunk(self) -> int:
+        """Number of rows that the next round leaves out."""
+        return self._n_rows - sum(map(len, self._active))
+
+    def reactivate(self) -> None:
+        """Let the next round visit every row, and shrink none."""
+        self._active = [np.arange(len(rows), dtype=np.int32) for rows in self._segments]
+        self._above, self._below = np.inf, -np.inf
+
+    def round(self, rng: np.random.Generator) -> float:
+        """Visit the active rows once; returns the largest less the smallest projected gradient, -inf without rows."""
+        taken: list[list[int]] = []  # numbers of the segments in each window
+
+        def windows() -> Iterator[Segment]:
+            for numbers, rows in self._mixture.sweep(self._segments, rng, self._active):
+                taken.append(numbers)
+                yield rows
+
+        met = sweep(
+            windows(),
+            shuffled(rng),
+            self._visitor,
+            learn=lambda rows, order, visits: self._shrink(taken[-1], rows, order, visits),
+        )
+        self._above = met.sums.M_plus if met.sums.M_plus > 0.0 else np.inf
+        self._below = met.sums.M_minus if met.sums.M_minus < 0.0 else -np.inf
+        return float(met.distance)
+
+    def _shrink(self, numbers: list[int], rows: Segment, order: Array, visits: Visits) -> None:
+        """Of the rows just visited, the active ones of the segments of these numbers."""
+        is_shrunk = self._visitor.rests_beyond(rows.row_id[order], visits, self._above, self._below)
+        if not is_shrunk.any():
+            return
+        if self._visitor.kind == DISTANCE:
+            shrunk = order[is_shrunk]
+            self._visitor.note(rows.row_id[shrunk], _BEHIND * (1 + visits.score[is_shrunk]))
+        stays = np.ones(len(rows), bool)
+        stays[order[is_shrunk]] = False
+        ends = np.cumsum([len(self._active[number]) for number in numbers])
+        for number, own in zip(numbers, np.split(stays, ends[:-1]), strict=True):
+            self._active[number] = self._active[number][own]
+
+    def _sizes(self) -> Array:
+        return np.array([len(rows) for rows in self._segments])
+
+
+def descend_rounds(
+    rows: ActiveRows, rounds: int, tolerance: float, rng: np.random.Generator, is_over: Callable[[], bool]
+) -> None:
+    """At most so many rounds; one over all rows that meets no projected gradients further apart is the last.
+
+    is_over  is asked after each: whether the time of the job is over
+    """
+    for _ in range(rounds):
+        shrunk = rows.shrunk
+        if rows.round(rng) <= tolerance:
+            if not shrunk:
+                return
+            rows.reactivate()
+        if is_over():
+            return

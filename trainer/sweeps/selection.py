@@ -1,0 +1,70 @@
+"""How often a sweep visits each row."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from streamsvm.storage.rows.csr import EMPTY, Array
+from streamsvm.trainer.kernels.adaptive import adapt, sample_visits, share_visits
+from streamsvm.trainer.kernels.order import random_order
+
+
+class Adaptive:
+    """Rows that gain more are visited more often, a row once a sweep on average (`trainer.kernels.adaptive`).
+
+    Asked segment by segment; a segment is named by the ids (n,) of its rows. kept: `resumable` of the one before.
+    """
+
+    def __init__(self, n_rows: int, kept: Mapping[str, Array] = EMPTY) -> None:
+        self._preference = kept.get("preference", np.ones(n_rows, np.float32))
+        self._credit = kept.get("credit", np.full(n_rows, 0.5, np.float32))
+        self._mean = kept.get("mean_gain", np.zeros(2))
+        self._rows = 0
+        self._q = 1.0
+
+    def admit(self, row_id: Array) -> None:
+        """Visit these rows as often as any: what they gained before says little about what they gain now."""
+        self._preference[row_id] = 1.0
+        self._credit[row_id] = 0.5
+
+    def begin_sweep(self, row_ids: Iterable[Array]) -> None:
+        """A sweep over segments with these rows begins."""
+        rows, preferences = 0, 0.0
+        for row_id in row_ids:
+            rows += len(row_id)
+            preferences += float(self._preference[row_id].sum(dtype=np.float64))
+        self._rows, self._q = rows, rows / preferences
+
+    def order(self, row_id: Array, rng: np.random.Generator) -> Array:
+        """Positions (k,) int32 to visit, one after the other."""
+        visits = np.empty(len(row_id), np.int32)
+        self._share(row_id, visits, rng)
+        turns = np.repeat(np.arange(len(row_id), dtype=np.int32), visits)
+        return turns[random_order(len(turns), rng)]
+
+    def learn(self, row_id: Array, order: Array, gain: Array) -> None:
+        """The visits `order` (k,) raised the dual objective by `gain` (k,)."""
+        adapt(order, row_id, gain, self._rows, self._preference, self._mean)
+
+    def resumable(self) -> dict[str, Array]:
+        """What has been learned."""
+        return {"preference": self._preference, "credit": self._credit, "mean_gain": self._mean}
+
+    def _share(self, row_id: Array, visits: Array, _rng: np.random.Generator) -> None:
+        """Fill `visits` (n,) int32: how often each row is visited in this sweep."""
+        share_visits(row_id, self._q, self._preference, self._credit, visits)
+
+
+class Sampled(Adaptive):
+    """As many visits in every sweep as there are rows, shared out at random: algorithm 4 as printed."""
+
+    def begin_sweep(self, row_ids: Iterable[Array]) -> None:
+        super().begin_sweep(row_ids)
+        self._left = np.array([self._rows, self._rows / self._q])
+
+    def _share(self, row_id: Array, visits: Array, rng: np.random.Generator) -> None:
+        sample_visits(row_id, int(rng.integers(1, 1 << 32)), self._preference, self._left, visits)
+
+
+# By what a job asks for.
+SCHEDULES: dict[str, Callable[..., Adaptive]] = {"accumulators": Adaptive, "paper": Sampled}
