@@ -41,9 +41,9 @@ class Tree:
     def storage(self):
         return self.directory / "streamsvm" / "storage"
 
-    def run(self, **environment):
+    def run(self, program=PROGRAM, **environment):
         """What a new process finds: the result, whether it took what was kept, whether it compiled."""
-        command = [sys.executable, "-c", PROGRAM]
+        command = [sys.executable, "-c", program]
         environment = {**os.environ, **environment}
         done = subprocess.run(command, cwd=self.directory, env=environment, capture_output=True, check=True)
         return tuple(map(int, done.stdout.split()))
@@ -75,3 +75,16 @@ def test_another_tree_with_the_same_sources_takes_what_is_kept(tmp_path):
     (tmp_path / "built").rename(tmp_path / "moved")
     tree.directory = tmp_path / "moved" / "tree"
     assert tree.run() == (20, 1, 0)
+
+
+def test_what_is_kept_for_classes_that_have_moved_is_compiled_anew(tmp_path):
+    tree = Tree(tmp_path / "tree")
+    (tree.storage / "pair.py").write_text("from typing import NamedTuple\n\n\nclass Pair(NamedTuple):\n    x: int\n")
+    tree.change("outer_kernel.py", "import njit", "import njit\nfrom streamsvm.storage.pair import Pair")
+    tree.change("outer_kernel.py", "inner(x)", "inner(x.x)")
+    program = PROGRAM.replace("import outer;", "import Pair, outer;").replace("outer(1)", "outer(Pair(1))")
+    assert tree.run(program) == (20, 0, 1)
+    (tree.storage / "pair.py").rename(tree.storage / "moved.py")
+    tree.change("outer_kernel.py", "storage.pair", "storage.moved")
+    assert tree.run(program) == (20, 0, 1)
+    assert tree.run(program) == (20, 1, 0)
