@@ -28,7 +28,7 @@ from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.machine.child import die_with_parent, leave
-from streamsvm.storage.run.failure import leave_word
+from streamsvm.storage.run.failure import leave_word, say
 from streamsvm.storage.run.state import KEPT, RUN_FILE, State, open_state
 from streamsvm.trainer.checkpoints import Slots
 from streamsvm.trainer.shared_state import HandedBack
@@ -48,7 +48,7 @@ def main(directory: str) -> int:
         return _coordinate(run, told, reports)
     except ServiceError as error:
         leave_word(run, error.code, error.message, error.hint)
-        print(error.message, file=sys.stderr)
+        say(error.message)
         return FAILED
 
 
@@ -110,7 +110,7 @@ def _leave_checkpoint(
     try:
         bring_alpha(machines, [shard.rows for shard in shards], state.alpha, attend)
     except ServiceError as error:
-        print(f"no checkpoint is left: {error}", file=sys.stderr)
+        say(f"no checkpoint is left: {error}")
         return
     control = {name: state.control[name] for name in KEPT}
     slots = Slots(run, told["checkpoints"], 0.0, told["last_checkpoint"])

@@ -1,6 +1,7 @@
 """What a process of a job could not go on for: left in the run directory for the one that started it."""
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -28,9 +29,16 @@ def telling(run: Path) -> Iterator[None]:
 
 
 def _end(run: Path, error: StorageError) -> NoReturn:
-    print(error.message, file=sys.stderr)
     leave_word(run, error.code, error.message, error.hint)
-    sys.exit(error.exit_code)
+    say(error.message)
+    # Not by Python's own end: where the disk does not take what is yet to be written, that has a code of its own.
+    os._exit(error.exit_code or 1)
+
+
+def say(message: str) -> None:
+    """Tell the log of the job, if its disk has room: a process does not end for what it cannot say."""
+    with suppress(OSError):
+        print(message, file=sys.stderr, flush=True)
 
 
 def leave_word(run: Path, code: str, message: str, hint: str) -> None:
