@@ -58,7 +58,7 @@ class Settings:
     idle_seconds: int = 75
     body_seconds: float = 60.0
     least_bytes_per_second: float = 500.0
-    shutdown_seconds: int = 10
+    shutdown_seconds: int = 5
     max_crashes: int = 5
     stall_seconds: float = 120.0
 

@@ -56,10 +56,10 @@ class Shares:
             del self._held[client]
         self._deal()
 
-    def _leave(self, client: str, waiting: tuple[int, asyncio.Future[None]]) -> None:
-        self._waiting[client].remove(waiting)
-        if not self._waiting[client]:
-            del self._waiting[client]
+    def _leave(self, client: str, mine: tuple[int, asyncio.Future[None]]) -> None:
+        waiting = self._waiting.get(client, deque())
+        if mine in waiting:
+            waiting.remove(mine)
         self._deal()
 
     def _deal(self) -> None:
@@ -74,7 +74,13 @@ class Shares:
 
     def _next(self) -> str | None:
         """Whose turn it is, if there is enough for it. Nobody overtakes a client that has not had its share."""
-        for client, waiting in self._waiting.items():
+        for client, waiting in list(self._waiting.items()):
+            # One that is cancelled has yet to run, and to leave.
+            while waiting and waiting[0][1].cancelled():
+                waiting.popleft()
+            if not waiting:
+                del self._waiting[client]
+                continue
             if self._has_room(client, waiting[0][0]):
                 return client if self._is_free(waiting[0][0]) else None
         return None

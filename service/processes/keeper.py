@@ -44,6 +44,7 @@ class WorkerKeeper:
         self._patience = _STALLS * settings.stall_seconds
         self._command = [sys.executable, "-m", "streamsvm.service.processes.worker", str(settings.data_dir)]
         self._stopping = threading.Event()
+        self._ends_by = 0.0
         self._lock = threading.Lock()
         self._child: subprocess.Popen | None = None
         # The kernel kills the worker when the thread that started it ends: this one lasts as long as the process.
@@ -60,13 +61,20 @@ class WorkerKeeper:
         """Start the worker."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """End the worker, which hands its job back, and wait for it."""
+    def ask_to_stop(self) -> None:
+        """Have the worker hand its job back and end; `stop` waits for it."""
         with self._lock:
+            if self._stopping.is_set():
+                return
             self._stopping.set()
+            self._ends_by = time.monotonic() + _SHUTDOWN_SECONDS
             if self._child is not None:
                 self._child.terminate()
-        self._thread.join(_SHUTDOWN_SECONDS)
+
+    def stop(self) -> None:
+        """End the worker, which hands its job back, and wait for it."""
+        self.ask_to_stop()
+        self._thread.join(max(0.0, self._ends_by - time.monotonic()))
         if self._thread.is_alive() and self._child is not None:
             self._child.kill()
             self._thread.join()

@@ -8,13 +8,15 @@ import signal
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.service.remote.connection import Connection
 from tests.api.app import Service, check_problem, some_model
 from tests.api.server import RunningServer, is_closed, read_answer, request
@@ -211,6 +213,26 @@ def test_the_end_does_not_wait_for_work_that_goes_on(tmp_path):
         server.thread.join(30)
         assert not server.thread.is_alive()
         wait_for(lambda: not at_work(service), 30)
+
+
+def test_the_end_does_not_wait_for_a_thread_without_borders(tmp_path, monkeypatch, caplog):
+    service, begun, end = Service(tmp_path, shutdown_seconds=1), Event(), Event()
+
+    def endless(*_: object) -> Iterator[Prediction]:
+        begun.set()
+        end.wait(60)
+        yield from ()
+
+    model = service.add_model(service.add_dataset("data"), some_model())
+    monkeypatch.setattr(Predictor, "predict_text", endless)
+    with RunningServer(service) as server, closing(server.connect()) as client:
+        client.sendall(request("POST", f"/v1/models/{model}/predict", ROWS, Content_Type="text/libsvm"))
+        assert begun.wait(30)
+        server.server.should_exit = True
+        server.thread.join(30)
+        assert not server.thread.is_alive() and is_closed(client)
+        end.set()
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 def test_what_is_kept_of_a_prediction_goes_with_its_client(tmp_path):

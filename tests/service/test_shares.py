@@ -78,3 +78,20 @@ def test_who_stops_waiting_leaves_it_to_others(is_served):
         assert shares.in_use == 0 and shares.take("c")
 
     run(work())
+
+
+@pytest.mark.parametrize("clients", ["bb", "bc", "bbcc"])
+def test_all_who_wait_may_stop_at_once(clients):
+    async def work() -> None:
+        shares = Shares(1)
+        assert shares.take("a")
+        waiting = [asyncio.ensure_future(shares.wait(client)) for client in clients]
+        await settle()
+        shares.give_back("a")
+        for each in waiting:
+            each.cancel()
+        ended = await asyncio.gather(*waiting, return_exceptions=True)
+        assert {type(end) for end in ended} == {asyncio.CancelledError}
+        assert shares.in_use == 0 and shares.take("d")
+
+    run(work())
