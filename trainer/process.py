@@ -5,7 +5,6 @@
 Prints a JSON object a line: one for each pass, then one with the key `result`, that of each lane.
 """
 
-import json
 import sys
 import time
 from collections.abc import Mapping
@@ -23,7 +22,7 @@ from streamsvm.storage.run.failure import telling
 from streamsvm.storage.run.slowdowns import told
 from streamsvm.storage.run.state import CACHE_FILE, KEPT_ARRAYS, State, open_state
 from streamsvm.trainer.checkpoints import RESIDENTS, Slots
-from streamsvm.trainer.report import report
+from streamsvm.trainer.report import report, write_line
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.shared_state import HandedBack, Link
 from streamsvm.trainer.solvers import SOLVERS, MakeLink, Solver, make_cursor, make_source, problem_of, read_settings
@@ -163,11 +162,11 @@ def _train(run: Path, make: "type[Trainer]") -> None:
     trainer = make(run, cache)
     try:
         while trainer.stop_reason is None:
-            print(json.dumps(trainer.step()), flush=True)
+            write_line(trainer.step())
     except HandedBack:
         sys.exit(HandedBack.exit_code)
     trainer.shutdown()
-    print(json.dumps({"result": trainer.results()}), flush=True)
+    write_line({"result": trainer.results()})
     cache.close()
 
 

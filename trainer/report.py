@@ -1,6 +1,9 @@
 """What the trainer reports of a pass."""
 
+import json
+import os
 from dataclasses import asdict, replace
+from typing import Any
 
 from streamsvm.storage.run.state import State
 from streamsvm.trainer.settings import TrainerSettings
@@ -60,3 +63,13 @@ def _of_sweep(sweep: Sweep, first: int) -> dict:
 
 def _gaps(found: Progress) -> dict[str, float]:
     return {"gap": found.gap, "relative_gap_bound": found.relative_gap_bound}
+
+
+def write_line(told: dict[str, Any], output: int = 1) -> None:
+    """Write it to a file, whole: OSError if the disk does not take all of it.
+
+    `print` loses the rest without a word where standard output has no buffer, as in a container.
+    """
+    rest = memoryview(json.dumps(told).encode() + b"\n")
+    while rest:
+        rest = rest[os.write(output, rest) :]

@@ -9,7 +9,7 @@ from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
 from streamsvm.service.jobs.fields.stored_specs import read_spec
 from streamsvm.service.jobs.lanes.lane_files import begun_last, has_checkpoint, inherit_lanes, newest_lane
 from streamsvm.service.jobs.plan.trained_rows import TRAINED_ROWS
-from streamsvm.service.jobs.progress.progress import HISTORY, read_json
+from streamsvm.service.jobs.progress.progress import HISTORY, records_of
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.storage.files.durable import write_file
 from streamsvm.storage.run.checkpoint import SLOTS, Checkpoint
@@ -79,7 +79,7 @@ def keep_history(job_dir: Path, passes: int) -> None:
     path = job_dir / HISTORY
     if passes and path.exists():
         lines = path.read_bytes().split(b"\n")[:-1]
-        kept = [line for line in lines if 0 < read_json(line.decode()).get("pass", 0) <= passes]
+        kept = [line for line, record in records_of(lines) if 0 < record.get("pass", 0) <= passes]
         write_file(path, [b"".join(line + b"\n" for line in kept)])
     else:
         path.unlink(missing_ok=True)

@@ -3,6 +3,8 @@
 import json
 import math
 import os
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -81,14 +83,14 @@ def eta_seconds(history: list[dict], spec: JobSpec) -> float | None:
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:
-    """The passes of a history file, without the result at its end. A line half written is left out.
+    """The passes of a history file, without the result at its end. A line that is not whole is left out.
 
     Numbers that are not finite come as None: JSON has no word for them.
     """
     if not path.exists():
         return []
-    lines = path.read_text().split("\n")[:-1]
-    return [record for record in map(read_json, lines) if "result" not in record]
+    lines = path.read_bytes().split(b"\n")[:-1]
+    return [record for _, record in records_of(lines) if "result" not in record]
 
 
 def last_passes(path: Path) -> list[dict[str, Any]]:
@@ -96,8 +98,8 @@ def last_passes(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     # The last may be the result.
-    found = [read_json(line.decode()) for line in _last_lines(path, _PASSES_FOR_RATE + 1)]
-    return [record for record in found if "result" not in record][-_PASSES_FOR_RATE:]
+    found = records_of(_last_lines(path, _PASSES_FOR_RATE + 1))
+    return [record for _, record in found if "result" not in record][-_PASSES_FOR_RATE:]
 
 
 def _last_lines(path: Path, most: int) -> list[bytes]:
@@ -111,6 +113,17 @@ def _last_lines(path: Path, most: int) -> list[bytes]:
             if begin == 0 or len(lines) > most:
                 return lines[-most:]
             tail *= 4
+
+
+def records_of(lines: Iterable[bytes]) -> list[tuple[bytes, dict[str, Any]]]:
+    """The lines of a history that are whole, each with what it says. Of others a full disk has taken a part."""
+    found = []
+    for line in lines:
+        with suppress(ValueError):
+            record = read_json(line.decode())
+            if isinstance(record, dict):
+                found.append((line, record))
+    return found
 
 
 def read_json(text: str) -> Any:

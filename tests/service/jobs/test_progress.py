@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsvm.service.jobs.fields.spec import parse_spec
-from streamsvm.service.jobs.progress.progress import eta_seconds, last_passes, progress, read_history
+from streamsvm.service.jobs.lanes.continuing import keep_history
+from streamsvm.service.jobs.progress.progress import HISTORY, eta_seconds, last_passes, progress, read_history
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.run.state import create_state
 
@@ -124,3 +125,14 @@ def test_the_last_passes_are_found_however_long_a_line_is(lengths, has_result, i
         path = Path(directory) / "history.ndjson"
         path.write_text("".join(f"{line}\n" for line in lines) + '{"pass": 99, "no' * is_cut)
         assert [each["pass"] for each in last_passes(path)] == list(range(1, len(lengths) + 1))[-4:]
+
+
+@pytest.mark.parametrize("part", [b"", b'{"pass": 2, "ga', b"7", b"\xc3", b"null"])
+def test_a_line_of_which_a_full_disk_took_a_part_costs_itself_alone(tmp_path, part):
+    """The next line, or its end alone, may have been written behind it."""
+    path = tmp_path / HISTORY
+    whole = [json.dumps(record).encode() for record in passes(1.0, 0.5, 0.25)]
+    path.write_bytes(b"\n".join([whole[0], part, *whole[1:], part, b""]))
+    assert read_history(path) == last_passes(path) == passes(1.0, 0.5, 0.25)
+    keep_history(tmp_path, 2)
+    assert path.read_bytes() == b"".join(line + b"\n" for line in whole[:2])
