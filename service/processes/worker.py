@@ -17,7 +17,8 @@ from typing import Any
 from streamsvm.service.cluster.connecting import FOR_GOOD
 from streamsvm.service.errors import Crash, ServiceError
 from streamsvm.service.jobs.lanes.continuing import inherit
-from streamsvm.service.jobs.lanes.lane_files import abouts_of, drop_unsound, settle_lanes, with_lanes
+from streamsvm.service.jobs.lanes.lane_files import abouts_of, settle_lanes, with_lanes
+from streamsvm.service.jobs.lanes.lost_lanes import drop_unsound
 from streamsvm.service.jobs.plan.following import FollowPlan
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.jobs.progress.states import TRANSITIONS
@@ -129,7 +130,8 @@ class Worker:
         make_directory(job_dir)
         inherit(self._settings.jobs, record)
         plan = self._attempts.plan(record)
-        drop_unsound(job_dir, plan)
+        if isinstance(plan, JobPlan):
+            drop_unsound(job_dir, plan)
         self._start(record, plan, abouts_of(job_dir))
 
     def _start(self, record: dict[str, Any], plan: JobPlan | FollowPlan, done: list[Mapping[str, Any]]) -> None:

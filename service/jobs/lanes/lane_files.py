@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from streamsvm.service.errors import Crash
-from streamsvm.service.jobs.lanes.held_out import HELD_OUT, LANES, held_out, keep_held_out, lane_corrupt, lane_place
+from streamsvm.service.jobs.lanes.held_out import HELD_OUT, LANES, keep_held_out, lane_corrupt, lane_place
 from streamsvm.service.jobs.plan.c_path import is_scaled
-from streamsvm.service.jobs.plan.following import FollowPlan
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.storage.errors import StorageError
 from streamsvm.storage.files.durable import make_directory, publish
@@ -32,10 +31,10 @@ def lane_directory(job_dir: Path, plan: JobPlan) -> Path:
 def begun_last(job_dir: Path) -> int | None:
     """The number of the first of the lanes that were begun last, together; None of a job that has left no lanes."""
     lanes = (job_dir / LANES).glob("[0-9]*")
-    return max((int(lane.name) for lane in lanes if has_checkpoint(lane) or not _has_come(lane)), default=None)
+    return max((int(lane.name) for lane in lanes if has_checkpoint(lane) or not has_come(lane)), default=None)
 
 
-def _has_come(lane: Path) -> bool:
+def has_come(lane: Path) -> bool:
     """Whether there is anything of what it came to."""
     return (lane / _OUTCOME).exists() or (lane / HELD_OUT).exists()
 
@@ -85,20 +84,8 @@ def keep_outcomes(job_dir: Path, plan: JobPlan, run: Path, make: Callable[[int],
         write_model(directory / _OUTCOME, make(place))
 
 
-def drop_unsound(job_dir: Path, plan: JobPlan | FollowPlan) -> None:
-    """Drop the outcome of lanes whose files are not what was written: they are trained again. Reads all files."""
-    lanes = plan.lanes if isinstance(plan, JobPlan) else ()
-    for number, lane in enumerate(lanes):
-        if _has_come(lane_place(job_dir, number)):
-            try:
-                outcome_of(job_dir, number)
-                if lane.fold is not None:
-                    held_out(job_dir, number)
-            except Crash:
-                _drop_outcome(lane_place(job_dir, number))
-
-
-def _drop_outcome(lane: Path) -> None:
+def drop_outcome(lane: Path) -> None:
+    """Forget what the lane in this directory came to: it is trained again, or goes on from its checkpoint."""
     shutil.rmtree(lane / _OUTCOME, ignore_errors=True)
     (lane / HELD_OUT).unlink(missing_ok=True)
 
@@ -152,7 +139,7 @@ def settle_lanes(job_dir: Path, is_complete: bool) -> None:
     for lane in (job_dir / LANES).glob("[0-9]*"):
         if int(lane.name) > first:
             shutil.rmtree(lane, ignore_errors=True)
-    _drop_outcome(lane_place(job_dir, first))
+    drop_outcome(lane_place(job_dir, first))
 
 
 def inherit_lanes(job_dir: Path, other: Path, first: int) -> None:

@@ -19,6 +19,7 @@ from streamsvm.service.jobs.lanes.lane_files import (
     outcome_of,
     settle_lanes,
 )
+from streamsvm.service.jobs.lanes.lost_lanes import drop_unsound
 from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.service.jobs.plan.warm_start import begin_lane
 from streamsvm.service.models.registry import lane_outcome
@@ -131,6 +132,32 @@ def test_it_ends_in_the_bytes_of_a_job_that_was_not_disturbed(tmp_path, dataset,
         assert begun_last(jobs.directory / "third") == begun  # and could go on from there once more
         # None was made twice, but what came after the last checkpoint.
         assert n_passes <= jobs.passes <= n_passes + 1
+
+
+@pytest.mark.parametrize(("solver", "at_once", "lost"), [("bm", 1, [0, 5]), ("streamsvm", 4, [1, 4])])
+def test_lanes_trained_again_come_to_the_same(tmp_path, dataset, solver, at_once, lost):
+    """Also those that had begun where others ended, of which the checkpoint has gone since."""
+    whole = Jobs(tmp_path, dataset, solver, at_once)
+    assert whole.run("whole")
+    (tmp_path / "again").mkdir()
+    jobs = Jobs(tmp_path / "again", dataset, solver, at_once)
+    assert not jobs.run("job", stop_at=int(0.8 * whole.passes), is_cancelled=True)
+    for number in lost:
+        lane = tmp_path / "again" / "job" / "lanes" / f"{number:04d}"
+        if (lane / "model").exists():
+            (lane / "model" / "w.npy").write_bytes(b"")
+    drop_unsound(tmp_path / "again" / "job", jobs._plan)
+    assert jobs.run("job")
+    assert jobs.contents("job") == whole.contents("whole")
+
+
+@pytest.mark.parametrize(("solver", "at_once"), [GROUPS[0], GROUPS[2]])
+def test_lanes_that_are_sound_are_not_trained_again(tmp_path, dataset, solver, at_once):
+    jobs = Jobs(tmp_path, dataset, solver, at_once)
+    assert not jobs.run("job", stop_at=10, is_cancelled=True)
+    done = len(abouts_of(tmp_path / "job"))
+    drop_unsound(tmp_path / "job", jobs._plan)
+    assert len(abouts_of(tmp_path / "job")) == done
 
 
 def test_what_stays_is_what_is_needed(tmp_path, dataset):
