@@ -5,11 +5,18 @@ import os
 from pathlib import Path
 
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.records.opening import unusable
 
 
 def lock(data_dir: Path, kind: str) -> int:
-    """The lock's file descriptor; raises ServiceError `already_running` if another process holds it."""
-    descriptor = os.open(data_dir / f"{kind}.lock", os.O_CREAT | os.O_RDWR, 0o644)
+    """The lock's file descriptor.
+
+    Raises ServiceError `already_running` if another process holds it, `data_dir_unusable` if there can be none.
+    """
+    try:
+        descriptor = os.open(data_dir / f"{kind}.lock", os.O_CREAT | os.O_RDWR, 0o644)
+    except OSError as error:
+        raise unusable(data_dir, error) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -5,7 +5,10 @@ and its store have the same id, `streamsvm.id` and the table `directory`, from t
 version have none: there the store has to know something of what is in the directory.
 """
 
+import errno
 import logging
+import os
+import re
 import sqlite3
 import uuid
 from contextlib import closing
@@ -24,9 +27,12 @@ RESTORE = (
     "Stop the service and put the right one, or a backup of it, in its place, without files of its name that end in "
     "-wal, -shm or -journal. If there is none, move it away and run streamsvm doctor --adopt."
 )
-_SCHEMA = "CREATE TABLE IF NOT EXISTS directory (id TEXT NOT NULL)"
+_ID_TABLE = "directory"  # older versions had none
+_SCHEMA = f"CREATE TABLE IF NOT EXISTS {_ID_TABLE} (id TEXT NOT NULL)"
 ID_FILE = "streamsvm.id"
 KINDS = ("datasets", "models", "jobs")
+_ID = re.compile(rb"[0-9a-f]{32}")
+_ENDINGS = ("-wal", "-shm", "-journal")
 _log = logging.getLogger("streamsvm.store")
 
 
@@ -53,10 +59,12 @@ def open_store(settings: Settings) -> Store:
     try:
         settings.create_directories()
         check_store(settings)
+        if settings.database.exists() and not os.access(settings.database, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(settings.database))
         store = Store(settings.database)
         give_id(settings)
     except (OSError, sqlite3.Error) as error:
-        raise unusable(settings, error) from error
+        raise unusable(settings.data_dir, error) from error
     return store
 
 
@@ -64,6 +72,7 @@ def check_store(settings: Settings) -> None:
     """Raise ServiceError store_missing, store_foreign or store_corrupt if this store must not be used."""
     # The store is looked at last: another process may be making it.
     directory_id, there = read_id(settings), content(settings)
+    _check_files(settings.database)
     if is_blank(settings.database):
         if directory_id or there:
             told = f"there are {len(there)} datasets, models and jobs" if there else "the directory has been used"
@@ -73,6 +82,13 @@ def check_store(settings: Settings) -> None:
     known = read_known(settings.database)
     if is_foreign(known, directory_id, there):
         raise ServiceError(FOREIGN, f"{settings.database} is not the store of what is in {settings.data_dir}", RESTORE)
+
+
+def _check_files(database: Path) -> None:
+    """Raise ServiceError store_corrupt if there is something in place of the store's files."""
+    for path in (database, *(database.with_name(f"{database.name}{ending}") for ending in _ENDINGS)):
+        if path.exists() and not path.is_file():
+            raise ServiceError(CORRUPT, f"{path} is damaged: it is no file", RESTORE)
 
 
 def is_foreign(known: Known, directory_id: str | None, there: frozenset[str]) -> bool:
@@ -90,11 +106,12 @@ def is_blank(database: Path) -> bool:
 
 
 def read_id(settings: Settings) -> str | None:
-    """The id of the data directory, None if it has none."""
+    """The id of the data directory, None if it has none, or what is there is none."""
     try:
-        return (settings.data_dir / ID_FILE).read_text().strip() or None
+        found = (settings.data_dir / ID_FILE).read_bytes().strip()
     except FileNotFoundError:
         return None
+    return found.decode() if _ID.fullmatch(found) else None
 
 
 def content(settings: Settings) -> frozenset[str]:
@@ -116,24 +133,37 @@ def check_sound(database: Path) -> None:
 
 
 def read_known(database: Path) -> Known:
-    """Nothing is changed, whatever version it has."""
+    """Nothing is changed, whatever version it has. Raises ServiceError store_corrupt if its tables are others."""
+    try:
+        return _read_known(database)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+            raise
+        raise ServiceError(CORRUPT, f"{database} is no store of this program: {error}", RESTORE) from error
+
+
+def _read_known(database: Path) -> Known:
     with closing(sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=30)) as connection:
+        is_new = connection.execute("PRAGMA user_version").fetchone()[0] == 0
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
         def ids(table: str, which: str = "TRUE") -> list[str]:
-            found = connection.execute(f"SELECT id FROM {table} WHERE {which}") if table in tables else ()
+            if table not in tables and (is_new or table == _ID_TABLE):
+                return []
+            found = connection.execute(f"SELECT id FROM {table} WHERE {which}")
             return [found_id for (found_id,) in found]
 
         lasting = (*ids("models"), *ids("datasets", "state IN ('ready', 'changing')"))
         recorded = (*lasting, *ids("datasets"), *ids("jobs"))
-        return Known(next(iter(ids("directory")), None), frozenset(recorded), frozenset(lasting))
+        return Known(next(iter(ids(_ID_TABLE)), None), frozenset(recorded), frozenset(lasting))
 
 
-def unusable(settings: Settings, error: Exception) -> ServiceError:
+def unusable(data_dir: Path, error: Exception) -> ServiceError:
     """A file system that is full, or may not be written to."""
-    reason = getattr(error, "strerror", None) or str(error)
+    reason, named = getattr(error, "strerror", None) or str(error), getattr(error, "filename", None)
+    where = f"{named}: " if named and Path(os.fsdecode(named)) != data_dir else ""
     hint = "It has to be a directory on a disk of this machine, with room, that this user may write to."
-    return ServiceError("data_dir_unusable", f"the data directory {settings.data_dir} cannot be used: {reason}", hint)
+    return ServiceError("data_dir_unusable", f"the data directory {data_dir} cannot be used: {where}{reason}", hint)
 
 
 def give_id(settings: Settings) -> None:

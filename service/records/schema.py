@@ -29,8 +29,9 @@ CREATE TABLE models (
 def migrate(connection: sqlite3.Connection) -> None:
     """Bring a store, new or of an older version, up to this one. Raises ServiceError `unknown_version` for a newer."""
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > len(_MIGRATIONS):
-        raise ServiceError("unknown_version", f"the store has version {version}, this program {len(_MIGRATIONS)}")
+    if not 0 <= version <= len(_MIGRATIONS):
+        told = f"the store has version {version}, this program {len(_MIGRATIONS)}"
+        raise ServiceError("unknown_version", told, "Start the version of StreamSVM that wrote it, or a newer one.")
     if version == len(_MIGRATIONS):
         return  # without a write: the disk may be full
     for statement in "".join(_MIGRATIONS[version:]).split(";"):

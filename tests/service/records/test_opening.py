@@ -172,6 +172,50 @@ def test_text_is_no_store(directory):
     assert refused(directory) == "store_corrupt"
 
 
+@pytest.mark.parametrize("ending", ["", "-wal", "-journal"])
+def test_a_directory_in_the_place_of_a_file_of_the_store(directory, ending):
+    place = directory.path / f"{STORE}{ending}"
+    place.unlink(missing_ok=True)
+    place.mkdir()
+    assert refused(directory) == "store_corrupt"
+
+
+@pytest.mark.parametrize(
+    "change", ["DROP TABLE models", "DROP TABLE jobs; CREATE TABLE jobs (x)", "DROP TABLE datasets"]
+)
+def test_a_store_of_other_tables_is_refused(directory, change):
+    with closing(sqlite3.connect(directory.store)) as connection:
+        connection.executescript(change)
+    assert refused(directory) == "store_corrupt"
+
+
+@pytest.mark.parametrize("version", [-5, 999])
+def test_a_store_of_another_version_is_refused(directory, version):
+    with closing(sqlite3.connect(directory.store)) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.commit()
+    assert refused(directory) == "unknown_version"
+
+
+@pytest.mark.parametrize("left", [b"", b"\xff\xfe" * 40, b"../../x"])
+def test_a_damaged_id_is_written_anew(directory, left):
+    kept = (directory.path / "streamsvm.id").read_bytes()
+    (directory.path / "streamsvm.id").write_bytes(left)
+    assert len(start(directory).store.datasets()) == 2
+    assert (directory.path / "streamsvm.id").read_bytes() == kept
+
+
+@pytest.mark.parametrize("name", ["worker.lock", "streamsvm.id", "datasets"])
+def test_what_is_in_the_place_of_something_else_is_named(tmp_path, name):
+    if name == "datasets":
+        (tmp_path / name).touch()
+    else:
+        (tmp_path / name).mkdir()
+    with pytest.raises(ServiceError, match=name) as caught:
+        Worker(Settings(tmp_path, tmp_path))
+    assert caught.value.code == "data_dir_unusable" and caught.value.hint
+
+
 def test_what_an_older_store_does_not_know_stays_and_is_told(directory, caplog):
     before = directory.files()
     directory.store.write_bytes(directory.older)
