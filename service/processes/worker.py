@@ -130,8 +130,7 @@ class Worker:
         make_directory(job_dir)
         inherit(self._settings.jobs, record)
         plan = self._attempts.plan(record)
-        if isinstance(plan, JobPlan):
-            drop_unsound(job_dir, plan)
+        drop_unsound(job_dir, plan)
         self._start(record, plan, abouts_of(job_dir))
 
     def _start(self, record: dict[str, Any], plan: JobPlan | FollowPlan, done: list[Mapping[str, Any]]) -> None:

@@ -53,19 +53,27 @@ def sweep(
     give_up: Callable[[Path], object] = remove,
     keeps: Callable[[Path], bool] = lambda _: False,
 ) -> None:
-    """Give up what is marked and on no record, and remove what is half-written: hidden directories, but those it keeps.
+    """Give up what is marked and on no record, and remove what is half-written: all that is hidden, but what it keeps.
 
     Call it when nobody is writing there.
     """
     for hidden in list(parent.glob(".*")):
         if not hidden.name.endswith(_ENDING):
             if not keeps(hidden):
-                shutil.rmtree(hidden, ignore_errors=True)
+                _erase(hidden)
             continue
         directory = parent / hidden.name[1 : -len(_ENDING)]
         if directory.name not in recorded:
             give_up(directory)
         unmark(directory)
+
+
+def _erase(half_written: Path) -> None:
+    """Remove a directory, or a file, as a mark is while it is being written."""
+    if half_written.is_dir():
+        shutil.rmtree(half_written, ignore_errors=True)
+    else:
+        half_written.unlink(missing_ok=True)
 
 
 def strays(parent: Path, recorded: Collection[str]) -> list[Path]:

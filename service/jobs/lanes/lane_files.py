@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from streamsvm.service.errors import Crash
 from streamsvm.service.jobs.lanes.held_out import HELD_OUT, LANES, keep_held_out, lane_corrupt, lane_place
 from streamsvm.service.jobs.plan.c_path import is_scaled
 from streamsvm.service.jobs.plan.plan import JobPlan

@@ -11,13 +11,14 @@ from pathlib import Path
 from streamsvm.service.errors import Crash
 from streamsvm.service.jobs.lanes.held_out import held_out, lane_place
 from streamsvm.service.jobs.lanes.lane_files import drop_outcome, has_come, lane_directory, number_before, outcome_of
+from streamsvm.service.jobs.plan.following import FollowPlan
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.storage.run.checkpoint import newest_checkpoint
 
 
-def drop_unsound(job_dir: Path, plan: JobPlan) -> None:
+def drop_unsound(job_dir: Path, plan: JobPlan | FollowPlan) -> None:
     """Drop the outcome of lanes that are to be trained again. Reads all files."""
-    groups = list(_groups(plan))
+    groups = list(_groups(plan)) if isinstance(plan, JobPlan) else []
     for group in groups:
         come = [has_come(lane_place(job_dir, group.number + place)) for place in range(len(group.running))]
         # The first is written last: one without it is of a group that was being written.

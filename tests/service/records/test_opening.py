@@ -245,6 +245,7 @@ def test_what_was_to_go_goes(directory, kind):
     assert path.exists()  # it is on record
     (path.parent / f".{path.name}.unrecorded").touch()
     (path.parent / ".x.staged").mkdir()
+    (path.parent / "..x.unrecorded.0123.tmp").touch()
     with service.store._database.write() as connection:
         connection.execute(f"DELETE FROM {kind} WHERE id = ?", (path.name,))
     start(directory)
