@@ -39,8 +39,28 @@ class JobLog(logging.LoggerAdapter):
         return msg, {**kwargs, "extra": {"fields": self.extra}}
 
 
+class OnceASecond(logging.Filter):
+    """Lets a message through that is another than the last one, or a second later.
+
+    Where no descriptor is left for a connection, asyncio says so two thousand times a second.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last, self._until = "", 0.0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether this one is told."""
+        message = record.getMessage()
+        if message == self._last and record.created < self._until:
+            return False
+        self._last, self._until = message, record.created + 1.0
+        return True
+
+
 def log_as_json() -> None:
     """All messages of this process go to standard error as lines of JSON."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.getLogger("asyncio").addFilter(OnceASecond())
