@@ -81,7 +81,8 @@ class Attempts:
             return plan_job(spec, read_manifest(self._settings.datasets / record["dataset_id"]))
         if state == "ingesting":
             return plan_following(spec, self._settings.max_features)
-        raise ServiceError("dataset_lost", "the dataset could not be read in", "The answer to its upload says why.")
+        teller = "The answer to its upload" if state is None else "The failure of its import"
+        raise ServiceError("dataset_lost", "the dataset could not be read in", f"{teller} says why.")
 
     def start(self, record: dict[str, Any], plan: JobPlan | FollowPlan, done: list[Mapping[str, Any]]) -> Attempt:
         """At the first lanes that are not done, or the last.

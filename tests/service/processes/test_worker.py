@@ -303,3 +303,17 @@ def test_a_worker_does_not_end_because_the_disk_is_too_full_to_begin_a_job(setti
             worker.step()
         worker.step()
         assert store.job(job)["state"] == "running"
+
+
+@pytest.mark.parametrize("kind", ["upload", "import"])
+def test_a_job_whose_dataset_could_not_be_read_in_says_where_that_is_explained(settings, store, kind):
+    dataset_id = store.add_dataset("lost", {"import": "rows.svm"} if kind == "import" else None)
+    job = store.add_job(dataset_id, parse_spec({"dataset": "lost", **PLAIN}).model_dump())
+    if kind == "import":
+        store.fail_dataset(dataset_id, {"code": "out_of_space"})
+    else:
+        store.drop_dataset(dataset_id)
+    with working(settings) as worker:
+        worker.step()
+    failure = store.job(job)["failure"]
+    assert failure["code"] == "dataset_lost" and kind in failure["hint"]
