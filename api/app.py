@@ -56,7 +56,7 @@ def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAP
     # The last one added is the outermost.
     app.add_middleware(Shortcuts, shortcuts=_shortcuts(context, app.state.metrics), access=app.state.access)
     app.add_middleware(HostCheck, allowed=(settings.host, *settings.allowed_hosts))
-    app.add_middleware(Requests, observe=app.state.metrics.observe)
+    app.add_middleware(Requests, observe=app.state.metrics.observe, database=settings.database)
     return app
 
 

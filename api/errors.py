@@ -3,6 +3,7 @@
 import errno
 import logging
 import sqlite3
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,7 +18,7 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.exports import ModelFormatError
 from streamsvm.service.processes.logs import request_id
 from streamsvm.service.records.database import DAMAGED
-from streamsvm.service.records.opening import RESTORE, is_blank
+from streamsvm.service.records.opening import RESTORE, check_sound, is_blank
 from streamsvm.storage.errors import NO_ROOM, ROOM_HINT, StorageError
 
 STATUS = {
@@ -124,6 +125,17 @@ def problem(code: str, detail: str, hint: str = "", at: dict[str, Any] | None = 
     if status >= 500:
         _log.error("%s: %s", code, detail)
     return JSONResponse(content, status, HEADERS.get(code), media_type="application/problem+json")
+
+
+def bug(database: Path) -> JSONResponse:
+    """The answer to an error that nobody foresaw: where the store is damaged, it came of that."""
+    try:
+        check_sound(database)
+    except ServiceError as error:
+        return problem(error.code, "the records are damaged", error.hint)
+    except sqlite3.Error:
+        pass  # it cannot be looked at now
+    return problem("internal", "something went wrong in the service", "Its log says more.")
 
 
 def _on_service_error(request: Request, error: Any) -> Response:

@@ -44,7 +44,10 @@ HINTS = {
     "label_too_long": "labels that are strings have up to 256 characters: encode them",
     "label_type": "add rows whose labels are of the type of the dataset's, or make a dataset of their own",
     "line_too_long": "one row is one line; check that the file has line feeds",
-    "missing_value": "set missing=zero or indicator, fill in missing values, or leave the rows out: on_bad_row=skip",
+    "missing_value": (
+        "fill in missing values, or leave the rows out; when data are read in, missing=zero, missing=indicator or "
+        "on_bad_row=skip do that"
+    ),
     "multilabel": "give one label a row; multi-label data is not supported",
     "negative_weight": "a weight is finite and not below 0; 0 leaves a row out of training",
     "no_documents": "train on documents, and take the model as npz or json; or send rows as text/libsvm",

@@ -159,7 +159,8 @@ def to_the_end(run: Path, reader: Reader, link: Callable[..., Link] = Turns) -> 
     trainer = Trainer(run, cache, make_link(reader, link), SMALL)
     passes = []
     while trainer.stop_reason is None:
-        passes.append(trainer.step())
+        if (told := trainer.step()) is not None:
+            passes.append(told)
     trainer.shutdown()
     assert reader.is_finished
     cache.close()

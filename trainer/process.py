@@ -8,6 +8,7 @@ Prints a JSON object a line: one for each pass, then one with the key `result`, 
 import sys
 import time
 from collections.abc import Mapping
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.shared_state import HandedBack, Link
 from streamsvm.trainer.solvers import SOLVERS, MakeLink, Solver, make_cursor, make_source, problem_of, read_settings
 from streamsvm.trainer.updates.convergence import Convergence
+from streamsvm.trainer.updates.limits import Ended, Limits
 from streamsvm.trainer.updates.make_variables import warm_tally_of
 from streamsvm.trainer.updates.stop import limit_reached
 
@@ -57,6 +59,7 @@ class Trainer:
         slots = Slots(run, settings.checkpoints, settings.checkpoint_seconds, number)
         self._cursor = make_cursor(cache, self._state, settings, make_link, slots, kept)
         self._link = self._cursor.link
+        self._link.limits = self._limits()
         source = make_source(self._cursor, settings)
         problem = problem_of(settings, self._link)
         self._passes = self._solver.train(problem, settings, source, self._state.alpha, self._w)
@@ -85,11 +88,20 @@ class Trainer:
         own = set(checkpoint.names) - {*KEPT_ARRAYS, *RESIDENTS, "w", "published", "lanes"}
         return {name: checkpoint[name] for name in own}, checkpoint.about["number"]
 
-    def step(self) -> dict:
-        """Train for one pass and report it; sets `stop_reason` if it was the last."""
+    def _limits(self) -> Limits | None:
+        settings, link = self._settings, self._link
+        spares_first = settings.follows or settings.shares_time
+        return Limits(self._state.control, lambda: link.elapsed_seconds, settings.max_seconds, spares_first)
+
+    def step(self) -> dict | None:
+        """Train for one pass and report it; sets `stop_reason` if it was the last. None: the job ended within it."""
         before = self._convergence.found()
         self._state.control["sweeps"] = 0
-        progress = next(self._passes)
+        try:
+            progress = next(self._passes)
+        except Ended:
+            self._end_within()
+            return None
         self._is_certified = False
         self._link.show(progress)
         self._state.control["finished_passes"] = progress.pass_
@@ -106,6 +118,18 @@ class Trainer:
         if self.stop_reason is None and self._state.control["stop"]:
             self.stop_reason = "stopped"
         return report(progress, self._settings, self._state, elapsed, self._new_slowdowns())
+
+    def _end_within(self) -> None:
+        """Note why the job ended where it is; the reader brings no more of the pass."""
+        control = self._state.control
+        assert self._link.limits is not None
+        self.stop_reason = self._link.limits.reason
+        self._is_certified = False
+        control["ending"] = 1
+        self._cursor.leave_pass()
+        control["elapsed_seconds"] = self._link.elapsed_seconds
+        if self._solver.has_kernel:
+            control["dual_objective"] = nan
 
     def _new_slowdowns(self) -> list[dict[str, str]]:
         """The slowdowns that no pass before has told."""
@@ -162,7 +186,8 @@ def _train(run: Path, make: "type[Trainer]") -> None:
     trainer = make(run, cache)
     try:
         while trainer.stop_reason is None:
-            write_line(trainer.step())
+            if (told := trainer.step()) is not None:
+                write_line(told)
     except HandedBack:
         sys.exit(HandedBack.exit_code)
     trainer.shutdown()

@@ -41,6 +41,7 @@ class TrainerSettings:
                       `dataset` is their directory; None: they are not
     checkpoints       directory for them, or None; checkpoint_seconds: longest time between two
     resume            the checkpoint to go on from, or None: the state's arrays are those it kept
+    shares_time       the job has other groups of lanes, each of which gets one pass at least
     """
 
     n_rows: int
@@ -74,6 +75,7 @@ class TrainerSettings:
     checkpoints: str | None
     checkpoint_seconds: float
     resume: str | None
+    shares_time: bool = False
 
     @property
     def lanes(self) -> int:

@@ -1,9 +1,9 @@
 """What the reader and the service see of the trainer: notes on rows, the published w, figures, heartbeats."""
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -15,11 +15,13 @@ from streamsvm.storage.rows.csr import Array, Figure
 from streamsvm.storage.run.slowdowns import bits_of
 from streamsvm.storage.run.state import State, pass_stamp
 from streamsvm.trainer.problem.lane_kernel import squares_of_lanes
+from streamsvm.trainer.updates.limits import Ended, Limits
 from streamsvm.trainer.updates.progress import Progress
 
 if TYPE_CHECKING:
     from streamsvm.trainer.distributed.cocoa_round import Round
 
+T = TypeVar("T")
 SHOWN_OF_LANE = ("M_plus", "M_minus", "dual_objective", "primal_bound")
 _SHOWN = ("updates", "rows_unvisited", "free_rows", *SHOWN_OF_LANE)
 
@@ -60,6 +62,7 @@ class Link:
         self._marked = 0  # notes already entered in `visited`
         self._stamp = 0
         self._width = 0
+        self.limits: Limits | None = None  # None: whoever has the trainer says when it ends
         self.round: Round | None = None  # of a trainer whose rows are a part of the problem's
         self._half_norm: Figure = 0.0 if is_blank else self._half_squares(self._w)  # of the published w
 
@@ -101,7 +104,24 @@ class Link:
     @property
     def is_interrupted(self) -> bool:
         """Whether the job is to stop, or to be handed back, as soon as it can be."""
-        return bool(self.control["stop"]) or self.hands_back
+        return bool(self.control["stop"]) or self.hands_back or self.has_to_end
+
+    @property
+    def has_to_end(self) -> bool:
+        """Whether the job has to end though its pass is not over."""
+        return self.limits is not None and self.limits.has_passed
+
+    def end_if_due(self) -> None:
+        """Raises Ended if the job has to end. alpha and w go together where this is called."""
+        if self.has_to_end:
+            raise Ended
+
+    def going(self, items: Iterable[T]) -> Iterator[T]:
+        """The items until the job has to end."""
+        for item in items:
+            if self.has_to_end:
+                return
+            yield item
 
     # Rows
 

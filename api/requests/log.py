@@ -3,12 +3,14 @@
 import logging
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamsvm.api.access.clients import TOKEN, address_of
-from streamsvm.api.errors import problem
+from streamsvm.api.errors import bug
 from streamsvm.api.requests.deadlines import ENDLESS
 from streamsvm.api.shortcuts import UNLOGGED
 from streamsvm.service.processes.logs import request_id
@@ -26,9 +28,10 @@ Observer = Callable[[str, str, int, float], None]
 class Requests:
     """Outermost of the middleware: every answer there is passes through it."""
 
-    def __init__(self, app: ASGIApp, observe: Observer) -> None:
+    def __init__(self, app: ASGIApp, observe: Observer, database: Path) -> None:
         self._app = app
         self._observe = observe
+        self._database = database
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -51,8 +54,7 @@ class Requests:
             if answer.status != GONE:
                 raise  # half an answer: the server closes the connection
             _log.exception("a bug")
-            bug = problem("internal", "something went wrong in the service", "Its log says more.")
-            await bug(scope, receive, answer)
+            await (await run_in_threadpool(bug, self._database))(scope, receive, answer)
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         method, route = scope["method"], getattr(scope.get("route"), "path_format", "")

@@ -51,7 +51,10 @@ def server_ready(context: Context, request: Request) -> dict[str, bool]:
         request.app.state.soundness.check()
     except (sqlite3.Error, ServiceError) as error:
         _log.error("the records cannot be read: %s", error)
-        raise ServiceError("unavailable", "the records cannot be read", _SEE_LOG) from None
+        what = ("the records cannot be read", _SEE_LOG)
+        if isinstance(error, ServiceError):
+            what = (f"the records cannot be read: {error.code}", error.hint)
+        raise ServiceError("unavailable", *what) from None
     if missing := context.datasets.missing_threads():
         raise ServiceError("unavailable", f"there is no thread for {' and '.join(missing)}", _SEE_LOG)
     if context.keeper is not None and (trouble := context.keeper.trouble):

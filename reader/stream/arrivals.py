@@ -123,6 +123,7 @@ class ArrivalSource:
             and not self.is_between_sections
             and arrivals.skipped_bytes < most_skipped
             and len(arrivals.fresh) < most_fresh
+            and not self._state.control["ending"]
         ):
             self._take_rows(arrivals, self._piece.rows, self._piece.found)
             if self._position == len(self._piece.rows):

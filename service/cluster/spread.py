@@ -63,6 +63,7 @@ def spread(directory: Path, given: argparse.Namespace) -> Manifest:
 
     with ReadingIn(ray, origin, report) as reading_in:
         manifest, parts = reading_in.run()
+        limits.check_width(manifest.width)  # a part alone may have fewer features
         progress.remove()
         _write(staged, reading_in.origin, manifest, parts)
         # Before the parts stay for good: from now on there is something that says where they are.

@@ -22,8 +22,9 @@ from streamsvm.service.commands.option_values import NONE, gamma, machines, or_n
 from streamsvm.service.commands.remote import CONVERGED, NOT_CONVERGED, exit_code, watch
 from streamsvm.service.commands.spelling import in_dashes
 from streamsvm.service.datasets.told import told_of_columns
-from streamsvm.service.datasets.views import columns_view
+from streamsvm.service.datasets.views import SCALES_DIFFER, columns_view
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.fields.features import named_maps
 from streamsvm.service.jobs.fields.fold_metrics import OF_CLASSES, OF_NUMBERS
 from streamsvm.service.jobs.fields.scaling import scaling_note
 from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
@@ -131,7 +132,7 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
     def check(plan: JobPlan, dataset: Path) -> None:
         check_plan(output, plan)
         if not plans:
-            for line in told_of_columns(columns_view(plan.manifest, dataset)):
+            for line in told_of_columns(_view(plan, dataset)):
                 show.say(in_dashes(line))
             list(map(show.say, left_out(output, plan)))
         plans.append(plan)
@@ -148,6 +149,13 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
     if note := scaling_note(spec, plans[-1].manifest):
         show.say(in_dashes(note))
     return NOT_CONVERGED
+
+
+def _view(plan: JobPlan, dataset: Path) -> dict[str, Any]:
+    """The view of the columns; a job that scales features itself is told nothing of their scales."""
+    view = columns_view(plan.manifest, dataset)
+    scales = {"scale", "idf"} & {name for name, _ in named_maps(plan.spec.features)}
+    return {**view, "warnings": [each for each in view["warnings"] if not scales or each["code"] != SCALES_DIFFER]}
 
 
 def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Path, show: Display) -> int:

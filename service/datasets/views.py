@@ -8,6 +8,7 @@ from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.blocks.profile import Profile, read_profile
 
 MOST_NAMES = 1000  # of columns that are shown
+SCALES_DIFFER = "scales_differ"
 
 
 def dataset_view(
@@ -73,7 +74,7 @@ def columns_view(manifest: Manifest, directory: Path) -> dict[str, Any]:
     profile = read_profile(directory)
     return {
         "input": manifest.input and input_view(manifest.input),
-        "warnings": list(profile.warnings) if profile else [],
+        "warnings": _warnings(profile, manifest),
     }
 
 
@@ -91,7 +92,7 @@ def _warnings(profile: Profile | None, manifest: Manifest) -> list[dict[str, str
         f"features are on scales far apart, which makes training slow; their sizes, the largest and smallest: {sizes}. "
         'Ask for "features": ["scale"]'
     )
-    return [*told, {"code": "scales_differ", "message": message}]
+    return [*told, {"code": SCALES_DIFFER, "message": message}]
 
 
 def profile_view(profile: Profile) -> dict[str, Any]:

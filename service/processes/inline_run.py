@@ -64,7 +64,8 @@ class RunInTurns:
         end = time.monotonic() + _POLL_SECONDS
         with _told(), self._history.open("a") as history:
             while self._trainer.stop_reason is None:
-                history.write(json.dumps(self._trainer.step()) + "\n")
+                if (told := self._trainer.step()) is not None:
+                    history.write(json.dumps(told) + "\n")
                 if time.monotonic() >= end:
                     return False
             self._trainer.shutdown()

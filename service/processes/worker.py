@@ -109,8 +109,8 @@ class Worker:
         states = self._store.job_states()
         sweep(self._settings.jobs, states.keys())
         for job_id in with_lanes(self._settings.jobs):
-            if not TRANSITIONS[states.get(job_id, "running")]:
-                self._settle_lanes(job_id, states[job_id] == "succeeded")
+            if TRANSITIONS.get(state := states.get(job_id, "running")) == ():
+                self._settle_lanes(job_id, state == "succeeded")
         for record in running:
             JobLog(_log, record["id"]).warning("its worker died, attempt %s", record["attempt"])
             self._setbacks.settle(record, died[record["id"]], trained[record["id"]])

@@ -49,6 +49,7 @@ CONTROL = (
     ("free_rows", INTEGER, "trainer"),
     ("collects", INTEGER, "trainer"),  # it takes all rows of the pass to its own disk
     ("certificates_wanted", INTEGER, "trainer"),  # at the published w; nothing changes until it is made
+    ("ending", INTEGER, "trainer"),  # the job ends within the pass: no more of it is asked for
     ("training_done", INTEGER, "trainer"),
     (
         "slowdowns",
@@ -59,7 +60,7 @@ CONTROL = (
     ("elapsed_seconds", REAL, "trainer"),  # over all attempts, as of the last finished section
     # worker
     ("w_unmade", INTEGER, "worker"),  # w is yet to be made of the alpha that the job begins with, by its reader
-    ("stop", INTEGER, "worker"),  # a person asked for an end after the running pass
+    ("stop", INTEGER, "worker"),  # a person asked for an end: after the running pass, or soon
     ("hand_back", INTEGER, "worker"),  # the worker has to end: stop after the running section, and keep what there is
 )
 

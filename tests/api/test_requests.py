@@ -66,6 +66,24 @@ def test_the_log_has_the_traceback_of_a_bug_and_the_answer_has_not(service, log,
     assert "RuntimeError: secret" in bug["traceback"] and bug["request_id"] == answer.json()["request_id"]
 
 
+def test_a_bug_that_comes_of_a_damaged_store_is_told_as_that(service, monkeypatch):
+    """What is read of it may be any text or number: a state that no job has."""
+
+    def fail(*_):
+        raise KeyError("succe\ufffdded")
+
+    monkeypatch.setattr("streamsvm.service.records.store.Store.models", fail)
+    check_problem(service.request("GET", "/v1/models"), "internal", 500)
+    path = service.settings.database
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + bytes(255 - byte for byte in whole[4096:]))
+    body = check_problem(service.request("GET", "/v1/models"), "store_corrupt", 500)
+    assert "backup" in body["hint"]
+    service.app.state.soundness._next = 0.0
+    body = check_problem(service.request("GET", "/v2/health/ready"), "unavailable", 503)
+    assert "store_corrupt" in body["detail"] and "backup" in body["hint"]
+
+
 def test_a_line_of_the_log_is_one_line_whatever_is_asked_for(filled, log):
     answer = filled.request("GET", "/v1/jobs/%0a%7b%22level%22:%22error%22%7d%e2%80%a8%00")
     assert answer.status_code == 404

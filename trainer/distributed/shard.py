@@ -24,6 +24,7 @@ class PartTrainer(Trainer):
 
     def __init__(self, run: Path, cache: CacheReader) -> None:
         super().__init__(run, cache)
+        self._link.limits = None  # the machine's agent says when it ends
         settings = self._settings
         problems = _problems(settings)
         state = open_round(run, settings.width, settings.lanes)

@@ -1,6 +1,6 @@
 """The rows of solvers of the block minimization family: one whole block at a time."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from streamsvm.storage.models.support_vectors import Machine
@@ -55,7 +55,7 @@ class Blocks:
         return self._cursor.checkpoints.kept
 
     def next(self, w: Array) -> Block:
-        """Say that the last block is done with, and move on to the next; wait for it if need be."""
+        """Say that the last block is done with, and move on to the next; wait for it if need be. Raises Ended."""
         if self._block is not None and self._block.is_whole:
             block = Block(self._block.fresh, self._block.kept, self._cursor.repeat(w), is_whole=True)
         else:
@@ -78,6 +78,19 @@ class Blocks:
         A person's stop waits for the pass: who goes on from there comes to what an undisturbed job comes to.
         """
         return max_seconds is not None and self._cursor.link.elapsed_seconds >= max_seconds
+
+    @property
+    def has_to_end(self) -> bool:
+        """Whether the job has to end though its pass is not over."""
+        return self._cursor.link.has_to_end
+
+    def going(self, segments: Iterable[Segment]) -> Iterator[Segment]:
+        """The segments until the job has to end: after them call `end_if_due`."""
+        return self._cursor.link.going(segments)
+
+    def end_if_due(self) -> None:
+        """Raises Ended if the job has to end."""
+        self._cursor.link.end_if_due()
 
     def publish_machine(self, machine: Machine) -> None:
         """Of the end of a pass, see Link."""

@@ -38,9 +38,12 @@ class Cursor:
         return self.link.has_committed(1 + (self._step.number if self._step else 0))
 
     def next(self) -> Step:
-        """Move on to the next step, waiting for it if need be."""
+        """Move on to the next step, waiting for it if need be. Raises Ended."""
         assert self._cache is not None
-        self.link.control["trainer_wait_seconds"] += self.link.wait_until(lambda: self.is_next_ready)
+        self.link.control["trainer_wait_seconds"] += self.link.wait_until(
+            lambda: self.is_next_ready or self.link.has_to_end
+        )
+        self.link.end_if_due()
         step = self._cache.renew()
         self._step = replace(step, pass_=step.pass_ + self._repeated)
         self.link.begin_step(self._step, step.pass_)
@@ -79,6 +82,11 @@ class Cursor:
             self.link.publish(w)
         self._pause(w)
         self.link.control["finished_section"] = self.step.number
+
+    def leave_pass(self) -> None:
+        """The running pass is left where it is: whoever goes on from a checkpoint begins it anew."""
+        if self._step is not None:
+            self._step = replace(self._step, ends_pass=False, pieces=0)
 
     def make_checkpoint(self, w: Array, ended: Mapping[str, Any] | None = None) -> None:
         """Of the section that has just been done with, see Checkpoints.make."""

@@ -92,6 +92,7 @@ class Scans:
             lanes = [segments[(lane - begun) % self._threads :: self._threads] for lane in range(self._threads)]
             for done in [self._pool.submit(self._look_at, look, lane, mine) for lane, mine in enumerate(lanes)]:
                 done.result()
+            self._blocks.end_if_due()
             begun += len(segments)
             for rows in segments:
                 self._blocks.note(rows.row_id, np.zeros(len(rows), np.float32))
@@ -99,7 +100,7 @@ class Scans:
                 return block
 
     def _look_at(self, look: Callable[[int, Segment], None], lane: int, segments: list[Segment]) -> None:
-        for rows in segments:
+        for rows in self._blocks.going(segments):
             for part in self._problem.visited.all_parts(rows):
                 look(lane, part)
 

@@ -54,11 +54,12 @@ def avsf(
         rng = np.random.default_rng((settings.seed, _STREAM, block.pass_))
         selection.begin_sweep(rows.row_id for rows in block.fresh)
         sweep(
-            (rows for _, rows in mixture.sweep(block.fresh, rng)),
+            blocks.going(rows for _, rows in mixture.sweep(block.fresh, rng)),
             partial(_order, selection, rng),
             visitor,
             learn=lambda rows, order, visits: selection.learn(rows.row_id, order, visits.gain),
         )
+        blocks.end_if_due()
         progress = tally.finish_pass(block.step, blocks.count_unvisited(block), blocks.primal(block, w))
         if settings.tolerance is not None and progress.gap <= settings.tolerance:
             for rows in block.fresh:

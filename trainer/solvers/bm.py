@@ -10,7 +10,6 @@ which: nearest to the separating plane, as the paper has it, largest violation, 
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -75,15 +74,17 @@ def _passes(
     tally = Tally(alpha, w, blocks.kept)
     blocks.keep(tally.resumable)
     visitor = Visitor(problem, alpha, w, tally, blocks.note, kind, asks_rest=True)
-    is_over = partial(blocks.is_over, None if settings.pace == "fixed" else settings.max_seconds)
+    max_seconds = None if settings.pace == "fixed" else settings.max_seconds
+    is_over = lambda: blocks.has_to_end or blocks.is_over(max_seconds)  # noqa: E731
     while True:
         block = blocks.next(w)
         rng = np.random.default_rng((settings.seed, _STREAM, block.pass_, block.step.section))
-        rows = ActiveRows([*block.fresh, *block.kept], visitor)
+        rows = ActiveRows([*block.fresh, *block.kept], visitor, going=blocks.going)
         rounds = settings.options.inner_rounds
         if rounds is None:
             descend_rounds(rows, MOST_ROUNDS, INNER_TOLERANCE, rng, is_over)
         else:
             descend_rounds(rows, rounds, settings.tolerance or 0.0, rng, is_over)
+        blocks.end_if_due()
         if block.ends_pass:
             yield tally.finish_pass(block.step, blocks.count_unvisited(block), blocks.primal(block, w))

@@ -10,8 +10,9 @@ epoch e, |S_e - S_(e-1)| <= tolerance, twice in a row.
 """
 
 import math
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -39,6 +40,7 @@ from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers.budget import Budget, budget_bytes
 from streamsvm.trainer.solvers.options import OrderedBlockOptions
 from streamsvm.trainer.sweeps.selection import Adaptive
+from streamsvm.trainer.updates.limits import Ended
 from streamsvm.trainer.updates.progress import Progress
 
 _STREAM = 8  # of random numbers, apart from those of others with the same seed
@@ -161,22 +163,33 @@ def _epochs(
     settings: TrainerSettings, blocks: Blocks, w: Array, budget: Budget, selection: Any, spreads: Array, pool: Executor
 ) -> Generator[Progress, None, None]:
     mixture = Mixture()
-    with pool:
+    with pool, _publishing(blocks, budget):
         while True:
             block = blocks.next(w)
             if block.step.section == 0:
                 budget.begin_pass()
             rng = np.random.default_rng((settings.seed, _STREAM, block.pass_, block.step.section))
             selection.begin_sweep(rows.row_id for rows in block.fresh)
-            for _, rows in mixture.sweep(block.fresh, rng):
+            for rows in blocks.going(rows for _, rows in mixture.sweep(block.fresh, rng)):
                 order = selection.order(rows.row_id, rng)
                 gain = budget.visit(rows, order)
                 selection.learn(rows.row_id, order, gain)
                 blocks.note(rows.row_id[order], np.zeros(len(order), np.float32))
+            blocks.end_if_due()
             if block.ends_pass:
                 spreads[:] = [*spreads[1:], _spread(budget.figures)]
                 blocks.publish_machine(budget.machine())
                 yield _progress(block, blocks.count_unvisited(block), budget, spreads, isinstance(selection, _Uniform))
+
+
+@contextmanager
+def _publishing(blocks: Blocks, budget: Budget) -> Iterator[None]:
+    """Publish the machine of a job that ends within a pass."""
+    try:
+        yield
+    except Ended:
+        blocks.publish_machine(budget.machine())
+        raise
 
 
 def _spread(figures: Array) -> float:

@@ -31,13 +31,15 @@ def dcd(
     tally = Tally(alpha, w, kept)
     block = blocks.next(w)
     visitor = visitor_of(problem.loss)(problem, alpha, w, tally, blocks.note, asks_rest=True)
-    rows = ActiveRows(block.fresh, visitor)
+    rows = ActiveRows(block.fresh, visitor, going=blocks.going)
     rows.resume(kept)
     tolerance = settings.tolerance or float(kept.get("shrinking", [_FIRST_TOLERANCE])[0])
     blocks.keep(lambda: {**tally.resumable(), **rows.resumable(), "shrinking": np.array([tolerance])})
     while True:
         shrunk = rows.shrunk
-        if rows.round(np.random.default_rng((settings.seed, _STREAM, block.pass_))) <= tolerance:
+        distance = rows.round(np.random.default_rng((settings.seed, _STREAM, block.pass_)))
+        blocks.end_if_due()
+        if distance <= tolerance:
             rows.reactivate()
             if settings.tolerance is None and not shrunk:
                 tolerance /= 10.0

@@ -36,7 +36,8 @@ class Options(OrderedBlockOptions):
 class _Updates:
     """Steps on w (width,), in place, of the problem divided by n times the larger C; `t` of them have been made."""
 
-    def __init__(self, problem: Problem, w: Array, t: int) -> None:
+    def __init__(self, problem: Problem, w: Array, t: int, blocks: Blocks) -> None:
+        self._blocks = blocks
         self._visited = problem.visited
         self._C = max(problem.C_positive, problem.C_negative)
         self._weights = problem.C_positive / self._C, problem.C_negative / self._C
@@ -48,7 +49,8 @@ class _Updates:
         count, lambda_ = max(1, sum(map(len, segments))), 1.0 / (self._C * n_rows)
         eta = 1.0 / (lambda_ * (self.t + 2))
         # All margins first: they are those at the w before the step.
-        steps = [self._subgradient(rows) * (eta / count) for rows in segments]
+        steps = [self._subgradient(rows) * (eta / count) for rows in self._blocks.going(segments)]
+        self._blocks.end_if_due()
         self._w *= (self.t + 1.0) / (self.t + 2.0)
         for rows, step in zip(segments, steps, strict=True):
             self._add(rows, step)
@@ -58,12 +60,13 @@ class _Updates:
     def by_row(self, segments: list[Segment], n_rows: int, rng: np.random.Generator) -> None:
         """One step for every row, in random order."""
         state, lambda_ = np.array([1.0, self._w @ self._w]), 1.0 / (self._C * n_rows)
-        for number in rng.permutation(len(segments)).tolist():
-            rows = segments[number]
+        shuffled = map(segments.__getitem__, rng.permutation(len(segments)).tolist())
+        for rows in self._blocks.going(shuffled):
             for part, order in self._visited.parts(rows, random_order(len(rows), rng)):
                 pegasos_visits(order, part.columns, *self._weights, lambda_, self.t, self._w, state)
                 self.t += len(order)
         self._w *= state[0]
+        self._blocks.end_if_due()
 
     def _subgradient(self, rows: Segment) -> Array:
         """What each row's x is to be added with, (n,)."""
@@ -89,7 +92,7 @@ def pegasos(
 ) -> Generator[Progress, None, None]:
     """Train w (width,) in place; yields after every pass, for ever."""
     t, rows, bound = blocks.kept.get("pegasos", np.array([0, 0, math.inf])).tolist()
-    updates, update = _Updates(problem, w, int(t)), UPDATES[settings.options.update]
+    updates, update = _Updates(problem, w, int(t), blocks), UPDATES[settings.options.update]
     blocks.keep(lambda: {"pegasos": np.array([updates.t, rows, bound])})
     while True:
         block = blocks.next(w)

@@ -125,6 +125,7 @@ class _Training:
                 rng = self._rng(*section)
                 self._rounds.begin_section()
             self._stream(step, rng)
+            self._link.end_if_due()
             if not step.ends_section:
                 self._cursor.checkpoints.make_within(step, self._w)
             if step.ends_pass:
@@ -149,14 +150,14 @@ class _Training:
         # A second visit so soon after the first brings less than a sweep over all rows.
         due = min(1.0, due) if self._disk.is_open else due
         self._tally.owed += due * step.rows - step.screened - self._arrive(step, rng)
-        while self._tally.owed > 0 and self._residents.segments:
+        while self._tally.owed > 0 and self._residents.segments and not self._link.has_to_end:
             self._tally.owed -= self._rounds.visit_some(rng)
 
     def _arrive(self, step: Step, rng: np.random.Generator) -> int:
         """Visit the fresh rows; returns how many."""
         order = rng.permutation(np.array(step.fresh, np.int64)).tolist()
         fresh = (self._cursor.read(segment_id) for segment_id in order)
-        met = sweep(fresh, shuffled(rng), self._visitor, self._streaming, self._collect)
+        met = sweep(self._link.going(fresh), shuffled(rng), self._visitor, self._streaming, self._collect)
         return met.visits
 
     def _collect(self, rows: Segment, order: Array, _visits: Visits) -> None:
@@ -167,14 +168,15 @@ class _Training:
 
     def _visit_unvisited(self) -> None:
         """What streamed by as resident and was not met since: no row is left out of a pass."""
-        rows = map(self._cursor.read, self._residents.segments)
+        rows = self._link.going(map(self._cursor.read, self._residents.segments))
         sweep(rows, lambda rows: self._link.unvisited(rows.row_id), self._visitor)
+        self._link.end_if_due()
 
     def _use_spare_time(self, step: Step, rng: np.random.Generator) -> None:
         """Visit residents as long as the reader takes; in a first pass before sweeps the cores have to read."""
         is_early = (self._settings.follows or self._disk.is_open) and step.pass_ == 1
         adapts = self._settings.pace == "adaptive" and not is_early and self._residents.segments
-        while adapts and not self._cursor.is_next_ready:
+        while adapts and not (self._cursor.is_next_ready or self._link.has_to_end):
             self._rounds.visit_some(rng)
 
     def _end_pass(self, step: Step) -> Generator[Progress, None, None]:

@@ -137,12 +137,13 @@ def streamsvm_paper(
             rng = np.random.default_rng((settings.seed, _STREAM, *section))
         picks.take_in(step)
         tally.owed += settings.options.updates_per_row * step.rows
-        while tally.owed > 0:
+        while tally.owed > 0 and not cursor.link.has_to_end:
             tally.owed -= picks.visit_some(rng)
+        cursor.link.end_if_due()
         if step.ends_pass:
             picks.end_pass()
             yield tally.finish_pass(step, cursor.link.count_unvisited(step), cursor.link.primal(step))
         if step.ends_section:
             cursor.end_section(w)
-        while settings.pace == "adaptive" and not cursor.is_next_ready:
+        while settings.pace == "adaptive" and not (cursor.is_next_ready or cursor.link.has_to_end):
             picks.visit_some(rng)

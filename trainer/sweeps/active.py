@@ -1,6 +1,6 @@
 """Dual coordinate descent with shrinking, in rounds over some segments: LIBLINEAR's loop. A caller brings the rows."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -15,9 +15,19 @@ _BEHIND = np.float32(1e6)  # times its distance: the score of a row that is shru
 
 
 class ActiveRows:
-    """The rows that are not shrunk. Mixtures of segments are visited in random order, their active rows permuted."""
+    """The rows that are not shrunk. Mixtures of segments are visited in random order, their active rows permuted.
 
-    def __init__(self, segments: list[Segment], visitor: Visitor, mixture: Mixture | None = None) -> None:
+    going   gives the windows of a round until the job has to end
+    """
+
+    def __init__(
+        self,
+        segments: list[Segment],
+        visitor: Visitor,
+        mixture: Mixture | None = None,
+        going: Callable[[Iterable[Segment]], Iterator[Segment]] = iter,
+    ) -> None:
+        self._going = going
         self._segments = segments
         self._visitor = visitor
         self._mixture = mixture or Mixture()
@@ -59,7 +69,7 @@ class ActiveRows:
                 yield rows
 
         met = sweep(
-            windows(),
+            self._going(windows()),
             shuffled(rng),
             self._visitor,
             learn=lambda rows, order, visits: self._shrink(taken[-1], rows, order, visits),

@@ -188,6 +188,7 @@ class JobPlan:
                 "largest_weight": self.manifest.weights.largest_trained if self.manifest.weights else 1.0,
                 "cache_rows": self.cache.row_bytes / self.manifest.decoded_bytes * self.n_rows,
                 "follows": False,
+                "shares_time": len(self.firsts) > 1,
                 "spill_directory": str(dataset.parent) if self.spills else None,
                 "kept_rows": self._kept_rows(dataset) if self.spills else None,
                 "gamma": distances and distances.gamma,

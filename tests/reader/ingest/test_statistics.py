@@ -7,7 +7,7 @@ from streamsvm.reader.ingest.append import append_rows, remove_block
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.service.datasets.views import dataset_view
+from streamsvm.service.datasets.views import columns_view, dataset_view
 from streamsvm.service.jobs.fields.features import asked_maps
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.storage.blocks.dataset import Dataset
@@ -60,4 +60,5 @@ def test_features_on_scales_far_apart_are_named(tmp_path, factor, warns):
     record = {"name": "d", "state": "ready", "created_at": 0, "failure": None, "source": None}
     shown = dataset_view(record, manifest, profile=read_profile(tmp_path / "d"))["warnings"]
     assert [each["code"] for each in shown] == ["scales_differ"] * warns
+    assert columns_view(manifest, tmp_path / "d")["warnings"] == shown  # what a local job tells before it trains
     assert not warns or ("2 (7.91e+04)" in shown[0]["message"] and "scale" in shown[0]["message"])
