@@ -31,6 +31,12 @@ def test_a_class_with_one_row_has_no_folds(service, fields):
     assert service.request("POST", "/v1/jobs", json={"dataset": "d"}).status_code == 202
 
 
+def test_more_folds_than_rows_are_refused_before_any_is_trained(service):
+    with_labels(service, [1.0, -1.0])
+    detail, _ = refused(service, "empty_fold", folds=ROWS + 1)
+    assert str(ROWS) in detail
+
+
 @pytest.mark.parametrize("labels", [np.arange(ROWS), np.arange(ROWS) / 7, np.arange(ROWS) // 2 + 0.5 * np.arange(ROWS)])
 def test_labels_nearly_all_distinct_are_asked_about_regression(service, labels):
     with_labels(service, labels)

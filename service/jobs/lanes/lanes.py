@@ -97,7 +97,7 @@ def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tu
 
     Where values of C run in turn, side by side in all classes and folds, it is C by C.
 
-    Raises ServiceError: unknown_label, lanes_range, select_by_range, fold_without_class.
+    Raises ServiceError: unknown_label, lanes_range, select_by_range, empty_fold, fold_without_class.
     """
     classes: tuple[float | None, ...] = labels if len(labels) > 2 else (labels[0] if labels else None,)
     if spec.is_joint:
@@ -113,6 +113,9 @@ def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tu
         )
     if spec.select_by == "auc" and len(labels) > 2:
         raise ServiceError("select_by_range", "the area under a curve is of two classes", "Choose accuracy, or f1.")
+    if n_folds_of(spec) > manifest.n_rows:
+        folds_of = f"{n_folds_of(spec)} folds of {manifest.n_rows} rows: some have none"
+        raise ServiceError("empty_fold", folds_of, "Ask for fewer folds.")
     for label in labels if n_folds_of(spec) else ():
         if manifest.labels[label] == 1:
             raise ServiceError(
