@@ -13,9 +13,10 @@ from streamsvm.service.room import Room
 from streamsvm.service.settings import Settings
 from streamsvm.service.shares import Shares
 
-# A prediction may hold some 30 MB. Those whose rows are still arriving have threads of their own: a body may take its
-# time, and what is here already is not to wait for it.
+# A prediction may hold some 30 MB. Those whose rows are still arriving have turns of their own: a body may take its
+# time, and what is here already is not to wait for it. While one waits for its client others have its turn.
 _THREADS = 8
+_OPEN = 64
 _EVALUATIONS = 1
 # Of bodies that are kept in memory until they are whole: JSON and tensors.
 _BODY_BYTES = 1 << 28
@@ -23,9 +24,13 @@ _BODY_BYTES = 1 << 28
 
 @dataclass(frozen=True)
 class SharedWork:
-    """Limits that all clients share: threads for predictions, evaluations at a time, bytes of bodies in memory."""
+    """Limits that all clients share: threads for predictions, evaluations at a time, bytes of bodies in memory.
+
+    open  predictions whose rows are still arriving; `arriving` are those of them at work
+    """
 
     whole: Shares = field(default_factory=lambda: Shares(_THREADS))
+    open: Shares = field(default_factory=lambda: Shares(_OPEN))
     arriving: Shares = field(default_factory=lambda: Shares(_THREADS))
     evaluations: Shares = field(default_factory=lambda: Shares(_EVALUATIONS))
     body_bytes: Shares = field(default_factory=lambda: Shares(_BODY_BYTES))

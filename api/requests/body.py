@@ -12,6 +12,7 @@ from streamsvm.api.requests.leaving import turn
 from streamsvm.service.errors import ServiceError
 
 _MOST_DIGITS = 19
+_HEAD_BYTES = 1 << 16
 
 
 async def stream(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
@@ -35,8 +36,23 @@ async def stream(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
 async def whole(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
     """The body, kept in memory that all clients share as long as the context lasts. Raises as `stream` does."""
     chunks = stream(request, most_bytes)
-    async with turn(request, request.app.state.context.shared.body_bytes, _expected(request, most_bytes)):
-        yield b"".join([chunk async for chunk in chunks])
+    # One that does not get on holds a little only, which each connection may have.
+    head, is_whole = await head_of(chunks)
+    amount = sum(map(len, head)) if is_whole else _expected(request, most_bytes)
+    async with turn(request, request.app.state.context.shared.body_bytes, amount):
+        yield b"".join([*head, *[chunk async for chunk in chunks]])
+
+
+async def head_of(chunks: AsyncIterator[bytes]) -> tuple[list[bytes], bool]:
+    """The first of the chunks, and whether they are all."""
+    head, size = list[bytes](), 0
+    while size < _HEAD_BYTES:
+        chunk = await anext(chunks, None)
+        if chunk is None:
+            return head, True
+        head.append(chunk)
+        size += len(chunk)
+    return head, False
 
 
 async def json_object(request: Request) -> dict[str, Any]:

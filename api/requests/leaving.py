@@ -1,7 +1,7 @@
 """Work that ends with its client: nobody else waits for it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from threading import Event
 from typing import Any, TypeVar
@@ -79,16 +79,43 @@ async def in_thread(request: Request, work: Callable[[], T]) -> T:
         unwanted.set()
 
 
+class Turn:
+    """So much of what clients share. Used in one event loop."""
+
+    def __init__(self, request: Request, shares: Shares, amount: int) -> None:
+        self._request, self._shares, self._amount = request, shares, amount
+        self._client = client_of(request.scope)
+        self._is_held = False
+
+    async def take(self) -> None:
+        """Wait until it is the turn of this client. ClientDisconnect if it does not wait for it."""
+        if not self._shares.take(self._client, self._amount):
+            await while_connected(self._request, self._shares.wait(self._client, self._amount))
+        self._is_held = True
+
+    def give_back(self) -> None:
+        """It may have been given back already."""
+        if self._is_held:
+            self._is_held = False
+            self._shares.give_back(self._client, self._amount)
+
+    async def lent(self, work: Awaitable[T]) -> T:
+        """Return the result of `work`; until it is there others may have what this client has."""
+        self.give_back()
+        result = await work
+        await self.take()
+        return result
+
+
 @asynccontextmanager
-async def turn(request: Request, shares: Shares, amount: int = 1) -> AsyncIterator[None]:
+async def turn(request: Request, shares: Shares, amount: int = 1) -> AsyncIterator[Turn]:
     """So much of what clients share, when it is the turn of this one. ClientDisconnect if it does not wait for it."""
-    client = client_of(request.scope)
-    if not shares.take(client, amount):
-        await while_connected(request, shares.wait(client, amount))
+    mine = Turn(request, shares, amount)
+    await mine.take()
     try:
-        yield
+        yield mine
     finally:
-        shares.give_back(client, amount)
+        mine.give_back()
 
 
 def _presence(request: Request) -> Presence:

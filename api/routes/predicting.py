@@ -11,8 +11,8 @@ from fastapi.concurrency import run_in_threadpool
 
 from streamsvm.api.access.clients import client_of
 from streamsvm.api.context import AppContext
-from streamsvm.api.requests.body import parse_object, stream, whole
-from streamsvm.api.requests.leaving import in_thread, turn
+from streamsvm.api.requests.body import head_of, parse_object, stream, whole
+from streamsvm.api.requests.leaving import Turn, in_thread, turn
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import IndexBase, InputOptions
@@ -35,7 +35,6 @@ TYPES = {
 }
 # Taken for text of the kind the model was trained on. curl sends the last one unasked.
 _PLAIN = ("", "text/plain", "application/octet-stream", "application/x-www-form-urlencoded")
-_HEAD_BYTES = 1 << 16
 
 
 async def find_predictor(context: AppContext, model_id: str, strict: bool = False) -> Predictor:
@@ -72,10 +71,14 @@ async def _predicted(
         async with whole(request, settings.max_json_bytes) as body, turn(request, context.shared.whole):
             return await in_thread(request, partial(predicted_rows, settings, predictor, kind, [body], said, values))
     chunks = stream(request, settings.max_predict_bytes)
-    head, is_whole = await _head(chunks)
-    rows = chain(head, () if is_whole else _arriving(chunks))
-    async with turn(request, context.shared.whole if is_whole else context.shared.arriving):
-        return await in_thread(request, partial(predicted_rows, settings, predictor, kind, rows, said, values))
+    head, is_whole = await head_of(chunks)
+    predict = partial(predicted_rows, settings, predictor, kind)
+    if is_whole:
+        async with turn(request, context.shared.whole):
+            return await in_thread(request, partial(predict, head, said, values))
+    async with turn(request, context.shared.open), turn(request, context.shared.arriving) as mine:
+        rows = chain(head, _arriving(chunks, mine))
+        return await in_thread(request, partial(predict, rows, said, values))
 
 
 def predicted_rows(
@@ -119,19 +122,11 @@ def _of_json(values: BinaryFile, predictor: Predictor, body: bytes, index_base: 
     return _keep(values, predictor, predictor.predict_table(table))
 
 
-async def _head(chunks: AsyncIterator[bytes]) -> tuple[list[bytes], bool]:
-    """The first of the chunks, and whether they are all."""
-    head, size = list[bytes](), 0
-    while size < _HEAD_BYTES:
-        chunk = await anext(chunks, None)
-        if chunk is None:
-            return head, True
-        head.append(chunk)
-        size += len(chunk)
-    return head, False
+def _arriving(chunks: AsyncIterator[bytes], mine: Turn) -> Iterator[bytes]:
+    """What arrives in the event loop, in this thread; others have its turn while it waits."""
 
+    async def following() -> bytes | None:
+        return await mine.lent(anext(chunks, None))
 
-def _arriving(chunks: AsyncIterator[bytes]) -> Iterator[bytes]:
-    """What arrives in the event loop, in this thread."""
-    while (chunk := from_thread.run(anext, chunks, None)) is not None:
+    while (chunk := from_thread.run(following)) is not None:
         yield chunk

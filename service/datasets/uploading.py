@@ -2,31 +2,37 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from weakref import WeakSet
 
 from streamsvm.reader.options import InputOptions
-from streamsvm.service.datasets.uploads import Upload, given_up
+from streamsvm.service.datasets.uploads import Upload, given_up, too_slow
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.shares import share_of
 
 
 class Uploads:
-    """At most so many at a time, and a share of them for each owner. Used in one event loop."""
+    """At most so many at a time, and a share of them for each owner. Used in one event loop.
+
+    One that comes too slowly makes room for another that could not begin else.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._under_way: dict[str, tuple[str, asyncio.Task[None]]] = {}
+        self._under_way: dict[str, tuple[str, Upload, asyncio.Task[None]]] = {}
+        self._too_slow = WeakSet[Upload]()
 
     async def run(
         self, owner: str, begin: Callable[[], Upload], options: InputOptions, chunks: AsyncIterator[bytes]
     ) -> None:
         """Read chunks into the upload that `begin` makes. Cancelling it gives the upload up.
 
-        Raises ServiceError too_many_uploads, given_up, and what `Upload.read` raises.
+        Raises ServiceError too_many_uploads, too_slow, given_up, and what `Upload.read` raises.
         """
-        self._check(owner)
+        while (refusal := self._refusal(owner)) is not None:
+            await self._make_room(refusal, owner)
         upload = begin()
         task = asyncio.ensure_future(upload.read(options, chunks))
-        self._under_way[upload.dataset_id] = owner, task
+        self._under_way[upload.dataset_id] = owner, upload, task
         task.add_done_callback(lambda _: self._under_way.pop(upload.dataset_id))
         try:
             await asyncio.wait([task])
@@ -34,23 +40,35 @@ class Uploads:
             await _ended(task)
             raise
         if task.cancelled():
-            raise given_up()
+            raise too_slow() if upload in self._too_slow else given_up()
         task.result()
 
     async def give_up(self, dataset_id: str) -> bool:
         """End the upload into this dataset, if there is one; whether there was. Nothing of it is left afterwards."""
         if dataset_id not in self._under_way:
             return False
-        await _ended(self._under_way[dataset_id][1])
+        await _ended(self._under_way[dataset_id][2])
         return True
 
-    def _check(self, owner: str) -> None:
-        owners = [each for each, _ in self._under_way.values()]
-        if len(owners) >= self._most:
-            raise ServiceError("too_many_uploads", f"{len(owners)} uploads are under way", "Wait for one to end.")
+    def _refusal(self, owner: str) -> ServiceError | None:
+        owners = [each for each, *_ in self._under_way.values()]
         if owners.count(owner) >= share_of(self._most):
             message = f"{owners.count(owner)} uploads of yours are under way, the others are for other clients"
-            raise ServiceError("too_many_uploads", message, "Wait for one to end.")
+            return ServiceError("too_many_uploads", message, "Wait for one to end.")
+        if len(owners) >= self._most:
+            return ServiceError("too_many_uploads", f"{len(owners)} uploads are under way", "Wait for one to end.")
+        return None
+
+    async def _make_room(self, refusal: ServiceError, owner: str) -> None:
+        """End an upload that is late, the owner's own if there is one; else raise the refusal."""
+        late = [each for each in self._under_way.values() if each[1].is_late()]
+        own = [each for each in late if each[0] == owner]
+        has_share = [each for each, *_ in self._under_way.values()].count(owner) >= share_of(self._most)
+        if not (own if has_share else late):
+            raise refusal
+        _, upload, task = (own or late)[0]
+        self._too_slow.add(upload)
+        await _ended(task)
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import suppress
 from functools import partial
@@ -21,6 +22,9 @@ from streamsvm.storage.blocks.dataset import staged_path
 from streamsvm.storage.errors import StorageError
 from streamsvm.storage.machine.child import child_environment
 
+# An upload that has been waited for so much longer than it may take gives its slot to others who ask.
+_LATE_SECONDS = 5.0
+
 
 class Upload:
     """A body that `read` makes rows of. Subclasses say how that is recorded, and what goes if it is given up."""
@@ -33,6 +37,14 @@ class Upload:
         self._store = store
         self._child: asyncio.subprocess.Process | None = None
         self._pipe: PipeWriter | None = None
+        self._received, self._waited = 0, 0.0
+        self._waits_since: float | None = None
+
+    def is_late(self) -> bool:
+        """Whether it has come more slowly than least_bytes_per_second, from its beginning on, for some seconds."""
+        waiting = 0.0 if self._waits_since is None else time.monotonic() - self._waits_since
+        bought = self._received / self._settings.least_bytes_per_second
+        return self._waited + waiting > bought + _LATE_SECONDS
 
     async def read(self, options: InputOptions, chunks: AsyncIterator[bytes]) -> None:
         """Read chunks in as they arrive; it is recorded what was made of them, or nothing of them stays.
@@ -41,13 +53,19 @@ class Upload:
         """
         try:
             await self._start(options)
-            async for chunk in chunks:
-                if not await self._feed(chunk):
-                    break
+            while (chunk := await self._next(chunks)) is not None and await self._feed(chunk):
+                pass
             await self._finish()
         except BaseException:
             await _undisturbed(self._abandon())
             raise
+
+    async def _next(self, chunks: AsyncIterator[bytes]) -> bytes | None:
+        self._waits_since = begun = time.monotonic()
+        chunk = await anext(chunks, None)
+        self._waits_since, self._waited = None, self._waited + time.monotonic() - begun
+        self._received += len(chunk or b"")
+        return chunk
 
     async def _start(self, options: InputOptions) -> None:
         """Start the process that reads in."""
@@ -152,6 +170,11 @@ async def _undisturbed(work: Coroutine[Any, Any, None]) -> None:
     while not task.done():
         with suppress(asyncio.CancelledError):
             await asyncio.wait([task])
+
+
+def too_slow() -> ServiceError:
+    """Somebody else needs the slot of an upload that does not get on."""
+    return ServiceError("too_slow", "the upload came too slowly, and another one waited", "Send it again, faster.")
 
 
 def given_up() -> ServiceError:

@@ -15,9 +15,11 @@ from threading import Event
 
 import pytest
 
+from streamsvm.service.datasets import uploads
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.service.remote.connection import Connection
+from streamsvm.service.shares import Shares
 from tests.api.app import Service, check_problem, some_model
 from tests.api.server import RunningServer, is_closed, read_answer, request
 from tests.end_to_end.service import wait_for
@@ -173,6 +175,43 @@ def test_one_client_has_not_all_slots_and_all_clients_no_more_than_there_are(tmp
             if name == "b":
                 put("d", tokens[1])
                 wait_for(lambda: len(ingests(service)) == 2, 30)
+
+
+def test_an_upload_that_comes_too_slowly_makes_room_for_another(tmp_path, monkeypatch):
+    monkeypatch.setattr(uploads, "_LATE_SECONDS", 0.0)
+    service = Service(tmp_path, max_uploads=1, least_bytes_per_second=1e9)
+    with RunningServer(service) as server, closing(server.connect()) as slow:
+        slow.sendall(head("slow", 5000) + ROWS)
+        wait_for(lambda: ingests(service), 30)
+        answer, _ = server.answer(head("other", len(ROWS)) + ROWS)
+        assert answer.startswith(b"HTTP/1.1 201 ")
+        answer, body = read_answer(slow)
+        assert answer.startswith(b"HTTP/1.1 408 ") and json.loads(body)["code"] == "too_slow"
+    assert [record["name"] for record in service.store.datasets()] == ["other"]
+
+
+def test_bodies_that_do_not_get_on_take_no_turns(service, server):
+    model = service.add_model(service.add_dataset("data"), some_model())
+    path, rows = f"/v1/models/{model}/predict", ROWS * 10_000
+    with ExitStack() as stack:
+        for _ in range(20):
+            client = stack.enter_context(closing(server.connect()))
+            client.sendall(request("POST", path, rows, Content_Type="text/libsvm", Content_Length="1000000"))
+        wait_for(lambda: service.app.state.context.shared.open.in_use == 20, 30)
+        answer, _ = server.answer(request("POST", path, rows, Content_Type="text/libsvm"))
+        assert answer.startswith(b"HTTP/1.1 200 ")
+    wait_for(lambda: not service.app.state.context.shared.open.in_use, 30)
+
+
+def test_json_that_does_not_get_on_takes_no_memory_from_others(service, server):
+    model, shared = service.add_model(service.add_dataset("data"), some_model()), service.app.state.context.shared
+    object.__setattr__(shared, "body_bytes", Shares(1000))
+    path, rows = f"/v1/models/{model}/predict", b'{"rows":[{"1":1}]' + bytes(10_000).replace(b"\0", b" ") + b"}"
+    with closing(server.connect()) as slow:
+        slow.sendall(request("POST", path, rows[:5], Content_Type="application/json", Content_Length="1000000"))
+        wait_for(lambda: server.server.server_state.tasks, 30)
+        answer, _ = server.answer(request("POST", path, rows, Content_Type="application/json"))
+        assert answer.startswith(b"HTTP/1.1 200 ")
 
 
 def test_a_record_that_an_upload_left_holds_no_slot_and_can_be_deleted(tmp_path):
