@@ -17,7 +17,8 @@ from streamsvm.reader.parsers import READERS
 from streamsvm.service.datasets.views import dataset_view
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import named_maps
-from streamsvm.service.jobs.fields.spec import KERNEL_SOLVERS, JobSpec
+from streamsvm.service.jobs.fields.field_rules import KERNEL_SOLVERS
+from streamsvm.service.jobs.fields.spec import JobSpec
 from streamsvm.service.jobs.lanes.continuing import may_go_on
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.jobs.progress.views import job_view

@@ -10,11 +10,11 @@ from streamsvm.reader.options import InputOptions, add_input_options, input_opti
 from streamsvm.reader.sources.locations import is_url
 from streamsvm.service.commands.inputs import Given, file_or_url
 from streamsvm.service.commands.local import add_local_arguments
-from streamsvm.service.commands.option_values import machines
 from streamsvm.service.commands.remote import add_action, print_json, print_list
 from streamsvm.service.commands.spelling import in_dashes
 from streamsvm.service.datasets.told import told_of_columns
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.fields.from_text import number_or_all
 from streamsvm.service.remote.client import Client
 from streamsvm.service.remote.objects import RemoteDataset
 from streamsvm.service.settings import Settings
@@ -30,7 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     file = source.add_argument("file", nargs="?", type=file_or_url, help=what)
     file.complete = shtab.FILE  # type: ignore[attr-defined]
     source.add_argument("--import", dest="import_", metavar="FILE", help="instead: one that the service has, or a URL")
-    adding.add_argument("--machines", type=machines, help="that read a URL, each a part, and keep it: a number, or all")
+    told = "how many machines read a URL, each a part, and keep it: a number, or all"
+    adding.add_argument("--machines", type=number_or_all, help=told)
     add_input_options(adding)
     add_action(actions, "ls", ls)
     add_action(actions, "rm", rm).add_argument("name")

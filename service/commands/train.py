@@ -1,10 +1,8 @@
 """Train a model on a file."""
 
 import argparse
-import json
 import sys
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +12,17 @@ from streamsvm.reader.options import add_input_options, input_options
 from streamsvm.service.cluster.connecting import check_ray
 from streamsvm.service.commands.data import upload
 from streamsvm.service.commands.display import Display, display
-from streamsvm.service.commands.feature_option import add_feature_option
 from streamsvm.service.commands.inputs import dataset_name, file_or_url, plain_name
-from streamsvm.service.commands.liblinear_options import add_liblinear_options
+from streamsvm.service.commands.job_fields import add_fields, given_fields
 from streamsvm.service.commands.model_output import check_dataset, check_output, check_plan, left_out, output_files
-from streamsvm.service.commands.option_values import NONE, gamma, machines, or_none, values, weight
 from streamsvm.service.commands.remote import CONVERGED, NOT_CONVERGED, exit_code, watch
 from streamsvm.service.commands.spelling import in_dashes
 from streamsvm.service.datasets.told import told_of_columns
 from streamsvm.service.datasets.views import SCALES_DIFFER, columns_view
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import named_maps
-from streamsvm.service.jobs.fields.fold_metrics import OF_CLASSES, OF_NUMBERS
 from streamsvm.service.jobs.fields.scaling import scaling_note
-from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
+from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.lanes.lanes import order_note
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.local import train_file
@@ -36,75 +31,28 @@ from streamsvm.service.models.names import format_of
 from streamsvm.service.processes.kernels import are_compiled, compile_kernels, show_bar
 from streamsvm.service.remote.client import Client
 from streamsvm.service.settings import Settings
-from streamsvm.service.sizes import parse_size
 from streamsvm.storage.files.output_file import whole_file
-from streamsvm.storage.options import Option
-from streamsvm.trainer.problem.objective import OBJECTIVES
-from streamsvm.trainer.solvers import OPTIONS, SOLVERS, users
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `streamsvm train`: every field of a job, in dashes."""
-    parser.usage = "%(prog)s [options] file"  # whoever mistypes one of sixty does not need them all
-    defaults = {name: field.default for name, field in JobSpec.model_fields.items()}
+    """Options of `streamsvm train`: files, places, every field of a job, how the input is read."""
+    parser.usage = "%(prog)s [options] file"  # a mistyped option is told without sixty others
     file = parser.add_argument("file", type=file_or_url, help="LIBSVM text, CSV ..., or a URL; - for standard input")
     output = parser.add_argument(
         "-o", "--output", type=Path, help="LIBLINEAR text, or .npz, .json or .onnx (default: FILE.model)"
     )
     file.complete = output.complete = shtab.FILE  # type: ignore[attr-defined]
     parser.add_argument("--url", help="train on this service: FILE is uploaded, or names one of its datasets")
-    parser.add_argument(
-        "-C", "-c", dest="C", type=values, help="weight of the losses, or several: 0.1,1,10 (default: 1)"
-    )
-    parser.add_argument("--cache", dest="cache_bytes", type=parse_size, help="bound on the cache (default: 256MiB)")
-    parser.add_argument("--memory", dest="memory_bytes", type=parse_size, help="bound on all that training holds")
-    parser.add_argument("--solver", help=f"{', '.join(SOLVERS)} (default: {defaults['solver']})")
-    parser.add_argument(
-        "--multiclass",
-        choices=("one_vs_rest", "crammer_singer"),
-        help="with more than two labels: a problem each (default), or one of all",
-    )
-    parser.add_argument("--folds", type=int, help="cross-validation with so many folds (default: none)")
-    parser.add_argument("--no-refit", dest="refit", action="store_false", default=None, help="with --folds: no model")
-    parser.add_argument("--select-by", help=_SELECT_BY)
-    parser.add_argument("--keep", choices=("selected", "all"), help="models of the C that wins (default), or of all")
-    parser.add_argument("--probability", choices=("sigmoid",), help="make probabilities of decision values")
-    parser.add_argument("--loss", choices=tuple(OBJECTIVES), help="what an error costs (default: hinge)")
-    parser.add_argument("--kernel", choices=("linear", "rbf"), help="rbf: Gaussian, on a budget (default: linear)")
-    parser.add_argument("-g", "--gamma", type=gamma, help="of the kernel (default: scale, as in scikit-learn)")
-    parser.add_argument("-p", "--epsilon", type=float, help="residuals up to it cost nothing (default: 0.1)")
-    add_feature_option(parser)
-    parser.add_argument("--bias", type=float, help="value of a constant feature (default: none)")
-    parser.add_argument("-e", "--tolerance", type=or_none, help="stop at M+ - M- of this, or none (default: 1e-3)")
-    parser.add_argument("--relative-gap", type=or_none, help="stop at this certified relative gap (default: none)")
-    parser.add_argument("--max-passes", type=int, help=f"most passes over the data (default: {defaults['max_passes']})")
-    parser.add_argument("--max-seconds", type=float, help="end after so many (default: none)")
-    parser.add_argument("--seed", type=int, help="of everything random (default: 0)")
-    parser.add_argument("--pace", choices=("adaptive", "fixed"), help=_PACE)
-    parser.add_argument("--threads", type=int, help="how many work at once (default: a thread a core)")
-    parser.add_argument("--machines", type=machines, help="of a Ray cluster to train on, or all (default: this one)")
-    parser.add_argument("--ray", metavar="ADDRESS", help="of the cluster: HOST:PORT, or auto")
-    parser.add_argument("--combine", choices=("line_search", "average"), help="what becomes of a round on machines")
-    parser.add_argument("--checkpoint-seconds", type=float, help="with --url: what a crash may cost (default: 60)")
-    parser.add_argument("--warm-start", metavar="JOB", help="with --url: begin with what this job found")
-    parser.add_argument(
-        "--class-weight",
-        type=weight,
-        action="append",
-        metavar="LABEL=WEIGHT",
-        help="factor of C for the rows of a label; may be given for several",
-    )
-    for option in OPTIONS.values():
-        _add_option(parser, option)
-    add_liblinear_options(parser)
-    add_input_options(parser)
+    parser.add_argument("--ray", metavar="ADDRESS", help="Ray cluster of --machines: HOST:PORT, or auto")
     parser.add_argument("--json", action="store_true", help="print each pass and the result as a line of JSON")
+    add_fields(parser)
+    add_input_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Train, write the model, say what came out."""
     output = options.output or Path("stdin.model" if options.file == Path("-") else f"{plain_name(options.file)}.model")
-    fields = _fields(options)
+    fields = {"dataset": str(options.file), **given_fields(options)}
     spec = parse_spec(fields)
     check_output(output, spec, options.url is None)
     show = display(options.json, spec.tolerance)
@@ -185,31 +133,3 @@ def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Pa
         model.download(path, format_of(output))
         show.finish(job["result"], str(path))
     return code
-
-
-def _fields(options: argparse.Namespace) -> dict[str, Any]:
-    given = {
-        name: getattr(options, name)
-        for name in JobSpec.model_fields
-        if name != "class_weight" and getattr(options, name, None) is not None
-    }
-    given = {name: None if value == NONE else value for name, value in given.items()}
-    if options.class_weight:
-        given["class_weight"] = dict(options.class_weight)
-    return {"dataset": str(options.file), **given}
-
-
-_PACE = "fixed: the same model to the byte at every run, more slowly (default: adaptive)"
-_SELECT_BY = f"which C wins, by {', '.join(OF_CLASSES)} (default: accuracy) or {', '.join(OF_NUMBERS)} (default: mse)"
-
-
-def _add_option(parser: argparse.ArgumentParser, option: Option) -> None:
-    """What only some solvers have."""
-    dashed, default = f"--{option.name.replace('_', '-')}", json.dumps(option.default).replace("null", NONE)
-    said = option.meaning.replace("`", "").replace("null", NONE).replace("%", "%%")
-    said = f"of {', '.join(users(option.name))}: {said} (default: {default})"
-    if option.kind is bool:
-        parser.add_argument(dashed, action=argparse.BooleanOptionalAction, help=said)
-        return
-    kind = partial(or_none, kind=option.kind) if option.is_nullable else option.kind
-    parser.add_argument(dashed, type=kind, choices=option.choices or None, help=said)

@@ -11,7 +11,7 @@ from typing import Any
 
 from streamsvm.service.cluster.prepare import cluster_run, prepare_cluster_run
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.fields.stored_specs import read_spec
+from streamsvm.service.jobs.fields.spec import read_spec
 from streamsvm.service.jobs.lanes.continuing import keep_history
 from streamsvm.service.jobs.lanes.lane_files import begun_last, drop_older_checkpoints, has_checkpoint, lane_directory
 from streamsvm.service.jobs.plan.following import FollowPlan, plan_following

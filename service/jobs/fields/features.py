@@ -19,7 +19,6 @@ from streamsvm.storage.features.rows import FeatureMap, FeaturesError, Shape
 from streamsvm.storage.features.statistics import FeatureStatistics, read_statistics, write_statistics
 from streamsvm.storage.options import options_of
 
-MOST_MAPS = 8
 Asked = Sequence[str | dict[str, dict[str, Any]]]
 
 _FORMS: dict[str, type[BaseModel]] = {

@@ -1,15 +1,24 @@
-"""An option, written once beside what has it, as a field of a checked document."""
+"""All fields of a job, general ones and options of solvers; an option as a field that pydantic checks."""
 
+from dataclasses import MISSING, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from streamsvm.storage.options import Option
+from streamsvm.service.jobs.fields.general import GeneralFields
+from streamsvm.storage.options import Option, options_of
+from streamsvm.trainer.solvers import OPTIONS, users
+
+GENERAL = options_of(GeneralFields)
+FIELDS: dict[str, Option] = GENERAL | {
+    name: replace(option, needs={"solver": users(name)}) for name, option in OPTIONS.items()
+}
 
 
 def field_of(option: Option) -> Any:
-    """(Type, default) of the field."""
+    """(type, default) of a field, as pydantic's `create_model` takes it."""
     kind: Any = Literal[option.choices] if option.choices else option.kind
     finite = {"allow_inf_nan": False} if option.kind is float else {}
     limited = Annotated[kind, Field(**option.limits, **finite)]
-    return limited | None if option.is_nullable else limited, Field(option.default, description=option.meaning)
+    default = ... if option.default is MISSING else option.default
+    return limited | None if option.is_nullable else limited, Field(default, description=option.meaning)

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.fields.spec import JobSpec
-from streamsvm.service.jobs.fields.stored_specs import read_spec
+from streamsvm.service.jobs.fields.spec import JobSpec, read_spec
 from streamsvm.service.jobs.lanes.lane_files import lane_directory, number_before
 from streamsvm.service.jobs.lanes.lanes import Cs_of, n_folds_of
 from streamsvm.service.jobs.plan.following import FollowPlan

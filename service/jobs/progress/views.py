@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from streamsvm.service.jobs.fields.kernel_values import warning_of
-from streamsvm.service.jobs.fields.stored_specs import read_spec
+from streamsvm.service.jobs.fields.spec import read_spec
 from streamsvm.service.jobs.lanes.lanes import order_note
 from streamsvm.service.jobs.plan.slowdowns import told_last
 from streamsvm.service.jobs.progress.progress import HISTORY, last_passes, progress, read_history

@@ -1,14 +1,16 @@
 """Options of `train`, LIBLINEAR's among them, and what is shown meanwhile."""
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 import pytest
 from liblinear import liblinear
 
-from streamsvm.service.commands import liblinear_options, train
+from streamsvm.service.commands import job_fields, train
 from streamsvm.service.commands.display import duration, progress_line
 from streamsvm.service.commands.spelling import spell_out
+from streamsvm.service.jobs.fields.option_fields import FIELDS
 from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
 from streamsvm.service.models.exports import liblinear_text
 
@@ -16,7 +18,7 @@ from streamsvm.service.models.exports import liblinear_text
 def spec_of(line: str) -> JobSpec:
     parser = argparse.ArgumentParser()
     train.add_arguments(parser)
-    return parse_spec(train._fields(parser.parse_args(spell_out(line.split()))))
+    return parse_spec({"dataset": "f.svm", **job_fields.given_fields(parser.parse_args(spell_out(line.split())))})
 
 
 @pytest.mark.parametrize(
@@ -38,9 +40,9 @@ def test_options_of_liblinear_mean_what_they_mean_there(liblinear, ours):
 
 def test_the_numbers_are_those_of_liblinear():
     """What a model says of its loss is what LIBLINEAR calls that number."""
-    for number in liblinear_options._LOSS:
+    for number in job_fields.LIBLINEAR_LOSSES:
         name = liblinear.solver_names(int(number)).name
-        assert liblinear_text.LOSSES[name] == liblinear_options._LOSS[number]
+        assert liblinear_text.LOSSES[name] == job_fields.LIBLINEAR_LOSSES[number]
 
 
 @pytest.mark.parametrize("words", ["-s 5", "-s x", "-w1", "-w1 x", "-wx 1"])
@@ -50,11 +52,58 @@ def test_those_that_cannot_be_meant(words, capsys):
     assert caught.value.code == 2 and capsys.readouterr().err
 
 
-@pytest.mark.parametrize("field", sorted(JobSpec.model_fields.keys() - {"dataset", "labels"}))
-def test_every_field_of_a_job_is_an_option(field):
+@pytest.fixture(scope="module")
+def help_text():
+    parser = argparse.ArgumentParser(formatter_class=partial(argparse.HelpFormatter, width=1 << 20))
+    train.add_arguments(parser)
+    return parser.format_help()
+
+
+@pytest.mark.parametrize("name", sorted(FIELDS.keys() - {"dataset", "labels"}))
+def test_every_field_of_a_job_is_an_option_with_its_meaning(name, help_text):
     parser = argparse.ArgumentParser()
     train.add_arguments(parser)
-    assert field in vars(parser.parse_args(["f.svm"]))
+    assert name in vars(parser.parse_args(["f.svm"]))
+    assert job_fields._in_dashes(FIELDS[name].meaning) in help_text
+
+
+def test_meanings_name_options_as_they_are_spelled(help_text):
+    assert "in place of --cache: the cache gets what the rest leaves; none: --cache is the limit" in help_text
+    assert "with --kernel rbf: gamma of the kernel; scale: 1 / (features" in help_text
+
+
+@pytest.mark.parametrize(
+    ("words", "field", "value"),
+    [
+        ("--no-refit --folds 2", "refit", False),
+        ("--probability none", "probability", None),
+        ("--cache 1MiB", "cache_bytes", 1 << 20),
+        ("--memory none", "memory_bytes", None),
+        ("--machines all", "machines", "all"),
+        ("--features scale,unit", "features", ["scale", "unit"]),
+        ('--features [{"pairs":{"bits":18}}] --solver dcd', "features", [{"pairs": {"bits": 18}}]),
+        ("-w1 2 -w0 3", "class_weight", {"1": 2.0, "0": 3.0}),
+        ("-C 1,2", "C", [1.0, 2.0]),
+        ("-g 0.5 --kernel rbf", "gamma", 0.5),
+    ],
+)
+def test_values_as_people_write_them(words, field, value):
+    assert getattr(spec_of(f"{words} f.svm"), field) == value
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--threads x", "argument --threads: x: it may be whole number at least 1 up to 1,024, or none"),
+        ("--gamma x", "argument -g/--gamma: x: it may be number above 0, up to 1e12, or scale"),
+        ("--features [", "argument --features: [ is no JSON"),
+        ("--keep none", "argument --keep: invalid choice: 'none' (choose from 'selected', 'all')"),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_told_with_those_that_can(words, told, capsys):
+    with pytest.raises(SystemExit):
+        spec_of(f"{words} f.svm")
+    assert told in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

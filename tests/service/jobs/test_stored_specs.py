@@ -3,8 +3,7 @@
 import pytest
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.fields.spec import parse_spec
-from streamsvm.service.jobs.fields.stored_specs import read_spec
+from streamsvm.service.jobs.fields.spec import parse_spec, read_spec
 from streamsvm.service.processes.worker import Worker
 from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
