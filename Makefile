@@ -7,9 +7,10 @@ RUN := $(VENV)/.installed
 TEST := $(VENV)/.installed-test
 BENCH := $(VENV)/.installed-bench
 KERNELS := $(VENV)/.kernels
+TEST_KERNELS := $(VENV)/.kernels-test
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup demo serve test test-slow containers faults cluster-faults silent audit fuzz-api fuzz-reader bench papers openapi browser libsvm lock check clean
+.PHONY: setup demo serve kernels test test-slow containers faults cluster-faults silent audit fuzz-api fuzz-reader bench papers openapi browser libsvm lock check clean
 
 # To run streamsvm, and no more.
 setup: $(RUN)
@@ -36,13 +37,20 @@ $(KERNELS): $(RUN) $(shell find storage reader trainer service/cluster -name '*.
 	$(BIN)/python -m streamsvm.service.processes.kernels
 	touch $@
 
+# Those that tests call besides.
+$(TEST_KERNELS): $(TEST) $(KERNELS) $(wildcard tests/contracts/*.py)
+	$(BIN)/python -m tests.contracts.kernels >/dev/null
+	touch $@
+
+kernels: $(TEST_KERNELS)
+
 serve: $(KERNELS)
 	$(BIN)/streamsvm serve
 
 # Four at a time, each file's tests in one process, for they share services: half of the time they wait for something.
 # In the order of tests/conftest.py: files of few, long tests would otherwise come last, one beside idle processes.
 # With the kernels there: otherwise each of the four would compile what it meets first.
-test: $(TEST) $(KERNELS)
+test: $(TEST) $(TEST_KERNELS)
 	$(BIN)/python -m pytest -m 'not slow and not containers' -n $(or $(WORKERS),4) --dist loadfile --no-loadscope-reorder
 
 # Gigabytes under a memory limit the kernel enforces; a quarter of an hour.

@@ -10,6 +10,9 @@ import pytest
 from tests import s3 as stores
 from tests.disks import mounted_disk
 
+# Until all tests are collected: to look through what is loaded again and again takes a third of that time.
+gc.disable()
+
 # In the background of a shell an interrupt is ignored, by us and by every process a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -23,6 +26,7 @@ def pytest_collection_finish():
     """What is loaded by now stays. To look through all of it at each collection took a third of the time of tests."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 CHECKED = {"storage", "reader", "trainer", "contracts"}  # folders, with all below them
