@@ -15,14 +15,15 @@ from streamsvm.service.processes.inline_run import Turns
 from streamsvm.service.processes.run import prepare_run
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.machine.cores import usable_cores
-from streamsvm.storage.machine.disk_health import Patience
+from streamsvm.storage.machine.disk_health import DiskHealth
 from streamsvm.storage.rows.cache_plan import plan_cache
 from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.decoded_row_cache import DecodedRowCache
 from streamsvm.storage.run.state import RUN_FILE, State, open_state
 from streamsvm.trainer.problem.classes import axis_of
 from streamsvm.trainer.problem.objective import REGRESSION
 from streamsvm.trainer.process import Trainer
-from streamsvm.trainer.rows.disk import DiskRows, MakeDisk, Shelf
+from streamsvm.trainer.rows.disk import DiskRows, MakeDisk
 from streamsvm.trainer.shared_state import Link
 from streamsvm.trainer.solvers import SOLVERS, MakeLink, Solver
 from streamsvm.trainer.solvers.streamsvm import streamsvm
@@ -50,9 +51,11 @@ class Outcome:
         return self.state.alpha
 
 
-def small_disk(directory: str | None, lent: int, shelf: Shelf | None = None) -> DiskRows:
+def small_disk(directory: str | None, lent: int, row_cache: DecodedRowCache | None = None) -> DiskRows:
     """Of many segments for a few rows; how fast the real one is decides nothing."""
-    return DiskRows(directory, lent, shelf, SMALL_SEGMENT, lambda directory: Patience(directory, clock=lambda: 0.0))
+    return DiskRows(
+        directory, lent, row_cache, SMALL_SEGMENT, lambda directory: DiskHealth(directory, clock=lambda: 0.0)
+    )
 
 
 def solvers_with(make_disk: MakeDisk) -> dict[str, Solver]:

@@ -12,7 +12,7 @@ from math import nan
 from pathlib import Path
 from typing import Any
 
-from streamsvm.storage.machine.backoff import nap
+from streamsvm.storage.machine.backoff import backoff_sleep
 from streamsvm.storage.machine.child import die_with_parent, leave
 from streamsvm.storage.machine.heap import keep_freed_memory
 from streamsvm.storage.rows.axis import zeros
@@ -181,7 +181,7 @@ def _train(run: Path, make: "type[Trainer]") -> None:
     began = time.perf_counter()
     while not control["committed_step"]:
         control["trainer_heartbeat"] = time.monotonic()
-        nap(began)
+        backoff_sleep(began)
     cache = CacheReader.open(run / CACHE_FILE, settings.cache.cache_bytes)
     trainer = make(run, cache)
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from streamsvm.storage.errors import ValuesOverflow
-from streamsvm.storage.machine.backoff import nap
+from streamsvm.storage.machine.backoff import backoff_sleep
 from streamsvm.storage.models.support_vectors import Machine
 from streamsvm.storage.rows.cache import Step
 from streamsvm.storage.rows.csr import Array, Figure
@@ -39,7 +39,7 @@ class Link:
                that, and finds the same scores however fast either process is: this makes a run reproducible
     is_blank   w is zero, and its length a bound beyond what memory has room for: the dataset is being read in
     is_joint   all of the axis that w has is of one problem
-    wait       naps, given the time of time.perf_counter since when
+    wait       sleeps a moment; takes the time.perf_counter at which the waiting began
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Link:
         deferred: bool,
         is_blank: bool = False,
         is_joint: bool = False,
-        wait: Callable[[float], object] = nap,
+        wait: Callable[[float], object] = backoff_sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.control = state.control

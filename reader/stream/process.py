@@ -21,7 +21,7 @@ from streamsvm.reader.stream.residents import Eviction, Residents
 from streamsvm.reader.stream.resume import ResidentRows, WeightCheck, check_w_error
 from streamsvm.reader.stream.screening import Screening
 from streamsvm.reader.stream.settings import ReaderSettings
-from streamsvm.storage.machine.backoff import nap
+from streamsvm.storage.machine.backoff import backoff_sleep
 from streamsvm.storage.machine.child import die_with_parent, leave
 from streamsvm.storage.machine.heap import keep_freed_memory
 from streamsvm.storage.models.support_vectors import published_machine
@@ -240,7 +240,7 @@ def main(directory: str) -> None:
             while not reader.is_finished:
                 began = time.perf_counter()
                 while not (reader.step() or reader.is_finished):
-                    reader.note_wait(nap(began))
+                    reader.note_wait(backoff_sleep(began))
         finally:
             reader.shutdown()
 

@@ -24,7 +24,7 @@ from streamsvm.service.processes.run import PART, PROCESSES, Run, prepare_run
 from streamsvm.service.processes.run_directories import has_room
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import read_manifest
-from streamsvm.storage.machine.backoff import nap
+from streamsvm.storage.machine.backoff import backoff_sleep
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.packing import split
 from streamsvm.storage.rows.row_runs import written_ids
@@ -162,7 +162,7 @@ class Running:
             if time.perf_counter() > look:
                 self._run.poll()
                 look = time.perf_counter() + _LOOK_SECONDS
-            nap(began)
+            backoff_sleep(began)
 
     def _finish(self) -> None:
         while not self._run.poll():

@@ -21,10 +21,10 @@ from streamsvm.storage.blocks.dataset import block_path
 from streamsvm.storage.blocks.manifest import MANIFEST, read_manifest
 from streamsvm.storage.errors import StorageError
 from streamsvm.storage.files.durable import publish
-from streamsvm.storage.rows import decoded_row_cache as kept_rows
+from streamsvm.storage.rows import decoded_row_cache
 
 _TRIES = 20
-_PASSED_OVER = (kept_rows.FILE, kept_rows.INDEX, kept_rows.RELEASED)
+_PASSED_OVER = (decoded_row_cache.FILE, decoded_row_cache.INDEX, decoded_row_cache.RELEASED)
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Waiting for another process: short naps at first, so as not to be late, then longer ones: it may need the cores."""
+"""Waiting for another process: short sleeps at first, to react at once, then longer ones, to leave it the cores."""
 
 import time
 
@@ -6,8 +6,8 @@ _SHORTEST_SECONDS, _LONGEST_SECONDS = 50e-6, 2e-3
 _SHARE = 0.1
 
 
-def nap(since: float) -> float:
-    """Sleep for a tenth of the time that has passed since then, of time.perf_counter; for how long it was."""
+def backoff_sleep(since: float) -> float:
+    """Sleep for a tenth of the time since `since` (time.perf_counter), 50 us to 2 ms; returns the seconds slept."""
     began = time.perf_counter()
     time.sleep(min(max(_SHARE * (began - since), _SHORTEST_SECONDS), _LONGEST_SECONDS))
     return time.perf_counter() - began

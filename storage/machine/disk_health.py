@@ -1,4 +1,4 @@
-"""When a disk is given up: it is full, or others need it more."""
+"""Decides when a job stops using a disk: the disk is too slow for too long, or too full."""
 
 import shutil
 import threading
@@ -8,24 +8,24 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_SECONDS_A_BYTE = 5e-9  # 200 MB/s: where a disk is slower, the reader makes better use of it
-# A disk that is busy for a while is waited for: seconds lost to slowness, and a share of those since the job began.
+_SECONDS_A_BYTE = 5e-9  # 200 MB/s: a slower disk serves training better when only the reader uses it
+# The time that a job may lose to a slow disk: so many seconds, and this share of the time since it began.
 _SECONDS, _SHARE = 3.0, 0.2
 
 
 class DiskSlow(OSError):
-    """The reader makes better use of it."""
+    """The disk has been too slow for too long: it is better left to the reader."""
 
 
 class DiskFull(OSError):
-    """Others need it."""
+    """Less space is free on the disk than the job's files take: others need it."""
 
 
-class Patience:
-    """`timed` work on the disk uses it up where the disk is slow; fast work brings it back.
+class DiskHealth:
+    """Counts the seconds that `timed` reads and writes lose to a slow disk; fast ones bring lost seconds back.
 
-    free    bytes that are free on the disk
-    clock   seconds; the reads of several threads at once count as one after the other
+    free    tells the bytes that are free on the disk of a directory
+    clock   tells the time in seconds
     """
 
     def __init__(
@@ -42,17 +42,17 @@ class Patience:
         self._lock = threading.Lock()
 
     @property
-    def is_over(self) -> bool:
-        """Whether the disk has been too slow for too long."""
+    def is_too_slow(self) -> bool:
+        """Whether more time has been lost than the disk is allowed."""
         return self._lost > _SECONDS + _SHARE * (self._clock() - self._began)
 
     def check(self) -> None:
-        """Raises DiskSlow if it is over."""
-        if self.is_over:
+        """Raises DiskSlow if the disk is too slow."""
+        if self.is_too_slow:
             raise DiskSlow("the disk is slow")
 
     def timed(self, n_bytes: int, at_once: int, work: Callable[[], T]) -> T:
-        """What the work on so many bytes results in, `at_once` such works being done side by side."""
+        """Do `work`, which reads or writes `n_bytes` while `at_once` threads do such work, and return its result."""
         began = self._clock()
         result = work()
         late = (self._clock() - began) / at_once - n_bytes * _SECONDS_A_BYTE
@@ -61,7 +61,10 @@ class Patience:
         return result
 
     def allows(self, taken: int, more: int) -> bool:
-        """Grow only while free space is twice our size; raises DiskFull when it is below our size."""
+        """Whether files of `taken` bytes may grow by `more`: only while twice their new size is free.
+
+        Raises DiskFull when less is free than they take already.
+        """
         free = self._free(self._directory)
         if free < taken:
             raise DiskFull("others need the disk")

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
 
-from streamsvm.storage.machine.disk_health import Patience
+from streamsvm.storage.machine.disk_health import DiskHealth
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.packing import Packer
 from streamsvm.storage.rows.segment import Segment
@@ -21,9 +21,9 @@ class RowFile:
     is_whole  whether the disk has taken every row that was added
     """
 
-    def __init__(self, file: SpillFile, patience: Patience, writer: Executor) -> None:
+    def __init__(self, file: SpillFile, health: DiskHealth, writer: Executor) -> None:
         self.file = file
-        self._patience = patience
+        self._health = health
         self._writer = writer
         self._packer = Packer(file.segment_bytes)
         self._spare = [make_buffer(file.segment_bytes) for _ in range(_WRITE_BEHIND)]
@@ -52,8 +52,8 @@ class RowFile:
 
     def read(self, number: int, buffer: mmap.mmap, at_once: int) -> memoryview:
         """See `SpillFile.read`, `at_once` such reads being done side by side."""
-        data = self._patience.timed(self.file.sizes[number], at_once, lambda: self.file.read(number, buffer))
-        self._patience.check()
+        data = self._health.timed(self.file.sizes[number], at_once, lambda: self.file.read(number, buffer))
+        self._health.check()
         return data
 
     def clear(self) -> None:
@@ -70,18 +70,18 @@ class RowFile:
 
     def _write(self, segments: Iterator[bytes]) -> None:
         for segment in segments:
-            if not self._patience.allows(self.taken + self._others, len(segment)):
+            if not self._health.allows(self.taken + self._others, len(segment)):
                 self.is_whole = False
                 return
             self._await(_WRITE_BEHIND * self.file.segment_bytes - len(segment))
-            self._patience.check()
+            self._health.check()
             buffer = self._spare.pop() if len(segment) == self.file.segment_bytes else make_buffer(len(segment))
             buffer[:] = segment
             self._writing.append((self._writer.submit(self._append, buffer), buffer))
             self._behind += len(segment)
 
     def _append(self, buffer: mmap.mmap) -> None:
-        self._patience.timed(len(buffer), 1, lambda: self.file.append(buffer))
+        self._health.timed(len(buffer), 1, lambda: self.file.append(buffer))
 
     def _await(self, but: int) -> None:
         """Until all has been written but so many bytes."""

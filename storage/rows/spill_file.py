@@ -50,8 +50,8 @@ class SpillFile:
         self.bytes = self._ends[-1]  # on the disk
 
     @classmethod
-    def kept(cls, path: Path, segment_bytes: int, sums: list[int], sizes: list[int]) -> "SpillFile":
-        """One that was given a name, to be read; raises OSError."""
+    def reopen(cls, path: Path, segment_bytes: int, sums: list[int], sizes: list[int]) -> "SpillFile":
+        """Open for reading a file that `link` has named. Raises OSError."""
         return cls(path, segment_bytes, sums, sizes)
 
     def link(self, path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from streamsvm.reader.ingest.run import ingest, read_chunks
 from streamsvm.storage.blocks.manifest import read_manifest
-from streamsvm.storage.rows import decoded_row_cache as kept_rows
+from streamsvm.storage.rows import decoded_row_cache
 from tests.bench import commands, jobs
 from tests.bench.curve import REPEATS
 from tests.bench.generate import generate
@@ -89,7 +89,7 @@ def _once(path: Path, cache: int) -> tuple[commands.Command, jobs.Finished, jobs
     options = "--tolerance", "none", "--relative-gap", f"{RELATIVE_GAP:g}"
     command = commands.train_command(path, cache, *options)
     dataset = path.with_suffix("")
-    kept_rows.release(dataset)
+    decoded_row_cache.release(dataset)
     first, following = (
         jobs.train(dataset, cache_bytes=cache, tolerance=None, relative_gap=RELATIVE_GAP) for _ in range(2)
     )

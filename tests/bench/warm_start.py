@@ -16,7 +16,7 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.plan.warm_start import SharedRows, warm_up
 from streamsvm.storage.blocks.dataset import Dataset
-from streamsvm.storage.rows import decoded_row_cache as kept_rows
+from streamsvm.storage.rows import decoded_row_cache
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.row_runs import shared_rows
 from streamsvm.storage.run.checkpoint import newest_checkpoint
@@ -101,7 +101,7 @@ def job_before(dataset: Path, checkpoints: Path, gap: float) -> Before:
 
 def _train(dataset: Path, gap: float, checkpoints: Path | None = None, before: Before | None = None) -> Spent:
     """All that was spent on a job."""
-    kept_rows.release(dataset)
+    decoded_row_cache.release(dataset)
     cache_bytes, _ = jobs.tenth(Dataset(dataset).manifest)
     fields = {"cache_bytes": cache_bytes, "tolerance": None, "relative_gap": gap, "max_passes": 1000, "C": C}
     taken = Spent(0.0, 0.0)

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from streamsvm.storage.machine.disk_health import Patience
+from streamsvm.storage.machine.disk_health import DiskHealth
+from streamsvm.storage.rows.decoded_row_cache import DecodedRowCache
 from streamsvm.storage.rows.spill_file import SpillFile, make_buffer
-from streamsvm.trainer.rows.disk import DiskRows, Shelf
+from streamsvm.trainer.rows.disk import DiskRows
 
 SMALL = 4 << 10  # bytes: many segments for a few rows
 PLENTY = 1 << 40
@@ -32,11 +33,11 @@ class Disk:
         self.files: list[File] = []
 
     def rows(
-        self, directory: str | None, lent: int = 1, shelf: Shelf | None = None, segment_bytes: int = SMALL
+        self, directory: str | None, lent: int = 1, row_cache: DecodedRowCache | None = None, segment_bytes: int = SMALL
     ) -> DiskRows:
         """DiskRows on it."""
-        patience = partial(Patience, free=lambda _: self.look(), clock=lambda: self.seconds)
-        return DiskRows(directory, lent, shelf, segment_bytes, patience, self.file)
+        health = partial(DiskHealth, free=lambda _: self.look(), clock=lambda: self.seconds)
+        return DiskRows(directory, lent, row_cache, segment_bytes, health, self.file)
 
     def look(self) -> int:
         """Bytes that are free."""

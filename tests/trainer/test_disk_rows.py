@@ -6,10 +6,11 @@ import itertools
 import numpy as np
 import pytest
 
-from streamsvm.storage.rows import decoded_row_cache as kept_rows
+from streamsvm.storage.rows import decoded_row_cache
+from streamsvm.storage.rows.decoded_row_cache import DecodedRowCache
 from streamsvm.storage.rows.segment import ROW_ID, TARGET, Segment, bytes_of, row_bytes
 from streamsvm.storage.rows.spill_file import SpillFile
-from streamsvm.trainer.rows.disk import DiskRows, Shelf
+from streamsvm.trainer.rows.disk import DiskRows
 from streamsvm.trainer.rows.mixture import SEGMENTS
 from tests.contracts.problems import random_problem
 from tests.trainer.disks import SMALL, Disk, refuses
@@ -193,9 +194,9 @@ LENGTHS = {
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 def test_rows_longer_than_a_segment_come_back_beside_the_others(tmp_path, disk, lengths):
     rows, rng = of_lengths(lengths), np.random.default_rng(1)
-    whole, shelf = content(rows), Shelf(tmp_path, {"uid": "a"})
+    whole, row_cache = content(rows), DecodedRowCache(tmp_path, {"uid": "a"})
     for _ in range(2):  # the second has what the first has kept
-        store = disk.rows(str(tmp_path), shelf=shelf)
+        store = disk.rows(str(tmp_path), row_cache=row_cache)
         for part in np.array_split(rng.permutation(len(lengths)).astype(np.int32), 3):
             store.collect(rows, part)
         store.seal(len(lengths))
@@ -347,13 +348,13 @@ def test_without_room_for_the_buffers_of_a_second_file_the_first_is_closed(tmp_p
     store.shutdown()
 
 
-def test_kept_rows_without_a_second_file_are_left_alone(tmp_path, sealed_shelf, rows):
+def test_kept_rows_without_a_second_file_are_left_alone(tmp_path, sealed_cache, rows):
     """The rows come from the reader: the job goes on, with or without a disk that can be written to."""
 
     def file(directory, segment_bytes):
         raise OSError("no more files")
 
-    store = DiskRows(str(tmp_path), shelf=sealed_shelf, make_file=file)
+    store = DiskRows(str(tmp_path), row_cache=sealed_cache, make_file=file)
     assert not store.is_open and not store.is_sealed
     store.collect(rows, ALL)
     store.seal(N_ROWS)
@@ -363,33 +364,33 @@ def test_kept_rows_without_a_second_file_are_left_alone(tmp_path, sealed_shelf, 
 
 
 @pytest.fixture
-def sealed_shelf(tmp_path, disk, rows):
+def sealed_cache(tmp_path, disk, rows):
     """Where a job has kept all rows."""
-    shelf = Shelf(tmp_path / "dataset", {"uid": "a"})
-    shelf.directory.mkdir()
-    store = disk.rows(str(tmp_path), shelf=shelf)
+    row_cache = DecodedRowCache(tmp_path / "dataset", {"uid": "a"})
+    row_cache.directory.mkdir()
+    store = disk.rows(str(tmp_path), row_cache=row_cache)
     store.collect(rows, ALL)
     store.seal(N_ROWS)
     store.shutdown()
-    return shelf
+    return row_cache
 
 
-def test_rows_that_others_needed_to_go_are_told_to_who_reads_them_anew(tmp_path, sealed_shelf):
-    kept_rows.release_when_short(tmp_path, 0)
+def test_rows_that_others_needed_to_go_are_told_to_who_reads_them_anew(tmp_path, sealed_cache):
+    decoded_row_cache.release_when_short(tmp_path, 0)
     for codes in ({"rows_released"}, set()):
-        store = DiskRows(str(tmp_path), shelf=sealed_shelf)
+        store = DiskRows(str(tmp_path), row_cache=sealed_cache)
         assert (store.is_sealed, store.slowdowns) == (False, codes)
         store.shutdown()
 
 
-def test_a_disk_that_fails_for_good_fails_but_once(tmp_path, sealed_shelf, disk):
+def test_a_disk_that_fails_for_good_fails_but_once(tmp_path, sealed_cache, disk):
     """What it says when files are closed and given back is of no use any more."""
-    store = disk.rows(str(tmp_path), shelf=sealed_shelf)
+    store = disk.rows(str(tmp_path), row_cache=sealed_cache)
     assert store.is_sealed
     disk.is_gone = True
-    (sealed_shelf.directory / kept_rows.FILE).write_bytes(b"")
-    sealed_shelf.directory.rename(tmp_path / "elsewhere")
-    sealed_shelf.directory.touch()
+    (sealed_cache.directory / decoded_row_cache.FILE).write_bytes(b"")
+    sealed_cache.directory.rename(tmp_path / "elsewhere")
+    sealed_cache.directory.touch()
     assert list(store.windows(None, np.random.default_rng(0))) == []
     assert not store.is_open
     store.shutdown()
@@ -445,7 +446,7 @@ def test_a_directory_without_such_files_is_a_disk_that_failed():
 
 
 def test_rows_that_cannot_be_kept_are_swept_over_all_the_same(tmp_path, disk, rows):
-    store = disk.rows(str(tmp_path), shelf=Shelf(tmp_path / "nowhere", {"uid": "a"}))
+    store = disk.rows(str(tmp_path), row_cache=DecodedRowCache(tmp_path / "nowhere", {"uid": "a"}))
     store.collect(rows, ALL)
     store.seal(N_ROWS)
     assert store.is_sealed and store.slowdowns == {"rows_not_kept"}

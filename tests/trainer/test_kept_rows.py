@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamsvm.storage.errors import CheckpointUnsound
-from streamsvm.storage.rows import decoded_row_cache as kept_rows
+from streamsvm.storage.rows import decoded_row_cache
 from streamsvm.storage.run.checkpoint import newest_checkpoint, write_checkpoint
 from streamsvm.storage.run.state import open_control
 from tests.contracts.problems import make_dataset, random_problem
@@ -42,7 +42,7 @@ def test_rows_of_another_problem_are_read_anew(tmp_path, dataset):
 
 def test_damaged_ones_cost_time_only(tmp_path, dataset):
     trained(tmp_path / "first", dataset)
-    path = dataset / kept_rows.FILE
+    path = dataset / decoded_row_cache.FILE
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)

@@ -35,7 +35,7 @@ def fails_at(kind, number):
 def told(tmp_path, dataset, disk, after=lambda: None):
     """Codes in the history of three passes, with what happens after the first."""
     write_run(tmp_path / "run", dataset, smallest_cache(), on_disk=True, tolerance=None)
-    solvers = solvers_with(lambda directory, lent, shelf=None: disk.rows(directory, lent, shelf))
+    solvers = solvers_with(lambda directory, lent, row_cache=None: disk.rows(directory, lent, row_cache))
     with about_to_begin(tmp_path / "run", solvers=solvers) as (trainer, _):
         found = [trainer.step()]
         after()

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from streamsvm.storage.machine.disk_health import Patience
+from streamsvm.storage.machine.disk_health import DiskHealth
 from streamsvm.trainer.problem.problem import LOSSES
 from streamsvm.trainer.rows.disk import DiskRows
 from tests.contracts.problems import a_dataset, make_dataset, random_problem
@@ -150,8 +150,8 @@ def test_momentum_yields_for_a_sweep_when_the_dual_objective_has_fallen(tmp_path
             ends.append(session.alpha.copy())
             D.append(progress.dual_objective)
 
-    def make_disk(directory, lent, shelf):
-        return Watched(directory, lent, shelf, SMALL, partial(Patience, clock=lambda: 0.0))
+    def make_disk(directory, lent, row_cache):
+        return Watched(directory, lent, row_cache, SMALL, partial(DiskHealth, clock=lambda: 0.0))
 
     settings = {"on_disk": True, "updates_per_row": 60, "tolerance": None}
     with solving(tmp_path / "run", dataset, link=Watching, solvers=solvers_with(make_disk), **settings) as session:

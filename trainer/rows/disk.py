@@ -7,15 +7,13 @@ costs time only: the store is closed, and rows come from the cache, pass after p
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from streamsvm.storage.errors import NO_ROOM
-from streamsvm.storage.machine.disk_health import DiskFull, DiskSlow, Patience
-from streamsvm.storage.rows import decoded_row_cache as kept_rows
+from streamsvm.storage.machine.disk_health import DiskFull, DiskHealth, DiskSlow
 from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.decoded_row_cache import DecodedRowCache, release
 from streamsvm.storage.rows.row_file import RowFile
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.storage.rows.spill_file import SPILL_SEGMENT, SpillFile
@@ -23,18 +21,11 @@ from streamsvm.trainer.rows.mixture import IsActive
 from streamsvm.trainer.rows.windows import READS, ReadAhead
 
 
-class Shelf(NamedTuple):
-    """Where rows are kept for the next job: the directory of their dataset, and what they are known by."""
-
-    directory: Path
-    key: kept_rows.Key
-
-
 class DiskRows:
     """`collect` what a pass brings, `seal` it, then sweep: over all rows, or those `set_aside` in the sweep before.
 
     directory   on the disk to use, or None: nothing is kept
-    shelf       where rows may have been kept by another job, and will be for the next; None: nowhere
+    row_cache   rows that an earlier job kept, and where those of this job are kept for the next; None: nowhere
     lent        windows that may be in use at a time
     n_rows      that were collected; is_open: the disk takes part
     slowdowns   codes of storage.run.slowdowns: why it is closed, or slower than it could be
@@ -45,12 +36,12 @@ class DiskRows:
         self,
         directory: str | None,
         lent: int = 1,
-        shelf: Shelf | None = None,
+        row_cache: DecodedRowCache | None = None,
         segment_bytes: int = SPILL_SEGMENT,
-        make_patience: Callable[[str], Patience] = Patience,
+        make_health: Callable[[str], DiskHealth] = DiskHealth,
         make_file: Callable[[str, int], SpillFile] = SpillFile,
     ) -> None:
-        self._shelf = shelf
+        self._row_cache = row_cache
         self._writer, self._readers = ThreadPoolExecutor(1), ThreadPoolExecutor(READS)
         self._read_ahead = ReadAhead(self._readers, lent)
         self._files: list[RowFile] = []  # all rows, and the active ones
@@ -60,16 +51,16 @@ class DiskRows:
         self._slowdowns: set[str] = set()
         if directory is not None:
             with self._closing_on_failure():
-                patience = make_patience(directory)
-                kept = shelf and kept_rows.find(*shelf)
+                health = make_health(directory)
+                kept = row_cache and row_cache.find()
                 if kept:
                     segment_bytes, (file, self.n_rows), self._is_sealed = kept[0].segment_bytes, kept, True
                 else:
                     file = make_file(directory, segment_bytes)
-                    if shelf and kept_rows.were_released(*shelf):
+                    if row_cache and row_cache.take_release_notice():
                         self._slowdowns.add("rows_released")
-                self._files.append(RowFile(file, patience, self._writer))
-                self._files.append(RowFile(make_file(directory, segment_bytes), patience, self._writer))
+                self._files.append(RowFile(file, health, self._writer))
+                self._files.append(RowFile(make_file(directory, segment_bytes), health, self._writer))
 
     @property
     def is_open(self) -> bool:
@@ -110,12 +101,12 @@ class DiskRows:
                     self._give_up("disk_full")
                 elif not self._is_sealed:
                     self.close()
-                elif self._shelf:
-                    self._keep(self._shelf, n_rows)
+                elif self._row_cache:
+                    self._keep(self._row_cache, n_rows)
 
-    def _keep(self, shelf: Shelf, n_rows: int) -> None:
+    def _keep(self, row_cache: DecodedRowCache, n_rows: int) -> None:
         try:
-            kept_rows.keep(self._files[0].file, *shelf, n_rows)
+            row_cache.keep(self._files[0].file, n_rows)
         except OSError:
             self._slowdowns.add("rows_not_kept")
 
@@ -180,9 +171,9 @@ class DiskRows:
         except OSError as error:
             is_full = isinstance(error, DiskFull) or error.errno in NO_ROOM
             self._give_up("disk_full" if is_full else "disk_slow" if isinstance(error, DiskSlow) else "disk_failed")
-            if self._shelf:
+            if self._row_cache:
                 with suppress(OSError):
-                    kept_rows.release(self._shelf.directory)
+                    release(self._row_cache.directory)
 
 
-MakeDisk = Callable[[str | None, int, Shelf | None], DiskRows]  # directory, windows lent, where rows are kept
+MakeDisk = Callable[[str | None, int, DecodedRowCache | None], DiskRows]  # directory, windows lent, where rows are kept

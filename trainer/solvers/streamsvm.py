@@ -18,10 +18,11 @@ import numpy as np
 from streamsvm.storage.options import option
 from streamsvm.storage.rows.cache import Step
 from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.decoded_row_cache import DecodedRowCache
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.problem.problem import Problem
 from streamsvm.trainer.rows.cache import Cursor, ResidentRows
-from streamsvm.trainer.rows.disk import DiskRows, MakeDisk, Shelf
+from streamsvm.trainer.rows.disk import DiskRows, MakeDisk
 from streamsvm.trainer.rows.mixture import IsActive
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers.options import StreamOptions
@@ -94,8 +95,10 @@ class _Training:
         streaming = settings.threads if len(problem.visited.maps) else settings.threads // 2
         both, self._streaming = (threads_for(count, stack) for count in (settings.threads, streaming))
         self._residents = ResidentRows(cursor, both.lent)
-        shelf = Shelf(Path(settings.kept_rows["dataset"]), settings.kept_rows) if settings.kept_rows else None
-        self._disk = make_disk(settings.spill_directory, both.lent, shelf)
+        row_cache = (
+            DecodedRowCache(Path(settings.kept_rows["dataset"]), settings.kept_rows) if settings.kept_rows else None
+        )
+        self._disk = make_disk(settings.spill_directory, both.lent, row_cache)
         stack.callback(self._disk.shutdown)
         self._link.slow_down(self._disk.slowdowns)
         wanted = Wanted(settings.tolerance, settings.relative_gap, settings.share_of_gap)

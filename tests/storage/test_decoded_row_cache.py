@@ -1,10 +1,11 @@
-"""Rows kept from job to job: found under their key, as they were, and given back when the disk is short."""
+"""Decoded rows of a job are found by the next under their key, unchanged, and deleted when the disk is short."""
 
 import numpy as np
 import pytest
 
 from streamsvm.storage.files.document import pack
-from streamsvm.storage.rows import decoded_row_cache as kept_rows
+from streamsvm.storage.rows import decoded_row_cache
+from streamsvm.storage.rows.decoded_row_cache import DecodedRowCache
 from streamsvm.storage.rows.spill_file import SpillFile, make_buffer
 
 SIZE = 4096
@@ -21,13 +22,13 @@ def dataset(tmp_path):
         file.append(buffer)
     directory = tmp_path / "dataset"
     directory.mkdir()
-    kept_rows.keep(file, directory, KEY, n_rows=7)
+    DecodedRowCache(directory, KEY).keep(file, n_rows=7)
     file.close()
     return directory
 
 
 def test_they_are_found_under_their_key(dataset):
-    file, n_rows = kept_rows.find(dataset, KEY)
+    file, n_rows = DecodedRowCache(dataset, KEY).find()
     assert n_rows == 7 and len(file) == 2 and file.bytes == 2 * SIZE
     for number in range(2):
         assert bytes(file.read(number, make_buffer(SIZE))) == bytes([number + 1]) * SIZE
@@ -41,9 +42,9 @@ def test_segments_longer_than_most_are_found_as_they_were(tmp_path):
         buffer = make_buffer(size)
         buffer[:] = bytes([number + 1]) * size
         file.append(buffer)
-    kept_rows.keep(file, tmp_path, KEY, n_rows=9)
+    DecodedRowCache(tmp_path, KEY).keep(file, n_rows=9)
     file.close()
-    found, _ = kept_rows.find(tmp_path, KEY)
+    found, _ = DecodedRowCache(tmp_path, KEY).find()
     assert found.segment_bytes == SIZE and found.bytes == sum(sizes)
     for number in (3, 1, 0, 2):
         assert bytes(found.read(number, make_buffer(4 * SIZE))) == bytes([number + 1]) * sizes[number]
@@ -52,53 +53,55 @@ def test_segments_longer_than_most_are_found_as_they_were(tmp_path):
 
 def test_an_index_says_what_programs_before_it_can_read(dataset):
     """All segments are of one size. An index that says more is none for these."""
-    file, _ = kept_rows.find(dataset, KEY)
+    file, _ = DecodedRowCache(dataset, KEY).find()
     file.close()
     content = {"key": KEY, "n_rows": 7, "segment_bytes": SIZE, "sums": file.sums}
-    assert (dataset / kept_rows.INDEX).read_bytes() == pack(content, 1)
-    (dataset / kept_rows.INDEX).write_bytes(pack(content, 3))
-    assert kept_rows.find(dataset, KEY) is None
+    assert (dataset / decoded_row_cache.INDEX).read_bytes() == pack(content, 1)
+    (dataset / decoded_row_cache.INDEX).write_bytes(pack(content, 3))
+    assert DecodedRowCache(dataset, KEY).find() is None
 
 
 @pytest.mark.parametrize("other", [{"uid": "b"}, {"positive": 2.0}, {"bias": 1.0}])
 def test_those_of_another_problem_are_not(dataset, other):
-    assert kept_rows.find(dataset, {**KEY, **other}) is None
+    assert DecodedRowCache(dataset, {**KEY, **other}).find() is None
 
 
 def test_what_is_damaged_is_found_out(dataset):
-    path = dataset / kept_rows.FILE
+    path = dataset / decoded_row_cache.FILE
     data = bytearray(path.read_bytes())
     data[SIZE + 9] ^= 4
     path.chmod(0o600)
     path.write_bytes(data)
-    file, _ = kept_rows.find(dataset, KEY)
+    file, _ = DecodedRowCache(dataset, KEY).find()
     file.read(0, make_buffer(SIZE))
     with pytest.raises(OSError, match="did not come back"):
         file.read(1, make_buffer(SIZE))
     file.close()
 
 
-@pytest.mark.parametrize("name", [kept_rows.FILE, kept_rows.INDEX])
+@pytest.mark.parametrize("name", [decoded_row_cache.FILE, decoded_row_cache.INDEX])
 def test_half_of_it_is_nothing(dataset, name):
     (dataset / name).unlink()
-    assert kept_rows.find(dataset, KEY) is None
+    assert DecodedRowCache(dataset, KEY).find() is None
 
 
 def test_a_damaged_index_is_nothing(dataset):
-    index = dataset / kept_rows.INDEX
+    index = dataset / decoded_row_cache.INDEX
     index.write_bytes(index.read_bytes().replace(b'"n_rows": 7', b'"n_rows": 8'))
-    assert kept_rows.find(dataset, KEY) is None
+    assert DecodedRowCache(dataset, KEY).find() is None
 
 
 @pytest.mark.parametrize(("free", "is_short"), [(2 * SIZE - 1, True), (2 * SIZE, False)])
 def test_they_go_when_less_is_free_than_is_kept(dataset, free, is_short):
-    reading, _ = kept_rows.find(dataset, KEY)
-    assert kept_rows.release_when_short(dataset.parent, free) == is_short
-    assert (dataset / kept_rows.FILE).exists() != is_short
+    reading, _ = DecodedRowCache(dataset, KEY).find()
+    assert decoded_row_cache.release_when_short(dataset.parent, free) == is_short
+    assert (dataset / decoded_row_cache.FILE).exists() != is_short
     # Who asks for them next is told, once.
-    assert not kept_rows.were_released(dataset, {**KEY, "uid": "b"})
-    assert [kept_rows.were_released(dataset, KEY) for _ in range(2)] == [is_short, False]
-    assert not (dataset / kept_rows.RELEASED).exists() and not (is_short and (dataset / kept_rows.INDEX).exists())
+    assert not DecodedRowCache(dataset, {**KEY, "uid": "b"}).take_release_notice()
+    assert [DecodedRowCache(dataset, KEY).take_release_notice() for _ in range(2)] == [is_short, False]
+    assert not (dataset / decoded_row_cache.RELEASED).exists() and not (
+        is_short and (dataset / decoded_row_cache.INDEX).exists()
+    )
     # Who reads them goes on.
     assert np.frombuffer(reading.read(1, make_buffer(SIZE)), np.uint8).max() == 2
     reading.close()

@@ -1,10 +1,10 @@
-"""When a disk is given up: tables of cases, with a clock that is told the time."""
+"""A job gives up a disk that is slow or full: tables of cases, with a clock that tests set."""
 
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from streamsvm.storage.machine.disk_health import Patience
+from streamsvm.storage.machine.disk_health import DiskHealth
 
 SEGMENT = 1 << 19  # bytes: 2.6 ms at 200 MB/s
 
@@ -21,16 +21,16 @@ class Clock:
 
 
 def after(works, free=1 << 40):
-    """The Patience after works of so many seconds, each on a segment."""
+    """The health of a disk after work on segments that took these seconds."""
     clock = Clock()
-    patience = Patience("/", lambda _: free, clock)
+    health = DiskHealth("/", lambda _: free, clock)
     for seconds in works:
-        assert patience.timed(SEGMENT, 1, lambda seconds=seconds: clock.pass_(seconds) or "done") == "done"
-    return patience
+        assert health.timed(SEGMENT, 1, lambda seconds=seconds: clock.pass_(seconds) or "done") == "done"
+    return health
 
 
 @pytest.mark.parametrize(
-    ("works", "is_over"),
+    ("works", "is_too_slow"),
     [
         ([], False),
         ([0.001] * 10_000, False),
@@ -44,26 +44,26 @@ def after(works, free=1 << 40):
         ([0.0034] * 100_000, True),
     ],
 )
-def test_slowness_is_borne_for_a_while(works, is_over):
-    assert after(works).is_over == is_over
+def test_slowness_is_borne_for_a_while(works, is_too_slow):
+    assert after(works).is_too_slow == is_too_slow
 
 
-@pytest.mark.parametrize(("at_once", "is_over"), [(1, True), (2, False)])
-def test_works_side_by_side_share_their_time(at_once, is_over):
+@pytest.mark.parametrize(("at_once", "is_too_slow"), [(1, True), (2, False)])
+def test_works_side_by_side_share_their_time(at_once, is_too_slow):
     clock = Clock()
-    patience = Patience("/", clock=clock)
+    health = DiskHealth("/", clock=clock)
     for _ in range(10_000):
-        patience.timed(SEGMENT, at_once, lambda: clock.pass_(0.005))
-    assert patience.is_over == is_over
+        health.timed(SEGMENT, at_once, lambda: clock.pass_(0.005))
+    assert health.is_too_slow == is_too_slow
 
 
 def test_time_in_which_nothing_is_asked_of_the_disk_is_not_lost():
     clock = Clock()
-    patience = Patience("/", clock=clock)
+    health = DiskHealth("/", clock=clock)
     clock.pass_(1e6)
-    assert not patience.is_over
-    patience.timed(SEGMENT, 1, lambda: clock.pass_(2e5))
-    assert not patience.is_over  # a sixth of the time so far
+    assert not health.is_too_slow
+    health.timed(SEGMENT, 1, lambda: clock.pass_(2e5))
+    assert not health.is_too_slow  # a sixth of the time so far
 
 
 @pytest.mark.parametrize(
@@ -90,10 +90,10 @@ def test_it_raises_when_free_space_is_below_its_size(free, taken):
 def test_no_second_is_lost_by_counting_on_several_threads():
     """Each loses as much as it takes by a clock that nobody else moves."""
     clock = Clock()
-    patience = Patience("/", clock=clock)
+    health = DiskHealth("/", clock=clock)
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda _: patience.timed(-(10**6), 1, lambda: None), range(600)))
+        list(pool.map(lambda _: health.timed(-(10**6), 1, lambda: None), range(600)))
     # Each was late by 5 ms: 3 seconds, to the last of them.
-    assert not patience.is_over
-    patience.timed(-(10**6), 1, lambda: None)
-    assert patience.is_over
+    assert not health.is_too_slow
+    health.timed(-(10**6), 1, lambda: None)
+    assert health.is_too_slow
