@@ -9,7 +9,7 @@ from pathlib import Path
 
 from streamsvm.reader.stream.process import Reader
 from streamsvm.service.jobs.fields.spec import JobSpec
-from streamsvm.service.jobs.lanes.lanes import Lane
+from streamsvm.service.jobs.plan.lanes import Lane
 from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
 from streamsvm.service.processes.inline_run import Turns
 from streamsvm.service.processes.run import prepare_run

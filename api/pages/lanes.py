@@ -6,7 +6,7 @@ from typing import Any
 from streamsvm.api.context import AppContext
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import read_spec
-from streamsvm.service.jobs.lanes.lanes import labels_of, lanes_of
+from streamsvm.service.jobs.plan.lanes import labels_of, lanes_of
 from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.errors import StorageError
 

@@ -21,8 +21,8 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.service.datasets.ingesting import Ingesting
 from streamsvm.service.errors import DIED, ServiceError, needing_space
 from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.lanes.warm_start import can_grow, grow
 from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
-from streamsvm.service.jobs.plan.warm_start import can_grow, grow
 from streamsvm.service.jobs.progress.progress import HISTORY, read_history
 from streamsvm.service.local import Report, Trained, Training
 from streamsvm.service.settings import Settings
@@ -120,8 +120,10 @@ class Workspace:
         self._trainings += 1
         work.mkdir()
         kept, begins = self._warm(plan, work)
-        in_turns = _is_small(self.manifest.decoded_bytes)
-        training = Training(work, self._dataset, self._settings, report, in_turns=in_turns, keeps=kept, begins=begins)
+        is_inline = _is_small(self.manifest.decoded_bytes)
+        training = Training(
+            work, self._dataset, self._settings, report, is_inline=is_inline, checkpoints=kept, begins=begins
+        )
         with interrupting(training.stop), _telling():
             trained = training.all_lanes(plan)
         self._keep(plan, kept)

@@ -11,10 +11,10 @@ from streamsvm.api.requests.body import JsonObject, OptionalJsonObject
 from streamsvm.service.cluster.prepare import check_machines
 from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
 from streamsvm.service.jobs.lanes.continuing import CHANGEABLE, continued_spec
+from streamsvm.service.jobs.lanes.warm_start import check_warm_start
 from streamsvm.service.jobs.plan.estimate import estimate
 from streamsvm.service.jobs.plan.following import plan_following
 from streamsvm.service.jobs.plan.plan import plan_job
-from streamsvm.service.jobs.plan.warm_start import check_warm_start
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.jobs.progress.views import history, history_csv, job_view
 from streamsvm.service.records.unrecorded import remove, unrecording

@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from streamsvm.service.cluster.messages import Given
+from streamsvm.service.jobs.plan.blocks import spills
 from streamsvm.service.jobs.plan.plan import JobPlan
-from streamsvm.service.processes.run_file import spills
+from streamsvm.service.jobs.plan.run_file import run_file
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import view
@@ -102,7 +103,7 @@ def pool_for(plan: JobPlan, dataset: Path, maps: FeatureMaps, directory: Path) -
     most = int(_SHARE_OF_DISK * shutil.disk_usage(place).free)
     # Rows may be there twice.
     most = most if on_disk else min(most, plan.cache.cache_bytes // 2)
-    told = {**plan.run_file(dataset)["trainer"], "resume": None, "checkpoints": None, "spill_directory": str(place)}
+    told = {**run_file(plan, dataset)["trainer"], "resume": None, "checkpoints": None, "spill_directory": str(place)}
     return Pool(settings_of(told, maps), directory, most)
 
 

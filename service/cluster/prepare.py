@@ -1,4 +1,4 @@
-"""Lays out the run directory of a job on several machines."""
+"""Lays out a run on the machines of a cluster. A coordinator, one process here, stands for all of them."""
 
 import json
 from collections.abc import Callable
@@ -8,9 +8,10 @@ from typing import Any
 from streamsvm.service.cluster.connecting import check_ray
 from streamsvm.service.cluster.shards import check_here, shards_of
 from streamsvm.service.jobs.plan.plan import JobPlan
-from streamsvm.service.processes.run import Run
+from streamsvm.service.jobs.plan.run_file import running_lanes
+from streamsvm.service.processes.run import ProcessRun
 from streamsvm.service.settings import Settings
-from streamsvm.storage.run.checkpoint import newest_checkpoint
+from streamsvm.storage.run.checkpoint import Checkpoint, newest_checkpoint
 from streamsvm.storage.run.state import RUN_FILE, State, create_state
 
 PROCESS = "streamsvm.service.cluster.process"
@@ -26,19 +27,21 @@ def check_machines(plan: JobPlan, settings: Settings) -> None:
     shards_of(plan.manifest, (parts or 1) if asked == "all" else asked)
 
 
-def prepare_cluster_run(
-    directory: Path,
+def cluster_run(
     plan: JobPlan,
+    directory: Path,
+    job_dir: Path,
     dataset: Path,
     job: str,
     settings: Settings,
     checkpoints: Path | None,
     warm_up: Callable[[State], None] | None,
-) -> None:
-    """State files and run.json. Raises ServiceError: ray_missing, ray_address, and what `warm_up` does.
+) -> tuple[ProcessRun, Checkpoint | None]:
+    """Make the run directory, and the run, still to be started; and the checkpoint that it goes on from.
 
-    Dual variables stay on the machines: alpha is what there is to begin with, of a checkpoint in the directory
-    `checkpoints`, where the job will leave one, or what `warm_up` makes; or it is empty.
+    Dual variables stay on the machines. alpha here is what they begin with: that of a checkpoint in the directory
+    `checkpoints`, where the run will leave one, or what `warm_up` makes; without either it is empty.
+    Raises ServiceError: ray_missing, ray_address, and what `warm_up` does.
     """
     check_machines(plan, settings)
     directory.mkdir(parents=True)
@@ -57,13 +60,9 @@ def prepare_cluster_run(
         "has_alpha": bool(checkpoint) or bool(state.w.any()),
     }
     cluster = {**_told(plan, dataset, job, settings), **own}
-    told = {"lane": plan.run_file(dataset)["lane"], "distances": None, "cluster": cluster}
+    told = {"lane": running_lanes(plan), "distances": None, "cluster": cluster}
     (directory / RUN_FILE).write_text(json.dumps(told))
-
-
-def cluster_run(directory: Path, job_dir: Path, settings: Settings) -> Run:
-    """The run of a directory that has been prepared so."""
-    return Run(directory, job_dir, settings.stall_seconds, {"trainer": PROCESS})
+    return ProcessRun(directory, job_dir, settings.stall_seconds, {"trainer": PROCESS}), checkpoint
 
 
 def _told(plan: JobPlan, dataset: Path, job: str, settings: Settings) -> dict[str, Any]:

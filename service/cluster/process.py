@@ -66,7 +66,8 @@ def _coordinate(run: Path, told: dict[str, Any], reports: TextIO) -> int:
         raise ServiceError("machines_range", "the cluster has no node with a core", "Add nodes.")
     shards = shards_of(manifest, count)
     spec = JobSpec.model_validate(told["spec"])
-    maps = fitted_maps(spec, Dataset(dataset))
+    plan = replace(plan_job(spec, manifest), number=told["number"], at_once=told["at_once"])
+    maps = fitted_maps(plan.maps, Dataset(dataset))
     own = told["spec"], told["number"], told["at_once"], count, maps
     begins = [Begin(told["job"], shard.name, *own, shard.rows) for shard in shards]
     rules = Rules(
@@ -74,7 +75,6 @@ def _coordinate(run: Path, told: dict[str, Any], reports: TextIO) -> int:
         rounds_before=int(control["finished_passes"]),
         seconds_before=float(control["elapsed_seconds"]),
     )
-    plan = replace(plan_job(spec, manifest), number=told["number"], at_once=told["at_once"])
     pool = pool_for(plan, dataset, maps, run)
     first_alpha = state.alpha if told["has_alpha"] else None
     with RayMachines(ray, dataset, shards, begins, told["checkpoint_seconds"], first_alpha) as machines:

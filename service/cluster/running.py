@@ -20,7 +20,7 @@ from streamsvm.service.cluster.leftovers import Leftovers
 from streamsvm.service.cluster.messages import COUNTED, NO_CHANGE, Answer, Begin, Change, Found, Given, HeldRows
 from streamsvm.service.jobs.fields.spec import JobSpec
 from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
-from streamsvm.service.processes.run import PART, PROCESSES, Run, prepare_run
+from streamsvm.service.processes.run import PART, PROCESSES, ProcessRun, prepare_run
 from streamsvm.service.processes.run_directories import has_room
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import read_manifest
@@ -67,7 +67,7 @@ class Running:
         self._change = np.zeros_like(self._w)  # of the round
         self._untold = np.zeros_like(self._w)
         self._order: Order | None = None
-        self._run = Run(self._directory, job_dir, settings.stall_seconds, {**PROCESSES, "trainer": PART})
+        self._run = ProcessRun(self._directory, job_dir, settings.stall_seconds, {**PROCESSES, "trainer": PART})
         self._began = time.monotonic()
         self._run.start()
 
@@ -138,7 +138,7 @@ class Running:
 
     def kill(self) -> None:
         """End the processes; their files go."""
-        self._run.kill()
+        self._run.close()
         self._leftovers.remove()
 
     def _given(self) -> Given:

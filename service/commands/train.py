@@ -23,7 +23,7 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import named_maps
 from streamsvm.service.jobs.fields.scaling import scaling_note
 from streamsvm.service.jobs.fields.spec import parse_spec
-from streamsvm.service.jobs.lanes.lanes import order_note
+from streamsvm.service.jobs.plan.lanes import order_note
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.local import train_file
 from streamsvm.service.models.exports import MODEL_FORMATS

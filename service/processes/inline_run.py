@@ -12,8 +12,8 @@ from typing import Any
 
 from streamsvm.reader.stream.process import Reader
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.plan.run_file import read_lane
 from streamsvm.service.jobs.progress.progress import HISTORY, read_json
-from streamsvm.service.processes.run import read_lane
 from streamsvm.storage.errors import StorageError
 from streamsvm.storage.rows.cache import CacheReader
 from streamsvm.storage.run.state import Control, open_control
@@ -35,8 +35,8 @@ class Turns(Link):
         return super().has_committed(number)
 
 
-class RunInTurns:
-    """Used as a `Run`; each `poll` trains for a tenth of a second, or a pass if that takes longer."""
+class InlineRun:
+    """A `service.jobs.lanes.runner.Run`; each `poll` trains for a tenth of a second, or a pass if that takes longer."""
 
     pause_seconds = 0.0
 
@@ -72,8 +72,8 @@ class RunInTurns:
             history.write(json.dumps({"result": self._trainer.results()}) + "\n")
         return True
 
-    def kill(self) -> None:
-        """Let go of the files."""
+    def close(self) -> None:
+        """Close the files."""
         for part in (self._cache and self._cache.close, self._reader and self._reader.shutdown):
             if part:
                 part()
@@ -82,6 +82,9 @@ class RunInTurns:
     def request_stop(self) -> None:
         """End after the running pass."""
         self.control["stop"] = 1
+
+    def hand_back(self) -> None:
+        """Nothing: each `poll` ends with the state as it is, and nobody else is to go on with it."""
 
     def results(self) -> list[dict[str, Any]]:
         """What came of each lane."""

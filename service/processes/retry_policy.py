@@ -3,9 +3,6 @@
 import errno
 import logging
 import sqlite3
-import subprocess
-import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -16,16 +13,15 @@ from typing import Any
 from streamsvm.service.errors import Crash, ServiceError
 from streamsvm.service.jobs.lanes.continuing import count_crashes, is_stuck, lost_seconds
 from streamsvm.service.jobs.lanes.lane_files import newest_lane, settle_lanes
+from streamsvm.service.processes.launch import forget_run
 from streamsvm.service.processes.logs import JobLog
 from streamsvm.service.processes.run import log_tail
 from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
 from streamsvm.storage.errors import NO_ROOM, OutOfSpace, StorageError
-from streamsvm.storage.machine.child import child_environment
 from streamsvm.storage.run.checkpoint import Checkpoint, newest_checkpoint
 
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 60.0
-FORGETTING = "streamsvm.service.cluster.forgetting"
 INTERNAL = "internal"
 _FORESEEN = (ServiceError, StorageError)
 SCARCE = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
@@ -165,11 +161,7 @@ class Setbacks:
 
     def _tidy(self, record: dict[str, Any]) -> None:
         settle_lanes(self._settings.jobs / record["id"], is_complete=False)
-        if record["spec"].get("machines") is not None and self._settings.ray_address is not None:
-            # Nobody waits for it.
-            command = [sys.executable, "-m", FORGETTING, self._settings.ray_address, record["id"]]
-            options = {"env": child_environment(), "check": False, "start_new_session": True}
-            threading.Thread(target=subprocess.run, args=(command,), kwargs=options, daemon=True).start()
+        forget_run(record, self._settings)
 
 
 def describe(error: BaseException) -> dict[str, Any]:

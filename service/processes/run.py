@@ -12,13 +12,14 @@ from streamsvm.service.errors import DIED, STALLED, ServiceError
 from streamsvm.service.jobs.fields.features import fitted_maps
 from streamsvm.service.jobs.plan.following import FollowPlan
 from streamsvm.service.jobs.plan.plan import JobPlan
+from streamsvm.service.jobs.plan.run_file import read_lane, run_file
 from streamsvm.service.jobs.plan.slowdowns import planned
 from streamsvm.service.jobs.progress.progress import HISTORY, read_json
 from streamsvm.service.processes.fork_server import Forked, fork
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.features.maps import FeatureMaps, write_maps
 from streamsvm.storage.run.checkpoint import Checkpoint, newest_checkpoint
-from streamsvm.storage.run.failure import told
+from streamsvm.storage.run.failure import told as word_left
 from streamsvm.storage.run.slowdowns import bits_of
 from streamsvm.storage.run.state import KEPT_ARRAYS, RUN_FILE, Control, State, create_state, open_control
 from streamsvm.trainer.shared_state import SHOWN_OF_LANE, HandedBack
@@ -60,15 +61,15 @@ def prepare_run(
     elif warm_up:
         warm_up(state)
     state.control["slowdowns"] = bits_of({*planned(plan), *(("cache_on_disk",) if is_on_disk else ())})
-    run_file = plan.run_file(dataset)
+    told = run_file(plan, dataset)
     maps = None
     if isinstance(plan, JobPlan):
-        maps = write_maps(directory, fitted or fitted_maps(plan.spec, Dataset(dataset)))
+        maps = write_maps(directory, fitted or fitted_maps(plan.maps, Dataset(dataset)))
     for part in ("reader", "trainer"):
-        run_file[part]["maps"] = maps
-        run_file[part]["resume"] = str(checkpoint.path) if checkpoint else None
-    run_file["trainer"]["checkpoints"] = checkpoints and str(checkpoints)
-    (directory / RUN_FILE).write_text(json.dumps(run_file))
+        told[part]["maps"] = maps
+        told[part]["resume"] = str(checkpoint.path) if checkpoint else None
+    told["trainer"]["checkpoints"] = checkpoints and str(checkpoints)
+    (directory / RUN_FILE).write_text(json.dumps(told))
     return checkpoint
 
 
@@ -93,20 +94,15 @@ def _restore_lanes(state: State, checkpoint: Checkpoint) -> None:
             state.lanes[name] = state.control[name]
 
 
-def read_lane(directory: Path) -> dict[str, Any]:
-    """Which lanes the run in this directory is of: number of the first, count, of how many, class, fold, C."""
-    return json.loads((directory / RUN_FILE).read_bytes())["lane"]
-
-
-class Run:
-    """`start`, then `poll` until it returns True; `kill` ends it at any time.
+class ProcessRun:
+    """`start`, then `poll` until it returns True; `close` ends it at any time. A `service.jobs.lanes.runner.Run`.
 
     directory  run directory, made by `prepare_run`
     job_dir    receives history.ndjson, a line a pass, and log
     modules    of its processes, by name; the trainer is what reports and ends last
     """
 
-    pause_seconds = _POLL_SECONDS  # between two polls, of who has nothing else to do
+    pause_seconds = _POLL_SECONDS
 
     def __init__(
         self, directory: Path, job_dir: Path, stall_seconds: float, modules: Mapping[str, str] = PROCESSES
@@ -127,7 +123,7 @@ class Run:
         try:
             self._start()
         except BaseException:
-            self.kill()
+            self.close()
             raise
 
     def _start(self) -> None:
@@ -145,7 +141,7 @@ class Run:
             self.has_handed_back = True
             return False
         for name, code in codes.items():
-            if code and (failure := told(self.directory, code)):
+            if code and (failure := word_left(self.directory, code)):
                 raise self._failure(failure["code"], failure["message"], failure["hint"])
             if code:
                 raise self._failure(DIED, f"the {name} process ended with {_describe(code)}")
@@ -153,7 +149,7 @@ class Run:
                 raise self._failure(STALLED, f"the {name} process fell silent")
         return all(code == 0 for code in codes.values())
 
-    def kill(self) -> None:
+    def close(self) -> None:
         """End its processes and wait for them."""
         children, self._children = self._children, {}
         with ExitStack() as ended:

@@ -10,19 +10,17 @@ import signal
 import sqlite3
 import sys
 import time
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from streamsvm.service.cluster.connecting import FOR_GOOD
-from streamsvm.service.errors import Crash, ServiceError
+from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.lanes.continuing import inherit
 from streamsvm.service.jobs.lanes.lane_files import abouts_of, settle_lanes, with_lanes
 from streamsvm.service.jobs.lanes.lost_lanes import drop_unsound
-from streamsvm.service.jobs.plan.following import FollowPlan
-from streamsvm.service.jobs.plan.plan import JobPlan
+from streamsvm.service.jobs.lanes.runner import LaneRunner
 from streamsvm.service.jobs.progress.states import TRANSITIONS
-from streamsvm.service.processes.attempts import Attempt, Attempts
+from streamsvm.service.processes.attempts import Attempts
 from streamsvm.service.processes.ending import Ending
 from streamsvm.service.processes.fork_server import fork_server
 from streamsvm.service.processes.lock import give_sign, lock, unlock
@@ -32,16 +30,21 @@ from streamsvm.service.processes.retry_policy import Setbacks, WorkerDied
 from streamsvm.service.records.opening import open_store
 from streamsvm.service.records.unrecorded import sweep
 from streamsvm.service.settings import Settings
-from streamsvm.storage.errors import CheckpointUnsound, DatasetCorrupt, OutOfSpace, ValuesOverflow
 from streamsvm.storage.files.durable import make_directory
 from streamsvm.storage.machine.child import die_with_parent, keep_private
 from streamsvm.storage.rows.csr import load_kernels
 from streamsvm.storage.rows.decoded_row_cache import release_when_short
 
 _POLL_SECONDS, _SIGN_SECONDS = 0.1, 1.0
-_NO_CRASHES = (DatasetCorrupt.code, OutOfSpace.code, ValuesOverflow.code, *FOR_GOOD)
 REFUSED, UNUSABLE = 5, 1  # exit codes: another worker has the data directory; it, or its store, cannot be used
 _log = logging.getLogger("streamsvm.worker")
+
+
+class _Active(NamedTuple):
+    """The job that runs."""
+
+    record: dict[str, Any]
+    lanes: LaneRunner
 
 
 class Worker:
@@ -52,7 +55,7 @@ class Worker:
         self._store = open_store(settings)
         self._lock = lock(settings.data_dir, "worker")
         self._attempts = Attempts(settings, self._store)
-        self._active: Attempt | None = None
+        self._active: _Active | None = None
         self._next_sign = 0.0
         self._setbacks = Setbacks(settings, self._store)
         self._queue = Queue(self._store)
@@ -83,7 +86,7 @@ class Worker:
         if self._active is not None:
             record = self._active.record
             with contextlib.suppress(Exception):  # died, which is what was wanted
-                self._active.run.hand_back()
+                self._active.lanes.hand_back()
             self._drop()
             self._store.hand_back_job(record["id"])
         unlock(self._lock)
@@ -125,77 +128,49 @@ class Worker:
             return None
 
     def _begin(self, record: dict[str, Any]) -> None:
-        """Start a job, or its first lane that is not done."""
+        """Start a job, or its first lanes that are not done."""
         job_dir = self._settings.jobs / record["id"]
         make_directory(job_dir)
         inherit(self._settings.jobs, record)
         plan = self._attempts.plan(record)
         drop_unsound(job_dir, plan)
-        self._start(record, plan, abouts_of(job_dir))
+        dataset = self._settings.datasets / record["dataset_id"]
+        begin, replan = partial(self._attempts.begin, record), partial(self._attempts.plan, record)
+        lanes = LaneRunner(job_dir, dataset, begin, replan, ends_on_stop=True)
+        self._active = _Active(record, lanes)
+        lanes.start(plan, abouts_of(job_dir))
 
-    def _start(self, record: dict[str, Any], plan: JobPlan | FollowPlan, done: list[Mapping[str, Any]]) -> None:
-        self._active = self._attempts.start(record, plan, done)
-        told = record["attempt"], self._active.run.control["finished_passes"]
-        JobLog(_log, record["id"]).info("attempt %s started after pass %d", *told)
-
-    def _attend(self, active: Attempt) -> None:
-        requested = self._requested(active)
+    def _attend(self, active: "_Active") -> None:
+        requested = self._requested(active.record)
         if requested == "cancel":
-            self._cancel(active)
+            self._cancel(active.record)
             return
         if requested == "stop":
-            active.run.request_stop()
-        if isinstance(active.plan, FollowPlan):
-            active.plan = self._attempts.plan(active.record)
-            if isinstance(active.plan, JobPlan) and len(active.plan.lanes) > 1:
-                # It took two labels for all there are: to be begun anew.
-                self._go_on(active, active.plan, [])
-                return
-        has_ended = self._poll(active)
-        active.tell_slowdowns(self._store)
-        if has_ended and isinstance(active.plan, JobPlan):
-            self._finish(active, active.plan)
+            active.lanes.request_stop()
+        if active.lanes.step():
+            self._finish(active.record, active.lanes)
 
-    def _requested(self, active: Attempt) -> str | None:
+    def _requested(self, record: dict[str, Any]) -> str | None:
         """The request on record: to stop, say. A store that cannot be read now is asked the next time."""
         try:
-            return self._store.job(active.record["id"])["requested"]
+            return self._store.job(record["id"])["requested"]
         except sqlite3.Error:
             return None
 
-    def _poll(self, active: Attempt) -> bool:
-        try:
-            return active.run.poll()
-        except ServiceError as error:
-            JobLog(_log, active.record["id"]).warning(error.message)
-            if error.code == CheckpointUnsound.code:
-                active.distrust_checkpoint()
-            if error.code in _NO_CRASHES:
-                raise
-            raise Crash(error.code, error.message, error.hint) from error
-
-    def _finish(self, active: Attempt, plan: JobPlan) -> None:
-        """Go on with the next lanes, or publish the models, then say so: a job that has succeeded has its models."""
-        reported = active.run.results()
-        is_stopped = "stopped" in {each["stop_reason"] for each in reported}
-        done, kept = self._ending.outcomes(active, plan, reported)
-        if len(done) < len(plan.lanes) and not is_stopped:
-            self._go_on(active, plan, done)
-            return
-        state, reason = self._ending.publish(active, plan, done, kept, "stopped" if is_stopped else "succeeded")
+    def _finish(self, record: dict[str, Any], lanes: LaneRunner) -> None:
+        """Publish the models, then say so: a job that has succeeded has its models."""
+        assert lanes.run is not None
+        ended = "stopped" if lanes.is_stopped else "succeeded"
+        state, reason = self._ending.publish(record, lanes.run, lanes.outcome, ended)
         self._drop()
-        self._settle_lanes(active.record["id"], state == "succeeded")
-        JobLog(_log, active.record["id"]).info("%s, %s", state, reason)
+        self._settle_lanes(record["id"], state == "succeeded")
+        JobLog(_log, record["id"]).info("%s, %s", state, reason)
 
-    def _go_on(self, active: Attempt, plan: JobPlan, done: list[Mapping[str, Any]]) -> None:
+    def _cancel(self, record: dict[str, Any]) -> None:
         self._drop()
-        self._start(active.record, plan, done)
-
-    def _cancel(self, active: Attempt) -> None:
-        self._drop()
-        self._store.finish_job(active.record["id"], "cancelled")
-        self._setbacks.tidy(active.record)
-        JobLog(_log, active.record["id"]).info("cancelled")
+        self._store.finish_job(record["id"], "cancelled")
+        self._setbacks.tidy(record)
+        JobLog(_log, record["id"]).info("cancelled")
 
     def _settle_lanes(self, job_id: str, is_complete: bool) -> None:
         """Settle the lanes of a job that has ended; an error changes nothing in how it ended."""
@@ -205,17 +180,13 @@ class Worker:
             JobLog(_log, job_id).exception("some of what it left stays")
 
     def _drop(self) -> float | None:
-        """End the attempt that runs, if one does; the seconds that it has trained."""
+        """End the run of the job, if there is one; the seconds that it has trained."""
         active, self._active = self._active, None
-        if active is None:
+        run = active and active.lanes.run
+        if active is None or run is None:
             return None
-        try:
-            active.run.kill()
-        except Exception:
-            # Without its directory a trainer keeps nothing; its processes end with this one.
-            JobLog(_log, active.record["id"]).exception("its processes may still run")
-        self._attempts.directories.remove(active.record["id"], active.run.directory)
-        return active.run.control["elapsed_seconds"]
+        active.lanes.close()
+        return run.control["elapsed_seconds"]
 
 
 def main(data_dir: Path) -> int:

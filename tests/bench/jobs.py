@@ -16,11 +16,11 @@ from streamsvm.reader.ingest.run import ingest, read_chunks
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.lanes.lane_files import lane_directory
+from streamsvm.service.jobs.lanes.warm_start import begin_lane
 from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
-from streamsvm.service.jobs.plan.warm_start import begin_lane
 from streamsvm.service.jobs.progress.progress import read_history
 from streamsvm.service.processes.fork_server import fork_server
-from streamsvm.service.processes.run import Run, prepare_run
+from streamsvm.service.processes.run import ProcessRun, prepare_run
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest
 from streamsvm.storage.errors import CacheTooSmall
@@ -140,7 +140,7 @@ def _run(
     fork_server()  # a worker has one already
     with scratch() as directory, Watch(directory) as watch:
         prepare_run(directory / "run", plan, dataset, checkpoints, begins)
-        run = Run(directory / "run", directory, Settings.from_environment().stall_seconds)
+        run = ProcessRun(directory / "run", directory, Settings.from_environment().stall_seconds)
         phases = _to_the_end(run, manifest.n_rows)
         passes, results = read_history(directory / "history.ndjson"), run.results()
         cached = run.control["resident_bytes"] / manifest.decoded_bytes
@@ -148,7 +148,7 @@ def _run(
     return Finished(passes, results, cached, phases, watch.peak_bytes, machine)
 
 
-def _to_the_end(run: Run, n_rows: int) -> dict[str, Spent]:
+def _to_the_end(run: ProcessRun, n_rows: int) -> dict[str, Spent]:
     """What was spent in each phase, once it has ended."""
     phases = dict.fromkeys(PHASES, Spent(0.0, 0.0))
     watch, now = Stopwatch(core_seconds_below), "start"
@@ -162,7 +162,7 @@ def _to_the_end(run: Run, n_rows: int) -> dict[str, Spent]:
     except ServiceError as error:
         raise RuntimeError(f"{error.message}\n{json.dumps(error.at)}") from error
     finally:
-        run.kill()
+        run.close()
     phases[now] += watch.lap()
     return phases
 

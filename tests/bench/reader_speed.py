@@ -13,7 +13,7 @@ import psutil
 
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.plan.plan import plan_job
-from streamsvm.service.processes.run import Run, prepare_run
+from streamsvm.service.processes.run import ProcessRun, prepare_run
 from streamsvm.storage.blocks.manifest import read_manifest
 from tests.bench import commands
 from tests.bench.prepared import prepare_generated, size_limit
@@ -54,15 +54,15 @@ def core_seconds(dataset: Path) -> list[float]:
     spec = parse_spec({"dataset": "x", **fields})
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
         prepare_run(Path(directory) / "run", plan_job(spec, manifest), dataset)
-        job = Run(Path(directory) / "run", Path(directory), _STALL_SECONDS)
+        job = ProcessRun(Path(directory) / "run", Path(directory), _STALL_SECONDS)
         try:
             job.start()
             return _watch(job)
         finally:
-            job.kill()
+            job.close()
 
 
-def _watch(job: Run) -> list[float]:
+def _watch(job: ProcessRun) -> list[float]:
     (reader,) = (
         child
         for child in psutil.Process().children(recursive=True)

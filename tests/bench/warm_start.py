@@ -14,8 +14,10 @@ from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.jobs.fields.spec import parse_spec
-from streamsvm.service.jobs.plan.warm_start import SharedRows, warm_up
+from streamsvm.service.jobs.lanes.warm_start import SharedRows, warm_up
+from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.rows import decoded_row_cache
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.row_runs import shared_rows
@@ -125,7 +127,8 @@ def take_over(state: State, dataset: Path, before: Before) -> None:
     w_holds = int(shared[:, 2].sum()) == int(before.runs[:, 1].sum())
     checkpoint = newest_checkpoint(before.checkpoints)
     assert checkpoint is not None
-    warm_up(state, parse_spec({"dataset": "bench", "C": C}), C, checkpoint, SharedRows(shared, w_holds))
+    plan = plan_job(parse_spec({"dataset": "bench", "C": C}), read_manifest(dataset))
+    warm_up(state, plan, C, checkpoint, SharedRows(shared, w_holds))
 
 
 def _line(name: str, what: str, gap: float, dataset: Path, before: Before) -> str:

@@ -16,7 +16,7 @@ from typing import IO
 
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.plan.plan import plan_job
-from streamsvm.service.processes.run import Run, prepare_run
+from streamsvm.service.processes.run import ProcessRun, prepare_run
 from streamsvm.storage.blocks.manifest import read_manifest
 
 MOUNT = Path("/sys/fs/cgroup/memory")
@@ -129,14 +129,14 @@ def main(group: Path, dataset: Path, run_directory: Path, job_directory: Path, s
     """Body of the launcher. What it has loaded by now is not charged to the group, what it starts from now on is."""
     (group / "cgroup.procs").write_text(str(os.getpid()))
     prepare_run(run_directory, plan_job(parse_spec(json.loads(spec)), read_manifest(dataset)), dataset)
-    run = Run(run_directory, job_directory, _STALL_SECONDS)
+    run = ProcessRun(run_directory, job_directory, _STALL_SECONDS)
     try:
         run.start()
         while not run.poll():
             time.sleep(_POLL_SECONDS)
         print(json.dumps(run.results()[0]))
     finally:
-        run.kill()
+        run.close()
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.outcome.lane_model import lane_outcome
 from streamsvm.service.jobs.plan.plan import plan_job
-from streamsvm.service.models.registry import lane_outcome
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.models.model_file import read_model, write_model
 from tests.end_to_end.cgroup import MemoryGroup, reason_unusable, run_in

@@ -17,7 +17,7 @@ from streamsvm.reader.stream.resume import WeightCheck
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.processes.keeper import WorkerKeeper
 from streamsvm.service.processes.lock import lock
-from streamsvm.service.processes.run import Run
+from streamsvm.service.processes.run import ProcessRun
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import CheckpointUnsound, DatasetCorrupt
@@ -115,13 +115,13 @@ class Silent:
 
 
 def test_silent_processes_are_noticed(tmp_path, monkeypatch):
-    run = object.__new__(Run)
+    run = object.__new__(ProcessRun)
     run.directory, run._log, run._stall_seconds = tmp_path, tmp_path / "log", 1.0
     run.control, run._started = {"reader_heartbeat": 0.0, "trainer_heartbeat": 0.0}, -1e9
     run._children = {"reader": Silent, "trainer": Silent}
     with pytest.raises(ServiceError, match="fell silent"):
         run.poll()
-    monkeypatch.setattr(Run, "_silence", lambda *_: 0.0)
+    monkeypatch.setattr(ProcessRun, "_silence", lambda *_: 0.0)
     assert not run.poll()
 
 

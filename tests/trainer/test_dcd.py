@@ -8,8 +8,8 @@ from scipy import sparse
 
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.outcome.lane_model import lane_outcome
 from streamsvm.service.jobs.plan.plan import plan_job
-from streamsvm.service.models.registry import lane_outcome
 from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.trainer.problem.objective import REGRESSION, make_objective
 from streamsvm.trainer.sweeps.active import ActiveRows

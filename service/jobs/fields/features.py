@@ -78,9 +78,8 @@ def asked_maps(spec: Any, dataset: Dataset) -> FeatureMaps | None:
     return fitted.of_listed(manifest.n_features, manifest.index_base, np.sort(dataset.numbers))
 
 
-def fitted_maps(spec: Any, dataset: Dataset) -> FeatureMaps:
-    """All of a job, fitted, for rows as the dataset numbers their features."""
-    planned = planned_maps(spec, dataset.manifest)
+def fitted_maps(planned: FeatureMaps, dataset: Dataset) -> FeatureMaps:
+    """All maps of a job, fitted to the dataset, for rows as the dataset numbers their features."""
     with _telling():
         fitted = planned.fitted(_statistics(planned, dataset))
     return fitted.placed(dataset.in_own_order) if dataset.has_own_order else fitted

@@ -7,7 +7,7 @@ from typing import Any
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec, read_spec
 from streamsvm.service.jobs.lanes.lane_files import begun_last, has_checkpoint, inherit_lanes, newest_lane
-from streamsvm.service.jobs.plan.trained_rows import TRAINED_ROWS
+from streamsvm.service.jobs.lanes.trained_rows import TRAINED_ROWS
 from streamsvm.service.jobs.progress.progress import HISTORY, records_of
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.storage.files.durable import write_file

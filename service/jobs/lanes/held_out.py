@@ -9,7 +9,7 @@ import numpy as np
 
 from streamsvm.reader.certificate.folds import read_held_out, read_weights
 from streamsvm.service.errors import Crash, ServiceError
-from streamsvm.service.jobs.lanes.lanes import Lane
+from streamsvm.service.jobs.plan.lanes import Lane
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.storage.files.durable import publish
 from streamsvm.storage.rows.csr import Array

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from streamsvm.service.jobs.lanes.held_out import HELD_OUT, LANES, keep_held_out, lane_corrupt, lane_place
-from streamsvm.service.jobs.plan.c_path import is_scaled
+from streamsvm.service.jobs.plan.following import FollowPlan
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.storage.errors import StorageError
 from streamsvm.storage.files.durable import make_directory, publish
@@ -48,7 +48,7 @@ def number_before(plan: JobPlan) -> int | None:
 
     These are the same classes and folds at the last smaller C.
     """
-    if not is_scaled(plan.spec, plan.manifest) or (plan.turns == 1 and plan.at_once > 1):
+    if not plan.is_scaled or (plan.turns == 1 and plan.at_once > 1):
         return None
     number = plan.number - _lanes_back(plan)
     if number < 0:
@@ -112,8 +112,18 @@ def _sound(number: int) -> Iterator[None]:
         raise lane_corrupt(number) from error
 
 
+def checkpoint_place(job_dir: Path, plan: JobPlan | FollowPlan) -> Path:
+    """The directory, which is made, for the checkpoints of the lanes that are run next; older ones are dropped."""
+    if isinstance(plan, FollowPlan):
+        return job_dir
+    directory = lane_directory(job_dir, plan)
+    make_directory(directory)
+    drop_older_checkpoints(job_dir, plan)
+    return directory
+
+
 def drop_older_checkpoints(job_dir: Path, plan: JobPlan) -> None:
-    """Lanes may begin where others ended, the next ones where the next of these did; those before are for nobody."""
+    """Drop the checkpoints of lanes from which neither the plan's next lane nor a later one begins."""
     needed = plan.number - _lanes_back(plan)
     for directory in (job_dir / LANES).glob("[0-9]*"):
         if int(directory.name) < needed:

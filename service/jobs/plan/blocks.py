@@ -14,6 +14,11 @@ def uses_blocks(spec: JobSpec) -> bool:
     return SOLVERS[spec.solver].feed == "blocks"
 
 
+def spills(spec: JobSpec) -> bool:
+    """Whether the active set may be kept on the disk of the data: pace "fixed" leaves no time to visit it there."""
+    return getattr(spec.options, "spill", False) and spec.pace == "adaptive"
+
+
 def rows_bytes(spec: JobSpec, manifest: Manifest) -> int:
     """Bytes of all rows as the job's cache or its own disk holds them."""
     return packed_bytes(manifest.n_rows, manifest.nnz + extra_values(spec) * manifest.n_rows)

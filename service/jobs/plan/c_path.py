@@ -30,6 +30,6 @@ def count_turns(spec: JobSpec, manifest: Manifest) -> int:
 
 
 def is_scaled(spec: JobSpec, manifest: Manifest) -> bool:
-    """Whether another C scales the bounds of all rows alike: what `service.jobs.plan.warm_start` asks of lanes."""
+    """Whether another C scales the bounds of all rows alike: what `service.jobs.lanes.warm_start` asks of lanes."""
     is_plain = spec.class_weight is None and manifest.weights is None
     return spec.loss in LOSSES and is_plain and not SOLVERS[spec.solver].has_kernel

@@ -6,20 +6,17 @@ sparse, and take memory as rows and features come.
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from math import inf
-from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import JobSpec
-from streamsvm.service.jobs.lanes.lanes import Cs_of, n_folds_of
-from streamsvm.service.jobs.plan.memory import cache_of
-from streamsvm.service.processes.run_file import run_file, spills
-from streamsvm.storage.blocks.dataset import staged_path
+from streamsvm.service.jobs.plan.blocks import spills
+from streamsvm.service.jobs.plan.lanes import Cs_of, n_folds_of
+from streamsvm.service.jobs.plan.memory import cache_of, threads_of
 from streamsvm.storage.errors import DatasetLost, RowTooLong
 from streamsvm.storage.machine.cores import usable_cores
 from streamsvm.storage.rows.cache_plan import CachePlan
-from streamsvm.trainer.solvers import SOLVERS
+from streamsvm.trainer.solvers import SOLVERS, Solver
 
 MOST_ROWS = 1 << 30
 _LONGEST_ROW_GUESSED = 1
@@ -29,9 +26,9 @@ _STATE_BYTES_GUESSED = 256 << 20
 
 @dataclass(frozen=True)
 class FollowPlan:
-    """A job that can begin; whether the dataset suits it shows when it is complete.
+    """A job of one lane that begins before its dataset is complete; only then it shows whether the dataset suits it.
 
-    width: bound on features; cores: it may use
+    width  bound on the features; cores: that the job may use
     """
 
     spec: JobSpec
@@ -39,7 +36,30 @@ class FollowPlan:
     cache: CachePlan
     cores: int
     n_rows: int = MOST_ROWS
-    blocks: None = None
+    blocks: ClassVar[None] = None
+    follows: ClassVar[bool] = True
+    number: ClassVar[int] = 0
+    passes_before: ClassVar[int] = 0
+
+    @property
+    def solver(self) -> Solver:
+        """The solver's line in the registry."""
+        return SOLVERS[self.spec.solver]
+
+    @property
+    def C(self) -> float:
+        """The job's one value of C."""
+        return Cs_of(self.spec)[0]
+
+    @property
+    def threads(self) -> int:
+        """Threads of the trainer."""
+        return threads_of(self.spec, self.cores)
+
+    @property
+    def spills(self) -> bool:
+        """Whether the active set is kept on disk, too."""
+        return spills(self.spec)
 
     @property
     def run_bytes(self) -> int:
@@ -57,38 +77,6 @@ class FollowPlan:
             if error.code == RowTooLong.code:
                 return replace(self, cache=cache_of(self.spec.cache_bytes, _LONGER * self.cache.longest_row))
         return None
-
-    def run_file(self, dataset: Path) -> dict[str, Any]:
-        """Contents of `run.json` for the dataset that will be in this directory."""
-        return run_file(
-            self.spec,
-            self.cache,
-            self.cores,
-            n_rows=self.n_rows,
-            width=self.width,
-            C=(Cs_of(self.spec)[0],) * 2,
-            lane={"number": 0, "count": 1, "of": 1, "class": None, "fold": None, "C": Cs_of(self.spec)[0]},
-            group=None,
-            has_weights=False,
-            reader={
-                "dataset": str(dataset),
-                "staged": str(staged_path(dataset)),
-                "positive": 0.0,
-                "left_out": None,
-                "blocks": None,
-                "kept_bytes": 0,
-                "keeps_all": spills(self.spec),
-            },
-            trainer={
-                "passes_before": 0,
-                "largest_weight": inf,
-                "cache_rows": 0.0,
-                "follows": True,
-                "spill_directory": str(dataset.parent) if spills(self.spec) else None,
-                "kept_rows": None,
-                "gamma": None,
-            },
-        )
 
 
 def can_follow(spec: JobSpec) -> bool:

@@ -7,7 +7,7 @@ from streamsvm.reader.ingest.shuffling.shuffle import PIECE_WORDS
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import extra_values, planned_maps
 from streamsvm.service.jobs.fields.spec import JobSpec
-from streamsvm.service.jobs.lanes.lanes import n_folds_of
+from streamsvm.service.jobs.plan.lanes import n_folds_of
 from streamsvm.service.sizes import format_size
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.errors import CacheTooSmall

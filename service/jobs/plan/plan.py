@@ -2,19 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import planned_maps
 from streamsvm.service.jobs.fields.spec import JobSpec
-from streamsvm.service.jobs.lanes.lanes import Lane, class_weights, labels_of, lanes_of, n_folds_of, shown
-from streamsvm.service.jobs.plan.blocks import count_blocks, holds_all, kept_bytes, uses_blocks
-from streamsvm.service.jobs.plan.c_path import count_turns
-from streamsvm.service.jobs.plan.gamma import distances_of
+from streamsvm.service.jobs.plan.blocks import count_blocks, holds_all, spills, uses_blocks
+from streamsvm.service.jobs.plan.c_path import count_turns, is_scaled
+from streamsvm.service.jobs.plan.lanes import Cs_of, Lane, class_weights, labels_of, lanes_of, n_folds_of, shown
 from streamsvm.service.jobs.plan.memory import plan_memory, threads_of
-from streamsvm.service.processes.run_file import run_file, spills
 from streamsvm.storage.blocks.manifest import Manifest
+from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.machine.cores import usable_cores
 from streamsvm.storage.machine.free_memory import memory_limit
 from streamsvm.storage.rows.cache_plan import CachePlan
@@ -22,6 +21,7 @@ from streamsvm.storage.run.state import state_bytes
 from streamsvm.trainer.problem.classes import Classes
 from streamsvm.trainer.problem.lanes import Group, LaneTerms
 from streamsvm.trainer.problem.objective import REGRESSION
+from streamsvm.trainer.solvers import SOLVERS, Solver
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,37 @@ class JobPlan:
     number: int = 0
     passes_before: int = 0
     seconds_before: float = 0.0
+    follows: ClassVar[bool] = False
 
     @property
     def model_labels(self) -> tuple[float | str, ...]:
         """Those a model is to have, as they stood in the input."""
         return tuple(shown(label, self.manifest) for label in self.labels)
+
+    @cached_property
+    def solver(self) -> Solver:
+        """The solver's line in the registry."""
+        return SOLVERS[self.spec.solver]
+
+    @cached_property
+    def Cs(self) -> tuple[float, ...]:
+        """The values of C, ascending, each once."""
+        return Cs_of(self.spec)
+
+    @cached_property
+    def n_folds(self) -> int:
+        """Folds of the cross-validation; 0: there is none."""
+        return n_folds_of(self.spec)
+
+    @property
+    def lanes_of_model(self) -> int:
+        """How many lanes over all rows make up a model: one, or, of several labels apart from each other, one each."""
+        return len(self.labels) if len(self.labels) > 2 and not self.spec.is_joint else 1
+
+    @cached_property
+    def is_scaled(self) -> bool:
+        """Whether the solution at one C, scaled, is one to begin with at another."""
+        return is_scaled(self.spec, self.manifest)
 
     @property
     def running(self) -> tuple[Lane, ...]:
@@ -80,7 +106,7 @@ class JobPlan:
             LaneTerms(self.labels.index(lane.positive), lane.fold, lane.C_positive, lane.C_negative)
             for lane in self.running
         )
-        return Group(self.labels, max(1, n_folds_of(self.spec)), self.spec.seed, tuple(terms))
+        return Group(self.labels, max(1, self.n_folds), self.spec.seed, tuple(terms))
 
     def next_lanes(self, done: Sequence[Mapping[str, Any]]) -> "JobPlan":
         """The same with the first lanes to be run that are not done; of those that are, what is kept of each."""
@@ -91,11 +117,6 @@ class JobPlan:
         return replace(self, number=number, passes_before=passes, seconds_before=seconds)
 
     @property
-    def lane_spec(self) -> JobSpec:
-        """The job as if it had the lane's C alone."""
-        return self.spec.model_copy(update={"C": self.lane.C})
-
-    @property
     def n_rows(self) -> int:
         """Length of alpha."""
         return self.manifest.n_rows
@@ -103,10 +124,11 @@ class JobPlan:
     @property
     def blocks(self) -> int:
         """Of a pass."""
-        return self._partition or len(self.manifest.blocks)
+        return self.partition or len(self.manifest.blocks)
 
     @property
-    def _partition(self) -> int | None:
+    def partition(self) -> int | None:
+        """Blocks that the rows are dealt out to; None: the solver has them as they are stored."""
         return count_blocks(self.spec, self.manifest, self.cache) if uses_blocks(self.spec) else None
 
     @property
@@ -119,10 +141,15 @@ class JobPlan:
         """Whether the active set is kept on disk, too."""
         return spills(self.spec) and not holds_all(self.spec, self.manifest, self.cache)
 
+    @cached_property
+    def maps(self) -> FeatureMaps:
+        """The maps that rows go through, still to be fitted; the constant feature is the last."""
+        return planned_maps(self.spec, self.manifest)
+
     @property
     def width(self) -> int:
         """Length of w: the features that are made of those of the input, and the constant one if there is a bias."""
-        return planned_maps(self.spec, self.manifest).width
+        return self.maps.width
 
     @property
     def run_bytes(self) -> int:
@@ -134,74 +161,19 @@ class JobPlan:
         """Of the state: lanes side by side, or classes, and whether it has weights of rows."""
         if self.group is None:
             return 1, self.spec.loss in REGRESSION and self.manifest.weights is not None
-        return self.group.width, self.manifest.weights is not None or self._left_out is not None
+        return self.group.width, self.manifest.weights is not None or self.left_out is not None
 
     @property
     def places_with_folds(self) -> list[int]:
         """Of those to be run that leave rows out."""
         return [place for place, lane in enumerate(self.running) if lane.fold is not None]
 
-    def _kept_rows(self, dataset: Path) -> dict[str, Any] | None:
-        """What tells the rows of this job from those of others, as they are trained on."""
-        own: dict[str, Any] = {"uid": self.manifest.uid, "bias": self.spec.bias}
-        if self.spec.features:
-            own["features"] = self.spec.features
-        if self.group is None:
-            left_out = {"left_out": self._left_out} if self._left_out else {}
-            return {"dataset": str(dataset), **own, "positive": self.lane.positive, **left_out}
-        if self.axes[1]:
-            return None  # they are not kept with the rows
-        folds = {"of": self.group.n_folds, "seed": self.spec.seed} if self.group.n_folds > 1 else None
-        return {"dataset": str(dataset), **own, "labels": list(self.labels), "folds": folds}
-
     @property
-    def _left_out(self) -> dict[str, int] | None:
+    def left_out(self) -> dict[str, int] | None:
         """The fold whose rows have no part in the training of a lane that is trained alone."""
         if self.lane.fold is None or isinstance(self.group, Group):
             return None
-        return {"fold": self.lane.fold, "of": n_folds_of(self.spec), "seed": self.spec.seed}
-
-    def run_file(self, dataset: Path) -> dict[str, Any]:
-        """Contents of `run.json` for the dataset in this directory."""
-        distances = distances_of(self.spec, dataset)
-        told = run_file(
-            self.lane_spec,
-            self.cache,
-            self.cores,
-            n_rows=self.n_rows,
-            width=self.width,
-            C=(max(lane.C_positive for lane in self.running), max(lane.C_negative for lane in self.running)),
-            lane=self._shown_lane,
-            group=self.group,
-            has_weights=self.axes[1],
-            reader={
-                "dataset": str(dataset),
-                "staged": None,
-                "positive": None if self.group else self.lane.positive,
-                "left_out": self._left_out,
-                "blocks": self._partition,
-                "kept_bytes": kept_bytes(self.spec, self.cache, self.manifest.longest_row),
-                "keeps_all": self.spills or self.cache.row_bytes >= self.manifest.decoded_bytes,
-            },
-            trainer={
-                "passes_before": self.passes_before,
-                "largest_weight": self.manifest.weights.largest_trained if self.manifest.weights else 1.0,
-                "cache_rows": self.cache.row_bytes / self.manifest.decoded_bytes * self.n_rows,
-                "follows": False,
-                "shares_time": len(self.firsts) > 1,
-                "spill_directory": str(dataset.parent) if self.spills else None,
-                "kept_rows": self._kept_rows(dataset) if self.spills else None,
-                "gamma": distances and distances.gamma,
-            },
-        )
-        return {**told, "distances": distances and distances.view}
-
-    @property
-    def _shown_lane(self) -> dict[str, Any]:
-        """What is run: class, fold and C where all lanes have the same."""
-        views = [lane.view for lane in self.running]
-        same = {name: value if all(view[name] == value for view in views) else None for name, value in views[0].items()}
-        return {"number": self.number, "count": len(views), "of": len(self.lanes), **same}
+        return {"fold": self.lane.fold, "of": self.n_folds, "seed": self.spec.seed}
 
 
 # Solvers that train with the weights of rows.

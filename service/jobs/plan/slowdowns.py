@@ -4,14 +4,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from streamsvm.reader.stream.settings import has_room_to_certify
-from streamsvm.service.jobs.fields.features import planned_maps
 from streamsvm.service.jobs.plan.blocks import holds_all
 from streamsvm.service.jobs.plan.following import FollowPlan
-from streamsvm.service.jobs.plan.memory import threads_of
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.storage.rows.axis import WIDTHS
 from streamsvm.trainer.problem.problem import LOSSES
-from streamsvm.trainer.solvers import SOLVERS
 
 
 def planned(plan: JobPlan | FollowPlan) -> frozenset[str]:
@@ -20,11 +17,11 @@ def planned(plan: JobPlan | FollowPlan) -> frozenset[str]:
 
 
 def _planned(plan: JobPlan) -> Iterator[str]:
-    spec, solver = plan.spec, SOLVERS[plan.spec.solver]
+    spec, solver = plan.spec, plan.solver
     asks_for_passes = getattr(spec.options, "n_blocks", None) or not getattr(spec.options, "spill", True)
     if not (plan.spills or asks_for_passes or holds_all(spec, plan.manifest, plan.cache)):
         yield "cache_too_small"
-    shares = solver.shares_work and spec.loss in LOSSES and threads_of(spec, plan.cores) > 1
+    shares = solver.shares_work and spec.loss in LOSSES and plan.threads > 1
     if (spec.threads or 1) > 1 and not shares:
         yield "one_thread"
     has_lanes = solver.has_lanes and spec.loss in LOSSES and not spec.is_joint
@@ -37,7 +34,7 @@ def _planned(plan: JobPlan) -> Iterator[str]:
 def _certifies_alone(plan: JobPlan) -> bool:
     """Features are made for a certificate by one thread, for want of room alone."""
     spec, threads = plan.spec, min(plan.spec.threads or plan.cores, plan.cores)
-    makes = spec.kernel == "linear" and len(planned_maps(spec, plan.manifest).late) > 0
+    makes = spec.kernel == "linear" and len(plan.maps.late) > 0
     is_asked = makes and threads > 1 and spec.pace == "adaptive"
     return is_asked and not has_room_to_certify(plan.width, plan.axes[0], threads)
 

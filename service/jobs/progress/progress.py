@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from streamsvm.service.jobs.fields.spec import JobSpec
 from streamsvm.storage.run.state import Control
 
 HISTORY = "history.ndjson"  # in a job's directory: a line a pass
@@ -17,8 +16,15 @@ _PASSES_FOR_RATE = 4
 _TAIL_BYTES = 1 << 14  # holds more than so many passes of one lane
 
 
+class Limits(Protocol):
+    """Where a job ends. Its fields say so, and what is planned of them."""
+
+    max_passes: int
+    tolerance: float | None
+
+
 def progress(
-    control: Control, lane: dict[str, Any], spec: JobSpec, blocks: int | None, history: list[dict]
+    control: Control, lane: dict[str, Any], limits: Limits, blocks: int | None, history: list[dict]
 ) -> dict[str, Any]:
     """The `progress` of a job on a dataset of so many blocks, None: not known yet; lane: the one that is run.
 
@@ -62,23 +68,23 @@ def progress(
         "trainer_wait_ratio": _ratio(page["trainer_wait_seconds"], elapsed),
         "elapsed_seconds": elapsed,
         # Of the lanes to come nothing is known.
-        "eta_seconds": eta_seconds(history, spec) if lane["of"] == 1 else None,
+        "eta_seconds": eta_seconds(history, limits) if lane["of"] == 1 else None,
         **({"machines": history[-1]["machines"]} if history and "machines" in history[-1] else {}),
     }
 
 
-def eta_seconds(history: list[dict], spec: JobSpec) -> float | None:
+def eta_seconds(history: list[dict], limits: Limits) -> float | None:
     """Time left if M+ - M- goes on falling as in the last passes and they take as long; None if there is no telling."""
     last = history[-_PASSES_FOR_RATE:]
     if len(last) < 2:
         return None
     passes = len(last) - 1
     seconds = (last[-1]["elapsed_seconds"] - last[0]["elapsed_seconds"]) / passes
-    left: float = spec.max_passes - last[-1]["pass"]
+    left: float = limits.max_passes - last[-1]["pass"]
     first_gap, gap = last[0]["gap"], last[-1]["gap"]
-    if spec.tolerance is not None and None not in (first_gap, gap) and 0 < gap < first_gap:
+    if limits.tolerance is not None and None not in (first_gap, gap) and 0 < gap < first_gap:
         rate = math.log(first_gap / gap) / passes
-        left = min(left, max(0.0, math.log(gap / spec.tolerance) / rate))
+        left = min(left, max(0.0, math.log(gap / limits.tolerance) / rate))
     return seconds * left
 
 

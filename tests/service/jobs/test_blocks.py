@@ -2,6 +2,7 @@
 
 import re
 
+from streamsvm.service.jobs.plan.run_file import run_file
 from streamsvm.storage.rows.segment import packed_bytes
 from tests.service.jobs.test_problem import plan, refusal
 
@@ -15,7 +16,7 @@ def test_as_few_blocks_as_fit():
     room = found.cache.sure_bytes(40)
     assert SIZE / found.blocks + packed_bytes(1, 40) <= room < SIZE / (found.blocks - 1) + packed_bytes(1, 40)
     assert plan(LABELS, solver="bm", cache_bytes=CACHE, n_blocks=found.blocks + 5).blocks == found.blocks + 5
-    assert found.run_file("d")["reader"]["blocks"] == found.blocks
+    assert run_file(found, "d")["reader"]["blocks"] == found.blocks
 
 
 def test_blocks_that_do_not_fit_are_refused_with_the_arithmetic():
@@ -31,8 +32,8 @@ def test_data_that_fit_are_one_block():
 
 
 def test_only_steps_are_streamed_without_a_partition():
-    assert plan().run_file("d")["reader"]["blocks"] is None
-    assert "screening" not in plan(solver="bm").run_file("d")["reader"]
+    assert run_file(plan(), "d")["reader"]["blocks"] is None
+    assert "screening" not in run_file(plan(solver="bm"), "d")["reader"]
 
 
 def test_what_does_not_fit_into_memory_is_refused_with_the_arithmetic():
@@ -45,6 +46,6 @@ def test_what_does_not_fit_into_memory_is_refused_with_the_arithmetic():
 def test_rows_that_stay_take_their_share_of_the_cache():
     few, many = (plan(LABELS, solver="sbm", cache_bytes=CACHE, cache_share=share) for share in (0.2, 0.7))
     assert few.blocks < many.blocks
-    kept = [one.run_file("d")["reader"]["kept_bytes"] for one in (few, many)]
+    kept = [run_file(one, "d")["reader"]["kept_bytes"] for one in (few, many)]
     assert 0 < kept[0] < 0.2 * few.cache.row_bytes < 0.5 * few.cache.row_bytes < kept[1] < 0.7 * few.cache.row_bytes
-    assert plan(LABELS, solver="bm", cache_bytes=CACHE).run_file("d")["reader"]["kept_bytes"] == 0
+    assert run_file(plan(LABELS, solver="bm", cache_bytes=CACHE), "d")["reader"]["kept_bytes"] == 0

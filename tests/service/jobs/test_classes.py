@@ -13,6 +13,7 @@ from streamsvm.service.jobs.plan.estimate import estimate
 from streamsvm.service.jobs.plan.following import can_follow
 from streamsvm.service.jobs.plan.memory import memory_of
 from streamsvm.service.jobs.plan.plan import plan_job
+from streamsvm.service.jobs.plan.run_file import run_file
 from streamsvm.storage.blocks.weight_counts import WeightCounts
 from streamsvm.trainer.solvers import SOLVERS
 from tests.service.jobs.test_lanes import THREE
@@ -32,7 +33,7 @@ def test_a_lane_for_each_C_and_fold():
 def test_a_class_has_its_C():
     found = plan(THREE, **JOINT, C=2.0, class_weight={"1": 3.0, "2": 0.5})
     assert found.group.C == (6.0, 1.0, 2.0) and found.group.labels == (1.0, 2.0, 3.0)
-    told = found.run_file(Path("d"))
+    told = run_file(found, Path("d"))
     assert told["trainer"]["C_positive"] == told["trainer"]["C_negative"] == 6.0
     assert told["reader"]["group"] == asdict(found.group)
     assert told["reader"]["positive"] is None
@@ -40,25 +41,25 @@ def test_a_class_has_its_C():
 
 def test_rows_of_a_fold_have_weight_0():
     found = plan(THREE, **JOINT, folds=2)
-    told = found.run_file(Path("d"))["reader"]
+    told = run_file(found, Path("d"))["reader"]
     assert told["left_out"] == {"fold": 0, "of": 2, "seed": 0} and told["has_weights"]
-    last = replace(found, number=2).run_file(Path("d"))["reader"]
+    last = run_file(replace(found, number=2), Path("d"))["reader"]
     assert last["left_out"] is None and not last["has_weights"]
 
 
 def test_kept_rows_are_known_by_what_they_hold():
     """Places of classes, as of lanes side by side: not signs, no folds, of no other labels."""
     keys = [
-        plan(labels, cache_bytes=110_592, **fields).run_file(Path("d"))["trainer"]["kept_rows"]
+        run_file(plan(labels, cache_bytes=110_592, **fields), Path("d"))["trainer"]["kept_rows"]
         for labels in (dict.fromkeys(THREE, 500), dict.fromkeys((1.0, 2.0, 4.0), 500))
         for fields in (JOINT, {"folds": 2})
     ]
     assert len({str(key) for key in keys}) == len(keys) and None not in keys
     two = dict.fromkeys((1.0, 2.0), 500)
-    one, other = (plan(two, cache_bytes=110_592, **fields).run_file(Path("d")) for fields in (JOINT, {}))
+    one, other = (run_file(plan(two, cache_bytes=110_592, **fields), Path("d")) for fields in (JOINT, {}))
     assert one["trainer"]["kept_rows"] != other["trainer"]["kept_rows"]
     of_fold = plan(dict.fromkeys(THREE, 500), cache_bytes=110_592, **JOINT, folds=2)
-    assert of_fold.run_file(Path("d"))["trainer"]["kept_rows"] is None
+    assert run_file(of_fold, Path("d"))["trainer"]["kept_rows"] is None
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -115,5 +116,5 @@ def test_it_needs_to_know_all_labels_before_it_begins():
 
 def test_weights_of_rows_are_trained_with():
     weighted = replace(manifest(THREE), weights=WeightCounts(1.0, 50.0, 1.0, 0))
-    told = plan_job(parse_spec({"dataset": "d", **JOINT}), weighted).run_file(Path("d"))
+    told = run_file(plan_job(parse_spec({"dataset": "d", **JOINT}), weighted), Path("d"))
     assert told["reader"]["has_weights"] and told["trainer"]["kept_rows"] is None

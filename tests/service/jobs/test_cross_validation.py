@@ -23,7 +23,7 @@ from sklearn.svm import LinearSVC
 from streamsvm.reader.certificate.folds import fold_of
 from streamsvm.service.jobs.fields.fold_metrics import Rows, number_metrics
 from streamsvm.service.jobs.fields.spec import parse_spec
-from streamsvm.service.jobs.lanes.cross_validation import CrossValidation, cross_validation
+from streamsvm.service.jobs.outcome.cross_validation import CrossValidation, cross_validation
 from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
 from streamsvm.storage.blocks.weight_counts import WeightCounts
 from streamsvm.storage.models import platt
@@ -165,7 +165,7 @@ def test_a_sigmoid_is_fitted_once(tmp_path, monkeypatch):
     """Whoever asks for it: the figures, the C that wins, the models."""
     plan, fitted = left_by(tmp_path, *problem(3)), []
     monkeypatch.setattr(
-        "streamsvm.service.jobs.lanes.cross_validation.fit_sigmoid",
+        "streamsvm.service.jobs.outcome.cross_validation.fit_sigmoid",
         lambda *given: fitted.append(given) or platt.fit_sigmoid(*given),
     )
     found = cross_validation(plan, tmp_path, len(plan.lanes))

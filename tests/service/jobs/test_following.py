@@ -7,7 +7,7 @@ import pytest
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import JobSpec
 from streamsvm.service.jobs.plan.following import FollowPlan, can_follow, plan_following
-from streamsvm.service.processes.run import Run, prepare_run
+from streamsvm.service.processes.run import ProcessRun, prepare_run
 from streamsvm.storage.errors import DatasetLost, RowTooLong
 from streamsvm.storage.rows.cache_plan import plan_cache
 from tests.contracts.solver import SMALLEST_CACHE
@@ -58,10 +58,10 @@ def following(tmp_path):
     prepare_run(
         tmp_path / "run", FollowPlan(spec, 10_000, plan_cache(SMALLEST_CACHE, 1), cores=2, n_rows=1000), staging.final
     )
-    run = Run(tmp_path / "run", tmp_path, stall_seconds=60)
+    run = ProcessRun(tmp_path / "run", tmp_path, stall_seconds=60)
     run.start()
     yield staging, run
-    run.kill()
+    run.close()
 
 
 def failure(run) -> ServiceError:

@@ -13,6 +13,7 @@ from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.plan import gamma as module
 from streamsvm.service.jobs.plan.gamma import distances_of
 from streamsvm.service.jobs.plan.plan import plan_job
+from streamsvm.service.jobs.plan.run_file import run_file
 from streamsvm.storage.blocks.manifest import read_manifest
 from tests.contracts.problems import make_dataset, random_problem
 
@@ -69,13 +70,13 @@ def test_a_gamma_that_fits_is_not(dataset):
 
 def test_a_linear_job_has_none(dataset):
     assert distances_of(parse_spec({"dataset": "d"}), dataset) is None
-    told = plan_job(parse_spec({"dataset": "d"}), read_manifest(dataset)).run_file(dataset)
+    told = run_file(plan_job(parse_spec({"dataset": "d"}), read_manifest(dataset)), dataset)
     assert (told["distances"], told["trainer"]["gamma"]) == (None, None)
 
 
 def test_what_a_run_is_told(dataset):
     spec = parse_spec({"dataset": "d", "kernel": "rbf", "gamma": 0.25})
-    told = json.loads(json.dumps(plan_job(spec, read_manifest(dataset)).run_file(dataset)))
+    told = json.loads(json.dumps(run_file(plan_job(spec, read_manifest(dataset)), dataset)))
     assert told["trainer"]["gamma"] == told["distances"]["gamma"] == 0.25
     assert told["reader"]["has_kernel"]
     assert 0 < told["distances"]["low"] <= told["distances"]["median"] <= told["distances"]["high"]

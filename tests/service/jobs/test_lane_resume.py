@@ -20,9 +20,9 @@ from streamsvm.service.jobs.lanes.lane_files import (
     settle_lanes,
 )
 from streamsvm.service.jobs.lanes.lost_lanes import drop_unsound
+from streamsvm.service.jobs.lanes.warm_start import begin_lane
+from streamsvm.service.jobs.outcome.lane_model import lane_outcome
 from streamsvm.service.jobs.plan.plan import plan_job
-from streamsvm.service.jobs.plan.warm_start import begin_lane
-from streamsvm.service.models.registry import lane_outcome
 from streamsvm.service.processes.run import prepare_run
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.run.checkpoint import SLOTS

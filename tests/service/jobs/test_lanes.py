@@ -6,9 +6,9 @@ import pytest
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import parse_spec
-from streamsvm.service.jobs.lanes.lanes import Lane, lanes_of
+from streamsvm.service.jobs.outcome.outcome import job_result
+from streamsvm.service.jobs.plan.lanes import Lane, lanes_of
 from streamsvm.service.jobs.plan.plan import plan_job
-from streamsvm.service.jobs.results import job_result
 from tests.service.jobs.test_problem import manifest, plan, refusal
 
 THREE = {1.0: 5, 2.0: 5, 3.0: 5}

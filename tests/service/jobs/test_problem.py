@@ -10,6 +10,7 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.plan.memory import threads_of
 from streamsvm.service.jobs.plan.plan import TRAINS_WEIGHTS, plan_job
+from streamsvm.service.jobs.plan.run_file import run_file
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.blocks.weight_counts import WeightCounts
 from streamsvm.storage.rows.cache_plan import CachePlan, plan_cache
@@ -51,7 +52,7 @@ def test_weights_are_not_ignored():
             assert plan_job(spec, weighted).lanes
             continue
         if solver in TRAINS_WEIGHTS:
-            told = plan_job(spec, weighted).run_file(Path("d"))["trainer"]
+            told = run_file(plan_job(spec, weighted), Path("d"))["trainer"]
             assert (told["largest_weight"], told["has_weights"]) == (1.0, loss in REGRESSION)
             continue
         with pytest.raises(ServiceError) as caught:
@@ -131,12 +132,12 @@ def test_rows_go_to_disk_unless_the_cache_is_sure_to_hold_them(longest_row, cach
     own = replace(manifest({-1.0: 350, 1.0: 350}, longest_row), nnz=700 * longest_row)
     found = plan_job(parse_spec({"dataset": "d", "cache_bytes": cache_bytes, "bias": 1.0}), own)
     assert found.spills == spills
-    told = found.run_file(Path("somewhere"))
+    told = run_file(found, Path("somewhere"))
     assert told["reader"]["keeps_all"] and bool(told["trainer"]["spill_directory"]) == spills
 
 
 def test_reader_and_trainer_are_told_the_same_problem():
-    told = plan(C=2.0, class_weight={"1": 3.0}, seed=5, loss="squared_hinge").run_file("somewhere")
+    told = run_file(plan(C=2.0, class_weight={"1": 3.0}, seed=5, loss="squared_hinge"), "somewhere")
     shared = ("loss", "C_positive", "C_negative", "seed", "cache")
     assert {name: told["reader"][name] for name in shared} == {name: told["trainer"][name] for name in shared}
     assert told["reader"]["dataset"] == "somewhere"
@@ -144,7 +145,7 @@ def test_reader_and_trainer_are_told_the_same_problem():
 
 
 def test_the_reader_is_told_what_leaves_the_cache():
-    evicts = {name: plan(solver=name).run_file("d")["reader"]["evicts"] for name in ("streamsvm", "streamsvm_paper")}
+    evicts = {name: run_file(plan(solver=name), "d")["reader"]["evicts"] for name in ("streamsvm", "streamsvm_paper")}
     assert evicts == {"streamsvm": "score", "streamsvm_paper": "random"}
 
 
@@ -167,6 +168,6 @@ def test_of_fixed_pace_threads_share_what_comes_out_the_same(fields, threads):
 )
 def test_both_are_told_how_many_threads(fields, trainer, reader):
     found = plan_job(parse_spec({"dataset": "d", **fields}), manifest(), cores=3)
-    told = found.run_file("d")
+    told = run_file(found, "d")
     assert (told["trainer"]["threads"], told["reader"]["threads"]) == (trainer, reader)
     assert found.threads == trainer and found.spec.threads == fields.get("threads")

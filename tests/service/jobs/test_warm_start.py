@@ -15,9 +15,9 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.reader.stream.process import Reader
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.lanes.trained_rows import TRAINED_ROWS, note_rows
+from streamsvm.service.jobs.lanes.warm_start import beginning, check_warm_start
 from streamsvm.service.jobs.plan.plan import plan_job
-from streamsvm.service.jobs.plan.trained_rows import TRAINED_ROWS, note_rows
-from streamsvm.service.jobs.plan.warm_start import beginning, check_warm_start
 from streamsvm.service.processes.attempts import Attempts
 from streamsvm.service.processes.run import prepare_run
 from streamsvm.service.records.store import Store
@@ -250,7 +250,7 @@ def test_the_checkpoint_is_lost(house):
     plan = house.plan(warm_start=job)
     house.store.add_job(house.dataset_id, plan.spec.model_dump())
     with pytest.raises(ServiceError) as caught:
-        Attempts(house.settings, house.store).start(house.store.claim_job(), plan, [])
+        Attempts(house.settings, house.store).begin(house.store.claim_job(), plan)
     assert caught.value.code == "checkpoint_lost"
 
 

@@ -60,7 +60,7 @@ def text_of(X, labels, places) -> bytes:
 def train(directory: Path, dataset: Path, **fields) -> Model:
     directory.mkdir()
     spec = parse_spec({"dataset": "d", "pace": "fixed", "threads": 1, "max_passes": 20, "tolerance": 1e-6, **fields})
-    training = Training(directory, dataset, Settings(data_dir=directory), lambda *_: None, in_turns=True)
+    training = Training(directory, dataset, Settings(data_dir=directory), lambda *_: None, is_inline=True)
     return training.all_lanes(plan_job(spec, Dataset(dataset).manifest)).models[-1][1]
 
 

@@ -29,17 +29,20 @@ FOLDS = {"max_passes": 2, "folds": 2, "C": [0.5, 1.0], "probability": "sigmoid"}
 LANES = {"max_passes": 2, "folds": 2, "solver": "bm", "pace": "fixed", "cache_bytes": 1 << 17}
 # Where a job passes before it has ended, each in a module that calls it by this name.
 STEPS = (
-    "worker.inherit", "worker.make_directory", "worker.drop_unsound", "worker.abouts_of", "attempts.Attempts.plan",
-    "attempts.Attempts.start", "attempts.read_spec", "attempts.read_manifest", "attempts.note_rows",
-    "attempts.prepare_run", "attempts.keep_history", "run.Run.start", "run.Run.poll", "run.Run.results",
+    "processes.worker.inherit", "processes.worker.make_directory", "processes.worker.drop_unsound",
+    "processes.worker.abouts_of", "processes.attempts.Attempts.plan", "processes.attempts.Attempts.begin",
+    "processes.attempts.read_spec", "processes.attempts.read_manifest", "processes.attempts.note_rows",
+    "processes.attempts.launch", "processes.launch.prepare_run", "processes.attempts.keep_history",
+    "processes.run.ProcessRun.start", "processes.run.ProcessRun.poll", "processes.run.ProcessRun.results",
 )  # fmt: skip
 ENDS = (
-    "ending.Ending.outcomes", "ending.Ending.publish", "ending.lane_outcome", "ending.keep_outcomes",
-    "ending.abouts_of", "ending.outcome_of", "ending.cross_validation", "ending.job_result", "ending.last_passes",
-    "ending.progress", "ending.sync", "ending.publish_models",
+    "jobs.lanes.runner.lane_outcome", "jobs.lanes.runner.keep_outcomes", "jobs.lanes.runner.abouts_of",
+    "jobs.lanes.runner.outcome_of", "jobs.lanes.runner.cross_validation", "jobs.outcome.outcome.job_result",
+    "processes.ending.Ending.publish", "processes.ending.last_passes", "processes.ending.progress",
+    "processes.ending.sync", "processes.ending.publish_models",
 )  # fmt: skip
 # What comes when it is settled already.
-AFTER = ("worker.settle_lanes", "run.Run.kill")
+AFTER = ("processes.worker.settle_lanes", "processes.run.ProcessRun.close")
 ENVIRONMENT = {**os.environ, "STREAMSVM_MAX_CRASHES": "1"}
 ERRORS = (ValueError, MemoryError, RecursionError, KeyboardInterrupt, SystemExit, OSError, KeyError, AssertionError)
 
@@ -92,7 +95,7 @@ def poisoned(monkeypatch, step, error):
         raise error("poison")
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"streamsvm.service.processes.{step}", fail)
+        patch.setattr(f"streamsvm.service.{step}", fail)
         yield
 
 
@@ -121,12 +124,14 @@ def test_an_error_after_the_end_changes_nothing(settings, store, monkeypatch, st
     assert [first["state"], second["state"]] == ["succeeded"] * 2
 
 
-@pytest.mark.parametrize("step", ["setbacks.newest_lane", "setbacks.newest_checkpoint", "setbacks.log_tail"])
+@pytest.mark.parametrize(
+    "step", [f"processes.retry_policy.{name}" for name in ("newest_lane", "newest_checkpoint", "log_tail")]
+)
 def test_an_error_in_what_sees_to_errors(settings, store, monkeypatch, step):
     with (
         working(settings) as worker,
         poisoned(monkeypatch, step, MemoryError),
-        poisoned(monkeypatch, "ending.publish_models", ValueError),
+        poisoned(monkeypatch, "processes.ending.publish_models", ValueError),
     ):
         (failed,) = seen_to(worker, store, submitted(store, **PLAIN))
     assert (failed["state"], failed["attempt"]) == ("failed", MOST)
@@ -221,11 +226,11 @@ def test_a_signal_at_a_step_of_a_job_counts_too(settings, store):
 import os, pathlib, signal, sys
 from streamsvm.service.processes import ending, worker
 publish = ending.publish_models
-def die(settings, dataset_id, plan, *rest):
+def die(settings, dataset_id, outcome):
     for record in worker.open_store(settings).jobs("running"):
         if record["id"] == {job!r}:
             os.kill(os.getpid(), signal.SIGSEGV)
-    return publish(settings, dataset_id, plan, *rest)
+    return publish(settings, dataset_id, outcome)
 ending.publish_models = die
 sys.exit(worker.main(pathlib.Path(sys.argv[1])))
 """

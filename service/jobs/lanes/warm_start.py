@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.fields.spec import JobSpec, read_spec
+from streamsvm.service.jobs.fields.spec import read_spec
 from streamsvm.service.jobs.lanes.lane_files import lane_directory, number_before
-from streamsvm.service.jobs.lanes.lanes import Cs_of, n_folds_of
+from streamsvm.service.jobs.lanes.trained_rows import noted_rows, rows_of
 from streamsvm.service.jobs.plan.following import FollowPlan
+from streamsvm.service.jobs.plan.lanes import Cs_of, n_folds_of
 from streamsvm.service.jobs.plan.plan import JobPlan
-from streamsvm.service.jobs.plan.trained_rows import noted_rows, rows_of
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
@@ -76,7 +76,7 @@ def _reasons(plan: JobPlan, other: dict[str, Any], dataset_id: str) -> list[str]
     found = [f"its {name} is another" for name in _SAME if getattr(theirs, name) != getattr(spec, name)]
     if TRANSITIONS[other["state"]]:
         found.append("it has not ended")
-    if max(len(Cs_of(theirs)), len(Cs_of(spec))) > 1:
+    if max(len(Cs_of(theirs)), len(plan.Cs)) > 1:
         found.append("between jobs that have several values of C there is no warm start")
     if other["dataset_id"] != dataset_id:
         found.append("it was trained on other data")
@@ -86,9 +86,9 @@ def _reasons(plan: JobPlan, other: dict[str, Any], dataset_id: str) -> list[str]
         found.append("there is no warm start with class weights")
     if len(plan.labels) > 2 and not spec.is_joint:
         found.append("there is no warm start with more than two labels, each against the rest")
-    if n_folds_of(spec) or n_folds_of(theirs):
+    if plan.n_folds or n_folds_of(theirs):
         found.append("between jobs that have folds there is no warm start")
-    if SOLVERS[spec.solver].is_dual and not SOLVERS[theirs.solver].is_dual:
+    if plan.solver.is_dual and not SOLVERS[theirs.solver].is_dual:
         found.append(f"{theirs.solver} has no dual variables, which {spec.solver} needs")
     return found
 
@@ -103,7 +103,7 @@ def beginning(
     if isinstance(plan, FollowPlan):
         return None
     if plan.number > 0:
-        return partial(begin_lane, plan=plan, job_dir=settings.jobs / record["id"])
+        return next_beginning(plan, settings.jobs / record["id"])
     other_id = plan.spec.warm_start
     if other_id is None:
         return None
@@ -115,6 +115,11 @@ def beginning(
     return begin
 
 
+def next_beginning(plan: JobPlan, job_dir: Path) -> Callable[[State], None] | None:
+    """What prepares the state of a job's lanes; None: they are the first, and begin at zero."""
+    return partial(begin_lane, plan=plan, job_dir=job_dir) if plan.number else None
+
+
 def _from_job(state: State, other: dict[str, Any], settings: Settings, plan: JobPlan) -> dict[str, int]:
     """Fill the state; how many rows the other job had, of how many there are."""
     checkpoint = newest_checkpoint(settings.jobs / other["id"])
@@ -122,7 +127,7 @@ def _from_job(state: State, other: dict[str, Any], settings: Settings, plan: Job
         raise ServiceError("checkpoint_lost", "the checkpoint of the job to start from is gone", _WITHOUT)
     shared = _shared(settings, plan, other, checkpoint.length("alpha"))
     (other_C,) = Cs_of(read_spec(other["spec"]))
-    warm_up(state, plan.spec, other_C, checkpoint, shared)
+    warm_up(state, plan, other_C, checkpoint, shared)
     return {"rows": shared.n_rows, "of": plan.n_rows}
 
 
@@ -136,7 +141,7 @@ def begin_lane(state: State, plan: JobPlan, job_dir: Path) -> None:
     checkpoint = newest_checkpoint(lane_directory(job_dir, before))
     if checkpoint:
         rows = one_run(plan.n_rows)
-        warm_up(state, plan.lane_spec, before.lane.C, checkpoint, SharedRows(shared_rows(rows, rows), w_holds=True))
+        warm_up(state, plan, before.lane.C, checkpoint, SharedRows(shared_rows(rows, rows), w_holds=True))
 
 
 def can_grow(before: JobPlan, plan: JobPlan) -> bool:
@@ -145,14 +150,14 @@ def can_grow(before: JobPlan, plan: JobPlan) -> bool:
     is_one = len(before.lanes) == len(plan.lanes) == 1 and before.labels == plan.labels
     is_plain = not spec.class_weight and plan.manifest.weights is None and spec.loss in LOSSES
     is_same = all(getattr(before.spec, name) == getattr(spec, name) for name in _SAME)
-    return is_one and is_plain and is_same and SOLVERS[before.spec.solver].is_dual
+    return is_one and is_plain and is_same and before.solver.is_dual
 
 
 def grow(state: State, plan: JobPlan, before_C: float, checkpoints: Path, then: Array, now: Array) -> None:
     """Fill the state of a job that `can_grow`: rows `then` (runs, see `storage.rows.row_runs`) are part of `now`."""
     checkpoint = newest_checkpoint(checkpoints)
     if checkpoint is not None:
-        warm_up(state, plan.spec, before_C, checkpoint, SharedRows(shared_rows(then, now), w_holds=True))
+        warm_up(state, plan, before_C, checkpoint, SharedRows(shared_rows(then, now), w_holds=True))
 
 
 def _shared(settings: Settings, plan: JobPlan, other: dict[str, Any], n_rows: int) -> SharedRows:
@@ -180,11 +185,11 @@ def _guessed(n_rows: int, now: Array, has_gaps: bool) -> Array:
     return now
 
 
-def warm_up(state: State, spec: JobSpec, other_C: float, checkpoint: Checkpoint, shared: SharedRows) -> None:
-    """Fill alpha and w of a job that is about to start; say so if w is yet to be made."""
-    (own_C,) = Cs_of(spec)
+def warm_up(state: State, plan: JobPlan, other_C: float, checkpoint: Checkpoint, shared: SharedRows) -> None:
+    """Fill alpha and w of the lane that is about to start; say so if w is yet to be made."""
+    spec, own_C = plan.spec, plan.lane.C
     _fill_w(state.w, checkpoint["w"] * (own_C / other_C), has_constant=spec.bias is not None)
-    if SOLVERS[spec.solver].is_dual:
+    if plan.solver.is_dual:
         shared.carry(_scaled(checkpoint["alpha"], spec.loss, own_C, other_C), state.alpha)
         # Rows that came change what maps make of the others.
         is_mapped_anew = bool(spec.features) and shared.n_rows < len(state.alpha)

@@ -10,7 +10,6 @@ import numpy as np
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.fold_metrics import LESS_IS_BETTER, Figures, Rows, class_metrics, number_metrics
 from streamsvm.service.jobs.lanes.held_out import held_out, holds_weights
-from streamsvm.service.jobs.lanes.lanes import Cs_of, n_folds_of
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.storage.models.platt import fit_sigmoid
 from streamsvm.storage.models.probability import LOGISTIC, Sigmoid
@@ -54,10 +53,10 @@ class CrossValidation:
     @cached_property
     def _found(self) -> dict[float, tuple[dict[str, Any], Sigmoid | None]]:
         """By C, ascending: its figures, its sigmoid."""
-        return {C: self._find(C) for C in Cs_of(self._plan.spec)}
+        return {C: self._find(C) for C in self._plan.Cs}
 
     def _find(self, C: float) -> tuple[dict[str, Any], Sigmoid | None]:
-        rows = [self._fold(C, fold) for fold in range(n_folds_of(self._plan.spec))]
+        rows = [self._fold(C, fold) for fold in range(self._plan.n_folds)]
         together = _joined(rows)
         sigmoid = None if self._plan.spec.probability is None else _fitted(together)
         folds = [self._metrics(each, sigmoid) for each in rows]
@@ -105,7 +104,7 @@ class CrossValidation:
 
 def cross_validation(plan: JobPlan, job_dir: Path, n_done: int) -> CrossValidation | None:
     """That of a job so many of whose lanes are done; None if nobody asked for it, or it is not complete."""
-    return CrossValidation(plan, job_dir) if n_folds_of(plan.spec) and n_done == len(plan.lanes) else None
+    return CrossValidation(plan, job_dir) if plan.n_folds and n_done == len(plan.lanes) else None
 
 
 def _joined(folds: list[Rows]) -> Rows:

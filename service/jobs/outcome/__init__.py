@@ -1,0 +1,1 @@
+"""The outcome of a job: the models of its lanes, its cross-validation, and its result."""

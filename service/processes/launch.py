@@ -1,0 +1,83 @@
+"""Lays out a plan's run where the plan says: in this process, in processes of this machine, or on a cluster.
+
+Nothing above this module asks which of them it is.
+"""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from streamsvm.service.cluster.connecting import FOR_GOOD
+from streamsvm.service.cluster.prepare import cluster_run
+from streamsvm.service.jobs.lanes.runner import Plan, Run
+from streamsvm.service.jobs.plan.plan import JobPlan
+from streamsvm.service.processes.run import ProcessRun, prepare_run
+from streamsvm.service.settings import Settings
+from streamsvm.storage.errors import DatasetCorrupt, OutOfSpace, ValuesOverflow
+from streamsvm.storage.machine.child import child_environment
+from streamsvm.storage.run.checkpoint import Checkpoint
+from streamsvm.storage.run.state import State
+
+# Errors of a run that another attempt would meet again.
+LASTING = (DatasetCorrupt.code, OutOfSpace.code, ValuesOverflow.code, *FOR_GOOD)
+FORGETTING = "streamsvm.service.cluster.forgetting"
+
+
+@dataclass(frozen=True)
+class RunPlace:
+    """Where a run has its files.
+
+    directory    the run's own; it is made
+    job_dir      receives history and log
+    checkpoints  where the run finds and leaves checkpoints; None: nowhere
+    is_on_disk   the directory is on a disk, for want of memory
+    """
+
+    directory: Path
+    job_dir: Path
+    dataset: Path
+    checkpoints: Path | None
+    is_on_disk: bool
+
+
+def launch(
+    plan: Plan,
+    place: RunPlace,
+    settings: Settings,
+    name: str,
+    begins: Callable[[State], None] | None,
+    is_inline: bool = False,
+) -> tuple[Run, Checkpoint | None]:
+    """Lay out a run, still to be started, and the checkpoint that it goes on from.
+
+    name       of the job, for the machines of a cluster
+    begins     fills the state if there is no checkpoint; None: zeros
+    is_inline  train in this process, without starting others
+
+    Raises ServiceError: dataset_changed; ray_missing, ray_address.
+    """
+    directory, job_dir = place.directory, place.job_dir
+    if isinstance(plan, JobPlan) and plan.spec.machines is not None:
+        return cluster_run(plan, directory, job_dir, place.dataset, name, settings, place.checkpoints, begins)
+    checkpoint = prepare_run(
+        directory, plan, place.dataset, place.checkpoints, begins, is_on_disk=place.is_on_disk and not is_inline
+    )
+    if is_inline:
+        # Slow to import, and not needed by others.
+        from streamsvm.service.processes.inline_run import InlineRun  # noqa: PLC0415
+
+        return InlineRun(directory, job_dir), checkpoint
+    return ProcessRun(directory, job_dir, settings.stall_seconds), checkpoint
+
+
+def forget_run(record: Mapping[str, Any], settings: Settings) -> None:
+    """Have the machines of a cluster drop their files of a job that has come to no good end; nobody waits for it."""
+    if record["spec"].get("machines") is None or settings.ray_address is None:
+        return
+    command = [sys.executable, "-m", FORGETTING, settings.ray_address, record["id"]]
+    options = {"env": child_environment(), "check": False, "start_new_session": True}
+    threading.Thread(target=subprocess.run, args=(command,), kwargs=options, daemon=True).start()
