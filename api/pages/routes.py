@@ -10,15 +10,14 @@ from fastapi.responses import HTMLResponse
 from streamsvm.api.access.auth import COOKIE
 from streamsvm.api.context import AppContext, Context
 from streamsvm.api.pages.input_fields import input_fields
+from streamsvm.api.pages.job_form import job_form
 from streamsvm.api.pages.lanes import lane_names, lanes_of_job
 from streamsvm.api.pages.render import page
-from streamsvm.api.pages.solver_fields import choices, loss_solvers, solver_fields
 from streamsvm.reader.parsers import READERS
 from streamsvm.service.datasets.views import dataset_view
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import named_maps
 from streamsvm.service.jobs.fields.field_rules import KERNEL_SOLVERS
-from streamsvm.service.jobs.fields.spec import JobSpec
 from streamsvm.service.jobs.lanes.continuing import may_go_on
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.jobs.progress.views import job_view
@@ -29,7 +28,6 @@ from streamsvm.service.models.views import model_view
 from streamsvm.service.processes.run import log_tail
 from streamsvm.storage.errors import StorageError
 from streamsvm.storage.features import FEATURE_MAPS
-from streamsvm.trainer.solvers import SOLVERS
 
 _log = logging.getLogger("streamsvm.api")
 router = APIRouter(include_in_schema=False)
@@ -52,12 +50,8 @@ def show_home(
         older=jobs[-1]["id"] if jobs and has_more else None,
         before=before,
         models=[_model(context, record) for record in context.store.models()[:_MOST_SHOWN]],
-        defaults={name: field.default for name, field in JobSpec.model_fields.items()},
-        solvers=SOLVERS,
-        losses=loss_solvers(),
-        fields=solver_fields(),
+        form=job_form(),
         kernel_solvers=KERNEL_SOLVERS,
-        choices=choices(),
         readers=READERS,
         input_fields=input_fields(),
         maps=list(FEATURE_MAPS),

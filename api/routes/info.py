@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 
 from streamsvm.api.context import Context
 from streamsvm.reader.parsers import READERS
-from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.fields.option_fields import FIELDS
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.trainer.solvers import SOLVERS
 
@@ -32,6 +32,6 @@ async def get_info(context: Context, request: Request) -> dict[str, Any]:
             **{extra: find_spec(library) is not None for extra, library in _EXTRAS.items()},
         },
         "solvers": list(SOLVERS),
-        "losses": list(JobSpec.model_json_schema()["properties"]["loss"]["enum"]),
+        "losses": list(FIELDS["loss"].choices),
         "formats": {"datasets": list(READERS), "models": list(MODEL_FORMATS)},
     }

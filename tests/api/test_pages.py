@@ -1,13 +1,14 @@
 """The pages without a browser: what they allow, and that they never fail."""
 
+import html
 import json
 import re
-from typing import Literal, get_args, get_origin
 
 import numpy as np
 import pytest
 
-from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.fields import texts
+from streamsvm.service.jobs.fields.option_fields import FIELDS
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.storage.blocks.dataset import staged_path
 from streamsvm.storage.models.model_file import Model
@@ -144,13 +145,45 @@ def test_how_far_a_dataset_has_been_read_in_is_listed(service):
     assert '<progress max="1048576" value="524288">' in text and "1,234 rows so far, 512.0 KiB" in text
 
 
+def job_form(service) -> str:
+    (form,) = re.findall(r'<form class="card" id="submit".*?</form>', service.request("GET", "/").text, re.DOTALL)
+    return form
+
+
+def for_solver(needs: str, solver: str) -> bool:
+    """Whether what the form has is for a solver alone, and for this one."""
+    return solver in json.loads(html.unescape(needs)).get("solver", ())
+
+
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_the_form_has_every_option_of_a_solver_with_its_default(filled, solver):
-    text = filled.request("GET", "/").text
-    fields = re.findall(r'<label data-of="([^"]*)" title="[^"]+">[^<]*<(?:input|select) name="(\w+)"', text)
-    assert {name for users, name in fields if solver in users.split()} == set(options_of(SOLVERS[solver].options))
-    losses = re.findall(r'<option data-of="([^"]*)"[^>]*>(\w+)<', text)
-    assert {name for users, name in losses if solver in users.split()} == set(SOLVERS[solver].losses)
+    form = job_form(filled)
+    fields = re.findall(r'<label data-needs="([^"]*)" title="[^"]+">[^<]*<(?:input|select) name="(\w+)"', form)
+    assert {name for needs, name in fields if for_solver(needs, solver)} == set(options_of(SOLVERS[solver].options))
+    losses = re.findall(r'<option value="(\w+)" data-needs="([^"]*)"', form)
+    assert {name for name, needs in losses if for_solver(needs, solver)} == set(SOLVERS[solver].losses)
+
+
+SHOWN = [field for field in FIELDS.values() if field.spelling.part is not None]
+
+
+@pytest.mark.parametrize("field", SHOWN, ids=lambda field: field.name)
+def test_the_form_shows_a_field_with_meaning_and_default(filled, field):
+    (label,) = (html.unescape(each) for each in job_form(filled).split("<label")[1:] if f'name="{field.name}"' in each)
+    assert texts.plain(field.meaning, "empty") in label
+    ((kind, default),) = re.findall(r'data-kind="(\w+)" data-default="([^"]*)"', label)
+    if kind == "size":
+        assert int(default) << 20 == field.default
+    elif field.choices or field.kind is bool:
+        choices = field.choices or ("true", "false")
+        assert tuple(re.findall(r'<option value="(\w+)"', label)) == choices
+        assert default == ("" if field.default is None else str(field.default).lower())
+    else:
+        shown = "" if field.default in (None, []) else str(field.default).removesuffix(".0")
+        assert default == shown
+    # Without a value it says what that means; a field that has to have one is required.
+    may_be_empty = re.search('placeholder="[^"]|<option value=""', label) is not None
+    assert may_be_empty == (field.is_nullable or field.name == "features")
 
 
 def test_a_model_has_a_page(filled):
@@ -232,20 +265,6 @@ def test_labels_cannot_leave_the_names_of_lanes(service):
     assert "<script>alert" not in text
     (names,) = re.findall(r"data-lanes='([^']*)'", text)
     assert [lane["class"] for lane in json.loads(names)] == [name, "ham", "spam"]
-
-
-@pytest.mark.parametrize("field", ["select_by", "keep", "probability", "solver", "loss"])
-def test_the_form_offers_every_choice_of_a_job(filled, field):
-    (form,) = re.findall(r'<form class="card" id="submit">.*?</form>', filled.request("GET", "/").text, re.DOTALL)
-    (select,) = re.findall(rf'<select name="{field}".*?</select>', form, re.DOTALL)
-    choices = re.findall(r'<option(?: value="(\w*)")?[^>]*>(\w*)', select)
-    offered = {value or text for value, text in choices} - {"none"}
-    assert offered == set(get_args(literal(JobSpec.model_fields[field].annotation)))
-
-
-def literal(annotation):
-    """The choice among what a field may be."""
-    return next(kind for kind in (annotation, *get_args(annotation)) if get_origin(kind) is Literal)
 
 
 def test_of_many_values_of_C_the_range_is_listed(service):

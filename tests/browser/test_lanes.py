@@ -240,7 +240,7 @@ def test_from_a_table_with_names_and_weights_to_the_best_C(open_page, served, tm
     page.fill("#submit [name=folds]", "2")
     page.select_option("#submit [name=select_by]", "f1")
     page.select_option("#submit [name=probability]", "sigmoid")
-    page.fill("#submit [name=cache_mib]", "1")
+    page.fill("#submit [name=cache_bytes]", "1")
     page.click("#submit button")
     page.wait_for_url("**/jobs/job_*")
     job = page.url.rsplit("/", 1)[1]

@@ -54,7 +54,7 @@ def test_upload_train_watch_stop_download(service, open_page, text, tmp_path):
     wait_for(lambda: page.input_value("#dataset-choice") == "my-rows")
 
     page.fill("#submit [name=tolerance]", "")  # so that it does not end by itself
-    page.fill("#submit [name=cache_mib]", "1")
+    page.fill("#submit [name=cache_bytes]", "1")
     page.click("text=More settings")
     page.fill("#submit [name=max_passes]", "1000000")
     page.click("#submit button")

@@ -3,7 +3,7 @@
 
 // Of problems whose codes are not called after a field of the form.
 const FIELDS = {
-  lanes: "C", cache: "cache_mib", cache_bytes: "cache_mib", too_many_classes: "loss", single_class: "dataset", unknown_dataset: "dataset",
+  lanes: "C", cache: "cache_bytes", too_many_classes: "loss", single_class: "dataset", unknown_dataset: "dataset",
   not_ready: "dataset", dataset_exists: "name", too_many_labels: "label_column", same_column: "weight_column",
   too_many_categories: "categorical", column_type: "categorical", not_numeric: "categorical",
   columns_differ: "drop_columns", header_differs: "header", column_ambiguous: "label_column",

@@ -132,99 +132,81 @@ upload.addEventListener("submit", (event) => {
 
 const submit = document.getElementById("submit");
 
-const isOfKernel = (solver) => submit.elements.gamma.closest("label").dataset.of.split(" ").includes(solver);
+// Not submit.dataset, which is the field of that name.
+const kernelSolvers = submit.getAttribute("data-kernel-solvers").split(" ");
 
-// Of kernel and solver one tells the other.
-function suitKernel() {
-  const { kernel, solver } = submit.elements, wanted = kernel.value === "rbf";
-  if (isOfKernel(solver.value) !== wanted) solver.value = [...solver.options].find(({ value }) => isOfKernel(value) === wanted).value;
-  suitSolver();
+// Folds are made for probabilities, too.
+const valueOf = (name) => submit.elements[name].value || (name === "folds" ? submit.elements.probability.value : "");
+
+const isFor = (needs) => Object.entries(JSON.parse(needs)).every(([name, values]) => values.length ? values.includes(valueOf(name)) : valueOf(name) !== "");
+
+function suit(part) {
+  part.hidden = part.disabled = !isFor(part.dataset.needs);
+  for (const field of part.querySelectorAll("[name]")) field.disabled = part.hidden;
 }
 
-// Every solver has fields and losses of its own.
-function suitSolver() {
-  const { solver, loss } = submit.elements;
-  for (const part of submit.querySelectorAll("[data-of]")) {
-    part.hidden = part.disabled = !part.dataset.of.split(" ").includes(solver.value);
-  }
-  submit.elements.kernel.value = isOfKernel(solver.value) ? "rbf" : "linear";
+// Hides losses that the solver has not, then fields that are for other values of other fields.
+function suitNeeds() {
+  const { loss } = submit.elements;
+  loss.querySelectorAll("[data-needs]").forEach(suit);
   if (loss.selectedOptions[0].disabled) loss.value = [...loss.options].find((option) => !option.disabled).value;
+  submit.querySelectorAll("label[data-needs]").forEach(suit);
 }
 
-// What was changed of the solver's own fields; the rest is for the service to choose.
-function chosenOptions() {
-  const changed = [...submit.querySelectorAll("label[data-of]:not([hidden]) [name]")].filter((field) => field.value !== field.dataset.default);
-  const words = { true: true, false: false, "": null };
-  return Object.fromEntries(changed.map(({ name, type, value }) => [name, value in words ? words[value] : type === "number" ? Number(value) : value]));
-}
-
-// One number, or several; throws a problem.
-function valuesOfC(text) {
-  const words = text.split(/[\s,;]+/).filter(Boolean), values = words.map(Number);
-  const wrong = words.find((word, at) => !Number.isFinite(values[at]));
-  if (wrong !== undefined || !words.length) throw { code: "C_range", detail: `'${wrong ?? ""}' is not a number`, hint: "Write 1, or several: 0.01, 0.1, 1" };
-  return words.length > 1 ? values : values[0];
-}
-
-// What only a cross-validation has.
-function suitFolds() {
-  const hasFolds = submit.elements.folds.value !== "" || submit.elements.probability.value !== "";
-  for (const field of submit.querySelectorAll("[data-of-folds]")) field.disabled = !hasFolds;
-}
-
-// As a job says it: a field that is not there, or is disabled, has its default.
-function chosenFolds() {
-  const { folds, select_by, refit, keep, probability, multiclass } = submit.elements, spec = {};
-  if (folds.value !== "") spec.folds = Number(folds.value);
-  if (probability.value !== "") spec.probability = probability.value;
-  if (!select_by.disabled) Object.assign(spec, { select_by: select_by.value, refit: refit.value === "true", keep: keep.value });
-  if (multiclass) spec.multiclass = multiclass.value;
-  return spec;
-}
-
-submit.elements.solver.addEventListener("change", suitSolver);
-submit.elements.kernel.addEventListener("change", suitKernel);
-submit.elements.C.addEventListener("input", ({ target }) => {
-  // Several values are there to choose from.
-  if (/\d[\s,;]+\S/.test(target.value)) document.getElementById("choosing").open = true;
-});
-for (const name of ["folds", "probability"]) submit.elements[name].addEventListener("input", suitFolds);
-suitSolver();
-suitFolds();
-
-submit.addEventListener("submit", async (event) => {
-  event.preventDefault();
-  const given = submit.elements, number = (name) => Number(given[name].value);
-  try {
-    showFault(submit, null);
-    const spec = {
-      dataset: given.dataset.value,
-      solver: given.solver.value,
-      loss: given.loss.value,
-      C: valuesOfC(given.C.value),
-      tolerance: given.tolerance.value === "" ? null : number("tolerance"),
-      cache_bytes: Math.round(number("cache_mib") * 1048576),
-      features: mapsOf(given.features.value),
-      bias: given.bias.value === "" ? null : number("bias"),
-      threads: given.threads.value === "" ? null : number("threads"),
-      max_passes: number("max_passes"),
-      seed: number("seed"),
-      ...chosenFolds(),
-      ...chosenOptions(),
-    };
-    const job = await send("POST", "/v1/jobs", spec);
-    location.assign(`/jobs/${job.id}`);
-  } catch (problem) {
-    showFault(submit, problem);
+// A kernel has solvers of its own: either field follows the other.
+submit.addEventListener("input", ({ target }) => {
+  const { kernel, solver } = submit.elements, hasKernel = (value) => kernelSolvers.includes(value);
+  if (target === solver) kernel.value = hasKernel(solver.value) ? "rbf" : "linear";
+  if (target === kernel && hasKernel(solver.value) !== (kernel.value === "rbf")) {
+    solver.value = [...solver.options].find(({ value }) => hasKernel(value) === (kernel.value === "rbf")).value;
   }
+  // Several values are there to choose from.
+  if (target.name === "C" && /\d[\s,;]+\S/.test(target.value)) document.getElementById("choosing").open = true;
+  suitNeeds();
 });
+suitNeeds();
 
-// "scale, pairs", or JSON where maps have options; what is neither is refused by the service.
-function mapsOf(text) {
+// What a text in a field of some kind stands for.
+const READ = {
+  choice: (text) => ({ true: true, false: false })[text] ?? text,
+  number: Number,
+  size: (text) => Math.round(Number(text) * 1048576),
+  list: namesOrJson,
+  words: numberOrWords,
+};
+
+// "scale, pairs", or JSON where names have options; what is neither is refused by the service.
+function namesOrJson(text) {
   try {
     if (text.trim().startsWith("[")) return JSON.parse(text);
   } catch { return [text]; }
   return text.split(",").map((name) => name.trim()).filter(Boolean);
 }
+
+// One number, or several; or a word where there is no number at all.
+function numberOrWords(text, name) {
+  const words = text.split(/[\s,;]+/).filter(Boolean), values = words.map(Number);
+  const wrong = words.find((word, at) => !Number.isFinite(values[at]));
+  if (words.length === 1 && wrong !== undefined) return wrong;
+  if (wrong !== undefined || !words.length) throw { code: `${name}_range`, detail: `'${wrong ?? ""}' is not a number`, hint: "Write 1, or several: 0.01, 0.1, 1" };
+  return words.length > 1 ? values : values[0];
+}
+
+// The fields that were changed; the service knows the defaults of the rest.
+function chosenFields() {
+  const changed = [...submit.querySelectorAll("[data-kind]:not(:disabled)")].filter(({ value, dataset }) => value !== dataset.default);
+  return Object.fromEntries(changed.map(({ name, value, dataset }) => [name, value === "" ? null : READ[dataset.kind](value, name)]));
+}
+
+submit.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  try {
+    showFault(submit, null);
+    const job = await send("POST", "/v1/jobs", { dataset: submit.elements.dataset.value, ...chosenFields() });
+    location.assign(`/jobs/${job.id}`);
+  } catch (problem) {
+    showFault(submit, problem);
+  }
+});
 
 setInterval(() => { if (!document.hidden) refresh(); }, REFRESH_MILLISECONDS);

@@ -132,8 +132,8 @@ class GeneralFields:
     )
     bias: float | None = option(
         None,
-        "value of a constant feature, whose weight is regularised like all others (LIBLINEAR's `-B`); null: there is "
-        "no such feature",
+        "value of a constant feature, whose weight is regularised like all others (LIBLINEAR's `-B`); null: no "
+        "constant feature",
         ge=-1e9,
         le=1e9,
     )
@@ -153,7 +153,9 @@ class GeneralFields:
         "training stops when M+ - M-, the largest minus the smallest projected gradient, is at most this (`cpa` and "
         "`ocas`: when their bounds of P are this near, relative to P(0); with a kernel: when the logarithm of the "
         "spread of the gradients changes by at most this in two passes in a row); null: never",
-        spelling=Spelling(("-e", "--tolerance"), part=_FIRST, label="Tolerance of M+ - M-"),
+        spelling=Spelling(
+            ("-e", "--tolerance"), part=_FIRST, label="Tolerance of M\N{SUPERSCRIPT PLUS SIGN} - M\N{SUPERSCRIPT MINUS}"
+        ),
         gt=0,
     )
     relative_gap: float | None = option(
@@ -170,10 +172,7 @@ class GeneralFields:
     )
     max_seconds: float | None = option(
         None,
-        "training stops after this many seconds, counted after each pass, sweep and round over a block; a pass that "
-        "goes on for two seconds more ends as well. All models of a job share them; those that are not trained side by "
-        "side get one pass each at least, and so does a job that follows an upload. The certificate comes after them "
-        "(phase `certifying`): one more pass over all rows, which is not counted; null: no limit",
+        "training stops after this many seconds of it, those of all models of a job together; null: no limit",
         spelling=Spelling(label="Most seconds"),
         gt=0,
     )
@@ -198,8 +197,8 @@ class GeneralFields:
     )
     threads: int | None = option(
         None,
-        "threads that work at once in reader and trainer; null: one for each core that the affinity and the control "
-        "group allow. With `pace` fixed the trainer has one in any case, but for a kernel machine with `cache_bytes`: "
+        "threads that work at once in reader and trainer; null: all cores (that the affinity and the control group "
+        "allow). With `pace` fixed the trainer has one in any case, but for a kernel machine with `cache_bytes`: "
         "more would change rounding",
         ge=1,
         le=1024,

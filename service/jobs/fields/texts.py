@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import MISSING
 from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from streamsvm.service.jobs.fields.option_fields import FIELDS, GENERAL
 from streamsvm.storage.options import Option
@@ -21,6 +22,12 @@ _EDGES = {"gt": "above", "ge": "at least", "lt": "below", "le": "up to"}
 def plain(text: str, null: str) -> str:
     """A meaning without Markdown, null called as it is called where the text is read."""
     return re.sub(r"\bnull\b", null, text.replace("`", ""))
+
+
+def null_words(option: Option) -> str:
+    """What null stands for, as the meaning has it after "null: "; else "none"."""
+    said = re.search(r"\bnull: ([^;.(]*)", option.meaning)
+    return plain(said[1], "none").strip() if said else "none"
 
 
 def needed(option: Option) -> str:
@@ -51,6 +58,31 @@ def default(option: Option) -> str:
         return ""
     text = json.dumps(option.default)
     return f"`{text}`" if isinstance(option.default, str) else text
+
+
+def parameter(option: Option, default: Any) -> tuple[str, str]:
+    """(name, type and default; meaning) of a parameter of an estimator, in the form of numpydoc."""
+    kind = _python_type(Literal[option.choices] if option.choices else option.kind)
+    needs = [f"{name} {' or '.join(json.dumps(value) for value in values)}" for name, values in option.needs.items()]
+    meaning = plain(option.meaning, "None")
+    text = f"With {', '.join(needs)}: {meaning}" if needs else f"{meaning[0].upper()}{meaning[1:]}"
+    return f"{option.name} : {kind}{' or None' * option.is_nullable}, default={_python(default)}", f"{text}."
+
+
+def _python_type(kind: Any) -> str:
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _python_type(inside[0])
+    if origin is Literal:
+        words = ", ".join(map(json.dumps, inside))
+        return words if len(inside) == 1 else f"{{{words}}}"
+    if origin is list:
+        return f"list of {_python_type(inside[0])}"
+    return " or ".join(map(_python_type, inside)) if inside else kind.__name__
+
+
+def _python(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, str) else repr(value)
 
 
 def general_table() -> str:
