@@ -7,9 +7,11 @@ import numpy as np
 
 from streamsvm.classification import Classification
 from streamsvm.labels import Labels, OwnLabels
+from streamsvm.parameters import described, keep_parameters
 from streamsvm.sources import is_files
 
 
+@described
 class StreamSVC(Classification):
     """Support vector classification, of data that need not fit in memory; linear unless a kernel is asked for.
 
@@ -26,55 +28,42 @@ class StreamSVC(Classification):
         Weight of the losses. Of several, `cv` says in how many folds they are compared.
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
         The loss; with "logistic" there are probabilities.
-    kernel : {"linear", "rbf"}, default="linear"
-        "rbf" trains a kernel machine, with hinge loss.
-    gamma : float or "scale", default="scale"
-        Of the kernel "rbf"; "scale": 1 / (n_features * variance of all values).
-    budget : int, default=500
-        With kernel "rbf": most support vectors, of a class against the rest.
+    field kernel
+    field gamma
+    field budget
     solver : str, default="auto"
         One of the service's solvers; "auto" is "bsca" with a kernel, "streamsvm" where it has the loss, else "dcd".
     features : list or None, default=None
         Feature maps that rows go through, in order: names, or dictionaries of a name and its options, as
         ["scale", {"pairs": {"squares": True}}]. The model carries them; `coef_` is then of the features that they make.
-    bias : float or None, default=1.0
-        Value of a constant feature, whose weight is regularised like all others; None: no intercept. A kernel machine
-        has none.
+    field bias
     class_weight : dict, "balanced" or None, default=None
-        Label -> factor of C; "balanced": n_rows / (n_classes * rows of the class), where a row
-        of weight k is k rows.
-    multiclass : {"one_vs_rest", "crammer_singer"}, default="one_vs_rest"
-        With more than two labels: a problem for each against the rest, or one problem of all.
+        Label -> factor of C; "balanced": n_rows / (n_classes * rows of the class), where a row of weight k counts as k
+        rows.
+    field multiclass
     cv : int or None, default=None
-        In how many folds several values of C are compared; the model is of the one that wins, trained on all rows.
-        With one C it says in how many folds rows are held out for `probability`.
+        Number of folds in which several values of C are compared; the model is of the C that wins, trained on all
+        rows. With one C, number of folds in which rows are held out for `probability`.
     select_by : {"accuracy", "balanced_accuracy", "f1", "auc", "log_loss"}, default="accuracy"
-        By the mean of what over the folds C is selected.
+        The C that wins has the best mean over the folds of this metric.
     probability : {"sigmoid"} or None, default=None
-        "sigmoid" fits one (Platt's) on rows held out, in 5 folds unless `cv` says how many.
-    tolerance : float or None, default=1e-3
-        Stop when M+ - M-, the largest minus the smallest projected gradient, is no larger. With a kernel, when the
-        logarithm of the spread of the gradients changes by no more, two passes in a row.
-    relative_gap : float or None, default=None
-        Stop when (P - D) / P, primal and dual objective, is certified to be no larger.
-    max_passes : int, default=1000
-        Most passes over the data.
-    max_seconds : float or None, default=None
-        Most seconds of training.
-    seed : int, default=0
-        Of all that is random.
-    pace : {"adaptive", "fixed"}, default="adaptive"
-        "fixed" makes the same model to the byte at every run, on every machine, and takes longer.
-    threads : int or None, default=None
-        That work at once; None: as many as there are cores to use.
+        "sigmoid" fits probabilities to decision values by Platt's method, on rows held out, in 5 folds unless `cv`
+        says how many.
+    field tolerance
+    field relative_gap
+    field max_passes
+    field max_seconds
+    field seed
+    field pace
+    field threads
     cache_bytes : int, default=268435456
-        Bound on the rows held in memory.
+        Most bytes of the rows held in memory.
     memory_bytes : int or None, default=None
-        Bound on all that training holds, in place of `cache_bytes`; this interpreter does not count.
+        Most bytes of all that training holds, in place of `cache_bytes`; this interpreter does not count.
     solver_options : dict or None, default=None
         Options that only some solvers have, by the names that a job has for them.
     input_options : dict or None, default=None
-        How files are to be read, by the names of the service: format, index_base, delimiter, normalize ...
+        How files are read, by the names of the service: format, index_base, delimiter, normalize ...
     verbose : bool, default=False
         Show a progress bar.
 
@@ -93,12 +82,12 @@ class StreamSVC(Classification):
     gamma_ : float
         With kernel "rbf": gamma as a number.
     intercept_ : ndarray of shape (1,) or (n_classes,)
-        What is added to each decision value.
+        Added to each decision value.
     certificate_ : Certificate
         m_plus, m_minus, gap, primal_objective, dual_objective, relative_duality_gap: of all rows, at the final weights.
-        With kernel "rbf" the primal objective alone is known, the rest is nan.
+        With kernel "rbf" only the primal objective is known, the others are nan.
     history_ : list of dict
-        What each pass came to.
+        Figures of each pass: objective, gap, seconds ...
     converged_ : bool
         Whether `tolerance` or `relative_gap` was reached.
     n_iter_ : int
@@ -149,31 +138,7 @@ class StreamSVC(Classification):
         input_options: dict[str, Any] | None = None,
         verbose: bool = False,
     ) -> None:
-        self.C = C
-        self.loss = loss
-        self.kernel = kernel
-        self.gamma = gamma
-        self.budget = budget
-        self.solver = solver
-        self.features = features
-        self.bias = bias
-        self.class_weight = class_weight
-        self.multiclass = multiclass
-        self.cv = cv
-        self.select_by = select_by
-        self.probability = probability
-        self.tolerance = tolerance
-        self.relative_gap = relative_gap
-        self.max_passes = max_passes
-        self.max_seconds = max_seconds
-        self.seed = seed
-        self.pace = pace
-        self.threads = threads
-        self.cache_bytes = cache_bytes
-        self.memory_bytes = memory_bytes
-        self.solver_options = solver_options
-        self.input_options = input_options
-        self.verbose = verbose
+        keep_parameters(self, locals())
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "StreamSVC":
         """Train on these rows.
@@ -206,7 +171,7 @@ class StreamSVC(Classification):
         Parameters
         ----------
         X, y, sample_weight
-            As of `fit`.
+            Those that `fit` takes.
         classes : array of shape (n_classes,), default=None
             All labels there will be; None: those that have come. The first call needs rows of two.
 

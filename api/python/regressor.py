@@ -7,9 +7,11 @@ from sklearn.base import RegressorMixin
 
 from streamsvm.base import StreamEstimator
 from streamsvm.labels import OwnLabels
+from streamsvm.parameters import described, keep_parameters
 from streamsvm.sources import Source, is_in_memory
 
 
+@described
 class StreamSVR(RegressorMixin, StreamEstimator):
     """Linear support vector regression, of data that need not fit in memory.
 
@@ -18,24 +20,32 @@ class StreamSVR(RegressorMixin, StreamEstimator):
 
     Parameters
     ----------
-    C, solver, features, bias, cv, tolerance, relative_gap, max_passes, max_seconds, seed, pace, threads, cache_bytes,
-    memory_bytes, solver_options, input_options, verbose
-        As of StreamSVC.
+    C : float or list of float, default=1.0
+        Weight of the losses. Of several, `cv` says in how many folds they are compared.
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
         The loss.
-    epsilon : float, default=0.1
-        Residuals up to it cost nothing.
+    field epsilon
+    solver, features, cv, cache_bytes, memory_bytes, solver_options, input_options, verbose
+        The parameters of StreamSVC.
+    field bias
     select_by : {"mse", "mae", "r_squared"}, default="mse"
-        By the mean of what over the folds C is selected.
+        The C that wins has the best mean over the folds of this metric.
+    field tolerance
+    field relative_gap
+    field max_passes
+    field max_seconds
+    field seed
+    field pace
+    field threads
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
         Weights of the features.
     intercept_ : ndarray of shape (1,)
-        What is added to each prediction.
+        Added to each prediction.
     certificate_, history_, converged_, n_iter_, n_features_in_, feature_names_in_, C_, cv_results_
-        As of StreamSVC.
+        Those of StreamSVC.
 
     Examples
     --------
@@ -71,26 +81,7 @@ class StreamSVR(RegressorMixin, StreamEstimator):
         input_options: dict[str, Any] | None = None,
         verbose: bool = False,
     ) -> None:
-        self.C = C
-        self.loss = loss
-        self.epsilon = epsilon
-        self.solver = solver
-        self.features = features
-        self.bias = bias
-        self.cv = cv
-        self.select_by = select_by
-        self.tolerance = tolerance
-        self.relative_gap = relative_gap
-        self.max_passes = max_passes
-        self.max_seconds = max_seconds
-        self.seed = seed
-        self.pace = pace
-        self.threads = threads
-        self.cache_bytes = cache_bytes
-        self.memory_bytes = memory_bytes
-        self.solver_options = solver_options
-        self.input_options = input_options
-        self.verbose = verbose
+        keep_parameters(self, locals())
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "StreamSVR":
         """Train on these rows.
@@ -98,7 +89,7 @@ class StreamSVR(RegressorMixin, StreamEstimator):
         Parameters
         ----------
         X : array, sparse matrix, data frame, path, list of paths, pyarrow dataset or iterator
-            As of StreamSVC.fit.
+            Those that StreamSVC.fit takes.
         y : array of shape (n_rows,), or the name or number of a column
             Numbers to be predicted.
         sample_weight : array of shape (n_rows,), or the name or number of a column, default=None
@@ -119,7 +110,7 @@ class StreamSVR(RegressorMixin, StreamEstimator):
         Parameters
         ----------
         X, y, sample_weight
-            As of `fit`.
+            Those that `fit` takes.
 
         Returns
         -------
