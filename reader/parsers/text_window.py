@@ -1,80 +1,70 @@
-"""The part of a text that is in memory: some whole lines and the beginning of the next."""
+"""The piece of a text that is in memory: some whole lines and the beginning of the next."""
+
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from streamsvm.reader.errors import InputError
+from streamsvm.reader.parsers.sniff import HEAD_BYTES, refuse_foreign
 
 WINDOW_BYTES = 4 << 20
 SPARE_BYTES = 8  # for a missing last line feed, and for a byte order mark beside the longest line
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_NEWLINE = ord("\n")
 
 
 class TextWindow:
-    """Text goes in at `filled` and is read from `begin` on; both are offsets in `buffer`.
+    """Text is written at `filled` and read from `begin` on; both are offsets in `buffer`.
 
-    buffer  bytearray, with `text` (len(buffer),) uint8 as a view of it; both are new after `make_room`
+    buffer          bytearray; `text` (len(buffer),) uint8 is a view of it. `make_room` may replace both
+    ends_in_return  whether the text ends in a carriage return without a line feed; known after `fill`
     """
 
     def __init__(self, max_line_bytes: int, size: int = WINDOW_BYTES) -> None:
         self.max_line_bytes = max_line_bytes
         self.begin = self.filled = 0
+        self.ends_in_return = False
         self._bytes_before = self._lines_before = 0
-        self.buffer = bytearray(size + SPARE_BYTES)
+        self.buffer = bytearray(max(size, 2 * HEAD_BYTES) + SPARE_BYTES)
         self.text = np.frombuffer(self.buffer, np.uint8)
 
     @property
     def full(self) -> bool:
         return self.filled == len(self.buffer) - SPARE_BYTES
 
-    def take(self, data: memoryview) -> int:
-        """Copies in what fits; how many bytes that was."""
-        count = min(len(data), len(self.buffer) - SPARE_BYTES - self.filled)
-        self.buffer[self.filled : self.filled + count] = data[:count]
-        self.filled += count
-        return count
+    def fill(self, chunks: Iterable[bytes], *, refuse: bool = True) -> Iterator[None]:
+        """Copy a text into the window; yield whenever the window is full, and once at the end of the text.
 
-    def skip_mark(self) -> bool:
-        """Leaves out a UTF-8 byte order mark; whether there was one."""
-        if not self.buffer.startswith(BYTE_ORDER_MARK, 0, self.filled):
-            return False
-        self.begin = len(BYTE_ORDER_MARK)
-        return True
-
-    def end_last_line(self) -> bool:
-        """Adds a missing last line feed; whether it now stands behind a carriage return that had none."""
-        if self.filled == self.begin or self.buffer[self.filled - 1] == ord("\n"):
-            return False
-        stray = self.buffer[self.filled - 1] == ord("\r")
-        self.buffer[self.filled] = ord("\n")
-        self.filled += 1
-        return stray
+        After each yield the caller reads the whole lines and moves `begin` behind them. A byte order mark is skipped.
+        InputError unknown_format if `refuse` and the text looks like a file of another format.
+        """
+        is_started = False
+        for chunk in chunks:
+            rest = memoryview(chunk)
+            while rest:
+                rest = rest[self._take(rest) :]
+                if self.full:
+                    if not is_started:
+                        is_started = True
+                        self._start(refuse)
+                    yield
+                    self._make_room()
+        if not is_started:
+            self._start(refuse)
+        self._end_last_line()
+        yield
 
     def lines_end(self) -> int:
-        """Offset behind the last whole line; `begin` when there is none."""
+        """Offset behind the last whole line; `begin` if there is none."""
         return max(self.begin, self.buffer.rfind(b"\n", self.begin, self.filled) + 1)
 
     def check_tail(self) -> None:
-        """InputError when what lies behind `begin`, the beginning of a line, is too long already."""
+        """InputError if the unfinished line at `begin` is too long already."""
         if self.filled - self.begin > self.max_line_bytes:
             raise self.error(self.begin, "line_too_long", self._too_long())
 
-    def make_room(self, lines: int) -> None:
-        """Drops what lies before `begin`, the end of the first `lines` lines; if that is nothing, the window grows."""
-        if self.begin:
-            self._lines_before = lines
-            self._bytes_before += self.begin
-            left = self.filled - self.begin
-            self.buffer[:left] = self.buffer[self.begin : self.filled]
-            self.begin, self.filled = 0, left
-        if self.full:
-            # Two more than a line may have, and the spare: enough to tell that it is too long.
-            size = max(len(self.buffer) + SPARE_BYTES, min(2 * len(self.buffer), self.max_line_bytes + 2 * SPARE_BYTES))
-            larger = bytearray(size)
-            larger[: self.filled] = memoryview(self.buffer)[: self.filled]
-            self.buffer, self.text = larger, np.frombuffer(larger, np.uint8)
-
     def error(self, place: int, code: str, message: str) -> InputError:
-        """The error at offset `place`; line_too_long instead when its line is too long."""
+        """The error at offset `place`; line_too_long instead if its line is too long."""
         start = self.buffer.rfind(b"\n", 0, place) + 1
         mark = len(BYTE_ORDER_MARK) if self._at_mark(start) else 0
         end = self.buffer.find(b"\n", place, self.filled)
@@ -88,8 +78,43 @@ class TextWindow:
         line = self._lines_before + self.buffer.count(b"\n", 0, place) + 1
         return InputError(code, message, line=line, column=column, byte=self._bytes_before + place)
 
+    def _take(self, data: memoryview) -> int:
+        """Copy in as much as fits; return how many bytes that was."""
+        count = min(len(data), len(self.buffer) - SPARE_BYTES - self.filled)
+        self.buffer[self.filled : self.filled + count] = data[:count]
+        self.filled += count
+        return count
+
+    def _start(self, refuse: bool) -> None:
+        if self._at_mark(0):
+            self.begin = len(BYTE_ORDER_MARK)
+        if refuse:
+            refuse_foreign(bytes(self.buffer[self.begin : min(self.begin + HEAD_BYTES, self.filled)]))
+
+    def _end_last_line(self) -> None:
+        """Add a line feed if the last line has none."""
+        if self.filled > self.begin and self.buffer[self.filled - 1] != _NEWLINE:
+            self.ends_in_return = self.buffer[self.filled - 1] == ord("\r")
+            self.buffer[self.filled] = _NEWLINE
+            self.filled += 1
+
+    def _make_room(self) -> None:
+        """Drop the lines before `begin`; if there are none, make the window larger."""
+        if self.begin:
+            self._lines_before += int(np.count_nonzero(self.text[: self.begin] == _NEWLINE))
+            self._bytes_before += self.begin
+            remaining = self.filled - self.begin
+            self.buffer[:remaining] = self.buffer[self.begin : self.filled]
+            self.begin, self.filled = 0, remaining
+        if self.full:
+            # Two bytes more than a line may have, and the spare: enough to see that it is too long.
+            size = max(len(self.buffer) + SPARE_BYTES, min(2 * len(self.buffer), self.max_line_bytes + 2 * SPARE_BYTES))
+            larger = bytearray(size)
+            larger[: self.filled] = memoryview(self.buffer)[: self.filled]
+            self.buffer, self.text = larger, np.frombuffer(larger, np.uint8)
+
     def _at_mark(self, start: int) -> bool:
-        return self._bytes_before == start == 0 and self.buffer.startswith(BYTE_ORDER_MARK)
+        return self._bytes_before == start == 0 and self.buffer.startswith(BYTE_ORDER_MARK, 0, self.filled)
 
     def _too_long(self) -> str:
         return f"the line has more than {self.max_line_bytes} bytes"

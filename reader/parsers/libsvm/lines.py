@@ -52,11 +52,6 @@ class LineReader:
     def at_end(self) -> bool:
         return self._begin == self._end
 
-    @property
-    def lines(self) -> int:
-        """Lines read so far."""
-        return self.rows + self.rejected.rows + int(self.state[kernel.BLANK] + self.state[kernel.COMMENT])
-
     def expect_weights(self) -> None:
         """From now on, rows begin with label:weight, or label alone for a weight of 1."""
         self._weight = np.empty(ROWS_A_BATCH, WEIGHT)

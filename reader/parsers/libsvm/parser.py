@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 from streamsvm.reader.errors import InputError
@@ -11,16 +12,14 @@ from streamsvm.reader.parsers.libsvm import libsvm_kernel as kernel
 from streamsvm.reader.parsers.libsvm.fault import WEIGHTED
 from streamsvm.reader.parsers.libsvm.lines import LineReader, bad_byte
 from streamsvm.reader.parsers.rejected import Rejected
-from streamsvm.reader.parsers.sniff import HEAD_BYTES, refuse_foreign
 from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
 from streamsvm.storage.rows.csr import Rows
 
-# One after the other: to match all that comes before the first row at once takes memory for each line of it.
+# Matches one comment at a time: a pattern for all comments before the first row would take memory for each of them.
 _COMMENT_OR_ROW = re.compile(rb"#[^\n]*|(?P<row>[^ \t\r\n#]+)")
-PART_BYTES = 128 << 10  # less text is not worth a thread
+RANGE_BYTES = 128 << 10  # less text is not worth a thread
 
-
-# Under which names the manifest has what the kernel counts.
+# Names in the manifest of what the kernel counts.
 _COUNTERS = {
     "explicit_zeros": kernel.ZEROS, "empty_rows": kernel.EMPTY, "blank_lines": kernel.BLANK,
     "comment_lines": kernel.COMMENT,
@@ -28,22 +27,21 @@ _COUNTERS = {
 
 
 class LibsvmParser:
-    """Reads one text, given in pieces of any size, and counts what it met.
+    """A `Parser` of LIBSVM text. Rows have weights if the first row begins with label:weight.
 
-    Rows have weights if the first does: it begins with label:weight. weighted: False: none is expected, so that rows
-    without labels are told.
+    Arguments:
+    index_base    "auto", or the smallest index allowed, 0 or 1. Indices are passed on as they stand in the text
+    threads       each reads a range of the text in memory; the rows do not depend on their number
+    skip          True: rows that cannot be read are left out and counted
+    weighted      False: rows have no weights, so that index:value without a label before it is a fault
+    window_bytes  text in memory at first; the window grows for a longer line
+    range_bytes   least text for a thread
 
-    index_base: "auto" or the least index there may be, 0 or 1. Indices are passed on as they are in the text.
-    threads: how many read at once, each a part of the text in memory; what they find does not depend on it.
-    skip: whether rows that cannot be read are left out and counted.
-    window_bytes: text in memory at first; a longer line makes it grow. part_bytes: least text for a thread.
-
-    index_base      0 or 1: as given, else 0 if there was an index 0
-    rows, nnz       rows and values given out
-    counters        explicit_zeros: pairs left out because their value is zero as float32; empty_rows: of a label only;
-                    blank_lines: of blanks only; comment_lines: of a comment only
+    Attributes:
+    index_base    0 or 1: the argument; with "auto" 0 if an index 0 occurred, else 1
+    counters      explicit_zeros: pairs left out because their value is zero as float32; empty_rows: rows of a label
+                  only; blank_lines: lines of blanks only; comment_lines: lines of a comment only
     max_index, min_index  over every pair, explicit zeros too; None before the first
-    had_bom         whether the text began with a UTF-8 byte order mark
     """
 
     input: dict[str, Any] | None = None
@@ -57,18 +55,17 @@ class LibsvmParser:
         skip: bool = False,
         weighted: bool = True,
         window_bytes: int = WINDOW_BYTES,
-        part_bytes: int = PART_BYTES,
+        range_bytes: int = RANGE_BYTES,
     ) -> None:
         if index_base not in ("auto", 0, 1):
             raise ValueError(f"index_base is 'auto', 0 or 1, not {index_base!r}")
-        self.limits = limits or Limits()
-        self.had_bom = False
-        self._window = TextWindow(self.limits.max_line_bytes, max(window_bytes, 2 * HEAD_BYTES))
+        limits = limits or Limits()
+        self._window = TextWindow(limits.max_line_bytes, window_bytes)
         self._index_base = index_base
-        self._part_bytes = part_bytes
-        self._started, self._weights_settled, self._is_weighted = False, not weighted, False
+        self._range_bytes = range_bytes
+        self._weights_settled, self._is_weighted = not weighted, False
         lowest = 1 if index_base == 1 else 0
-        features = min(self.limits.max_features, kernel.INDEX_LIMIT)
+        features = min(limits.max_features, kernel.INDEX_LIMIT)
         self._readers = [LineReader(self._window, lowest, features, skip) for _ in range(threads)]
 
     @property
@@ -104,49 +101,37 @@ class LibsvmParser:
 
     @property
     def is_weighted(self) -> bool:
-        """Whether rows have weights, as far as it has been read."""
+        """Whether the rows read so far have weights."""
         return self._is_weighted
 
     def expect_weights(self) -> None:
-        """Rows have weights, whatever the first one says."""
+        """Read rows as label:weight, whatever the first one says."""
         self._weights_settled = self._is_weighted = True
         for reader in self._readers:
             reader.expect_weights()
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """The rows in batches of up to about 4 MiB of text, each in arrays of its own.
+        """Yield the rows in batches of up to about 4 MiB of text, each in arrays of its own.
 
-        InputError at the first fault of the text; the rows shortly before it may not have been given out.
+        InputError at the first fault of the text; the rows shortly before it may be missing.
         """
         window = self._window
         with ThreadPoolExecutor(len(self._readers)) as pool:
-            for chunk in chunks:
-                rest = memoryview(chunk)
-                while rest:
-                    rest = rest[window.take(rest) :]
-                    if window.full:
-                        yield from self._read_lines(pool)
-                        window.make_room(sum(reader.lines for reader in self._readers))
-            stray_return = window.end_last_line()
-            yield from self._read_lines(pool)
-        if stray_return:
+            for _ in window.fill(chunks):
+                yield from self._read_lines(pool)
+        if window.ends_in_return:
             raise bad_byte(window, window.filled - 2)
         if self.rows == 0:
             raise InputError("no_rows", "the input has no row" + " that can be read" * bool(self.rejected.rows))
 
     def _read_lines(self, pool: Executor) -> Iterator[Rows]:
         window = self._window
-        if not self._started:
-            self._started = True
-            self.had_bom = window.skip_mark()
-            refuse_foreign(bytes(window.buffer[window.begin : min(window.begin + HEAD_BYTES, window.filled)]))
         end = window.lines_end()
         self._look_for_weights(end)
         borders = self._borders(window.begin, end)
         readers = self._readers[: len(borders) - 1]
-        # All begin at once; what they find is taken in the order of the text.
-        parts = zip(readers, borders[:-1], borders[1:], strict=True)
-        begun = [pool.submit(reader.start, first, last) for reader, first, last in parts]
+        # All readers begin at once; their rows are taken in the order of the text.
+        begun = [pool.submit(reader.start, *range_) for reader, range_ in zip(readers, pairwise(borders), strict=True)]
         for reader, future in zip(readers, begun, strict=True):
             batch = future.result()
             while True:
@@ -159,7 +144,7 @@ class LibsvmParser:
         window.check_tail()
 
     def _look_for_weights(self, end: int) -> None:
-        """In the first row of all."""
+        """Settle by the first row of the text whether rows have weights."""
         if self._weights_settled:
             return
         found = _COMMENT_OR_ROW.finditer(self._window.buffer, self._window.begin, end)
@@ -170,8 +155,8 @@ class LibsvmParser:
                 self.expect_weights()
 
     def _borders(self, begin: int, end: int) -> list[int]:
-        """Offsets between the parts into which the lines are divided, with both ends."""
-        count = min(len(self._readers), max((end - begin) // self._part_bytes, 1))
+        """Offsets between the ranges that the threads read, `begin` and `end` included."""
+        count = min(len(self._readers), max((end - begin) // self._range_bytes, 1))
         middle = [begin + (end - begin) * k // count for k in range(1, count)]
         inner = {self._window.buffer.index(b"\n", place, end) + 1 for place in middle}
         return sorted({begin, end} | inner)

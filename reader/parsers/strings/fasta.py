@@ -14,7 +14,6 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.libsvm.fault import NUMBER
 from streamsvm.reader.parsers.matrices.matrix import MatrixParser
-from streamsvm.reader.parsers.sniff import HEAD_BYTES, refuse_foreign
 from streamsvm.reader.parsers.strings import fasta_kernel as kernel
 from streamsvm.reader.parsers.strings.strings import string_input, string_rows
 from streamsvm.reader.parsers.tables.csv_fields import is_text, text_fault
@@ -44,20 +43,15 @@ class FastaParser(MatrixParser):
               is none that is a number
     """
 
+    window_bytes = WINDOW_BYTES
+
     def __init__(
-        self,
-        options: InputOptions,
-        limits: Limits,
-        names: LabelNames | None = None,
-        *,
-        labelled: bool = True,
-        window_bytes: int = WINDOW_BYTES,
+        self, options: InputOptions, limits: Limits, names: LabelNames | None = None, *, labelled: bool = True
     ) -> None:
         super().__init__(options, limits, base=0)
-        self._window = TextWindow(limits.max_line_bytes, max(window_bytes, 2 * HEAD_BYTES))
+        self._window: TextWindow  # made when the text comes
         self._names = names or LabelNames(options.label_type)
         self._labelled = labelled
-        self._started = False
         self._state = np.zeros(kernel.STATE_SIZE, np.int64)
         self._state[kernel.LENGTH] = options.like["length"] if options.like else -1
         self._state[[kernel.MAX_LETTERS, kernel.MAX_LINE]] = limits.max_line_bytes
@@ -78,27 +72,17 @@ class FastaParser(MatrixParser):
         return {**super().counters, **found}
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """The rows in batches of up to about 4 MiB of text. InputError at the first fault, unless rows are skipped."""
-        window = self._window
-        for chunk in chunks:
-            rest = memoryview(chunk)
-            while rest:
-                rest = rest[window.take(rest) :]
-                if window.full:
-                    yield from self._read_lines()
-                    window.make_room(int(self._state[kernel.LINES]))
-        window.end_last_line()
-        yield from self._read_lines()
+        """Yield the rows, about 4 MiB of text at a time. InputError at the first fault, unless rows are skipped."""
+        self._window = TextWindow(self._limits.max_line_bytes, self.window_bytes)
+        for _ in self._window.fill(chunks):
+            yield from self._read_lines()
         self._check(kernel.close_record(self._words, self._values, self._state))
         yield from self._taken()
         self.check_end()
 
     def _read_lines(self) -> Iterator[Rows]:
         window, state = self._window, self._state
-        if not self._started:
-            self._started = True
-            window.skip_mark()
-            refuse_foreign(bytes(window.buffer[window.begin : min(window.begin + HEAD_BYTES, window.filled)]))
+
         end = window.lines_end()
         self._settle(window.begin, end)
         state[kernel.POSITION] = window.begin

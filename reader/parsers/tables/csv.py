@@ -9,10 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.reader.limits import Limits
-from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.groups import groups_of
-from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.tables import fields_kernel as kernel
 from streamsvm.reader.parsers.tables.categories import Fields, is_utf8
 from streamsvm.reader.parsers.tables.csv_fields import BadQuote, field_fault, text_fault
@@ -22,13 +19,11 @@ from streamsvm.reader.parsers.tables.mixed_columns import (
     ALL,
     MixedColumns,
     columns_before,
-    like_before,
     new_columns,
     string_place,
     told_columns,
 )
 from streamsvm.reader.parsers.tables.mixed_lines import MixedLines
-from streamsvm.reader.parsers.text_window import WINDOW_BYTES
 from streamsvm.storage.rows.csr import LABEL, Array, Rows
 
 _MOST_COUNTED = 1 << 10  # columns of a line that has too many
@@ -38,17 +33,7 @@ Faults = dict[int, dict[int, tuple[Any, ...]]]  # of a row: of a column: code, m
 class CsvParser(CsvLines):
     """CSV and TSV whose columns make features of numbers, categories or strings. Arguments are those of CsvLines."""
 
-    def __init__(
-        self,
-        options: InputOptions,
-        limits: Limits,
-        names: LabelNames | None = None,
-        *,
-        labelled: bool = True,
-        window_bytes: int = WINDOW_BYTES,
-    ) -> None:
-        super().__init__(like_before(options), limits, names, labelled=labelled, window_bytes=window_bytes)
-        self._lines_read: MixedLines | None = None
+    _lines_read: MixedLines | None = None
 
     def settle_columns(self, begin: int, end: int) -> None:
         # What a column holds is seen in rows.

@@ -1,7 +1,7 @@
 """Whether the first line of a table names its columns. One rule for all tables of text; where it would be a guess, the
 input is refused."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
@@ -16,14 +16,17 @@ _FIELDS_TO_BE_SURE = 3  # that count up: fewer may be a row
 _WORDS_FOR_LABELS = frozenset(LABEL_NAMES) - {"y"}  # which is a value, too
 
 Line = Sequence[bytes]
+LookBelow = Callable[[], Sequence[Line]]
 
 
-def has_header(first: Line, below: Sequence[Line], options: InputOptions, labelled: bool) -> bool:
-    """Whether `first` names the columns; below: lines behind it, as long as it is, LOOK_LINES at most.
+def has_header(first: Line, look_below: LookBelow, options: InputOptions, labelled: bool) -> bool:
+    """Whether `first` names the columns. InputError header_unclear if words, or numbers, may be names or values.
 
-    It does if one of its names is known: told by an option, or a column of rows before. Else it does where text stands
-    in a column that can have none, or above a number. Numbers are names if they count up and those below do not look
-    like them, as pandas writes them. InputError header_unclear if words, or numbers, may be either.
+    The line names the columns if an option or the rows before know one of its names, or if text stands in a column
+    that can have none, or above a number. Numbers are names if they count up, as pandas writes them, and the numbers
+    below do not.
+
+    look_below  gives up to LOOK_LINES lines below the first that have as many fields; called only if they decide
     """
     if options.header != "auto":
         return options.header == "yes"
@@ -35,13 +38,15 @@ def has_header(first: Line, below: Sequence[Line], options: InputOptions, labell
         return all(place in texts or is_missing(field) for place, field in enumerate(first))
     if not texts:
         # A row to be predicted is not taken for names because it counts up from 1 or so; pandas counts from 0.
-        return "columns" not in like and (labelled or first[0] in (b"", b"0")) and _are_counted(first, below)
-    allowed = _places_of_text(options, labelled, len(first))
-    if not texts <= allowed or _stand_above_numbers(texts, below):
+        return "columns" not in like and (labelled or first[0] in (b"", b"0")) and _are_counted(first, look_below)
+    if not texts <= _places_of_text(options, labelled, len(first)):
+        return True
+    below = look_below()
+    if _stand_above_numbers(texts, below):
         return True
     numbers = [field for place, field in enumerate(first) if place not in texts and not is_missing(field)]
     if numbers:
-        return len(numbers) > 1 and _are_counted(numbers, [_but(line, texts) for line in below])
+        return len(numbers) > 1 and _are_counted(numbers, lambda: [_but(line, texts) for line in below])
     return _are_words_names(first, below, is_further="columns" in like)
 
 
@@ -79,7 +84,7 @@ def _has_known_name(first: Line, options: InputOptions) -> bool:
 
     InputError header_unclear if they are few.
     """
-    names = {_text(field) for field in first}
+    names = {field.decode(errors="replace") for field in first}
     like = options.like or {}
     before = set(like["columns"]) if like.get("has_names") else set()
     kept = {like.get(option) for option in ("label_column", "weight_column", "group_column") if before}
@@ -115,7 +120,7 @@ def _stand_above_numbers(places: set[int], below: Sequence[Line]) -> bool:
     return bool(below) and any(NUMBER.fullmatch(below[0][place]) is not None for place in places)
 
 
-def _are_counted(first: Line, below: Sequence[Line]) -> bool:
+def _are_counted(first: Line, look_below: LookBelow) -> bool:
     """Whether numbers are names that count up, behind pandas' index or not. InputError header_unclear."""
     has_index = len(first) > 1 and not first[0]
     fields = first[1:] if has_index else first
@@ -128,7 +133,7 @@ def _are_counted(first: Line, below: Sequence[Line]) -> bool:
         return begin == 0
     if begin and len(fields) <= _FIELDS_TO_BE_SURE:
         return False
-    if len(fields) >= _FIELDS_TO_BE_SURE and any(_is_fraction(field) for line in below for field in line):
+    if len(fields) >= _FIELDS_TO_BE_SURE and any(_is_fraction(field) for line in look_below() for field in line):
         return True
     raise _unclear("numbers that count up")
 

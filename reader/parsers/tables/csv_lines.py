@@ -6,12 +6,12 @@ A content is a number; of labels, groups and categories it may be a string. All 
 """
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.sniff import HEAD_BYTES, refuse_foreign
 from streamsvm.reader.parsers.tables.columns import (
     MOST_COLUMNS,
     UNNAMED,
@@ -42,19 +42,14 @@ class CsvLines(TableParser):
     names                 of labels that are strings
     """
 
+    window_bytes = WINDOW_BYTES
+
     def __init__(
-        self,
-        options: InputOptions,
-        limits: Limits,
-        names: LabelNames | None = None,
-        *,
-        labelled: bool = True,
-        window_bytes: int = WINDOW_BYTES,
+        self, options: InputOptions, limits: Limits, names: LabelNames | None = None, *, labelled: bool = True
     ) -> None:
         super().__init__(options, limits, names)
-        self._window = TextWindow(limits.max_line_bytes, max(window_bytes, 2 * HEAD_BYTES))
+        self._window: TextWindow  # made when the text comes
         self._labelled = labelled
-        self._lines = 0
         self._heading = Heading(None, 0)
         self._reader: FieldReader | None = None
 
@@ -64,17 +59,10 @@ class CsvLines(TableParser):
         return self._heading.names is not None
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """The rows in batches of up to about 4 MiB of text. InputError at the first fault, unless rows are skipped."""
-        window = self._window
-        for chunk in chunks:
-            rest = memoryview(chunk)
-            while rest:
-                rest = rest[window.take(rest) :]
-                if window.full:
-                    yield from self._read_lines()
-                    window.make_room(self._lines)
-        window.end_last_line()
-        yield from self._read_lines()
+        """Yield the rows, about 4 MiB of text at a time. InputError at the first fault, unless rows are skipped."""
+        self._window = TextWindow(self._limits.max_line_bytes, self.window_bytes)
+        for _ in self._window.fill(chunks):
+            yield from self._read_lines()
         self.check_end()
 
     def settle_columns(self, begin: int, end: int) -> None:
@@ -87,16 +75,14 @@ class CsvLines(TableParser):
 
     def _read_lines(self) -> Iterator[Rows]:
         window = self._window
-        if self._lines == window.begin == 0:
-            window.skip_mark()
-            refuse_foreign(bytes(window.buffer[window.begin : min(window.begin + HEAD_BYTES, window.filled)]))
+
         end = window.lines_end()
         begin = self._read_head(window.begin, end) if self._reader is None else window.begin
         if begin < end:
             if self._labels.type == "auto":
                 self._settle_type(begin, end)
             yield from self.rows_between(begin, end)
-        self._lines += window.buffer.count(b"\n", window.begin, end)
+
         window.begin = end
         window.check_tail()
 
@@ -141,8 +127,8 @@ class CsvLines(TableParser):
         """Find out the columns from the fields of the line at `begin`; where the first row begins."""
         if len(fields) > MOST_COLUMNS:
             raise too_many_columns()
-        below = self._below(len(fields), following, end)
-        names_columns = has_header([field for _, field in fields], below, self._options, self._labelled)
+        look_below = partial(self._below, len(fields), following, end)
+        names_columns = has_header([field for _, field in fields], look_below, self._options, self._labelled)
         self._heading = Heading(self._names(fields, begin) if names_columns else None, len(fields))
         self._columns = self._find_columns()
         first_row = following if names_columns else begin

@@ -22,7 +22,6 @@ from streamsvm.reader.parsers.tables.mixed import Maker, MixedFeatures, StringCo
 from streamsvm.reader.parsers.tables.mixed_columns import (
     check_header,
     columns_before,
-    like_before,
     new_columns,
     string_place,
     told_columns,
@@ -53,7 +52,7 @@ class ParquetParser(TableParser):
     """`scratch` is where the input is kept while it is read. Of a fault, `line` is the number of the row."""
 
     def __init__(self, options: InputOptions, limits: Limits, scratch: Path, names: LabelNames | None = None) -> None:
-        super().__init__(like_before(options), limits, names)
+        super().__init__(options, limits, names)
         self._scratch = scratch
         self._heading = Heading((), 0)
 

@@ -10,6 +10,7 @@ from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.matrices.matrix import MatrixParser, fits
 from streamsvm.reader.parsers.tables.columns import Columns
 from streamsvm.reader.parsers.tables.mixed import Maker
+from streamsvm.reader.parsers.tables.mixed_columns import like_before
 from streamsvm.storage.rows.csr import Array
 
 
@@ -20,7 +21,7 @@ class TableParser(MatrixParser):
     """
 
     def __init__(self, options: InputOptions, limits: Limits, names: LabelNames | None) -> None:
-        super().__init__(options, limits, base=1)
+        super().__init__(like_before(options), limits, base=1)
         self._labels = names or LabelNames(options.label_type)
         self._columns = Columns(None, None, None)
         self._maker: Maker | None = None

@@ -6,11 +6,10 @@ A label is a number or a string without a tab; the document is all the rest, tab
 document. A blank line is counted; without labels it is a document without features.
 """
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from streamsvm.reader.parsers.sniff import HEAD_BYTES, refuse_foreign
 from streamsvm.reader.parsers.text.hashed_text import Documents, HashedText, PlacedFault
 from streamsvm.reader.parsers.text.labels_kernel import first_of, short_keys
 from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
@@ -33,26 +32,14 @@ class TextParser(HashedText):
         return self._labelled or self._options.label_column is not None
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """The rows in batches. InputError at the first fault, unless rows are skipped."""
-        window = TextWindow(self._limits.max_line_bytes, max(self.window_bytes, 2 * HEAD_BYTES))
-        lines = 0
-        for chunk in chunks:
-            rest = memoryview(chunk)
-            while rest:
-                rest = rest[window.take(rest) :]
-                if window.full:
-                    lines = yield from self._read_lines(window, lines)
-                    window.make_room(lines)
-        window.end_last_line()
-        yield from self._read_lines(window, lines)
+        """Yield the rows in batches. InputError at the first fault, unless rows are skipped."""
+        window = TextWindow(self._limits.max_line_bytes, self.window_bytes)
+        for _ in window.fill(chunks, refuse=self._has_labels):
+            yield from self._read_lines(window)
         self.check_end()
 
-    def _read_lines(self, window: TextWindow, lines: int) -> Generator[Rows, None, int]:
-        """The rows of whole lines; how many lines have been read then."""
-        if lines == window.begin == 0:
-            window.skip_mark()
-            if self._has_labels:
-                refuse_foreign(bytes(window.buffer[window.begin : min(window.begin + HEAD_BYTES, window.filled)]))
+    def _read_lines(self, window: TextWindow) -> Iterator[Rows]:
+        """Yield the rows of the window's whole lines."""
         end = window.lines_end()
         every = _lines(window.text, window.begin, end)
         for first in range(0, len(every), _LINES_AT_ONCE):
@@ -63,7 +50,6 @@ class TextParser(HashedText):
             yield from self.give(found, faults, window.error)
         window.begin = end
         window.check_tail()
-        return lines + len(every)
 
     def _labels(self, window: TextWindow, spans: Array) -> tuple[Documents, dict[int, PlacedFault]]:
         """The documents of lines, and which have no label; what can be wrong with the others is found elsewhere."""

@@ -3,15 +3,11 @@
 All records have as many fields as the first. Of the other columns those of labels, weights and groups are read.
 """
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.limits import Limits
-from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.sniff import HEAD_BYTES, refuse_foreign
 from streamsvm.reader.parsers.tables.columns import Heading, find_columns
 from streamsvm.reader.parsers.tables.csv_fields import find_delimiter
 from streamsvm.reader.parsers.tables.csv_head import documents_have_header
@@ -25,60 +21,38 @@ _BAD_QUOTE = "a quote that is not closed, or is closed in the middle of a field"
 
 
 class TextTableParser(HashedText):
-    """Reads one text, given in pieces of any size. labelled: False: only options.label_column says where labels are."""
+    """A `Parser` of documents in a column; labelled=False: rows have labels only if options.label_column names them.
+
+    has_names  whether the first record names the columns; False before it has been read
+    """
 
     window_bytes = WINDOW_BYTES
-
-    def __init__(
-        self,
-        options: InputOptions,
-        limits: Limits,
-        names: LabelNames | None = None,
-        threads: int = 1,
-        *,
-        labelled: bool = True,
-    ) -> None:
-        super().__init__(options, limits, names, threads, labelled=labelled)
-        self._columns: list[int | None] = []  # of documents, labels, weights, groups
-        self._n_columns = self._delimiter = 0
-        self.has_names = False  # whether the first record names the columns, as far as it has been read
-        self._heads = np.empty((_RECORDS, 3), np.int64)
+    has_names = False
+    _columns: Sequence[int | None] = ()  # of documents, labels, weights, groups
+    _n_columns = _delimiter = 0
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """The rows in batches. InputError at the first fault, unless rows are skipped."""
-        window = TextWindow(self._limits.max_line_bytes, max(self.window_bytes, 2 * HEAD_BYTES))
-        lines = 0
-        for chunk in chunks:
-            rest = memoryview(chunk)
-            while rest:
-                rest = rest[window.take(rest) :]
-                if window.full:
-                    lines = yield from self._read(window, lines)
-                    window.make_room(lines)
-        window.end_last_line()
-        yield from self._read(window, lines)
+        """Yield the rows in batches. InputError at the first fault, unless rows are skipped."""
+        window = TextWindow(self._limits.max_line_bytes, self.window_bytes)
+        for _ in window.fill(chunks):
+            yield from self._read(window)
         if window.begin < window.filled:
             raise window.error(window.begin, "bad_quote", _BAD_QUOTE)
         self.check_end()
 
-    def _read(self, window: TextWindow, lines: int) -> Generator[Rows, None, int]:
-        """The rows of whole records; how many lines have been read then."""
-        if lines == window.begin == 0:
-            window.skip_mark()
-            refuse_foreign(bytes(window.buffer[window.begin : min(window.begin + HEAD_BYTES, window.filled)]))
-        begin = window.begin
-        place = begin if self._columns else self._read_head(window)
+    def _read(self, window: TextWindow) -> Iterator[Rows]:
+        """Yield the rows of the window's whole records."""
+        place = window.begin if self._columns else self._read_head(window)
+        heads, spans = np.empty((_RECORDS, 3), np.int64), np.empty((_RECORDS, 4, 3), np.int64)
         while self._columns:
             wanted = np.array([-1 if column is None else column for column in self._columns])
-            spans = np.empty((_RECORDS, 4, 3), np.int64)
-            count, after = find_records(window.text, place, window.filled, self._delimiter, wanted, self._heads, spans)
+            count, after = find_records(window.text, place, window.filled, self._delimiter, wanted, heads, spans)
             if count == 0:
                 break
-            yield from self._rows(window, self._heads[:count], spans[:count])
+            yield from self._rows(window, heads[:count], spans[:count])
             place = after
         window.begin = place
         window.check_tail()
-        return lines + window.buffer.count(b"\n", begin, place)
 
     def _rows(self, window: TextWindow, heads: Array, spans: Array) -> Iterator[Rows]:
         is_row = heads[:, COLUMNS] > 0
@@ -113,25 +87,25 @@ class TextTableParser(HashedText):
         options = self._options
         given = "tab" if options.format == "tsv" else options.delimiter
         delimiter = find_delimiter(line, given, may_be_one=not self._labelled)[0]
-        none = np.zeros(0, np.int64)
+        heads, none = np.empty((2, 3), np.int64), np.zeros(0, np.int64)
         count, _ = find_records(
-            window.text, begin, window.filled, delimiter, none, self._heads[:2], np.empty((2, 0, 3), np.int64)
+            window.text, begin, window.filled, delimiter, none, heads, np.empty((2, 0, 3), np.int64)
         )
         if count == 0:
             return begin
-        places = np.arange(self._heads[0, COLUMNS])
+        places = np.arange(heads[0, COLUMNS])
         spans = np.empty((1, len(places), 3), np.int64)
-        _, following = find_records(window.text, begin, window.filled, delimiter, places, self._heads[:1], spans)
+        _, following = find_records(window.text, begin, window.filled, delimiter, places, heads[:1], spans)
         first = [field.strip(b" \t") for field in _texts(window, spans[0])]
         fields = [field.decode(errors="replace") for field in first]
-        find_records(window.text, following, window.filled, delimiter, places, self._heads[:1], spans)
-        below = [_texts(window, spans[0])] if count > 1 and self._heads[0, COLUMNS] == len(first) else []
+        find_records(window.text, following, window.filled, delimiter, places, heads[:1], spans)
+        below = [_texts(window, spans[0])] if count > 1 and heads[0, COLUMNS] == len(first) else []
         self._n_columns, self._delimiter = len(fields), delimiter
         names = fields if documents_have_header(first, below, self._options, self._labelled) else None
         self.has_names = names is not None
         if names is not None and len(set(names)) < len(names):
             raise window.error(begin, "duplicate_column", "a column name stands twice")
-        self._columns = list(self._find(names))
+        self._columns = self._find(names)
         return begin if names is None else following
 
     def _find(self, names: list[str] | None) -> tuple[int | None, ...]:

@@ -128,7 +128,7 @@ def test_bad_rows_of_libsvm_text_are_left_out_and_counted(threads):
     good = b"2 1:0.1234567890123456789012 9:1e-60\n"
     text = b"".join(bad + good for bad, _ in BAD) + b"1 :1\n"
     for window_bytes in (64, 1 << 12):
-        parser = LibsvmParser(threads=threads, skip=True, window_bytes=window_bytes, part_bytes=1)
+        parser = LibsvmParser(threads=threads, skip=True, window_bytes=window_bytes, range_bytes=1)
         rows = joined(list(parser.parse_chunks([text])))
         assert rows.label.tolist() == [2.0] * len(BAD)
         assert rows.indices.tolist() == [1] * len(BAD)
@@ -142,7 +142,7 @@ def test_bad_rows_of_libsvm_text_are_left_out_and_counted(threads):
 def test_rows_with_bad_weights_are_left_out_with_their_weights(threads):
     bad = [b"1:-1", b"1:nan", b"1:1e999", b"1:", b"x:1", b"1:1e39"]
     text = b"".join(b"2:%d 1:1\n%s 1:1\n" % (k, token) for k, token in enumerate(bad))
-    parser = LibsvmParser(threads=threads, skip=True, window_bytes=64, part_bytes=1)
+    parser = LibsvmParser(threads=threads, skip=True, window_bytes=64, range_bytes=1)
     assert joined(list(parser.parse_chunks([text]))).weight.tolist() == [0, 1, 2, 3, 4, 5]
     assert [fault.line for fault in parser.rejected.first] == [2, 4, 6, 8, 10, 12]
 

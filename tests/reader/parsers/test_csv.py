@@ -20,7 +20,8 @@ LIMITS = Limits()
 
 def read(text: bytes, size: int = 1 << 20, window_bytes: int = 1 << 20, labelled: bool = True, **options):
     """The parser, and (labels, dense features from the first feature on) it read."""
-    parser = CsvParser(InputOptions(**options), LIMITS, labelled=labelled, window_bytes=window_bytes)
+    parser = CsvParser(InputOptions(**options), LIMITS, labelled=labelled)
+    parser.window_bytes = window_bytes
     batches = list(parser.parse_chunks(text[k : k + size] for k in range(0, len(text), size)))
     rows = joined(batches)
     dense = np.zeros((len(rows), (parser.max_index or 0) + 1), np.float32)

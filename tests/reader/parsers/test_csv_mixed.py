@@ -28,7 +28,8 @@ def parsed(text, piece: int = 1 << 20, **given):
     data = text if isinstance(text, bytes) else text.encode()
     labelled, names = given.pop("labelled", True), given.pop("names", None)
     options = InputOptions(**{"format": "csv", **given})
-    parser = CsvParser(options, Limits(), names, window_bytes=64) if labelled else CsvToPredict(options, Limits())
+    parser = CsvParser(options, Limits(), names) if labelled else CsvToPredict(options, Limits())
+    parser.window_bytes = 64
     return parser, joined(list(parser.parse_chunks(data[k : k + piece] for k in range(0, len(data), piece))))
 
 

@@ -26,7 +26,8 @@ def parsed(text: bytes, piece: int = 1 << 20, **given):
     """The parser, and all rows of a text that comes in pieces."""
     labelled = given.pop("labelled", True)
     names = given.pop("names", None)
-    parser = FastaParser(InputOptions("fasta", **given), Limits(), names, labelled=labelled, window_bytes=64)
+    parser = FastaParser(InputOptions("fasta", **given), Limits(), names, labelled=labelled)
+    parser.window_bytes = 64
     rows = list(parser.parse_chunks(text[k : k + piece] for k in range(0, len(text), piece)))
     return parser, joined(rows)
 
@@ -186,7 +187,8 @@ def test_nothing_at_all():
 
 
 def test_memory_is_bounded_where_a_string_never_ends():
-    parser = FastaParser(InputOptions("fasta"), Limits(max_line_bytes=100), window_bytes=64)
+    parser = FastaParser(InputOptions("fasta"), Limits(max_line_bytes=100))
+    parser.window_bytes = 64
     with pytest.raises(InputError) as caught:
         list(parser.parse_chunks([b">label=1\n", *[b"ACGTACGTAC\n"] * 20]))
     assert (caught.value.code, caught.value.line) == ("string_length", 12)

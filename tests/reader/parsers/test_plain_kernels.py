@@ -15,6 +15,7 @@ from streamsvm.reader.parsers.tables.csv import CsvParser
 from streamsvm.reader.parsers.strings.fasta import FastaParser
 
 def show(parser, text):
+    parser.window_bytes = 64
     try:
         for rows in parser.parse_chunks([text]):
             print(*(array.tobytes().hex() for array in (rows.label, rows.indptr, rows.indices, rows.values)))
@@ -30,9 +31,9 @@ for given in (
     {"categorical": "proto,seq", "missing": "zero", "categories": "hashed", "n_features": 7},
     {"categorical": "proto,seq"}, {"string_column": "seq"}, {"categorical": "all", "on_bad_row": "skip"},
 ):
-    show(CsvParser(InputOptions("csv", **given), Limits(), window_bytes=64), table)
+    show(CsvParser(InputOptions("csv", **given), Limits()), table)
 for skip in ("skip", "fail"):
-    show(FastaParser(InputOptions("fasta", on_bad_row=skip), Limits(), window_bytes=64), fasta)
+    show(FastaParser(InputOptions("fasta", on_bad_row=skip), Limits()), fasta)
     show(FastaParser(InputOptions("fasta", on_bad_row=skip), Limits(), labelled=False), b"ACG\\nNNT\\nAC\\n")
 """
 

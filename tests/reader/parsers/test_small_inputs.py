@@ -61,8 +61,21 @@ def test_fields_in_quotes():
     assert [field for _, field in split(b'"a""b,c","",d', 3)] == [b'a"b,c', b"", b"d"]
 
 
+@pytest.mark.parametrize("delimiter", [b",", b"\t", b" "])
+@pytest.mark.parametrize("most", [1, 3, 10])
+def test_a_line_without_quotes_has_the_fields_and_places_that_it_has_with_one(delimiter, most):
+    split = FieldReader(delimiter).split
+    for line in (b"", b"a", b",", b" a ,\tb,,c", b"a,b c\td,e", b",,,,,"):
+        quoted = split(line + delimiter * (most + 1) + b'""', most)
+        assert split(line, most) == quoted[: min(line.count(delimiter), most) + 1]
+
+
 def test_fields_beyond_those_that_are_wanted_are_not_taken_apart():
-    assert len(FieldReader(b",").split(b"," * 100_000, 3)) == 4
+    assert split_count(b"," * 100_000) == split_count(b"," * 100_000 + b'""') == 4
+
+
+def split_count(line: bytes) -> int:
+    return len(FieldReader(b",").split(line, 3))
 
 
 @pytest.mark.parametrize("fields", [b",", b"1,"])
