@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from streamsvm.service.jobs.fields.option_fields import FIELDS
+from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.jobs.fields.texts import null_words, plain
 from streamsvm.service.sizes import parse_size
 from streamsvm.storage.options import Option
@@ -41,18 +41,18 @@ def job_form() -> dict[str, list[FormField]]:
     """part of the form -> its fields"""
     parts: dict[str, list[FormField]] = {}
     for option in FIELDS.values():
-        if option.spelling.part is not None:
-            parts.setdefault(option.spelling.part, []).append(_field(option))
+        if option.part is not None:
+            parts.setdefault(option.part, []).append(_field(option))
     return parts
 
 
 def _field(option: Option) -> FormField:
-    is_size = option.spelling.read is parse_size
+    is_size = option.read is parse_size
     kind = "size" if is_size else "choice" if option.choices else _kind(option)
     can_be_empty = option.is_nullable or kind == "list"
     return FormField(
         name=option.name,
-        label=option.spelling.label or f"{option.name[0].upper()}{option.name[1:].replace('_', ' ')}",
+        label=option.label or f"{option.name[0].upper()}{option.name[1:].replace('_', ' ')}",
         meaning=plain(option.meaning, "empty"),
         kind=kind,
         choices=tuple(_choices(option)),

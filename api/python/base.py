@@ -18,15 +18,16 @@ from streamsvm.frames import column_names, selected
 from streamsvm.labels import Labels
 from streamsvm.plots import plot_history
 from streamsvm.prediction import Certificate, Predictions
+from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.models.numbering import NUMBERED
 from streamsvm.sources import Source, chosen_columns, chunks, files, is_files, matrix
 from streamsvm.storage.models.model_file import Label, Model
 from streamsvm.workspace import Fitted, Workspace
 
-# Parameters that are fields of a job, and say the same there.
-_FIELDS = (
-    "C", "loss", "bias", "tolerance", "relative_gap", "max_passes", "max_seconds", "seed", "pace", "threads",
-)  # fmt: skip
+# Parameters that are fields of a job and mean something else there, or are left out at times; all others are passed on.
+_TRANSLATED = {
+    "solver", "features", "select_by", "cache_bytes", "memory_bytes", "class_weight", "gamma", "budget",
+}  # fmt: skip
 
 
 class StreamEstimator(Predictions, BaseEstimator):
@@ -48,7 +49,6 @@ class StreamEstimator(Predictions, BaseEstimator):
 
     _workspace: Workspace | None
     _dropped: tuple[str, ...]
-    _OWN_FIELDS: tuple[str, ...] = ()
     _DUAL_LOSSES = ("hinge", "squared_hinge")
 
     def plot_convergence(self, ax: Any = None) -> Any:
@@ -133,9 +133,9 @@ class StreamEstimator(Predictions, BaseEstimator):
             warnings.warn(message, ConvergenceWarning, 6)
 
     def _job(self, labels: Labels, space: Workspace) -> dict[str, Any]:
-        """What this asks of the engine."""
-        fields = {name: getattr(self, name) for name in (*_FIELDS, *self._OWN_FIELDS)}
-        fields = {name: as_python(value) for name, value in fields.items()}
+        """The fields of the job that this asks the engine for."""
+        passed_on = vars(self).keys() & (FIELDS.keys() - _TRANSLATED)
+        fields = {name: as_python(getattr(self, name)) for name in passed_on}
         fields["features"] = list(self.features or ())
         fields["solver"] = self.solver if self.solver != "auto" else self._solver()
         if self.memory_bytes is not None:

@@ -21,11 +21,10 @@ class Classification(ClassifierMixin, Decisions, StreamEstimator):
     """The parameters are those of StreamSVC, which says what they mean."""
 
     kernel: str
+    gamma: float | str
+    budget: int
     class_weight: Mapping[Any, float] | str | None
     probability: str | None
-
-    _OWN_FIELDS = ("kernel", "multiclass", "probability")
-    _KERNEL_FIELDS = ("gamma", "budget")
 
     def _labelled(self, X: Any, y: Any, sample_weight: Any, labels: Labels) -> tuple[Source, Labels]:
         if not is_in_memory(X):
@@ -39,8 +38,8 @@ class Classification(ClassifierMixin, Decisions, StreamEstimator):
     def _job(self, labels: Labels, space: Workspace) -> dict[str, Any]:
         fields = super()._job(labels, space)
         if self.kernel == "rbf":
-            # A constant feature changes no distance. What is linear has no use for gamma and budget.
-            fields |= {"bias": None, **{name: as_python(getattr(self, name)) for name in self._KERNEL_FIELDS}}
+            # A constant feature changes no distance; gamma and budget are for kernels alone.
+            fields |= {"bias": None, "gamma": as_python(self.gamma), "budget": as_python(self.budget)}
         if self.class_weight is None:
             return fields
         if isinstance(self.class_weight, str):

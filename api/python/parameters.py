@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from streamsvm.service.jobs.fields.option_fields import FIELDS
+from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.jobs.fields.texts import parameter
 
 _WIDTH = 112

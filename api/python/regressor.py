@@ -55,8 +55,6 @@ class StreamSVR(RegressorMixin, StreamEstimator):
     [2.0]
     """
 
-    _OWN_FIELDS = ("epsilon",)
-
     def __init__(
         self,
         C: float | Sequence[float] = 1.0,

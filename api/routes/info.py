@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 
 from streamsvm.api.context import Context
 from streamsvm.reader.parsers import READERS
-from streamsvm.service.jobs.fields.option_fields import FIELDS
+from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.trainer.solvers import SOLVERS
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, get_origin
 
-from streamsvm.service.jobs.fields.option_fields import FIELDS, GENERAL
+from streamsvm.service.jobs.fields.descriptions import FIELDS, GENERAL
 from streamsvm.service.jobs.fields.texts import default, plain, values
 from streamsvm.service.sizes import format_size, parse_size
 from streamsvm.storage.options import Option
@@ -36,7 +36,7 @@ def add_fields(parser: argparse.ArgumentParser) -> None:
     """An option for each field that a command line has."""
     some = parser.add_argument_group("options that only some solvers have")
     for field in FIELDS.values():
-        if field.spelling.flags is not None:
+        if field.flags is not None:
             _add_field(parser if field.name in GENERAL else some, field)
     known = ", ".join(LIBLINEAR_LOSSES)
     liblinear = parser.add_argument_group("other options of LIBLINEAR")
@@ -52,11 +52,11 @@ def given_fields(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _add_field(parser: Any, field: Option) -> None:
-    flags = field.spelling.flags or (_flag(field.name),)
+    flags = field.flags or (_flag(field.name),)
     more: dict[str, Any] = {"action": argparse.BooleanOptionalAction, "default": None}
     if field.kind is not bool:
         choices = (*field.choices, _NONE) if field.is_nullable and field.choices else field.choices
-        more = {"type": _reader(field), "choices": choices or None, "metavar": field.spelling.word or None}
+        more = {"type": _reader(field), "choices": choices or None, "metavar": field.word or None}
     if get_origin(field.kind) is dict:
         more["action"] = _Merge
     parser.add_argument(*flags, dest=field.name, help=_help(field), **more)
@@ -64,7 +64,7 @@ def _add_field(parser: Any, field: Option) -> None:
 
 def _reader(field: Option) -> Callable[[str], Any]:
     """Makes a value of a text; where the field may be null, of `none`."""
-    read_value = field.spelling.read or field.kind
+    read_value = field.read or field.kind
 
     def read(text: str) -> Any:
         if field.is_nullable and text == _NONE:
@@ -80,7 +80,7 @@ def _reader(field: Option) -> Callable[[str], Any]:
 def _help(field: Option) -> str:
     needed = "; ".join(" ".join([_flag(name), ", ".join(values)]).strip() for name, values in field.needs.items())
     usual = default(field)
-    if field.spelling.read is parse_size and field.default is not None:
+    if field.read is parse_size and field.default is not None:
         usual = format_size(field.default)
     said = _in_dashes(f"{field.meaning} (default: {usual})")
     return (f"with {needed}: {said}" if needed else said).replace("%", "%%")
@@ -97,7 +97,7 @@ def _in_dashes(text: str) -> str:
 
 
 def _flag(name: str) -> str:
-    return (FIELDS[name].spelling.flags or (f"--{name.replace('_', '-')}",))[-1]
+    return (FIELDS[name].flags or (f"--{name.replace('_', '-')}",))[-1]
 
 
 class _Merge(argparse.Action):

@@ -20,8 +20,7 @@ from streamsvm.service.commands.spelling import in_dashes
 from streamsvm.service.datasets.told import told_of_columns
 from streamsvm.service.datasets.views import SCALES_DIFFER, columns_view
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.fields.features import named_maps
-from streamsvm.service.jobs.fields.scaling import scaling_note
+from streamsvm.service.jobs.fields.features import named_maps, scaling_note
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.plan.lanes import order_note
 from streamsvm.service.jobs.plan.plan import JobPlan

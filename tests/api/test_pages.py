@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from streamsvm.service.jobs.fields import texts
-from streamsvm.service.jobs.fields.option_fields import FIELDS
+from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.storage.blocks.dataset import staged_path
 from streamsvm.storage.models.model_file import Model
@@ -164,7 +164,7 @@ def test_the_form_has_every_option_of_a_solver_with_its_default(filled, solver):
     assert {name for name, needs in losses if for_solver(needs, solver)} == set(SOLVERS[solver].losses)
 
 
-SHOWN = [field for field in FIELDS.values() if field.spelling.part is not None]
+SHOWN = [field for field in FIELDS.values() if field.part is not None]
 
 
 @pytest.mark.parametrize("field", SHOWN, ids=lambda field: field.name)

@@ -9,7 +9,7 @@ import pytest
 import streamsvm.classifier
 import streamsvm.regressor
 from streamsvm import StreamSVC, StreamSVR
-from streamsvm.service.jobs.fields.option_fields import FIELDS
+from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.jobs.fields.texts import parameter
 
 README = Path(streamsvm.__file__).with_name("README.md").read_text()

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from streamsvm.reader.parsers.strings.strings import is_of_strings
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.fields.option_fields import field_of
+from streamsvm.service.jobs.fields.descriptions import field_of
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.features import FEATURE_MAPS
@@ -19,6 +19,8 @@ from streamsvm.storage.features.rows import FeatureMap, FeaturesError, Shape
 from streamsvm.storage.features.statistics import FeatureStatistics, read_statistics, write_statistics
 from streamsvm.storage.options import options_of
 
+# C times the mean squared norm of the rows; a coordinate step has the length 1 / Qii, and alpha ranges over C.
+_LARGE = 1e4
 Asked = Sequence[str | dict[str, dict[str, Any]]]
 
 _FORMS: dict[str, type[BaseModel]] = {
@@ -96,6 +98,17 @@ def mean_Qii(spec: Any, manifest: Manifest) -> float:
     for _, each in named_maps(spec.features, spec.bias):
         mean = each.mean_square(mean)
     return mean
+
+
+def scaling_note(spec: Any, manifest: Manifest) -> str | None:
+    """Words for a person whose job did not converge, if its features are on too large a scale."""
+    mean, largest_C = mean_Qii(spec, manifest), max(spec.C) if isinstance(spec.C, list) else spec.C
+    if largest_C * mean <= _LARGE:
+        return None
+    return (
+        f'rows have squared norms of {mean:.2g} on average, which makes training slow: scale the features ("features": '
+        '["scale"]), or choose a smaller C'
+    )
 
 
 def _early(spec: Any) -> Iterator[FeatureMap]:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.fields.descriptions import FIELDS, GeneralFields, field_of
 from streamsvm.service.jobs.fields.features import named_maps
 from streamsvm.service.jobs.fields.field_rules import KERNEL_SOLVERS, check_rules
 from streamsvm.service.jobs.fields.fold_metrics import OF_NUMBERS
-from streamsvm.service.jobs.fields.general import GeneralFields
-from streamsvm.service.jobs.fields.option_fields import FIELDS, field_of
 from streamsvm.service.jobs.fields.spec_migrations import GONE, migrate
 from streamsvm.trainer.problem.objective import REGRESSION
 from streamsvm.trainer.solvers import SOLVERS

@@ -9,7 +9,7 @@ from dataclasses import MISSING
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from streamsvm.service.jobs.fields.option_fields import FIELDS, GENERAL
+from streamsvm.service.jobs.fields.descriptions import FIELDS, GENERAL
 from streamsvm.storage.options import Option
 from streamsvm.trainer.solvers import OPTIONS
 
@@ -40,8 +40,8 @@ def needed(option: Option) -> str:
 
 def values(option: Option) -> str:
     """What the option may be, as Markdown."""
-    if option.spelling.values:
-        return option.spelling.values
+    if option.values:
+        return option.values
     if option.choices:
         words = ", ".join(f"`{json.dumps(choice)}`" for choice in option.choices)
     elif option.kind is bool:

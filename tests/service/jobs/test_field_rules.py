@@ -3,8 +3,8 @@
 import pytest
 
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.jobs.fields.field_rules import RULES, check_rules
-from streamsvm.service.jobs.fields.option_fields import FIELDS
 from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
 from streamsvm.storage.options import Option
 

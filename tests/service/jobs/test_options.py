@@ -10,7 +10,7 @@ from liblinear import liblinear
 from streamsvm.service.commands import job_fields, train
 from streamsvm.service.commands.display import duration, progress_line
 from streamsvm.service.commands.spelling import spell_out
-from streamsvm.service.jobs.fields.option_fields import FIELDS
+from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
 from streamsvm.service.models.exports import liblinear_text
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamsvm.service.jobs.fields.scaling import scaling_note
+from streamsvm.service.jobs.fields.features import scaling_note
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.storage.blocks.manifest import Manifest
 

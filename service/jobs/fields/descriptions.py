@@ -1,0 +1,179 @@
+"""All fields of a job, each described once: the general ones here, options of solvers beside each solver."""
+
+from dataclasses import MISSING, dataclass, replace
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from streamsvm.service.jobs.fields import from_text
+from streamsvm.service.jobs.fields.fold_metrics import OF_CLASSES, OF_NUMBERS
+from streamsvm.service.sizes import parse_size
+from streamsvm.storage.features import FEATURE_MAPS
+from streamsvm.storage.options import Option, option, options_of
+from streamsvm.trainer.problem.objective import OBJECTIVES, REGRESSION
+from streamsvm.trainer.solvers import OPTIONS, SOLVERS, users
+
+# Of two alternatives the one is checked whose type was given, so that an error is about that one.
+_LIST_OR_NOT = Discriminator(lambda given: "several" if isinstance(given, list) else "one")
+_WORD_OR_NOT = Discriminator(lambda given: "word" if isinstance(given, str) else "number")
+_Weight = Annotated[float, Field(allow_inf_nan=False, gt=0, le=1e12)]
+_Several = Annotated[list[_Weight], Field(min_length=1)]
+_Weights = Annotated[Annotated[_Weight, Tag("one")] | Annotated[_Several, Tag("several")], _LIST_OR_NOT]
+_Gamma = Annotated[Annotated[_Weight, Tag("number")] | Annotated[Literal["scale"], Tag("word")], _WORD_OR_NOT]
+_Count = Annotated[int, Field(ge=1, le=64)]
+_Machines = Annotated[Annotated[_Count, Tag("number")] | Annotated[Literal["all"], Tag("word")], _WORD_OR_NOT]
+_Maps = list[str | dict[str, dict[str, Any]]]
+
+MOST_LABEL_NAME, MOST_LABEL = 100, 256  # characters
+_FIRST, _CHOOSING = "first", "choosing"  # parts of the form
+_FOLDS: dict[str, tuple[str, ...]] = {"folds": ()}
+
+
+@dataclass  # not frozen, for type checkers: `JobSpec`, made of it, is a class of pydantic's and frozen by itself
+class GeneralFields:
+    """Descriptions; there is no instance."""
+
+    dataset: str = option(MISSING, "name of the dataset to train on", flags=None, part=None)
+    solver: Literal[tuple(SOLVERS)] = option("streamsvm", "the algorithm that trains")  # type: ignore[valid-type]
+    loss: Literal[tuple(OBJECTIVES)] = option(  # type: ignore[valid-type]
+        "hinge", f"what an error of the model costs; {' and '.join(REGRESSION)} are for regression"
+    )
+    kernel: Literal["linear", "rbf"] = option(
+        "linear",
+        '`"rbf"` trains a kernel machine, k(x, z) = exp(-gamma |x - z|^2), on a budget of support vectors, by solver '
+        "`bsca` unless another one is named", part=_FIRST,
+    )  # fmt: skip
+    gamma: _Gamma = option(
+        "scale", 'gamma of the kernel; `"scale"`: 1 / (features x variance of all values), as in scikit-learn',
+        needs={"kernel": ("rbf",)}, flags=("-g", "--gamma"), read=from_text.number_or_scale, part=_FIRST,
+        values='number above 0, up to 1e12, or `"scale"`',
+    )  # fmt: skip
+    epsilon: float = option(
+        0.1, "residuals up to this size cost nothing", needs={"loss": REGRESSION}, flags=("-p", "--epsilon"), ge=0
+    )
+    C: _Weights = option(
+        1.0, "weight of the losses in the objective 1/2 |w|^2 + C sum loss; several values train a model each",
+        flags=("-C", "-c"), read=from_text.numbers, word="NUMBER,...", part=_FIRST,
+        values="number above 0, up to 1e12, or a list of them: `[0.1, 1, 10]`",
+    )  # fmt: skip
+    multiclass: Literal["one_vs_rest", "crammer_singer"] = option(
+        "one_vs_rest",
+        'with more than two labels: `"one_vs_rest"` trains a problem for each label against the rest, as LIBLINEAR '
+        'does; `"crammer_singer"` trains one problem of all labels, LIBLINEAR\'s `-s 4`',
+        part=_CHOOSING, label="More than two labels",
+    )  # fmt: skip
+    folds: int | None = option(
+        None,
+        "number of folds of a cross-validation; each has a model trained on the others; null: no cross-validation",
+        part=_CHOOSING, ge=2, le=100,
+    )  # fmt: skip
+    refit: bool = option(
+        True, "whether a model is trained on all rows as well", needs=_FOLDS, part=_CHOOSING, label="Train on all rows"
+    )
+    select_by: Literal[OF_CLASSES + OF_NUMBERS] = option(  # type: ignore[valid-type]
+        "accuracy",
+        "the `C` that wins has the best mean over the folds of this metric; `auc` is for two classes, `log_loss` for "
+        "models with probabilities, `mse` (the default in regression), `mae` and `r_squared` for regression",
+        needs=_FOLDS, part=_CHOOSING, label="C that wins has the best",
+    )  # fmt: skip
+    keep: Literal["selected", "all"] = option(
+        "selected", "which models of all rows are published: that of the `C` that wins, or that of each `C`",
+        needs=_FOLDS, part=_CHOOSING, label="Models kept",
+    )  # fmt: skip
+    probability: Literal["sigmoid"] | None = option(
+        None,
+        '`"sigmoid"` fits probabilities to decision values by Platt\'s method, on rows held out, in 5 folds unless '
+        "`folds` says otherwise; null: no probabilities", part=_CHOOSING, label="Probabilities",
+    )  # fmt: skip
+    features: _Maps = option(
+        [], "feature maps that rows go through before training, in this order; models carry them. There are "
+        f"{', '.join(FEATURE_MAPS)}", read=from_text.names_or_json, word="MAP,...",
+        label="Feature maps",
+        values='list of up to 8 names, or objects of a name and its options: `["scale", {"pairs": {"bits": 18}}]`',
+        max_length=8,
+    )  # fmt: skip
+    bias: float | None = option(
+        None, "value of a constant feature, whose weight is regularised like all others (LIBLINEAR's `-B`); null: no "
+        "constant feature", ge=-1e9, le=1e9,
+    )  # fmt: skip
+    class_weight: dict[str, _Weight] | None = option(
+        None, "factors of `C` for the rows of labels; null: 1 for every label",
+        read=from_text.label_and_number, word="LABEL=NUMBER", part=None,
+        values='object, label -> number above 0, up to 1e12: `{"1": 10}`; or null', max_length=1000,
+    )  # fmt: skip
+    tolerance: float | None = option(
+        1e-3,
+        "training stops when M+ - M-, the largest minus the smallest projected gradient, is at most this (`cpa` and "
+        "`ocas`: when their bounds of P are this near, relative to P(0); with a kernel: when the logarithm of the "
+        "spread of the gradients changes by at most this in two passes in a row); null: never",
+        flags=("-e", "--tolerance"), part=_FIRST, label="Tolerance of M\u207a - M\u207b", gt=0,
+    )  # fmt: skip
+    relative_gap: float | None = option(
+        None, "training stops when the relative duality gap (P - D) / P is certified to be at most this; null: never",
+        gt=0,
+    )  # fmt: skip
+    max_passes: int = option(
+        100, "training stops after this many passes over the data", label="Most passes", ge=1, le=1_000_000
+    )
+    max_seconds: float | None = option(
+        None, "training stops after this many seconds, those of all models of a job together; null: no limit",
+        label="Most seconds", gt=0,
+    )  # fmt: skip
+    seed: int = option(0, "seed of everything random", ge=0, lt=1 << 63)
+    cache_bytes: int = option(
+        256 << 20, "most bytes of the cache file; on several machines, of the cache file of each",
+        flags=("--cache",), read=parse_size, word="SIZE", part=_FIRST, label="Cache, MiB", ge=1, le=1 << 44,
+    )  # fmt: skip
+    memory_bytes: int | None = option(
+        None,
+        "most bytes of all that a job holds in memory, in place of `cache_bytes`: the cache gets what the rest leaves; "
+        "null: `cache_bytes` is the limit", flags=("--memory",), read=parse_size, word="SIZE",
+        part=None, ge=1, le=1 << 44,
+    )  # fmt: skip
+    pace: Literal["adaptive", "fixed"] = option(
+        "adaptive", '`"fixed"` makes the same model to the byte at every run, on every machine, and takes longer'
+    )
+    threads: int | None = option(
+        None,
+        "threads that work at once in reader and trainer; null: all cores (that the affinity and the control group "
+        "allow). With `pace` fixed the trainer has one in any case, but for a kernel machine with `cache_bytes`: more "
+        "would change rounding", ge=1, le=1024,
+    )  # fmt: skip
+    machines: _Machines | None = option(
+        None, 'number of machines of a Ray cluster that train, or `"all"`; null: this machine trains alone',
+        read=from_text.number_or_all, part=None, values='whole number, 1 to 64, or `"all"`, or null',
+    )  # fmt: skip
+    combine: Literal["line_search", "average"] = option(
+        "line_search",
+        '`"line_search"` takes the best common step after each round, to the optimum; `"average"` takes the mean of '
+        "what each machine finds alone, once: quick, and on text far from the optimum, which the certificate tells",
+        needs={"machines": ()}, part=None,
+    )  # fmt: skip
+    checkpoint_seconds: float = option(
+        60.0, "seconds of training that a crash may cost: a checkpoint is made after so many, and at the end of a pass "
+        "(`cpa` and `ocas`: at the end of a pass only)", part=None, gt=0, le=86400,
+    )  # fmt: skip
+    warm_start: str | None = option(
+        None,
+        "id of a job that has ended, on the same dataset: training begins with its solution, scaled to this `C`; rows "
+        "may have come and gone since; null: training begins at zero", word="JOB", part=None,
+        values="id of a job, or null", pattern="^job_[0-9A-Z]{26}$",
+    )  # fmt: skip
+    labels: dict[str, str] = option(
+        {},
+        f"notes of your own, name -> text; a name has up to {MOST_LABEL_NAME} characters, a text up to {MOST_LABEL}",
+        flags=None, part=None, values="object of up to 64 texts", max_length=64,
+    )  # fmt: skip
+
+
+GENERAL = options_of(GeneralFields)
+FIELDS = GENERAL | {name: replace(option, needs={"solver": users(name)}) for name, option in OPTIONS.items()}
+
+
+def field_of(option: Option) -> Any:
+    """(type, default) of a field, as pydantic's `create_model` takes it."""
+    kind: Any = Literal[option.choices] if option.choices else option.kind
+    finite = {"allow_inf_nan": False} if option.kind is float else {}
+    limited = Annotated[kind, Field(**option.limits, **finite)]
+    default = ... if option.default is MISSING else option.default
+    return limited | None if option.is_nullable else limited, Field(default, description=option.meaning)
