@@ -8,7 +8,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from streamsvm.api.context import Context
 from streamsvm.api.requests.body import JsonObject, OptionalJsonObject
-from streamsvm.service.cluster.prepare import check_machines
+from streamsvm.service.cluster.cluster_run import check_machines
 from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
 from streamsvm.service.jobs.lanes.continuing import CHANGEABLE, continued_spec
 from streamsvm.service.jobs.lanes.warm_start import check_warm_start

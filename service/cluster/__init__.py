@@ -1,1 +1,1 @@
-"""Training on several machines: each has a part of the rows, rounds bring them together."""
+"""Jobs on several machines, behind the same run as jobs on one: `cluster_run`, and the coordinator's `process`."""

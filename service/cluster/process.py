@@ -12,15 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from streamsvm.service.cluster.connecting import connect, nodes_of
-from streamsvm.service.cluster.coordinator import Coordinator
-from streamsvm.service.cluster.gathering import bring_alpha, bring_held_out
-from streamsvm.service.cluster.messages import Begin
-from streamsvm.service.cluster.parts import Rules
-from streamsvm.service.cluster.pool import pool_for
-from streamsvm.service.cluster.ray_machines import RayMachines
-from streamsvm.service.cluster.reporting import Reporter
-from streamsvm.service.cluster.shards import Shard, shards_of
+from streamsvm.service.cluster.dataset.shards import Shard, shards_of
+from streamsvm.service.cluster.nodes.connecting import connect, nodes_of
+from streamsvm.service.cluster.nodes.ray_machines import RayMachines
+from streamsvm.service.cluster.rounds.coordinator import Coordinator
+from streamsvm.service.cluster.rounds.gathering import bring_alpha, bring_held_out
+from streamsvm.service.cluster.rounds.machines import Rules
+from streamsvm.service.cluster.rounds.messages import Begin
+from streamsvm.service.cluster.rounds.pool import pool_for
+from streamsvm.service.cluster.rounds.reporting import Reporter
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import fitted_maps
 from streamsvm.service.jobs.fields.spec import JobSpec

@@ -9,7 +9,7 @@ from typing import Any
 import shtab
 
 from streamsvm.reader.options import add_input_options, input_options
-from streamsvm.service.cluster.connecting import check_ray
+from streamsvm.service.cluster.nodes.connecting import check_ray
 from streamsvm.service.commands.data import upload
 from streamsvm.service.commands.display import Display, display
 from streamsvm.service.commands.inputs import dataset_name, file_or_url, plain_name

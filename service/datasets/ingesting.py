@@ -11,13 +11,13 @@ from typing import IO
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
-from streamsvm.service.cluster.connecting import check_ray
+from streamsvm.service.cluster.nodes.connecting import check_ray
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.processes.fork_server import Forked, fork
 from streamsvm.service.settings import Settings
 from streamsvm.storage.machine.child import child_environment
 
-SPREAD = "streamsvm.service.cluster.spread"
+SPREAD = "streamsvm.service.cluster.dataset.spread"
 
 
 def ingest_command(directory: Path, settings: Settings, options: InputOptions) -> list[str]:
@@ -53,7 +53,7 @@ class Ingesting:
     source   an open file, or URLs and patterns of files, see reader.sources
     forks    by the fork server of this thread
     appends  the rows to the dataset that is there
-    machines that read URLs, each a part, and keep it, see `service.cluster.spread`; None: this one alone
+    machines that read URLs, each a part, and keep it, see `service.cluster.dataset.spread`; None: this one alone
     """
 
     def __init__(

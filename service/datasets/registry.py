@@ -13,8 +13,8 @@ from streamsvm.reader.ingest.append import remove_block
 from streamsvm.reader.ingest.progress import read_progress
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.sources.locations import is_url
-from streamsvm.service.cluster.connecting import check_ray
-from streamsvm.service.cluster.shards import check_here
+from streamsvm.service.cluster.dataset.shards import check_here
+from streamsvm.service.cluster.nodes.connecting import check_ray
 from streamsvm.service.datasets.forgetting import forget, forget_parts, is_gone
 from streamsvm.service.datasets.importing import Importer, check_source, open_import
 from streamsvm.service.datasets.sample import sample

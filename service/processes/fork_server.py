@@ -1,7 +1,8 @@
-"""Processes that are forked by one that has loaded Python, the libraries and the compiled kernels, see forking.py.
+"""Forks processes from one that has loaded Python, the libraries and the compiled kernels, see forking.py.
 
-One that starts from nothing takes 0.7 s to load them. What is forked dies with the one that forks, and that with the
-process that started it.
+A process that starts from nothing takes 0.7 s to load them. A forked process dies with the one that forks, and that one
+with the process that started it. The fork server of `multiprocessing` is as quick, but it ends, with all that it has
+forked, when one fork fails or a descriptor is lacking: here that is an error of the one process.
 """
 
 import atexit

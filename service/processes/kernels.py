@@ -216,8 +216,8 @@ def _changes() -> Iterator[None]:
     """Changes of w, which several machines tell each other."""
     import numpy as np  # noqa: PLC0415 - as above
 
-    from streamsvm.service.cluster.change_kernel import add_step  # noqa: PLC0415
-    from streamsvm.service.cluster.messages import Change  # noqa: PLC0415
+    from streamsvm.service.cluster.rounds.change_kernel import add_step  # noqa: PLC0415
+    from streamsvm.service.cluster.rounds.messages import Change  # noqa: PLC0415
 
     w = np.zeros(4)
     for difference in (w, np.ones(4)):

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from streamsvm.service.cluster.connecting import FOR_GOOD
-from streamsvm.service.cluster.prepare import cluster_run
+from streamsvm.service.cluster.cluster_run import cluster_run
+from streamsvm.service.cluster.nodes.connecting import FOR_GOOD
 from streamsvm.service.jobs.lanes.runner import Plan, Run
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.processes.run import ProcessRun, prepare_run
@@ -24,7 +24,7 @@ from streamsvm.storage.run.state import State
 
 # Errors of a run that another attempt would meet again.
 LASTING = (DatasetCorrupt.code, OutOfSpace.code, ValuesOverflow.code, *FOR_GOOD)
-FORGETTING = "streamsvm.service.cluster.forgetting"
+FORGETTING = "streamsvm.service.cluster.nodes.forgetting"
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from streamsvm.storage.run.slowdowns import bits_of
 from streamsvm.storage.run.state import KEPT_ARRAYS, RUN_FILE, Control, State, create_state, open_control
 from streamsvm.trainer.shared_state import SHOWN_OF_LANE, HandedBack
 
-READER, TRAINER, PART = (
+READER, TRAINER, SHARD_TRAINER = (
     "streamsvm.reader.stream.process",
     "streamsvm.trainer.process",
     "streamsvm.trainer.distributed.shard",

@@ -5,7 +5,7 @@ are, with C times sigma and a w that others have a part in (CoCoA+: Ma, Smith, J
 distributed primal-dual optimization", ICML 2015). Then all machines agree on one step along what they have changed.
 
 alpha here is sigma times that of the whole problem, and D the curvature that belongs to sigma times C: see
-`service.cluster.combine` for what the agent makes of the figures.
+`service.cluster.rounds.combine` for what the agent makes of the figures.
 
 Rows that do not rest may be given away for a while: who has those of all machines trains them as one problem, and what
 alpha they have then comes back. They pass through files beside this one, GIVEN and the two of their alpha.

@@ -8,8 +8,8 @@ import numpy as np
 from streamsvm.reader.certificate.certificate_kernel import dots_and_sums
 from streamsvm.reader.ingest.shuffling import shuffle_kernel
 from streamsvm.reader.stream import arrivals_kernel, residents_kernel
-from streamsvm.service.cluster.change_kernel import add_step
-from streamsvm.service.cluster.messages import Change
+from streamsvm.service.cluster.rounds.change_kernel import add_step
+from streamsvm.service.cluster.rounds.messages import Change
 from streamsvm.storage.features import gather_kernel, pairs_kernel, statistics_kernel, weighted_degree_kernel
 from streamsvm.storage.files import codec_kernel
 from streamsvm.storage.rows import csr, repack_kernel

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from streamsvm.service.cluster.connecting import ROOT_VARIABLE
+from streamsvm.service.cluster.nodes.connecting import ROOT_VARIABLE
 from tests.deploy.container import DEPLOY
 
 KUBERAY = yaml.safe_load((DEPLOY / "ray/kuberay.yaml").read_text())["spec"]

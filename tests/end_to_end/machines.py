@@ -86,6 +86,6 @@ def cancel_all(service: Service) -> None:
 def leaves_nothing(directories: Iterable[Path]) -> None:
     """No process, no run and nothing kept of a job, on nodes with these directories."""
     wait_for(lambda: not processes("streamsvm.trainer.distributed.shard"), 120)
-    wait_for(lambda: not list(Path("/dev/shm").glob("streamsvm-part-*")), 30)
+    wait_for(lambda: not list(Path("/dev/shm").glob("streamsvm-shard-*")), 30)
     for directory in directories:
         wait_for(lambda directory=directory: not list(directory.glob("jobs/*")), 30)

@@ -3,11 +3,11 @@
 import pickle
 from dataclasses import replace
 
-from streamsvm.service.cluster.coordinator import Coordinator
-from streamsvm.service.cluster.messages import Begin
-from streamsvm.service.cluster.parts import Rules
-from streamsvm.service.cluster.pool import pool_for
-from streamsvm.service.cluster.shards import deal
+from streamsvm.service.cluster.dataset.shards import deal
+from streamsvm.service.cluster.rounds.coordinator import Coordinator
+from streamsvm.service.cluster.rounds.machines import Rules
+from streamsvm.service.cluster.rounds.messages import Begin
+from streamsvm.service.cluster.rounds.pool import pool_for
 from streamsvm.service.jobs.fields.features import fitted_maps
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.plan.plan import plan_job
@@ -44,7 +44,7 @@ def coordinate(
     plan = plan_job(spec, manifest)
     plan = replace(plan, at_once=at_once or plan.at_once)
     shards = deal(manifest, machines)
-    maps = fitted_maps(spec, Dataset(dataset))
+    maps = fitted_maps(plan.maps, Dataset(dataset))
     own = spec.model_dump(), 0, plan.at_once, machines, maps
     begins = [Begin("job", each.name, *own, each.rows) for each in shards]
     begins = pickle.loads(pickle.dumps(begins))  # as they come to machines

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.service.cluster.combine import best_step, dots
-from streamsvm.service.cluster.messages import Change
+from streamsvm.service.cluster.rounds.combine import best_step, dots
+from streamsvm.service.cluster.rounds.messages import Change
 
 
 @settings(deadline=None)

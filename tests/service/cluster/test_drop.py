@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from streamsvm.service.cluster import spread
-from streamsvm.service.cluster.origin import part_names
+from streamsvm.service.cluster.dataset import spread
+from streamsvm.service.cluster.dataset.origin import shard_names
 from streamsvm.service.errors import ServiceError
 
-NAMES = part_names("uid", 2)
+NAMES = shard_names("uid", 2)
 
 
 class Node:

@@ -10,8 +10,8 @@ from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.service.cluster.gathering import bring_alpha, bring_held_out
-from streamsvm.service.cluster.shards import deal
+from streamsvm.service.cluster.dataset.shards import deal
+from streamsvm.service.cluster.rounds.gathering import bring_alpha, bring_held_out
 from tests.contracts.problems import libsvm_text, random_problem, stored_rows, weighted_text
 from tests.service.cluster.coordinating import coordinate
 

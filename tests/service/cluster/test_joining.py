@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from streamsvm.service.cluster import joining
-from streamsvm.service.cluster.joining import join
+from streamsvm.service.cluster.nodes import joining
+from streamsvm.service.cluster.nodes.joining import join
 
 
 def test_who_does_not_answer_is_given_up(monkeypatch):

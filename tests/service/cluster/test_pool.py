@@ -7,8 +7,8 @@ import pytest
 
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.options import InputOptions
-from streamsvm.service.cluster.messages import Given
-from streamsvm.service.cluster.pool import Pooled, pool_for, share_of_gap
+from streamsvm.service.cluster.rounds.messages import Given
+from streamsvm.service.cluster.rounds.pool import Pooled, pool_for, share_of_gap
 from streamsvm.service.jobs.fields.features import fitted_maps
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.plan.plan import plan_job
@@ -45,10 +45,8 @@ def optimum(alpha, U, D):
 
 def pool_of(tmp_path, directory=None, **fields):
     directory = directory or make_dataset(tmp_path / "data" / "dataset", X, Y)
-    spec = parse_spec({"dataset": "any", "machines": 2, **fields})
-    return pool_for(
-        plan_job(spec, read_manifest(directory)), directory, fitted_maps(spec, Dataset(directory)), tmp_path
-    )
+    plan = plan_job(parse_spec({"dataset": "any", "machines": 2, **fields}), read_manifest(directory))
+    return pool_for(plan, directory, fitted_maps(plan.maps, Dataset(directory)), tmp_path)
 
 
 def given(first, last, alpha, y=Y, weight=()):

@@ -9,7 +9,7 @@ import pytest
 from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.service.cluster.reporting import Reporter
+from streamsvm.service.cluster.rounds.reporting import Reporter
 from streamsvm.storage.run.slowdowns import bits_of
 from streamsvm.storage.run.state import create_state
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem
@@ -37,14 +37,14 @@ def test_faster_ways_that_a_machine_gives_up_are_told_once(done, tmp_path):
     reports = io.StringIO()
     state = create_state(tmp_path, 300, len(done.w))
     reporter = Reporter(state, {"passes_before": 0, "number": 0}, MACHINES, reports)
-    for part in done.parts:
+    for part in done.shards:
         assert "slowdowns" in part.counts
         part.counts["slowdowns"] = 0
     reporter.report(done)
-    done.parts[1].counts["slowdowns"] = bits_of({"disk_slow"})
+    done.shards[1].counts["slowdowns"] = bits_of({"disk_slow"})
     reporter.report(done)
     done.lacked_room = True
-    done.parts[0].counts["slowdowns"] = bits_of({"disk_slow", "cache_on_disk"})
+    done.shards[0].counts["slowdowns"] = bits_of({"disk_slow", "cache_on_disk"})
     reporter.report(done)
     found = [told(line) for line in reports.getvalue().splitlines()]
     assert found == [[], ["disk_slow"], ["cache_on_disk", "pool_without_room"]]

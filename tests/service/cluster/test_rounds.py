@@ -9,8 +9,8 @@ import pytest
 from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.service.cluster.parts import Rules
-from streamsvm.service.cluster.shards import deal
+from streamsvm.service.cluster.dataset.shards import deal
+from streamsvm.service.cluster.rounds.machines import Rules
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.storage.blocks.dataset import Dataset
@@ -172,8 +172,8 @@ class Late:
 
 
 def test_a_machine_that_is_late_is_not_waited_for_and_its_change_counts_later(dataset, tmp_path, monkeypatch):
-    monkeypatch.setattr("streamsvm.service.cluster.coordinator._LEAST_PATIENCE", 0.02)
-    monkeypatch.setattr("streamsvm.service.cluster.coordinator._PATIENCE", 0.0)
+    monkeypatch.setattr("streamsvm.service.cluster.rounds.coordinator._LEAST_PATIENCE", 0.02)
+    monkeypatch.setattr("streamsvm.service.cluster.rounds.coordinator._PATIENCE", 0.0)
     done, seen, _ = coordinate(dataset, tmp_path, 2, wrap=lambda machines: Late(machines, 5), max_passes=3000)
     assert done.convergence.stop_reason == "relative_gap"
     assert done.convergence.certificate.w_error[0] < 1e-6

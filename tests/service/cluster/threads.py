@@ -7,14 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from streamsvm.service.cluster.machine import Machine
-from streamsvm.service.cluster.messages import Answer, Begin, Found, HeldRows
-from streamsvm.service.cluster.shards import Shard, files_of, pieces_of
+from streamsvm.service.cluster.dataset.shards import Shard, files_of, pieces_of
+from streamsvm.service.cluster.machine.machine import Machine
+from streamsvm.service.cluster.rounds.messages import Answer, Begin, Found, HeldRows
 from streamsvm.storage.rows.csr import Array
 
 
 class ThreadMachines:
-    """See `service.cluster.coordinator.Machines`. Each has a root (machines,); leaving the context ends all."""
+    """See `service.cluster.rounds.coordinator.Machines`. Each has a root (machines,); leaving the context ends all."""
 
     def __init__(self, roots: Sequence[Path], dataset: Path, shards: Sequence[Shard], begins: Sequence[Begin]) -> None:
         self._asked: list[queue.Queue[Callable[[Machine], Any] | None]] = [queue.Queue() for _ in roots]
@@ -55,11 +55,11 @@ class ThreadMachines:
         return {number: self._early.pop(number) for number in set(pending) & self._early.keys()}
 
     def held_out(self, number: int, place: int) -> HeldRows:
-        """See `service.cluster.gathering`."""
+        """See `service.cluster.rounds.gathering`."""
         return self._ask(number, lambda machine: machine.held_out(place))
 
     def alpha(self, number: int, part: slice) -> Array:
-        """See `service.cluster.gathering`."""
+        """See `service.cluster.rounds.gathering`."""
         return self._ask(number, lambda machine: machine.alpha(part))
 
     def _ask(self, number: int, question: Callable[[Machine], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Has the machines of a cluster read a dataset in, each a part of it, until all parts are numbered alike."""
+"""Has the machines of a cluster read a dataset in, a shard each, until all shards number features alike."""
 
 import time
 from collections import Counter
@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from streamsvm.reader.ingest.shared_schema import agreed, whole
-from streamsvm.service.cluster.agents import CALL_SECONDS, agent_on, agents_of, placed
-from streamsvm.service.cluster.connecting import nodes_of
-from streamsvm.service.cluster.origin import Origin
-from streamsvm.service.cluster.part_reading import ReadIn
-from streamsvm.service.cluster.shards import part_of
+from streamsvm.service.cluster.dataset.origin import Origin
+from streamsvm.service.cluster.dataset.shards import shard_manifest
+from streamsvm.service.cluster.machine.shard_reading import ReadIn
+from streamsvm.service.cluster.nodes.agents import CALL_SECONDS, agent_on, agents_of, placed
+from streamsvm.service.cluster.nodes.connecting import nodes_of
 from streamsvm.service.errors import ServiceError
 from streamsvm.storage.blocks.manifest import Manifest
 
@@ -51,26 +51,26 @@ class ReadingIn:
                 continue
 
     def run(self) -> tuple[Manifest, list[ReadIn]]:
-        """The whole, whose parts are on the machines, and the parts as each was found to be."""
+        """The manifest of the whole dataset, and each shard as it was read in."""
         found: dict[int, ReadIn] = {}
         missing = list(range(self.origin.machines))
         while missing:
             found |= self._read(missing)
-            parts = [found[k] for k in sorted(found)]
+            shards = [found[k] for k in sorted(found)]
             settled, missing = agreed(
-                self.origin.settled, [part.manifest for part in parts], [part.listed for part in parts]
+                self.origin.settled, [shard.manifest for shard in shards], [shard.listed for shard in shards]
             )
             self.origin = replace(self.origin, settled=settled)
-        manifests = [part.manifest for part in parts]
+        manifests = [shard.manifest for shard in shards]
         all_ = whole(self.origin.settled, manifests, self.origin.options.n_features)
         all_ = replace(all_, parts=tuple(len(each.blocks) for each in manifests))
-        return all_, parts
+        return all_, shards
 
     def settle(self, manifest: Manifest) -> None:
-        """What the machines have read in are the parts of this dataset from now on."""
+        """Have the machines keep their shards, as those of this dataset."""
         for number, agent in self._agents.items():
-            part = part_of(manifest, number)
-            self._ray.get(agent.settle.remote(self.origin.names[number], part), timeout=CALL_SECONDS)
+            shard = shard_manifest(manifest, number)
+            self._ray.get(agent.settle.remote(self.origin.names[number], shard), timeout=CALL_SECONDS)
         self._is_complete = True
 
     def _read(self, missing: Sequence[int]) -> dict[int, ReadIn]:
@@ -108,7 +108,7 @@ class ReadingIn:
             return {}
 
     def _begin_anew(self, number: int, origin: Any) -> None:
-        """On the node that has least to do; what was there of the part is of no use."""
+        """Read a shard in again, on the node that has least to do."""
         self._ray.kill(self._agents[number])
         nodes = nodes_of(self._ray)
         if not nodes:

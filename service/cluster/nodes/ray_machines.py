@@ -14,14 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from streamsvm.service.cluster.agents import CALL_SECONDS, agent_on, agents_of, placed
-from streamsvm.service.cluster.connecting import nodes_of
-from streamsvm.service.cluster.forgetting import forget_on
-from streamsvm.service.cluster.messages import Answer, Begin, Change, Found, HeldRows
-from streamsvm.service.cluster.origin import read_origin
-from streamsvm.service.cluster.part_reading import ReadIn
-from streamsvm.service.cluster.shards import Shard, files_of, pieces_of
-from streamsvm.service.cluster.verdict import is_for_good, told
+from streamsvm.service.cluster.dataset.origin import read_origin
+from streamsvm.service.cluster.dataset.shards import Shard, files_of, pieces_of
+from streamsvm.service.cluster.machine.shard_reading import ReadIn
+from streamsvm.service.cluster.nodes.agents import CALL_SECONDS, agent_on, agents_of, placed
+from streamsvm.service.cluster.nodes.connecting import nodes_of
+from streamsvm.service.cluster.nodes.forgetting import forget_on
+from streamsvm.service.cluster.nodes.lost_machines import is_for_good, told
+from streamsvm.service.cluster.rounds.messages import Answer, Begin, Change, Found, HeldRows
 from streamsvm.service.errors import ServiceError
 from streamsvm.storage.errors import DatasetCorrupt
 from streamsvm.storage.rows.csr import Array
@@ -34,7 +34,7 @@ _log = logging.getLogger("streamsvm.cluster")
 
 
 class RayMachines:
-    """See `service.cluster.coordinator.Machines`. Leaving the context ends all.
+    """See `service.cluster.rounds.coordinator.Machines`. Leaving the context ends all.
 
     first_alpha  of all rows: where machines begin that have kept nothing; None: at 0
 
@@ -84,11 +84,11 @@ class RayMachines:
         return self._nodes.get(number, "")
 
     def held_out(self, number: int, place: int) -> HeldRows:
-        """See `service.cluster.gathering`."""
+        """See `service.cluster.rounds.gathering`."""
         return self._told(number, self._actors[number].held_out.remote(place))
 
     def alpha(self, number: int, part: slice) -> Array:
-        """See `service.cluster.gathering`."""
+        """See `service.cluster.rounds.gathering`."""
         return self._told(number, self._actors[number].alpha.remote(part))
 
     def _told(self, number: int, asked: Any) -> Any:

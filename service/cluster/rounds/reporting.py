@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from streamsvm.service.cluster.messages import COUNTED
+from streamsvm.service.cluster.rounds.messages import COUNTED
 from streamsvm.storage.run.slowdowns import bits_of, told
 from streamsvm.storage.run.state import State
 from streamsvm.trainer.shared_state import HandedBack
@@ -16,8 +16,8 @@ from streamsvm.trainer.updates.convergence import certificate_of, lane_result
 from streamsvm.trainer.updates.progress import relative_gap
 
 if TYPE_CHECKING:
-    from streamsvm.service.cluster.coordinator import Coordinator
-    from streamsvm.service.cluster.ray_machines import RayMachines
+    from streamsvm.service.cluster.nodes.ray_machines import RayMachines
+    from streamsvm.service.cluster.rounds.coordinator import Coordinator
 
 
 class Reporter:
@@ -51,9 +51,9 @@ class Reporter:
             "M_minus": now.convergence.M_minus[worst],
             "dual_objective": now.D[worst],
             "primal_bound": now.convergence.P[worst],
-            "free_rows": int(sum(part.counts.get("free_rows", 0) for part in now.parts)),
+            "free_rows": int(sum(shard.counts.get("free_rows", 0) for shard in now.shards)),
             "elapsed_seconds": now.convergence.elapsed_seconds,
-            **{name: self._before[name] + sum(part.counts.get(name, 0) for part in now.parts) for name in COUNTED},
+            **{name: self._before[name] + sum(shard.counts.get(name, 0) for shard in now.shards) for name in COUNTED},
         }
         page["updates"] += now.pooled_updates
         page["slowdowns"] = self._found(now)
@@ -88,15 +88,15 @@ class Reporter:
             ),
             "step": float(now.step.min()),
             "pooled_rows": now.pooled_rows,
-            "machines": [self._machine(now, number) for number in range(len(now.parts))],
+            "machines": [self._machine(now, number) for number in range(len(now.shards))],
             **self._new_slowdowns(),
         }
 
     @staticmethod
     def _found(now: "Coordinator") -> int:
         """Faster ways that a machine has given up, or the coordinator, as bits."""
-        parts = (int(part.counts.get("slowdowns", 0)) for part in now.parts)
-        return reduce(or_, parts, bits_of({"pool_without_room"}) if now.lacked_room else 0)
+        given_up = (int(shard.counts.get("slowdowns", 0)) for shard in now.shards)
+        return reduce(or_, given_up, bits_of({"pool_without_room"}) if now.lacked_room else 0)
 
     def _new_slowdowns(self) -> dict[str, Any]:
         before, self._slowdowns = self._slowdowns, int(self._control["slowdowns"])
@@ -120,16 +120,16 @@ class Reporter:
 
     def _machine(self, now: "Coordinator", number: int) -> dict[str, Any]:
         """`seconds`: of its last round; `waited_seconds`: for others, in all; `sent_bytes`: in all."""
-        part = now.parts[number]
+        shard = now.shards[number]
         return {
             "machine": number,
             "node": self._machines.node(number)[:12],
-            "state": "lost" if self._machines.is_lost(number) else "late" if part.round < now.round else "in",
-            "seconds": part.seconds,
-            "waited_seconds": part.waited,
-            "sent_bytes": part.sent_bytes,
-            "read_bytes": part.counts.get("read_bytes", 0),
-            "resident_bytes": part.counts.get("resident_bytes", 0),
+            "state": "lost" if self._machines.is_lost(number) else "late" if shard.round < now.round else "in",
+            "seconds": shard.seconds,
+            "waited_seconds": shard.waited,
+            "sent_bytes": shard.sent_bytes,
+            "read_bytes": shard.counts.get("read_bytes", 0),
+            "resident_bytes": shard.counts.get("resident_bytes", 0),
         }
 
     @staticmethod

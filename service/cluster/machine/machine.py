@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.service.cluster.messages import Answer, Begin, Found, HeldRows
-from streamsvm.service.cluster.origin import Origin
-from streamsvm.service.cluster.part_reading import PartReading, ReadIn
-from streamsvm.service.cluster.running import Running
+from streamsvm.service.cluster.dataset.origin import Origin
+from streamsvm.service.cluster.machine.shard_reading import ReadIn, ShardReading
+from streamsvm.service.cluster.machine.shard_run import Running
+from streamsvm.service.cluster.rounds.messages import Answer, Begin, Found, HeldRows
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.dataset import publish_dataset, staged_path
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest
@@ -36,7 +36,7 @@ class Machine:
         self._settings = Settings.from_environment(root)
         self._settings.create_directories()
         self._running: Running | None = None
-        self._reading: PartReading | None = None
+        self._reading: ShardReading | None = None
         for directory in (self._settings.datasets, self._settings.jobs):
             _tidy(directory)
 
@@ -74,10 +74,10 @@ class Machine:
     def read_in(self, shard: str, origin: Origin, number: int) -> None:
         """Begin to read in a part of a source; what there is of it goes."""
         self.drop(shard)
-        self._reading = PartReading(self._settings.datasets / shard, origin, number)
+        self._reading = ShardReading(self._settings.datasets / shard, origin, number)
 
     def reading(self) -> dict[str, Any] | ReadIn:
-        """See `PartReading.state`."""
+        """See `ShardReading.state`."""
         assert self._reading is not None
         return self._reading.state()
 

@@ -14,11 +14,11 @@ from math import inf
 
 import numpy as np
 
-from streamsvm.service.cluster.combine import along_axis, best_step, by_lane, dots
-from streamsvm.service.cluster.convergence import Convergence
-from streamsvm.service.cluster.messages import Answer, Change, Found
-from streamsvm.service.cluster.parts import Certificate, Machines, Part, Rules
-from streamsvm.service.cluster.pool import Pool, Pooled, share_of_gap
+from streamsvm.service.cluster.rounds.combine import along_axis, best_step, by_lane, dots
+from streamsvm.service.cluster.rounds.convergence import Convergence
+from streamsvm.service.cluster.rounds.machines import Certificate, Machines, Rules, ShardState
+from streamsvm.service.cluster.rounds.messages import Answer, Change, Found
+from streamsvm.service.cluster.rounds.pool import Pool, Pooled, share_of_gap
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.rounds import Order
 
@@ -54,9 +54,9 @@ class Coordinator:
         self._report, self._attend = report, attend
         shape = (width, axis) if axis > 1 else (width,)
         self.w = np.zeros(shape)
-        self._sum_of_parts = np.zeros(shape)  # w, but for what rounding has left over
+        self._sum_of_shards = np.zeros(shape)  # w, but for what rounding has left over
         self._total = np.zeros(shape)  # change of a round
-        self.parts = [Part(np.zeros(shape), np.zeros(lanes)) for _ in range(len(machines))]
+        self.shards = [ShardState(np.zeros(shape), np.zeros(lanes)) for _ in range(len(machines))]
         self.round = rules.rounds_before
         self.D, self.step = np.zeros(lanes), np.ones(lanes)
         self.convergence = Convergence(rules, lanes, is_stopping)
@@ -67,7 +67,7 @@ class Coordinator:
 
     def run(self) -> None:
         """Raises what the machines raise when there is no going on."""
-        everyone = set(range(len(self.parts)))
+        everyone = set(range(len(self.shards)))
         come = self._collect(everyone, Order.GO_ON, needs_all=True)
         self._join(come)
         self._answer(come, Order.GO_ON, None, is_whole=True)
@@ -83,7 +83,7 @@ class Coordinator:
         change = self._agree(come)
         self._machines.keep(come)
         is_pooling = not is_joined and len(come) > 1 and self._wants_pool()
-        is_looking = not is_joined and len(come) == len(self.parts) and self._wants_look()
+        is_looking = not is_joined and len(come) == len(self.shards) and self._wants_look()
         order = Order.GIVE if is_pooling else Order.LOOK if is_looking else Order.GO_ON
         self._answer(come, order, change, is_whole=is_joined)
         self.pooled_rows = 0
@@ -95,7 +95,7 @@ class Coordinator:
     def _look(self, asked: set[int], needs_all: bool) -> None:
         """Have these look at all of their rows, at the w of now; then go on, or end."""
         come = self._collect(asked, Order.LOOK, needs_all)
-        if len(come) == len(self.parts) and all(found.losses is not None for found in come.values()):
+        if len(come) == len(self.shards) and all(found.losses is not None for found in come.values()):
             self._certify(come)
         self._join(come)
         order = Order.GO_ON if self.convergence.stop_reason is None else Order.END
@@ -137,7 +137,7 @@ class Coordinator:
             given = {k: found.given for k, found in answered.items() if found.given is not None}
             for k, each in given.items():
                 pooled.add(k, each)
-                self.parts[k].sent_bytes += each.n_bytes
+                self.shards[k].sent_bytes += each.n_bytes
             come |= answered
             pending = {k for k, each in given.items() if each.segments}
             for k in pending:
@@ -158,11 +158,11 @@ class Coordinator:
                 break
             for k, found in self._machines.wait(pending - come.keys(), _POLL_SECONDS).items():
                 come[k] = found
-                part = self.parts[k]
-                part.counts, part.seconds, part.came = found.counts, found.seconds, time.monotonic()
-                part.sent_bytes += found.change.n_bytes + (0 if found.own_w is None else found.own_w.nbytes)
+                shard = self.shards[k]
+                shard.counts, shard.seconds, shard.came = found.counts, found.seconds, time.monotonic()
+                shard.sent_bytes += found.change.n_bytes + (0 if found.own_w is None else found.own_w.nbytes)
         for k in come:
-            self.parts[k].waited += time.monotonic() - self.parts[k].came
+            self.shards[k].waited += time.monotonic() - self.shards[k].came
         if come:
             self._usual_seconds[order] = float(np.median([found.seconds for found in come.values()]))
         return come
@@ -171,17 +171,17 @@ class Coordinator:
         """Take in what machines say their part of w is; whether one of them has begun anew."""
         told = {k: found.own_w for k, found in come.items() if found.own_w is not None}
         for k, own_w in told.items():
-            self.parts[k].w[:], self.parts[k].dual = own_w, come[k].dual
+            self.shards[k].w[:], self.shards[k].dual = own_w, come[k].dual
         if told:
             # All of it anew: what rounding has left over is gone, too.
-            self._sum_of_parts[:] = sum(part.w for part in self.parts)
-            self.w[:] = self._sum_of_parts
+            self._sum_of_shards[:] = sum(shard.w for shard in self.shards)
+            self.w[:] = self._sum_of_shards
         return any(come[k].losses is None for k in told)
 
     def _agree(self, come: Mapping[int, Found]) -> Change:
         """Take the best step along what these have changed."""
         moved = {k: found for k, found in come.items() if found.own_w is None and found.given is None}
-        total = np.subtract(self._sum_of_parts, self.w, out=self._total)  # what rounding has left over
+        total = np.subtract(self._sum_of_shards, self.w, out=self._total)  # what rounding has left over
         for found in moved.values():
             found.change.add_to(total)
         linear, square = (self._sum(moved, name) for name in ("linear", "square"))
@@ -194,12 +194,12 @@ class Coordinator:
         by = along_axis(self.step, self.w)
         agreed.add_to(self.w, by)
         for k, found in moved.items():
-            found.change.add_to(self.parts[k].w, by)
-            found.change.add_to(self._sum_of_parts, by)
-            self.parts[k].dual = found.dual + self.step * found.linear - self.step**2 * found.square / 2.0
-        self.D = sum(part.dual for part in self.parts) - self._half_norm()
+            found.change.add_to(self.shards[k].w, by)
+            found.change.add_to(self._sum_of_shards, by)
+            self.shards[k].dual = found.dual + self.step * found.linear - self.step**2 * found.square / 2.0
+        self.D = sum(shard.dual for shard in self.shards) - self._half_norm()
         if moved:
-            gap = self._sum(moved, "gap") if len(moved) == len(self.parts) else np.full(self._lanes, np.nan)
+            gap = self._sum(moved, "gap") if len(moved) == len(self.shards) else np.full(self._lanes, np.nan)
             self.convergence.meet(gap, *_extremes(moved))
         return agreed
 
@@ -223,17 +223,17 @@ class Coordinator:
         alpha: Mapping[int, Array] = _NONE,
     ) -> None:
         for k, found in come.items():
-            part = self.parts[k]
+            shard = self.shards[k]
             # Who has missed a step, or has begun anew, is told all of w.
-            whole = is_whole or part.round != self.round - 1 or found.own_w is not None
-            part.round = self.round
+            whole = is_whole or shard.round != self.round - 1 or found.own_w is not None
+            shard.round = self.round
             agreed, w = (None, self.w) if whole else (change, None)
             self._machines.answer(k, self._new_answer(order, agreed, w, alpha.get(k)))
 
     def _new_answer(
         self, order: Order, change: Change | None = None, w: Array | None = None, alpha: Array | None = None
     ) -> Answer:
-        most = self._pool.most_bytes // len(self.parts) if self._pool else 0
+        most = self._pool.most_bytes // len(self.shards) if self._pool else 0
         return Answer(order, change, w, self.step, self.convergence.converged.copy(), alpha, most)
 
     def _half_norm(self) -> Array:

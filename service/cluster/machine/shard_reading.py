@@ -1,4 +1,4 @@
-"""A part of a source, read in on the machine that is to have it."""
+"""A shard of a source, read in on the machine that is to keep it."""
 
 import uuid
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ import numpy as np
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.progress import read_progress
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.service.cluster.leftovers import Leftovers
-from streamsvm.service.cluster.origin import Origin
+from streamsvm.service.cluster.dataset.origin import Origin
+from streamsvm.service.cluster.machine.leftovers import Leftovers
 from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.storage.blocks.dataset import Dataset, staged_path
 from streamsvm.storage.blocks.feature_words import FeatureWords, read_words
@@ -26,7 +26,7 @@ from streamsvm.storage.rows.csr import INDEX, Array
 
 @dataclass(frozen=True)
 class ReadIn:
-    """What a part has turned out to be."""
+    """A shard that has been read in."""
 
     manifest: Manifest
     statistics: FeatureStatistics | None
@@ -35,8 +35,8 @@ class ReadIn:
     listed: Array
 
 
-class PartReading:
-    """Reads in a thread; look at `state`, then `settle` or `remove` it. It goes with the process if it is not settled.
+class ShardReading:
+    """Reads in a thread; look at `state`, then `settle` or `remove` it. What is not settled goes with the process.
 
     directory  a shard is to be; nothing is there yet
     """
@@ -52,7 +52,7 @@ class PartReading:
         self._thread.start()
 
     def state(self) -> dict[str, Any] | ReadIn:
-        """How far it is, as `reader.ingest.progress` has it, or what it came to. ServiceError for what is wrong."""
+        """How far it is, as `reader.ingest.progress` has it, or the shard. ServiceError: a fault of the data."""
         if self._thread.is_alive():
             return read_progress(staged_path(self._directory)) or {}
         if isinstance(self._error, InputError):
@@ -65,7 +65,7 @@ class PartReading:
         return ReadIn(self._found, read_statistics(own), read_words(own), read_profile(own), listed)
 
     def settle(self, manifest: Manifest) -> None:
-        """It is complete, and a shard of this manifest. Raises DatasetCorrupt if it is another one's."""
+        """Keep it as the shard that this manifest describes. Raises DatasetCorrupt if its blocks are others."""
         if read_manifest(self._directory).blocks != manifest.blocks:
             raise DatasetCorrupt("what was read in is not what it was before")
         write_manifest(self._directory, manifest)
@@ -73,7 +73,7 @@ class PartReading:
         self.remove()
 
     def remove(self) -> None:
-        """Forget it."""
+        """Drop what was read in."""
         self._leftovers.remove()
 
     def _read(self) -> None:
@@ -83,7 +83,7 @@ class PartReading:
                 self._work.mkdir()
                 settled = origin.settled.of_part(number)
                 self._found = ingest(
-                    origin.part(number), self._directory, origin.options, origin.limits, settled=settled
+                    origin.shard(number), self._directory, origin.options, origin.limits, settled=settled
                 )
         except Exception as error:
             self._error = error

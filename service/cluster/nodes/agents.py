@@ -7,10 +7,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from streamsvm.service.cluster.connecting import DEFAULT_ROOT, ROOT_VARIABLE, nodes_of
-from streamsvm.service.cluster.machine import Machine
-from streamsvm.service.cluster.messages import Answer, Change, Found
-from streamsvm.service.cluster.verdict import check_versions
+from streamsvm.service.cluster.machine.machine import Machine
+from streamsvm.service.cluster.nodes.connecting import DEFAULT_ROOT, ROOT_VARIABLE, nodes_of
+from streamsvm.service.cluster.nodes.lost_machines import check_versions
+from streamsvm.service.cluster.rounds.messages import Answer, Change, Found
 from streamsvm.service.errors import ServiceError
 
 CALL_SECONDS = 60.0  # of a call that has next to nothing to do

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from streamsvm.reader.certificate.folds import HeldOut
-from streamsvm.service.cluster.messages import HeldRows
+from streamsvm.service.cluster.rounds.messages import HeldRows
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.row_runs import count_rows, written_ids
 
@@ -57,5 +57,5 @@ def bring_alpha(
     for number, runs in enumerate(rows):
         for start in range(0, count_rows(runs), piece_rows):
             attend()
-            part = machines.alpha(number, slice(start, start + piece_rows))
-            alpha[written_ids(runs, np.arange(start, start + len(part)))] = part
+            piece = machines.alpha(number, slice(start, start + piece_rows))
+            alpha[written_ids(runs, np.arange(start, start + len(piece)))] = piece

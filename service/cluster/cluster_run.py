@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from streamsvm.service.cluster.connecting import check_ray
-from streamsvm.service.cluster.shards import check_here, shards_of
+from streamsvm.service.cluster.dataset.shards import check_here, shards_of
+from streamsvm.service.cluster.nodes.connecting import check_ray
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.jobs.plan.run_file import running_lanes
 from streamsvm.service.processes.run import ProcessRun

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from streamsvm.service.cluster.joining import join
+from streamsvm.service.cluster.nodes.joining import join
 from streamsvm.service.errors import ServiceError
 
 _INSTALL = 'Install it beside the service, and on every node: pip install "streamsvm[ray]".'

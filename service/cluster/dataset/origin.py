@@ -1,4 +1,4 @@
-"""Where the parts of a dataset come from that is spread over machines: enough to read one of them in again."""
+"""The source of a dataset that is spread over machines: enough to read one of its shards in again."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -31,18 +31,18 @@ class Origin:
     stripe_bytes: int
     settled: Settled
 
-    def part(self, number: int) -> Parts:
-        """What a machine reads."""
+    def shard(self, number: int) -> Parts:
+        """The ranges of the files that a machine reads."""
         return Parts(self.files, self.limits, Share(number, self.machines, self.stripe_bytes))
 
     @property
     def names(self) -> list[str]:
-        """Of the parts, as shards."""
-        return part_names(self.settled.uid, self.machines)
+        """Names of the shards."""
+        return shard_names(self.settled.uid, self.machines)
 
 
-def part_names(uid: str, machines: int) -> list[str]:
-    """Of the parts of a dataset."""
+def shard_names(uid: str, machines: int) -> list[str]:
+    """Names of the shards of a dataset that was read in so."""
     return [f"{uid}-part{number}of{machines}" for number in range(machines)]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.service.cluster.change_kernel import add_all, add_named, count_changed, name_changed
+from streamsvm.service.cluster.rounds.change_kernel import add_all, add_named, count_changed, name_changed
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.rounds import Order

@@ -1,22 +1,22 @@
-"""What is to be made of a machine that is lost."""
+"""Whether a machine that is lost is begun anew, and what a job says that failed because of it."""
 
 from importlib.metadata import version
 
-from streamsvm.service.cluster.connecting import FOR_GOOD
+from streamsvm.service.cluster.nodes.connecting import FOR_GOOD
 from streamsvm.service.errors import ServiceError
 from streamsvm.storage.errors import NO_ROOM, ROOM_HINT, StorageError
 
-# What is so on every node, and at every time.
+# Faults that every node would meet, at any time.
 _FOR_GOOD = (*FOR_GOOD, "cache_too_small", "memory_too_small", "features_range", "unknown_label")
 
 
 def is_for_good(cause: Exception) -> bool:
-    """Whether there is no use in beginning the machine anew."""
+    """Whether the machine would fail again wherever it is begun."""
     return isinstance(cause, ServiceError) and cause.code in _FOR_GOOD
 
 
 def told(number: int, cause: Exception) -> ServiceError:
-    """What a job failed of."""
+    """The error that the job fails with."""
     if isinstance(cause, ServiceError | StorageError):
         return ServiceError(cause.code, f"machine {number}: {cause.message}", cause.hint)
     if isinstance(cause, OSError) and cause.errno in NO_ROOM:

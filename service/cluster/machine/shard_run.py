@@ -1,6 +1,7 @@
 """A reader and a trainer on a machine's shard, and their rounds.
 
-Their alpha and C are sigma times those of the problem (storage.run.rounds). What is told is divided by that.
+Their alpha and C are sigma times those of the problem (storage.run.rounds). What goes to the coordinator is divided by
+sigma.
 """
 
 import json
@@ -14,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from streamsvm.reader.certificate.folds import read_held_out, read_weights
-from streamsvm.service.cluster.change_kernel import add_step
-from streamsvm.service.cluster.combine import along_axis, by_lane, dots
-from streamsvm.service.cluster.leftovers import Leftovers
-from streamsvm.service.cluster.messages import COUNTED, NO_CHANGE, Answer, Begin, Change, Found, Given, HeldRows
+from streamsvm.service.cluster.machine.leftovers import Leftovers
+from streamsvm.service.cluster.rounds.change_kernel import add_step
+from streamsvm.service.cluster.rounds.combine import along_axis, by_lane, dots
+from streamsvm.service.cluster.rounds.messages import COUNTED, NO_CHANGE, Answer, Begin, Change, Found, Given, HeldRows
 from streamsvm.service.jobs.fields.spec import JobSpec
 from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
-from streamsvm.service.processes.run import PART, PROCESSES, ProcessRun, prepare_run
+from streamsvm.service.processes.run import PROCESSES, SHARD_TRAINER, ProcessRun, prepare_run
 from streamsvm.service.processes.run_directories import has_room
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import read_manifest
@@ -33,6 +34,7 @@ from streamsvm.storage.run.rounds import GIVEN, GIVEN_ALPHA, TAKEN_ALPHA, Order,
 from streamsvm.storage.run.state import RUN_FILE, State, open_state
 
 _SHARE_OF_GAP = 0.75
+_MODULES = {**PROCESSES, "trainer": SHARD_TRAINER}
 _LOOK_SECONDS = 0.1  # between two looks at whether the processes live
 _NO_END = 1 << 62  # passes
 
@@ -50,13 +52,13 @@ class Running:
         job_dir.mkdir(parents=True, exist_ok=True)
         place = settings.cache_dir if has_room(settings.cache_dir, plan.run_bytes) else job_dir
         # What waits for the end of a run before this one, and removes its directory, is not to meet this one's.
-        self._directory = place / f"streamsvm-part-{begin.job}-{begin.shard}-{secrets.token_hex(4)}"
+        self._directory = place / f"streamsvm-shard-{begin.job}-{begin.shard}-{secrets.token_hex(4)}"
         self._leftovers = Leftovers(self._directory)
         begins = _beginning(alpha, self._sigma, plan)
         is_on_disk = place != settings.cache_dir
         prepare_run(self._directory, plan, settings.datasets / begin.shard, None, begins, begin.maps, is_on_disk)
         self._rows = begin.rows
-        _make_part(self._directory, begin)
+        _tell_of_shard(self._directory, begin)
         axis = plan.axes[0]
         self._state = open_state(self._directory, plan.n_rows, plan.width, *plan.axes)
         self._round = create_round(self._directory, plan.width, axis)
@@ -67,7 +69,7 @@ class Running:
         self._change = np.zeros_like(self._w)  # of the round
         self._untold = np.zeros_like(self._w)
         self._order: Order | None = None
-        self._run = ProcessRun(self._directory, job_dir, settings.stall_seconds, {**PROCESSES, "trainer": PART})
+        self._run = ProcessRun(self._directory, job_dir, settings.stall_seconds, _MODULES)
         self._began = time.monotonic()
         self._run.start()
 
@@ -202,8 +204,8 @@ def _scaled(alpha: Array, sigma: float, plan: JobPlan) -> Array:
     return scaled
 
 
-def _make_part(directory: Path, begin: Begin) -> None:
-    """Tell reader and trainer that their rows are a part of the problem's."""
+def _tell_of_shard(directory: Path, begin: Begin) -> None:
+    """Say in run.json that the rows of reader and trainer are a shard of the problem's."""
     told: dict[str, Mapping[str, Any]] = json.loads((directory / RUN_FILE).read_bytes())
     reader = {**told["reader"], "part_rows": begin.rows.tolist()}
     trainer = {**told["trainer"], "share_of_gap": 0.0 if begin.is_alone else _SHARE_OF_GAP}

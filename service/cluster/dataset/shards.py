@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from streamsvm.service.cluster.origin import part_names
+from streamsvm.service.cluster.dataset.origin import shard_names
 from streamsvm.service.errors import ServiceError
 from streamsvm.storage.blocks.dataset import block_path
 from streamsvm.storage.blocks.manifest import MANIFEST, BlockInfo, Manifest
@@ -41,11 +41,11 @@ def shards_of(manifest: Manifest, machines: int) -> list[Shard]:
             f"the dataset is spread over {count} machines, and is trained on them",
             f"Ask for {count} machines.",
         )
-    parts = [part_of(manifest, k) for k in range(count)]
-    begins = np.cumsum([0, *(part.n_rows for part in parts)])
+    manifests = [shard_manifest(manifest, k) for k in range(count)]
+    begins = np.cumsum([0, *(each.n_rows for each in manifests)])
     return [
-        Shard(name, part, runs_of(begins[k : k + 1], np.array([part.n_rows])))
-        for k, (name, part) in enumerate(zip(part_names(manifest.uid, count), parts, strict=True))
+        Shard(name, own, runs_of(begins[k : k + 1], np.array([own.n_rows])))
+        for k, (name, own) in enumerate(zip(shard_names(manifest.uid, count), manifests, strict=True))
     ]
 
 
@@ -60,7 +60,7 @@ def check_here(manifest: Manifest) -> None:
         )
 
 
-def part_of(manifest: Manifest, number: int) -> Manifest:
+def shard_manifest(manifest: Manifest, number: int) -> Manifest:
     """What a machine has of a dataset that is spread."""
     first = sum(manifest.parts[:number])
     return _with_blocks(manifest, manifest.blocks[first : first + manifest.parts[number]])

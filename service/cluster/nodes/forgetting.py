@@ -1,6 +1,6 @@
-"""Nodes forget what they have kept of a job that has ended.
+"""Has the nodes of a cluster drop their files of a job that has ended.
 
-python -m streamsvm.service.cluster.forgetting ADDRESS JOB        of one whose coordinator is gone: cancelled, or failed
+python -m streamsvm.service.cluster.nodes.forgetting ADDRESS JOB     for a job that was cancelled or failed
 """
 
 import contextlib
@@ -8,13 +8,13 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from streamsvm.service.cluster.agents import CALL_SECONDS, agent_on
-from streamsvm.service.cluster.connecting import connect, nodes_of
+from streamsvm.service.cluster.nodes.agents import CALL_SECONDS, agent_on
+from streamsvm.service.cluster.nodes.connecting import connect, nodes_of
 from streamsvm.storage.machine.child import leave
 
 
 def forget_on(ray: Any, agents: Mapping[str, Any], job: str) -> set[str]:
-    """By agents, by node; the nodes that have. What a node that is away has goes a week after it is back."""
+    """Ask these agents, by node; the nodes that have done so. A node that is away does a week after it is back."""
     asked = {agent.forget.remote(job): node for node, agent in agents.items()}
     answered = ray.wait(list(asked), num_returns=len(asked), timeout=CALL_SECONDS)[0] if asked else []
     done = set()

@@ -1,10 +1,10 @@
-"""Reads files of a source in on the machines of a Ray cluster, each a part of them, and makes the dataset DIRECTORY.
+"""Has the machines of a Ray cluster read a source in, a shard each, and makes the dataset DIRECTORY.
 
-    python -m streamsvm.service.cluster.spread DIRECTORY [OPTIONS] --source URL ... --machines N --ray ADDRESS
-    python -m streamsvm.service.cluster.spread DIRECTORY --drop --ray ADDRESS
+    python -m streamsvm.service.cluster.dataset.spread DIRECTORY [OPTIONS] --source URL ... --machines N --ray ADDRESS
+    python -m streamsvm.service.cluster.dataset.spread DIRECTORY --drop --ray ADDRESS
 
-Blocks stay on the machines; DIRECTORY has what is known of them. Prints what `reader.ingest.run` prints. With --drop
-the machines forget their parts of a dataset that is there.
+Blocks stay on the machines; DIRECTORY describes them. Prints what `reader.ingest.run` prints. With --drop the machines
+remove their shards of a dataset.
 """
 
 import argparse
@@ -27,11 +27,11 @@ from streamsvm.reader.ingest.run import add_reading_options, limits_of
 from streamsvm.reader.ingest.shared_schema import settle
 from streamsvm.reader.options import input_options
 from streamsvm.reader.sources.files import list_files
-from streamsvm.service.cluster.agents import CALL_SECONDS, agents_of
-from streamsvm.service.cluster.connecting import connect, nodes_of
-from streamsvm.service.cluster.origin import Origin, part_names, stripe_bytes_for, write_origin
-from streamsvm.service.cluster.part_reading import ReadIn
-from streamsvm.service.cluster.reading_in import ReadingIn
+from streamsvm.service.cluster.dataset.origin import Origin, shard_names, stripe_bytes_for, write_origin
+from streamsvm.service.cluster.dataset.reading_in import ReadingIn
+from streamsvm.service.cluster.machine.shard_reading import ReadIn
+from streamsvm.service.cluster.nodes.agents import CALL_SECONDS, agents_of
+from streamsvm.service.cluster.nodes.connecting import connect, nodes_of
 from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.storage.blocks.dataset import publish_dataset, staged_path
 from streamsvm.storage.blocks.feature_places import write_places
@@ -62,34 +62,34 @@ def spread(directory: Path, given: argparse.Namespace) -> Manifest:
         progress.note(**done, total_bytes=total)
 
     with ReadingIn(ray, origin, report) as reading_in:
-        manifest, parts = reading_in.run()
+        manifest, shards = reading_in.run()
         limits.check_width(manifest.width)  # a part alone may have fewer features
         progress.remove()
-        _write(staged, reading_in.origin, manifest, parts)
-        # Before the parts stay for good: from now on there is something that says where they are.
+        _write(staged, reading_in.origin, manifest, shards)
+        # Before the shards stay for good: from now on the directory says where they are.
         publish_dataset(staged, directory, manifest)
         reading_in.settle(manifest)
     return manifest
 
 
 def drop(directory: Path, address: str) -> None:
-    """Have the machines forget a dataset; `directory` remembers which of its parts were found.
+    """Have the machines forget a dataset; `directory` remembers which of its shards were found.
 
-    Raises ServiceError, machine_lost if a part was never found on a node that is there.
+    Raises ServiceError, machine_lost if a shard was on no node that is there.
     """
     manifest = read_manifest(directory)
     ray = connect(address)
     agents, shards = agents_of(ray, 1)
-    names = part_names(manifest.uid, len(manifest.parts))
+    names = shard_names(manifest.uid, len(manifest.parts))
     for node, agent in agents.items():
         for name in set(names).intersection(shards[node]):
-            _drop_part(ray, agent, name, directory / name)
+            _drop_shard(ray, agent, name, directory / name)
         ray.kill(agent)
     if missing := [name for name in names if not (directory / name).exists()]:
         raise ServiceError("machine_lost", f"{len(missing)} parts are on no node that is there", "Start the nodes.")
 
 
-def _drop_part(ray: Any, agent: Any, name: str, found: Path) -> None:
+def _drop_shard(ray: Any, agent: Any, name: str, found: Path) -> None:
     # Before it is dropped: after a kill in between, nobody looks for what is gone.
     found.touch()
     try:
@@ -99,21 +99,21 @@ def _drop_part(ray: Any, agent: Any, name: str, found: Path) -> None:
         raise
 
 
-def _write(staged: Path, origin: Origin, manifest: Manifest, parts: Sequence[ReadIn]) -> None:
-    """What lies beside the blocks of a dataset, of all parts."""
+def _write(staged: Path, origin: Origin, manifest: Manifest, shards: Sequence[ReadIn]) -> None:
+    """Write the files that lie beside the blocks of a dataset, summed over all shards."""
     features = origin.settled.features or Numbering()
     if features.places is not None:
         write_places(staged, features.places)
     if manifest.listed:
         write_listed(staged, features.listed)
-    statistics = _summed([part.statistics for part in parts])
+    statistics = _summed([shard.statistics for shard in shards])
     if statistics is not None:
         write_statistics(staged, statistics.of_width(min(manifest.width, MOST_FEATURES)))
-    if words := [part.words for part in parts if part.words is not None]:
+    if words := [shard.words for shard in shards if shard.words is not None]:
         write_words(staged, reduce(_with_words, words))
-    lengths = zip_longest(*(part.profile.lengths for part in parts if part.profile is not None), fillvalue=0)
+    lengths = zip_longest(*(shard.profile.lengths for shard in shards if shard.profile is not None), fillvalue=0)
     scales = () if statistics is None else far_scales(statistics)
-    # Which rows are the longest nobody knows: parts count their own.
+    # Nobody knows which rows are the longest: shards count rows from 0 each.
     told = origin.settled.warnings
     profile = Profile(
         manifest.n_rows, tuple(map(sum, lengths)), (), features.frequent, features.counted_rows, scales, told
@@ -122,13 +122,13 @@ def _write(staged: Path, origin: Origin, manifest: Manifest, parts: Sequence[Rea
     write_origin(staged, origin)
 
 
-def _summed(parts: Sequence[FeatureStatistics | None]) -> FeatureStatistics | None:
-    known = [part for part in parts if part is not None]
-    return reduce(FeatureStatistics.plus, known) if len(known) == len(parts) else None
+def _summed(shards: Sequence[FeatureStatistics | None]) -> FeatureStatistics | None:
+    known = [shard for shard in shards if shard is not None]
+    return reduce(FeatureStatistics.plus, known) if len(known) == len(shards) else None
 
 
 def _with_words(first: FeatureWords, second: FeatureWords) -> FeatureWords:
-    """Those of `first`, and of features that only `second` has."""
+    """The words of `first`, and of features that only `second` has."""
     new = np.flatnonzero(~np.isin(second.features, first.features))
     features = np.concatenate((first.features, second.features[new]))
     order = np.argsort(features)
@@ -143,7 +143,7 @@ def main(*arguments: str) -> int:
     # What Ray prints is for the log.
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    parser = argparse.ArgumentParser(prog="python -m streamsvm.service.cluster.spread", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m streamsvm.service.cluster.dataset.spread", description=__doc__)
     parser.add_argument("--machines", default="all", metavar="N", help="how many, or all")
     parser.add_argument("--ray", required=True, metavar="ADDRESS", help="of the cluster: HOST:PORT, or auto")
     parser.add_argument("--drop", action="store_true")

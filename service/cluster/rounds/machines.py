@@ -1,10 +1,10 @@
-"""What a coordinator knows of its machines, and what it is to come to."""
+"""What a coordinator asks of its machines, knows of their shards, and certifies."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from streamsvm.service.cluster.messages import Answer, Found
+from streamsvm.service.cluster.rounds.messages import Answer, Found
 from streamsvm.storage.rows.csr import Array
 
 
@@ -17,18 +17,18 @@ class Machines(Protocol):
         """Have a machine go on."""
 
     def wait(self, pending: Collection[int], seconds: float) -> dict[int, Found]:
-        """What has come of these machines, as soon as there is something, or nothing after so much time."""
+        """The answers of these machines, as soon as there is one; none after so many seconds."""
 
     def is_lost(self, number: int) -> bool:
-        """Whether there is no telling when the machine comes."""
+        """Whether the machine has died, and another one is being begun in its place."""
 
     def keep(self, come: Collection[int]) -> None:
-        """Have these, which have come, keep their dual variables, beside another machine's too, if it is time."""
+        """If it is time, have these, which have answered, keep their dual variables, on another machine too."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """When a job ends; None: not by this. Of all its rounds and seconds, so many are those of before."""
+    """When a job ends; None: not by this. `rounds_before` and `seconds_before` were made by earlier attempts."""
 
     tolerance: float | None
     relative_gap: float | None
@@ -40,8 +40,8 @@ class Rules:
 
 
 @dataclass
-class Part:
-    """What is known of a machine: its part of w, and its part of D but for w, where the last step ended."""
+class ShardState:
+    """A machine's shard where the last step ended: its share of w, and of D without |w|^2 / 2."""
 
     w: Array
     dual: Array
@@ -55,7 +55,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Of each lane, (lanes,): exact, over all rows, at the w that the model has."""
+    """Exact figures of each lane, (lanes,), over all rows, at the w of the model."""
 
     primal_objective: Array
     dual_objective: Array

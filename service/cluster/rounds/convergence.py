@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from streamsvm.service.cluster.parts import Certificate, Rules
+from streamsvm.service.cluster.rounds.machines import Certificate, Rules
 from streamsvm.storage.rows.csr import Array
 from streamsvm.trainer.updates.progress import relative_gap
 from streamsvm.trainer.updates.stop import CONVERGED

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from streamsvm.service.cluster.messages import Given
+from streamsvm.service.cluster.rounds.messages import Given
 from streamsvm.service.jobs.plan.blocks import spills
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.jobs.plan.run_file import run_file
@@ -88,10 +88,10 @@ class Pooled:
         if alpha is None:
             return {}
         ends = np.cumsum([rows for _, rows in self._from])
-        parts: dict[int, list[Array]] = {}
-        for (number, _), part in zip(self._from, np.split(alpha, ends[:-1]), strict=True):
-            parts.setdefault(number, []).append(part)
-        return {number: np.concatenate(part) for number, part in parts.items()}
+        by_machine: dict[int, list[Array]] = {}
+        for (number, _), rows in zip(self._from, np.split(alpha, ends[:-1]), strict=True):
+            by_machine.setdefault(number, []).append(rows)
+        return {number: np.concatenate(rows) for number, rows in by_machine.items()}
 
 
 def pool_for(plan: JobPlan, dataset: Path, maps: FeatureMaps, directory: Path) -> Pool | None:

@@ -1,0 +1,1 @@
+"""The nodes of a Ray cluster: connecting, agents on them, machines that are lost."""
