@@ -27,7 +27,7 @@ def check_output(output: Path, spec: JobSpec, is_here: bool) -> None:
         raise FileNotFoundError(errno.ENOENT, "no such directory", str(output.parent))
     if output.is_dir():
         raise IsADirectoryError(errno.EISDIR, "this is a directory", str(output))
-    if not os.access(output if output.exists() else output.absolute().parent, os.W_OK):
+    if not os.access(output if output.exists() else output.absolute().parent, os.W_OK, effective_ids=True):
         raise PermissionError(errno.EACCES, "the file cannot be written", str(output))
     check_ending(output)
     if format_of(output) == "onnx" and is_here:

@@ -81,7 +81,7 @@ def _is_compiled(source: Path, kernel: str, mark: bytes) -> bool:
     """Whether numba's index of a kernel of this file is there, with the mark of its sources in it."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     beside = source.parent / "__pycache__"
-    if not given and not os.access(beside if beside.exists() else source.parent, os.W_OK):
+    if not given and not os.access(beside if beside.exists() else source.parent, os.W_OK, effective_ids=True):
         return True
     version = f"py{sys.version_info.major}{sys.version_info.minor}"
     folders = Path(given).glob(f"{source.parent.name}_*") if given else [beside]

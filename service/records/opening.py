@@ -59,7 +59,7 @@ def open_store(settings: Settings) -> Store:
     try:
         settings.create_directories()
         check_store(settings)
-        if settings.database.exists() and not os.access(settings.database, os.W_OK):
+        if settings.database.exists() and not os.access(settings.database, os.W_OK, effective_ids=True):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(settings.database))
         store = Store(settings.database)
         give_id(settings)
