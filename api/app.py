@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
+from starlette.datastructures import State
 
 from streamsvm.api.access import login
 from streamsvm.api.access.auth import Access, require_scope
@@ -15,6 +16,7 @@ from streamsvm.api.requests.parameters import refuse_unknown
 from streamsvm.api.routes import datasets, events, inference, info, jobs, metrics, models
 from streamsvm.api.routes.metrics import Metrics
 from streamsvm.api.shortcuts import Shortcut, Shortcuts
+from streamsvm.api.shortcuts.loading import PredictionCode
 from streamsvm.api.shortcuts.polls import Polls
 from streamsvm.api.shortcuts.predictions import infer_shortcut, predict_shortcut
 from streamsvm.service.datasets.registry import Datasets
@@ -48,22 +50,24 @@ def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAP
     app.state.access = Access(Tokens(Database(settings.database)), required=not settings.is_loopback)
     app.state.logins = Logins()
     app.state.metrics = Metrics(settings, store)
+    app.state.prediction_code = PredictionCode(settings)
     app.state.soundness = Soundness(settings, store)
     add_error_handlers(app)
     pages = routes, dataset, compare, reference, files
     for module in (datasets, jobs, events, models, inference, info, metrics, login, *pages):
         app.include_router(module.router)
     # The last one added is the outermost.
-    app.add_middleware(Shortcuts, shortcuts=_shortcuts(context, app.state.metrics), access=app.state.access)
+    app.add_middleware(Shortcuts, shortcuts=_shortcuts(context, app.state), access=app.state.access)
     app.add_middleware(HostCheck, allowed=(settings.host, *settings.allowed_hosts))
     app.add_middleware(Requests, observe=app.state.metrics.observe, database=settings.database)
     return app
 
 
-def _shortcuts(context: AppContext, metrics: Metrics) -> list[Shortcut]:
+def _shortcuts(context: AppContext, state: State) -> list[Shortcut]:
+    shared = context.settings, state.metrics, state.prediction_code
     return [
-        predict_shortcut(_route(models.router, "predict"), context, metrics),
-        infer_shortcut(_route(inference.router, "modelInfer"), context, metrics),
+        predict_shortcut(_route(models.router, "predict"), *shared),
+        infer_shortcut(_route(inference.router, "modelInfer"), *shared),
         Polls(_route(jobs.router, "getJob"), context.feed),
     ]
 

@@ -94,7 +94,7 @@ async def model_infer(
     _refuse_encoding(request)
     most = context.settings.max_infer_bytes
     async with whole(request, most) as body, turn(request, context.shared.whole):
-        rows, answer = await in_thread(request, lambda: _answer(model_id, predictor, body, header_length, most))
+        rows, answer = await in_thread(request, lambda: answer_tensors(model_id, predictor, body, header_length, most))
     request.app.state.metrics.observe_prediction("v2", rows, time.monotonic() - begun)
     return answer
 
@@ -110,10 +110,10 @@ def inferred(
     length = request.headers.get(_LENGTH)
     if length is not None and not (length.isascii() and length.isdecimal()):
         raise ServiceError("bad_tensor", f"{_LENGTH} is not a number")
-    return _answer(model_id, predictor, body, None if length is None else int(length), most_bytes)
+    return answer_tensors(model_id, predictor, body, None if length is None else int(length), most_bytes)
 
 
-def _answer(
+def answer_tensors(
     model_id: str, predictor: Predictor, body: bytes, header_length: int | None, most_bytes: int
 ) -> tuple[int, Response]:
     """How many rows there are, and what is said of them."""

@@ -11,16 +11,17 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.types import Scope
 
-from streamsvm.api.context import AppContext
 from streamsvm.api.requests.prediction_response import prediction_response
 from streamsvm.api.routes.inference import inferred
 from streamsvm.api.routes.metrics import Metrics
 from streamsvm.api.routes.predicting import content_type, predicted_rows
+from streamsvm.api.shortcuts.loading import PredictionCode
 from streamsvm.reader.ingest.decompress import is_compressed
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.loaded import loaded_predictor
 from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.service.settings import Settings
 
 # Bodies of at most so many bytes, rows and decision values take some milliseconds.
 _MOST_BYTES = 1 << 13
@@ -48,12 +49,13 @@ class Predictions:
     is_logged = True
 
     def __init__(
-        self, route: APIRoute, interface: str, predict: Predict, context: AppContext, metrics: Metrics
-    ) -> None:
+        self, route: APIRoute, interface: str, predict: Predict,
+        settings: Settings, metrics: Metrics, code: PredictionCode,
+    ) -> None:  # fmt: skip
         self.route = route
         self._path = _PATHS[interface]
         self._interface, self._predict = interface, predict
-        self._settings, self._metrics = context.settings, metrics
+        self._settings, self._metrics, self._code = settings, metrics, code
 
     def parameters(self, scope: Scope) -> Mapping[str, str] | None:
         path = self._path.fullmatch(scope["path"])
@@ -62,30 +64,30 @@ class Predictions:
     async def answer(self, request: Request, parameters: Mapping[str, str]) -> Response | None:
         begun, model_id = time.monotonic(), parameters["model_id"]
         predictor = loaded_predictor(self._settings, model_id)
-        if predictor is None or not predictor.is_light or not _is_short(request):
+        if not self._code.is_loaded or predictor is None or not predictor.is_light or not _is_short(request):
             return None
         rows, response = self._predict(request, model_id, predictor, await request.body())
         self._metrics.observe_prediction(self._interface, rows, time.monotonic() - begun)
         return response
 
 
-def predict_shortcut(route: APIRoute, context: AppContext, metrics: Metrics) -> Predictions:
+def predict_shortcut(route: APIRoute, settings: Settings, metrics: Metrics, code: PredictionCode) -> Predictions:
     """The shortcut of POST /v1/models/{model_id}/predict."""
 
     def predict(request: Request, _model_id: str, predictor: Predictor, body: bytes) -> tuple[int, Response]:
         if not _is_few(predictor, body):
             raise ServiceError("answer_too_large", "this is for a thread")
         kind = content_type(request)
-        found = predicted_rows(context.settings, predictor, kind, [body], InputOptions(), BytesIO())
+        found = predicted_rows(settings, predictor, kind, [body], InputOptions(), BytesIO())
         return found.rows, prediction_response(request, found)
 
-    return Predictions(route, "v1", predict, context, metrics)
+    return Predictions(route, "v1", predict, settings, metrics, code)
 
 
-def infer_shortcut(route: APIRoute, context: AppContext, metrics: Metrics) -> Predictions:
+def infer_shortcut(route: APIRoute, settings: Settings, metrics: Metrics, code: PredictionCode) -> Predictions:
     """The shortcut of POST /v2/models/{model_id}/infer."""
     predict = partial(inferred, most_bytes=_MOST_VALUES * _VALUE_BYTES)
-    return Predictions(route, "v2", predict, context, metrics)
+    return Predictions(route, "v2", predict, settings, metrics, code)
 
 
 def _is_short(request: Request) -> bool:

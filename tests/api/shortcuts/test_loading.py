@@ -1,0 +1,76 @@
+"""Shortcuts predict once the code of predictions is loaded; it is loaded whole."""
+
+import subprocess
+import sys
+
+from streamsvm.api.shortcuts import loading
+from streamsvm.api.shortcuts.loading import PredictionCode
+from streamsvm.service.models.loaded import load_predictor
+from tests.api.app import Service, some_model
+
+# In a process of its own: the others have loaded some of the code already.
+LOADS = """
+import gc, io, sys
+from pathlib import Path
+from numba.core.dispatcher import Dispatcher
+from streamsvm.api.app import create_app
+from streamsvm.api.routes.predicting import predicted_rows
+from streamsvm.api.shortcuts.loading import PredictionCode
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.models.predicting.inference import infer
+from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.service.settings import Settings
+from tests.api.app import model_of_texts, some_model
+from tests.raw_models import table_model
+import numpy
+
+def loaded():
+    kernels = [each for each in gc.get_objects() if isinstance(each, Dispatcher)]
+    return {*sys.modules, *((each.py_func.__qualname__, types) for each in kernels for types in each.overloads)}
+
+settings = Settings(Path(sys.argv[1]))
+code = PredictionCode(settings)
+code.load()
+assert code.is_loaded
+before = loaded()
+bodies = ("application/json", b'{"rows": [{"1": 2.5}]}'), ("text/libsvm", b"1 1:0.1\\n"), ("text/csv", b"1,2,3,4\\n")
+row = b'{"rows": [{"proto": "tcp", "size": 1, "flag": null}]}'
+tables = ("application/json", row), ("", b"proto,size,flag\\ntcp,1,S0\\n")
+models = [(some_model(), bodies), (model_of_texts(), bodies), (table_model(), tables)]
+models.append((table_model(categories="hashed", n_features=3), tables))
+for model, rows in models:
+    for kind, body in rows:
+        predicted_rows(settings, Predictor(model), kind, [body], InputOptions(), io.BytesIO())
+for model, _ in models[:2]:
+    infer(Predictor(model), {"X": numpy.ones((1, 4))})
+    infer(Predictor(model), {"indptr": numpy.array([0, 1]), "indices": numpy.array([1]), "values": numpy.ones(1)})
+print(sorted(map(str, loaded() - before)))
+"""
+
+
+def test_predictions_load_nothing_more(tmp_path):
+    done = subprocess.run([sys.executable, "-c", LOADS, tmp_path], capture_output=True, text=True, check=False)
+    assert done.stdout == "[]\n", done.stdout + done.stderr
+
+
+def test_until_the_code_is_loaded_a_route_predicts(tmp_path, routed_by):
+    service = Service(tmp_path)
+    model = service.add_model(service.add_dataset("data"), some_model())
+    load_predictor(service.settings, model)
+    paths = routed_by(service)
+    for _ in range(2):
+        assert service.request("POST", f"/v1/models/{model}/predict", json={"rows": [{"1": 1}]}).is_success
+    assert len(paths) == 2
+    service.app.state.prediction_code.load()
+    assert service.request("POST", f"/v1/models/{model}/predict", json={"rows": [{"1": 1}]}).is_success
+    assert len(paths) == 2
+
+
+def test_code_that_cannot_be_loaded_leaves_predictions_to_the_routes_and_says_so(tmp_path, monkeypatch, caplog):
+    def fail():
+        raise OSError("no file of numba's")
+
+    monkeypatch.setattr(loading, "_rows", fail)
+    code = PredictionCode(Service(tmp_path).settings)
+    code.load()
+    assert not code.is_loaded and "no shortcut" in caplog.text
