@@ -1,4 +1,4 @@
-"""Training and predicting without a server: the same ingest, reader and trainer, in a temporary directory."""
+"""Trains without a server, with its ingest, reader and trainer, in a temporary directory."""
 
 import sys
 import time
@@ -37,7 +37,7 @@ Check = Callable[[JobPlan, Path], None]
 
 
 class Trained(NamedTuple):
-    """Models with their C, ascending, and what the folds of a cross-validation say, if there were any."""
+    """Models with their C, ascending, and the figures of a cross-validation, if there was one."""
 
     models: list[tuple[float, Model]]
     folds: dict[str, Any]
@@ -46,11 +46,12 @@ class Trained(NamedTuple):
 def train_file(
     file: Path | str, spec: JobSpec, settings: Settings, options: InputOptions, report: Report, check: Check
 ) -> Trained:
-    """Train on a file, if possible while it is being read in; or on those of a URL or a pattern, which is a text.
+    """Train on a file, or on the files of a URL or pattern (a str), if possible while they are being read in.
 
-    `report` receives progress and history about ten times a second; `check` the plan as soon as there is one, and the
-    dataset's directory, and raises ServiceError if its models would be of no use. Raises InputError for a bad file,
-    ServiceError for a job that cannot run or that died.
+    `report` receives progress and history about ten times a second. `check` receives the plan and the dataset's
+    directory before training, and raises ServiceError if the models would be of no use.
+
+    Raises InputError for a bad file, ServiceError for a job that cannot run or that died.
     """
     with (
         temporary_directory(None, "streamsvm-") as work,
@@ -61,14 +62,14 @@ def train_file(
         training = Training(work, work / "dataset", settings, report, check, ingesting)
         if can_follow(spec) and (trained := _follow(training, spec, settings.max_features)):
             return trained
-        # What cannot be followed, or turned out so. If the dataset is lost, `wait` says why.
+        # The job needs the whole dataset. If that is lost, `wait` says why.
         load_kernels()  # the model will need one, and this process has nothing else to do now
         ingesting.wait()
         return training.all_lanes(plan_job(spec, read_manifest(work / "dataset")))
 
 
 def _follow(training: "Training", spec: JobSpec, max_features: int) -> Trained | None:
-    """Train while the dataset is read in; None: that is not to be."""
+    """Train while the dataset is read in; None: the job turns out to need the whole dataset first."""
     plan: FollowPlan | None = plan_following(spec, max_features)
     while plan:
         try:
@@ -202,7 +203,7 @@ def _readers(file: Path | str, spec: JobSpec) -> int | str | None:
 
 @contextmanager
 def _forgetting(dataset: Path, settings: Settings) -> Iterator[None]:
-    """What machines have of it is gone in the end."""
+    """Have machines drop their shards of the dataset in the end."""
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""The process of a job on several machines: coordinates them, and says what a trainer says.
+"""The coordinator of a job on several machines; it reports as a trainer does.
 
 python -m streamsvm.service.cluster.process RUN_DIRECTORY
 """
@@ -106,7 +106,7 @@ def _leave_checkpoint(
     run: Path,
     attend: Callable[[], None],
 ) -> None:
-    """For a job that continues this one, or begins with what it found. Without one the job itself is as good."""
+    """Leave a checkpoint for jobs that continue this one or start from it. The job succeeds without one."""
     try:
         bring_alpha(machines, [shard.rows for shard in shards], state.alpha, attend)
     except ServiceError as error:

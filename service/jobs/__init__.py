@@ -1,1 +1,1 @@
-"""What a job may ask for, what it would take, what it begins with, how far it is and what it came to."""
+"""A job's way: its fields, its plan, the runs of its lanes, its outcome; and, beside them, its progress."""

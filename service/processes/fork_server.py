@@ -40,7 +40,7 @@ class Forked:
         return self._code
 
     def wait(self) -> None:
-        """Until it has ended."""
+        """Wait until it has ended."""
         if self._code is None:
             self._code = self._server.exit_code(self._number, waits=True)
 
@@ -82,7 +82,7 @@ class ForkServer:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """The process's id."""
         return self._process.pid
 
     def is_alive(self) -> bool:
@@ -112,7 +112,7 @@ class ForkServer:
         return Forked(self, number, pid, handles[0])
 
     def exit_code(self, number: int, waits: bool) -> int | None:
-        """Of the process of this number; None while it runs."""
+        """The exit code of the process of this number; None while it runs."""
         while self._codes[number] is None and (waits or select.select([self._socket], [], [], 0)[0]):
             self._learn()
         return self._codes[number]

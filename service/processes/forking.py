@@ -41,7 +41,7 @@ class Forking:
         self._forked = 0
 
     def serve(self) -> _Task | None:
-        """Until nobody is left to ask; in a process that was forked, what it has to do."""
+        """Serve until the asking process has ended; in a forked process, return its task."""
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._waker)
         while True:
@@ -85,7 +85,7 @@ class Forking:
         return None
 
     def _become(self, command: Iterable[str], parent: int, files: list[int]) -> None:
-        """What a process would be that had been started by this command with these files."""
+        """Turn into the process that this command would start with these files."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._asked.detach()

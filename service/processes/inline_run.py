@@ -84,10 +84,10 @@ class InlineRun:
         self.control["stop"] = 1
 
     def hand_back(self) -> None:
-        """Nothing: each `poll` ends with the state as it is, and nobody else is to go on with it."""
+        """Do nothing: nobody goes on with an inline run in another process."""
 
     def results(self) -> list[dict[str, Any]]:
-        """What came of each lane."""
+        """The trainer's last report, on each lane."""
         *_, last = self._history.read_text().splitlines()
         return read_json(last)["result"]
 
@@ -98,7 +98,7 @@ class InlineRun:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """An error of a part is that of the job."""
+    """Raise an error of reader or trainer as one of the job."""
     try:
         yield
     except StorageError as error:

@@ -95,7 +95,7 @@ def _start(half: str) -> "subprocess.Popen[bytes]":
 
 
 def _lines(streams: Iterator[IO[bytes]]) -> Iterator[bytes]:
-    """What they say, as they say it, until all have ended."""
+    """The lines of these streams, as they come, until all have ended."""
     with selectors.DefaultSelector() as selector:
         for stream in streams:
             selector.register(stream, selectors.EVENT_READ)

@@ -1,4 +1,4 @@
-"""One process of a kind for a data directory: a lock that goes with the process, however it ends, and signs of life."""
+"""Lets one process of a kind use a data directory: a lock that goes when the process ends, and signs of life."""
 
 import fcntl
 import os

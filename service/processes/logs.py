@@ -59,7 +59,7 @@ class OnceASecond(logging.Filter):
 
 
 def log_as_json() -> None:
-    """All messages of this process go to standard error as lines of JSON."""
+    """Send all messages of this process to standard error, as lines of JSON."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler])

@@ -1,4 +1,4 @@
-"""What becomes of a job whose attempt came to a bad end: it is queued again, waits for room, or fails."""
+"""Decides about a job whose attempt failed: it is queued again, waits for room, or fails."""
 
 import errno
 import logging
@@ -41,7 +41,7 @@ class WorkerDied(Crash):
 
 
 class Setbacks:
-    """Of the jobs of a data directory."""
+    """Failures of the jobs of a data directory."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings
@@ -153,7 +153,7 @@ class Setbacks:
         self.tidy(record)
 
     def tidy(self, record: dict[str, Any]) -> None:
-        """After a job that came to no good end: nothing changes that any more."""
+        """Remove what a job that failed or was cancelled leaves behind; an error here changes nothing in its record."""
         try:
             self._tidy(record)
         except Exception:
@@ -199,7 +199,7 @@ def _unforeseen(error: BaseException) -> Crash:
 
 
 def _leave_trace(log: Path, error: BaseException) -> None:
-    """For who looks at the job."""
+    """Write the traceback into the job's log."""
     with suppress(OSError):
         log.parent.mkdir(exist_ok=True)
         with log.open("a") as file:

@@ -1,4 +1,4 @@
-"""One attempt at a job: a reader and a trainer process, the files they share, and what becomes of them."""
+"""A run in processes of this machine: a reader, a trainer, the files they share, and how they end."""
 
 import json
 import os
@@ -174,7 +174,7 @@ class ProcessRun:
         return self.control["committed_step"] > 0 and not self.control["certificates_wanted"]
 
     def results(self) -> list[dict[str, Any]]:
-        """What the trainer reported at its end, of each lane."""
+        """The trainer's last report, on each lane."""
         *_, last = self._history.read_text().splitlines()
         return read_json(last)["result"]
 

@@ -16,7 +16,7 @@ _SHOWN = "run"  # in a job's directory, a link to that of its attempt
 
 
 class RunDirectories:
-    """Of the attempts of one data directory; their names tell them from those of others."""
+    """Directories for runs of one data directory; their names tell them from those of other data directories."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -24,7 +24,7 @@ class RunDirectories:
         self._prefix = f"streamsvm-{found.st_dev:x}-{found.st_ino:x}-"
 
     def place(self, record: dict[str, Any], lane: int, run_bytes: int) -> Path:
-        """For the next attempt at a lane, which takes so many bytes. No two attempts have the same."""
+        """A directory for the next attempt at a lane, which takes so many bytes. No two attempts share one."""
         base = self._settings.cache_dir
         if not has_room(base, run_bytes):
             base = self._settings.jobs
@@ -41,7 +41,7 @@ class RunDirectories:
         self._link(job_id).unlink(missing_ok=True)
 
     def remove_all(self) -> None:
-        """Those that a worker that died has left."""
+        """Remove the directories that a worker left when it died."""
         for base in (self._settings.cache_dir, self._settings.jobs):
             for stale in base.glob(f"{self._prefix}*"):
                 shutil.rmtree(stale, ignore_errors=True)

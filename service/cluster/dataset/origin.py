@@ -65,7 +65,7 @@ def write_origin(directory: Path, origin: Origin) -> None:
 
 
 def read_origin(directory: Path) -> Origin:
-    """That of the dataset in this directory. Raises CorruptData, DatasetCorrupt, FileNotFoundError."""
+    """The origin of the dataset in this directory. Raises CorruptData, DatasetCorrupt, FileNotFoundError."""
     content = unpack((directory / _NAME).read_bytes(), _VERSION, "origin", "Read the dataset in again.")
     return Origin(
         files=tuple(SourceFile(**file) for file in content["files"]),

@@ -19,7 +19,7 @@ _PIECE_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class Shard:
-    """What a machine has of a dataset.
+    """The part of a dataset that one machine has.
 
     name  tells it from all other datasets and shares
     rows  runs of the ids that its rows have in the dataset, see storage.rows.row_runs
@@ -31,7 +31,7 @@ class Shard:
 
 
 def shards_of(manifest: Manifest, machines: int) -> list[Shard]:
-    """Of a dataset for so many machines. Raises ServiceError machines_range."""
+    """The shards of a dataset for so many machines. Raises ServiceError machines_range."""
     if not manifest.parts:
         return deal(manifest, machines)
     count = len(manifest.parts)
@@ -61,13 +61,13 @@ def check_here(manifest: Manifest) -> None:
 
 
 def shard_manifest(manifest: Manifest, number: int) -> Manifest:
-    """What a machine has of a dataset that is spread."""
+    """The manifest of one shard of a dataset that is spread."""
     first = sum(manifest.parts[:number])
     return _with_blocks(manifest, manifest.blocks[first : first + manifest.parts[number]])
 
 
 def deal(manifest: Manifest, machines: int) -> list[Shard]:
-    """As even as whole blocks can be: the largest first, each to who has least. Raises ServiceError machines_range."""
+    """Deal blocks out evenly: the largest first, each to the machine with least. Raises ServiceError machines_range."""
     if machines > len(manifest.blocks):
         raise ServiceError(
             "machines_range",
@@ -99,7 +99,7 @@ def _with_blocks(manifest: Manifest, blocks: Sequence[BlockInfo]) -> Manifest:
 
 
 def files_of(directory: Path, shard: Shard) -> list[str]:
-    """What a machine has to be sent of the dataset in this directory: paths below it, the manifest not among them."""
+    """Files of a shard to send, but for its manifest: paths below the dataset's directory."""
     beside = [path.name for path in directory.iterdir() if path.is_file() and path.name != MANIFEST]
     blocks = [str(block_path(directory, block.number).relative_to(directory)) for block in shard.manifest.blocks]
     return sorted(beside) + blocks

@@ -54,7 +54,7 @@ class Machine:
             out.write(piece)
 
     def complete(self, shard: str, manifest: Manifest) -> None:
-        """All files are there: check every byte, and keep the shard. Raises StorageError if one is not as it was."""
+        """Check every byte of a shard that has arrived, and keep it. Raises StorageError if a file has changed."""
         directory = self._settings.datasets / shard
         publish_dataset(staged_path(directory), directory, manifest)
         for fault in faults(directory):
@@ -62,7 +62,7 @@ class Machine:
             raise fault
 
     def settle(self, shard: str, manifest: Manifest) -> None:
-        """What was read in is a shard of this manifest. Raises DatasetCorrupt if it is another one's."""
+        """Keep what was read in as the shard of this manifest. Raises DatasetCorrupt if its blocks are others."""
         assert self._reading is not None
         try:
             self._reading.settle(manifest)
@@ -105,7 +105,7 @@ class Machine:
         return self._kept_path(job, shard).exists()
 
     def kept(self, job: str, shard: str) -> Array | None:
-        """What was kept last; None if there is nothing that is whole."""
+        """The dual variables kept last; None if there are none, or the file is damaged."""
         try:
             return np.load(self._kept_path(job, shard))
         except (FileNotFoundError, ValueError, EOFError):
@@ -153,7 +153,7 @@ class Machine:
 
 
 def _tidy(directory: Path) -> None:
-    """What nobody has used for a week goes: of datasets that were deleted elsewhere, and of jobs that never ended.
+    """Remove what nobody has used for a week: shards of datasets deleted elsewhere, and files of jobs that never ended.
 
     Not a part of a dataset that the service has no copy of: it stays until it is dropped.
     """

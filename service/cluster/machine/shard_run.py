@@ -104,7 +104,7 @@ class Running:
         )
 
     def take(self, answer: Answer) -> None:
-        """What was agreed."""
+        """Take over what the coordinator has decided about the round."""
         step = along_axis(answer.step, self._w)
         if self._order not in (Order.LOOK, Order.GIVE):
             add_step(_flat(self._change), np.full(by_lane(self._w).shape[1], step), _flat(self._own))
@@ -127,7 +127,7 @@ class Running:
             self._finish()
 
     def alpha(self, part: slice = slice(None)) -> Array:
-        """Of these rows: (n,) of the problem, or with an axis of lanes: feasible, while a round is being agreed on."""
+        """alpha of these rows in the problem, (n,) or with an axis of lanes; feasible between two rounds."""
         return self._state.alpha[part] / self._sigma
 
     def held_out(self, place: int) -> HeldRows:
@@ -144,7 +144,7 @@ class Running:
         self._leftovers.remove()
 
     def _given(self) -> Given:
-        """The rows that the trainer has written."""
+        """The rows that the trainer has exported."""
         segments = split((self._directory / GIVEN).read_bytes())
         weight = self._state.weight
         if len(weight):
@@ -199,7 +199,7 @@ def _scaled(alpha: Array, sigma: float, plan: JobPlan) -> Array:
     scaled = alpha * sigma
     if plan.spec.loss == "hinge" and plan.manifest.weights is None:
         for lane, column in zip(plan.running, by_lane(scaled).T, strict=False):
-            # Rounding is not to leave the box.
+            # Rounding must not leave the box.
             np.minimum(column, max(lane.C_positive, lane.C_negative), out=column)
     return scaled
 

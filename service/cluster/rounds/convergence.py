@@ -1,4 +1,4 @@
-"""How near a job on several machines is to what is wanted of it: what rounds meet, and what looks at all rows find."""
+"""Decides when a job on several machines has converged, from its rounds and from looks at all rows."""
 
 import time
 from collections.abc import Callable
@@ -34,23 +34,23 @@ class Convergence:
         self.is_slow = False
         self.certificate: Certificate | None = None
         self.stop_reason: str | None = None
-        # What a look found, by what was met before it: sweeps over a part of the rows are too hopeful.
+        # Figures of a look, divided by those of the round before it: sweeps over some rows look better than they are.
         self._hope = np.ones((2, lanes))
         self._last_look = rules.rounds_before
         self._began = time.monotonic()
 
     @property
     def elapsed_seconds(self) -> float:
-        """Of the job."""
+        """Seconds that the job has taken, in all attempts."""
         return self._rules.seconds_before + time.monotonic() - self._began
 
     def meet(self, gap: Array, M_plus: Array, M_minus: Array) -> None:
-        """What machines have met in a round."""
+        """Take in the figures of a round."""
         self.is_slow |= bool((gap > SLOW * self.gap)[self.converged == 0].any())
         self.gap, self.M_plus, self.M_minus = gap, M_plus, M_minus
 
     def certify(self, found: Certificate, round_: int) -> None:
-        """What a look has found; which lanes have converged, and whether the job has ended."""
+        """Take in the figures of a look at all rows; decide which lanes have converged, and whether the job ends."""
         spread, gap = found.M_plus - found.M_minus, found.primal_objective - found.dual_objective
         for number, (true, met) in enumerate(((spread, self.M_plus - self.M_minus), (gap, self.gap))):
             self._hope[number] = np.maximum(1.0, np.divide(true, met, out=np.ones_like(true), where=met > 0.0))

@@ -146,7 +146,7 @@ class Coordinator:
         return ready, len(ready) == len(come)
 
     def _collect(self, pending: set[int], order: Order, needs_all: bool, least: int = 1) -> dict[int, Found]:
-        """What machines have come to by this order; all of them, or those that were not late, but so many at least."""
+        """Reports of machines on this order: of all that are pending, or of those in time, but of so many at least."""
         patience = max(_LEAST_PATIENCE, _PATIENCE * self._usual_seconds.get(order, inf))
         began = time.monotonic()
         come: dict[int, Found] = {}

@@ -1,4 +1,4 @@
-"""Brings together, when a job has ended, what its machines have of its rows: for figures, and for jobs that follow."""
+"""At the end of a job, brings rows held out and dual variables from its machines: for figures, and for later jobs."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

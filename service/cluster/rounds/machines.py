@@ -1,4 +1,4 @@
-"""What a coordinator asks of its machines, knows of their shards, and certifies."""
+"""The machines as a coordinator sees them: what it calls, what it knows of each shard, what it certifies."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

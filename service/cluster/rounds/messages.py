@@ -1,4 +1,4 @@
-"""What a coordinator and the agents of its machines tell each other. alpha and w are those of the whole problem."""
+"""Messages between a coordinator and the agents of its machines. alpha and w are those of the whole problem."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +31,7 @@ class Change:
 
     @classmethod
     def of(cls, difference: Array) -> "Change":
-        """Of an array as long as w."""
+        """The change that this array, as long as w, describes."""
         flat = difference.reshape(-1)
         count = count_changed(flat)
         if count > _WORTH_NAMING * len(flat):
@@ -67,7 +67,7 @@ NO_CHANGE = Change(_kept(np.empty(0, np.uint32)), _kept(np.empty(0, np.float32))
 
 @dataclass(frozen=True)
 class Given:
-    """Rows of a machine that do not rest, some of them; none: there are no more.
+    """Some of a machine's active rows; without segments: there are no more.
 
     segments  of storage.rows.segment, but for what follows the rows in them; their ids are the machine's own
     alpha     (k,) of all of these, or with an axis of lanes; weight (k,), or (0,): they have none
@@ -85,7 +85,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Found:
-    """What a machine has come to. Figures are (lanes,) float64, of its rows alone.
+    """A machine's report on a round. Figures are (lanes,) float64, of its rows alone.
 
     change         of its own part of w since the last step was agreed
     own_w          its part of w, as long as w: when it joins, and after a look
@@ -114,7 +114,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Answer:
-    """What becomes of a round.
+    """The coordinator's answer to a report.
 
     change    the sum of those of all machines, of which `step` (lanes,) is taken; None: `w` is the whole of it
     converged (lanes,) int64, as `storage.run.state.OF_LANE` has it
@@ -147,7 +147,7 @@ class HeldRows:
 
 @dataclass(frozen=True)
 class Begin:
-    """What a machine is to run.
+    """The order to begin a run.
 
     job      names the run, for what is kept of it
     spec     the job, as `JobSpec.model_dump` has it

@@ -31,7 +31,7 @@ SHARE_OF_GAP, _MOST_SHARE = 0.1, 0.5
 
 @dataclass(frozen=True)
 class Pool:
-    """What rows need that are brought together here.
+    """Settings for training rows that machines have brought together here.
 
     settings    of a trainer of the whole problem, with the directory on the disk to use
     directory   of the run
@@ -95,7 +95,7 @@ class Pooled:
 
 
 def pool_for(plan: JobPlan, dataset: Path, maps: FeatureMaps, directory: Path) -> Pool | None:
-    """For a job on a dataset, on its disk or, if that is not to be used, in the cache; None if machines work alone."""
+    """The pool of a job, on the dataset's disk or, if the job may not use it, in memory; None: machines work alone."""
     if plan.spec.combine == "average":
         return None
     on_disk = spills(plan.spec)
@@ -108,7 +108,7 @@ def pool_for(plan: JobPlan, dataset: Path, maps: FeatureMaps, directory: Path) -
 
 
 def share_of_gap(gap: Array, wanted: float | None, D: Array) -> float:
-    """That pooled rows are trained to, where the gap is this, (lanes,), and this relative gap is wanted."""
+    """The share of this gap, (lanes,), to which pooled rows are trained, if this relative gap is wanted."""
     if wanted is None:
         return SHARE_OF_GAP
     # An estimate that is not known, or 0, asks for nothing.

@@ -1,4 +1,4 @@
-"""What a job on several machines says of itself: its control page, a line of history a round, its results."""
+"""Reports of a job on several machines: its control page, a line of history a round, its results."""
 
 import json
 import time
@@ -31,18 +31,18 @@ class Reporter:
         self._slowdowns = 0  # that have been told
 
     def attend(self, come: dict[int, Any]) -> None:
-        """Say that all is well. Raises HandedBack, having kept what there is, if the worker has to end."""
+        """Give a sign of life. If the worker has to end, have machines keep their alpha, and raise HandedBack."""
         self._control["trainer_heartbeat"] = self._control["reader_heartbeat"] = time.monotonic()
         if self._control["hand_back"]:
             self._machines.keep(come, at_once=True)
             raise HandedBack
 
     def attend_all(self) -> None:
-        """The same when all machines have come to the end."""
+        """`attend`, when all machines have come to the end."""
         self.attend(dict.fromkeys(range(len(self._machines))))
 
     def report(self, now: "Coordinator") -> None:
-        """A round has ended."""
+        """Report the round that has ended."""
         worst = int(np.argmax(np.nan_to_num(now.convergence.M_plus - now.convergence.M_minus, nan=-np.inf)))
         page = {
             "finished_passes": now.round,
@@ -70,7 +70,7 @@ class Reporter:
         self._reports.write(json.dumps(self._line(now, page, worst)) + "\n")
 
     def results(self, now: "Coordinator") -> list[dict[str, Any]]:
-        """Of each lane."""
+        """The result of each lane."""
         return [self._result(now, lane, by) for lane, by in enumerate(now.convergence.converged.tolist())]
 
     def _line(self, now: "Coordinator", page: dict[str, Any], worst: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from streamsvm.storage.run.checkpoint import SLOTS, Checkpoint
 
 _IN_ONE_PASS = 10
 _CHECKPOINTS_OF_A_LANE = 1 << 32  # more than there ever are
-# What may be another in the job that continues one: when it ends.
+# Fields that may differ in a job that continues another: they say when it ends.
 CHANGEABLE = ("max_passes", "max_seconds", "tolerance", "relative_gap")
 
 
@@ -45,7 +45,7 @@ def continued_spec(jobs: Path, record: dict[str, Any], changes: dict[str, Any]) 
 
 
 def may_go_on(job_dir: Path) -> bool:
-    """Whether there is something to go on with in the directory of a job that has ended."""
+    """Whether the directory of a job that has ended has lanes or a checkpoint to go on from."""
     return bool(begun_last(job_dir)) or has_checkpoint(newest_lane(job_dir)[1])
 
 
@@ -101,5 +101,5 @@ def is_stuck(crashes: dict[str, int], pass_: int, record: dict[str, Any], most: 
 
 
 def lost_seconds(newest: Checkpoint | None, trained: float) -> float:
-    """Of `trained` seconds, those since the newest checkpoint."""
+    """The part of `trained` seconds that came after the newest checkpoint, and is lost."""
     return trained - (newest.about["control"]["elapsed_seconds"] if newest else 0.0)

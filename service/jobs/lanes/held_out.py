@@ -1,4 +1,4 @@
-"""The rows that a lane of a fold has left out, kept when it is done: what it is judged by."""
+"""Rows that a lane has left out, kept when it is done: the lane is judged by them."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -56,7 +56,7 @@ def _held_out(plan: JobPlan, run: Path, place: int) -> tuple[Array, Array, Array
 
 
 def _check_fold(plan: JobPlan, lane: Lane, target: Array) -> None:
-    """Whether a fold can be left out: there is something in it, and something else to train on."""
+    """Refuse a fold that is empty, or leaves no row, or no row of a class, to train on."""
     if len(target) in (0, plan.n_rows):
         has = "all rows" if len(target) else "no rows"
         raise ServiceError("empty_fold", f"fold {lane.fold} has {has}", "Ask for fewer folds, or have more groups.")
@@ -92,7 +92,7 @@ def held_out(job_dir: Path, number: int) -> dict[str, Array]:
 
 
 def holds_weights(job_dir: Path, number: int) -> bool:
-    """Whether that lane, one of a fold, has left the weights of its rows; an older version wrote none."""
+    """Whether the file of that lane has weights of its rows; an older version wrote none."""
     with _reading(job_dir, number) as arrays:
         return "weight" in arrays
 

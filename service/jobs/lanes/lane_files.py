@@ -1,7 +1,7 @@
-"""What the lanes of a job leave in its directory: their checkpoints, and, when one is done, what it came to.
+"""Files of a job's lanes in its directory: their checkpoints, and the model of each lane that is done.
 
 A job of one lane has its checkpoints beside its history; of several, each has a directory of its own. When the job has
-ended, what one that continues it needs of them stays.
+ended, those files stay that a job which continues it needs.
 """
 
 import os
@@ -23,30 +23,30 @@ _OUTCOME = "model"
 
 
 def lane_directory(job_dir: Path, plan: JobPlan) -> Path:
-    """Where the lanes that are run have their checkpoints: that of the first."""
+    """The directory for checkpoints of the running lanes: that of the first of them."""
     return lane_place(job_dir, plan.number) if len(plan.lanes) > 1 else job_dir
 
 
 def begun_last(job_dir: Path) -> int | None:
-    """The number of the first of the lanes that were begun last, together; None of a job that has left no lanes."""
+    """The number of the first lane of the run that was begun last; None: the job has left no lanes."""
     lanes = (job_dir / LANES).glob("[0-9]*")
     return max((int(lane.name) for lane in lanes if has_checkpoint(lane) or not has_come(lane)), default=None)
 
 
 def has_come(lane: Path) -> bool:
-    """Whether there is anything of what it came to."""
+    """Whether the lane in this directory has left a model, or rows held out."""
     return (lane / _OUTCOME).exists() or (lane / HELD_OUT).exists()
 
 
 def has_checkpoint(directory: Path) -> bool:
-    """Whether there is one to go on from, sound or not."""
+    """Whether there is a checkpoint in this directory, sound or not."""
     return any((directory / slot).exists() for slot in SLOTS)
 
 
 def number_before(plan: JobPlan) -> int | None:
-    """Number of the first lane of those whose end is where the ones to be run begin; None: they begin at zero.
+    """Number of the first of the lanes from whose solution the running ones begin; None: they begin at zero.
 
-    These are the same classes and folds at the last smaller C.
+    Those lanes have the same classes and folds, at the next smaller C.
     """
     if not plan.is_scaled or (plan.turns == 1 and plan.at_once > 1):
         return None
@@ -58,7 +58,7 @@ def number_before(plan: JobPlan) -> int | None:
 
 
 def _lanes_back(plan: JobPlan) -> int:
-    """How many lanes before one is that of the same class and fold at the last smaller C, if there is one."""
+    """How many lanes back from a lane is that of the same class and fold at the next smaller C, if there is one."""
     return len(plan.lanes) // plan.turns if plan.turns > 1 else 1
 
 
@@ -69,7 +69,7 @@ def newest_lane(job_dir: Path) -> tuple[int, Path]:
 
 
 def keep_outcomes(job_dir: Path, plan: JobPlan, run: Path, make: Callable[[int], Model]) -> None:
-    """The lanes that were run are done: w of each, by its place, and, as `about`, its result and seconds of the job.
+    """Keep the model that each lane of a run came to; `make` makes it, by the lane's place in the run.
 
     Raises ServiceError: empty_fold, fold_without_class.
     """
@@ -84,7 +84,7 @@ def keep_outcomes(job_dir: Path, plan: JobPlan, run: Path, make: Callable[[int],
 
 
 def drop_outcome(lane: Path) -> None:
-    """Forget what the lane in this directory came to: it is trained again, or goes on from its checkpoint."""
+    """Remove the model of the lane in this directory: it is trained again, or goes on from its checkpoint."""
     shutil.rmtree(lane / _OUTCOME, ignore_errors=True)
     (lane / HELD_OUT).unlink(missing_ok=True)
 
@@ -137,9 +137,9 @@ def with_lanes(jobs: Path) -> list[str]:
 
 
 def settle_lanes(job_dir: Path, is_complete: bool) -> None:
-    """The job has ended: what stays are the lanes that were done before the last ones, and the checkpoints of these.
+    """After the end of a job, keep the lanes done before the last run, and the checkpoints of that run.
 
-    is_complete  all are done: if they were not trained together, there is nothing to go on with
+    is_complete  all lanes are done: unless they were trained together, nothing is left to go on with
     """
     first = begun_last(job_dir)
     if first is None or (first and is_complete):

@@ -21,7 +21,7 @@ _VERSION = 1
 def rows_of(plan: JobPlan | FollowPlan, dataset: Path) -> Array:
     """Runs of the rows in the order of alpha, see `storage.rows.row_runs`.
 
-    Of data that are being read in there are more than come.
+    Data that are being read in count as more rows than will come.
 
     Raises StorageError.
     """
@@ -29,7 +29,7 @@ def rows_of(plan: JobPlan | FollowPlan, dataset: Path) -> Array:
 
 
 def note_rows(job_dir: Path, plan: JobPlan | FollowPlan, dataset: Path, has_begun: bool) -> None:
-    """Of an attempt that begins. Raises ServiceError `dataset_changed` if what was trained on before are others."""
+    """Note the rows of an attempt that begins. Raises ServiceError `dataset_changed` if earlier ones had others."""
     own, noted = rows_of(plan, dataset), noted_rows(job_dir)
     if noted is not None and has_begun and not _are_same(noted, own):
         raise ServiceError("dataset_changed", "rows came or went since the checkpoint", "Submit a job with warm_start.")
@@ -37,7 +37,7 @@ def note_rows(job_dir: Path, plan: JobPlan | FollowPlan, dataset: Path, has_begu
 
 
 def noted_rows(job_dir: Path) -> Array | None:
-    """Of a job; None if nothing was noted, by an earlier version, or it is damaged."""
+    """The rows that a job was trained on; None: an earlier version noted nothing, or the note is damaged."""
     try:
         content = unpack((job_dir / TRAINED_ROWS).read_bytes(), _VERSION, "note of a job's rows", "")
     except (StorageError, OSError):
@@ -46,6 +46,6 @@ def noted_rows(job_dir: Path) -> Array | None:
 
 
 def _are_same(noted: Array, own: Array) -> bool:
-    """As far as the notes tell: how many came of data that were being read in, the checkpoint itself does."""
+    """Whether the rows agree as far as notes tell; for data still being read in, the checkpoint tells how many came."""
     n_noted, n_own = count_rows(noted), count_rows(own)
     return int(shared_rows(noted, own)[:, 2].sum()) == n_own and n_noted in (n_own, MOST_ROWS)

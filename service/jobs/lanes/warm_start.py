@@ -1,10 +1,10 @@
-"""Starting a job from what another one found, on the same dataset: a path over C, other rows, or another solver.
+"""Starts a job from the solution of another on the same dataset: at another C, on other rows, or by another solver.
 
-With C' in place of C, alpha and w are scaled by C' / C: alpha stays feasible, and w is still what alpha makes of the
-rows (for hinge loss; Chu et al., "Warm start for parameter selection of linear classifiers", KDD 2015).
+With C' in place of C, alpha and w are scaled by C' / C: alpha stays feasible, and w is still the sum over
+alpha (for hinge loss; Chu et al., "Warm start for parameter selection of linear classifiers", KDD 2015).
 
-Rows that are still there keep their alpha, new ones begin at 0 (Yu et al., section 6.3). If none has gone, w is still
-what alpha makes of the rows; else the reader makes it anew, in a pass of its own.
+Rows that are still there keep their alpha, new ones begin at 0 (Yu et al., section 6.3). If no row has gone, w is
+still the sum over alpha; else the reader makes it anew, in a pass of its own.
 """
 
 from collections.abc import Callable
@@ -38,10 +38,10 @@ _WITHOUT = "Start without it."
 
 @dataclass(frozen=True)
 class SharedRows:
-    """What two jobs on a dataset have in common, the second after rows may have come and gone.
+    """Rows that two jobs on a dataset share, where rows may have come and gone between them.
 
     ranges   of rows, see `storage.rows.row_runs.shared_rows`
-    w_holds  what alpha makes of the rows is what it was: none has gone, so that both labels are those there were
+    w_holds  w is still the sum over alpha: no row has gone, so that both labels are unchanged
     """
 
     ranges: Array
@@ -53,7 +53,7 @@ class SharedRows:
         return int(self.ranges[:, 2].sum())
 
     def carry(self, alpha: Array, to: Array) -> None:
-        """Alpha of these rows; `to`, (n_rows,) of the second job, is not changed elsewhere."""
+        """Copy alpha of these rows into `to`, (n_rows,) of the second job; its other rows stay."""
         for then, now, rows in self.ranges.tolist():
             to[now : now + rows] = alpha[then : then + rows]
 
@@ -96,7 +96,7 @@ def _reasons(plan: JobPlan, other: dict[str, Any], dataset_id: str) -> list[str]
 def beginning(
     store: Store, settings: Settings, record: dict[str, Any], plan: JobPlan | FollowPlan
 ) -> Callable[[State], None] | None:
-    """What prepares the state of a job, or of its next lane, that begins; None: all zero.
+    """A function that prepares the state for a job's next lanes; None: they begin at zero.
 
     It raises ServiceError: checkpoint_lost, dataset_changed, unknown_job.
     """
@@ -116,12 +116,12 @@ def beginning(
 
 
 def next_beginning(plan: JobPlan, job_dir: Path) -> Callable[[State], None] | None:
-    """What prepares the state of a job's lanes; None: they are the first, and begin at zero."""
+    """A function that prepares the state for lanes that follow others; None: they are the first, and begin at zero."""
     return partial(begin_lane, plan=plan, job_dir=job_dir) if plan.number else None
 
 
 def _from_job(state: State, other: dict[str, Any], settings: Settings, plan: JobPlan) -> dict[str, int]:
-    """Fill the state; how many rows the other job had, of how many there are."""
+    """Fill the state; returns how many of the rows the other job had."""
     checkpoint = newest_checkpoint(settings.jobs / other["id"])
     if checkpoint is None:
         raise ServiceError("checkpoint_lost", "the checkpoint of the job to start from is gone", _WITHOUT)
@@ -132,7 +132,7 @@ def _from_job(state: State, other: dict[str, Any], settings: Settings, plan: Job
 
 
 def begin_lane(state: State, plan: JobPlan, job_dir: Path) -> None:
-    """Not the first lanes: where those of the same classes and folds ended at a smaller C, if that is kept."""
+    """Begin lanes from the solution of the same classes and folds at the next smaller C, if its checkpoint is there."""
     state.control["elapsed_seconds"] = plan.seconds_before
     number = number_before(plan)
     if number is None:
@@ -145,7 +145,7 @@ def begin_lane(state: State, plan: JobPlan, job_dir: Path) -> None:
 
 
 def can_grow(before: JobPlan, plan: JobPlan) -> bool:
-    """Whether a job may begin with what one found on the same dataset before rows were added to it."""
+    """Whether a job may begin with the solution of another on the same dataset before rows were added."""
     spec = plan.spec
     is_one = len(before.lanes) == len(plan.lanes) == 1 and before.labels == plan.labels
     is_plain = not spec.class_weight and plan.manifest.weights is None and spec.loss in LOSSES
@@ -161,7 +161,7 @@ def grow(state: State, plan: JobPlan, before_C: float, checkpoints: Path, then: 
 
 
 def _shared(settings: Settings, plan: JobPlan, other: dict[str, Any], n_rows: int) -> SharedRows:
-    """What a job has in common with another one, which has ended, and whose checkpoint has alpha of so many rows.
+    """The rows that a job shares with one that has ended, whose checkpoint has alpha of so many rows.
 
     Raises ServiceError `dataset_changed` if that is nothing.
     """

@@ -1,4 +1,4 @@
-"""What the folds of a job's cross-validation say: figures of rows held out, which C is best, and probabilities."""
+"""A job's cross-validation: figures of rows held out, the best C, and sigmoids for probabilities."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -18,7 +18,7 @@ _HINT = "Ask for fewer folds, or select by another metric."
 
 
 class CrossValidation:
-    """Of a job all of whose lanes are done, with what they left in its directory. Classes are places in its labels."""
+    """The cross-validation of a job whose lanes are done, read from its directory. A class is a place in its labels."""
 
     def __init__(self, plan: JobPlan, job_dir: Path) -> None:
         self._plan = plan
@@ -43,16 +43,16 @@ class CrossValidation:
 
     @property
     def view(self) -> dict[str, Any]:
-        """As the result of a job shows it."""
+        """The cross-validation as the result of a job shows it."""
         return {"cv": self.figures, "selected_C": self.selected_C}
 
     def sigmoid(self, C: float) -> Sigmoid | None:
-        """What makes probabilities of the decision values of a model with this C; None if nobody asked."""
+        """The sigmoid that turns decision values of the model with this C into probabilities; None if nobody asked."""
         return self._found[C][1]
 
     @cached_property
     def _found(self) -> dict[float, tuple[dict[str, Any], Sigmoid | None]]:
-        """By C, ascending: its figures, its sigmoid."""
+        """Each C, ascending, with its figures and its sigmoid."""
         return {C: self._find(C) for C in self._plan.Cs}
 
     def _find(self, C: float) -> tuple[dict[str, Any], Sigmoid | None]:
@@ -72,7 +72,7 @@ class CrossValidation:
 
     @cached_property
     def _is_weighted(self) -> bool:
-        """Whether rows count as much as they weigh: in all folds, or, where one has no weights, in none."""
+        """Whether rows count by their weights: in all folds, or, if one fold has no weights, in none."""
         numbers = (number for number, lane in enumerate(self._plan.lanes) if lane.fold is not None)
         return self._plan.manifest.weights is not None and all(holds_weights(self._job_dir, n) for n in numbers)
 
@@ -103,7 +103,7 @@ class CrossValidation:
 
 
 def cross_validation(plan: JobPlan, job_dir: Path, n_done: int) -> CrossValidation | None:
-    """That of a job so many of whose lanes are done; None if nobody asked for it, or it is not complete."""
+    """The cross-validation of a job with so many lanes done; None if it asks for none, or lanes are left."""
     return CrossValidation(plan, job_dir) if plan.n_folds and n_done == len(plan.lanes) else None
 
 

@@ -1,4 +1,4 @@
-"""The model that one lane came to, made from the files of its run."""
+"""Makes the model of one lane from the files of its run."""
 
 import json
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ from streamsvm.storage.run.state import RUN_FILE, State, open_state
 
 
 def lane_outcome(plan: JobPlan, dataset: Path, run: Path, results: Sequence[dict[str, Any]], place: int = 0) -> Model:
-    """What a finished run of lanes on the dataset in this directory came to: of the one at a place w, and its result.
+    """The model of the lane at a place of a finished run on the dataset in this directory, with its result in `about`.
 
-    Its labels are the signs, and which rows are meant by them says the lane; but of several classes in one problem.
+    Its labels are +1 and -1, which the lane maps to the data's; for several classes in one problem, the data's own.
     """
     state = open_state(run, plan.manifest.n_rows, plan.width, *plan.axes)
     if plan.solver.has_kernel:
@@ -43,7 +43,7 @@ def lane_outcome(plan: JobPlan, dataset: Path, run: Path, results: Sequence[dict
 
 
 def _without_others(model: Model, begin: int) -> Model:
-    """Leave out features below `begin` that have no weight: they may never have come."""
+    """Leave out features below `begin` whose weight is 0: they may not occur in the data."""
     assert model.maps is not None and model.maps.listed is not None
     features = model.maps.listed
     kept = (features >= begin) | np.any(np.atleast_2d(model.w) != 0.0, axis=0)

@@ -1,4 +1,4 @@
-"""The outcome of a job: its result and its models, from what its lanes came to."""
+"""The outcome of a job: its result and its models, joined from those of its lanes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ _OWN = ("converged", "stop_reason", "passes", "machine")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the lanes of a job came to, once the last one that is run has ended.
+    """The outcome of a job whose last run has ended.
 
     done      the record of each lane that is done, in order
     model_of  reads the model of a lane by its number, with the trainer's report in `about`
@@ -108,7 +108,7 @@ def _joined(lanes: Sequence[Lane], outcomes: Iterator[Model], directory: Path) -
 
 
 def _one_machine(machines: Sequence[Model]) -> Model:
-    """One machine with the vectors of all; a vector counts in the decision value of its own class alone."""
+    """Join kernel machines: a vector of one counts in the decision value of its own class alone."""
     w = np.zeros((len(machines), sum(len(machine.w) for machine in machines)))
     begin = 0
     for own, machine in zip(w, machines, strict=True):

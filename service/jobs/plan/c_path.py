@@ -19,7 +19,7 @@ _LARGE = 200.0  # C times the mean squared norm of the rows: scaling the feature
 def count_turns(spec: JobSpec, manifest: Manifest) -> int:
     """How many values of C run in turn, the lanes of each side by side; 1: they do not.
 
-    Of solvers without lanes side by side none do: there each lane begins where the one before it ended.
+    Solvers without lanes side by side have one turn: each of their lanes begins where the one before it ended.
     """
     if spec.machines is not None:
         return 1

@@ -1,4 +1,4 @@
-"""What a job would take, without running it."""
+"""Estimates the memory, disk and time of a job without running it."""
 
 from dataclasses import asdict
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 from streamsvm.service.jobs.plan.memory import memory_of
 from streamsvm.service.jobs.plan.plan import JobPlan
 
-# Of one core each, on the slow side of what tests/bench/RESULTS.md shows.
+# Speeds of one core, on the slow side of those in tests/bench/RESULTS.md.
 _READER_BYTES_PER_SECOND = 180e6
 _TRAINER_NON_ZEROS_PER_SECOND = 120e6
 _MODEL_WEIGHT_BYTES = 8
-_VISITS = 2.0  # of a row in a pass, of a solver that does not say
-_LANE_SHARE = 0.3  # of a visit in one lane, what each of several side by side takes
+_VISITS = 2.0  # visits to a row in a pass, for a solver without an option of that name
+_LANE_SHARE = 0.3  # cost of a visit in each of several lanes side by side, relative to a visit in one lane alone
 
 
 def estimate(plan: JobPlan) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def estimate(plan: JobPlan) -> dict[str, Any]:
         "disk": {
             "model_bytes": _MODEL_WEIGHT_BYTES * plan.width * (len(plan.labels) if len(plan.labels) > 2 else 1),
             "run_bytes": plan.run_bytes,
-            # At most: in the second pass, that of the first and what is left of it.
+            # An upper bound: in the second pass the file of the first one is still there.
             "spill_bytes": 2 * manifest.decoded_bytes if plan.spills else 0,
         },
         "lanes": {"count": len(plan.lanes), "at_once": at_once, "groups": len(plan.firsts)},

@@ -1,4 +1,4 @@
-"""gamma of a Gaussian kernel, and whether it tells rows from each other: found out on rows of the dataset."""
+"""Sets gamma of a Gaussian kernel, and measures on rows of the dataset whether it tells rows from each other."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,12 +29,12 @@ class Distances:
 
     @property
     def view(self) -> dict[str, Any]:
-        """As a document."""
+        """As a dictionary, for JSON."""
         return asdict(self)
 
 
 def distances_of(spec: JobSpec, dataset: Path) -> Distances | None:
-    """Of a job on the dataset in this directory; None: its solver has no kernel."""
+    """Measure distances for a job on the dataset in this directory; None: its solver has no kernel."""
     if not SOLVERS[spec.solver].has_kernel:
         return None
     own = Dataset(dataset)

@@ -23,12 +23,12 @@ _REGRESSION_HINT = "If the labels are numbers to be predicted, choose a loss of 
 class Lane:
     """One problem.
 
-    positive                what rows hold for the label with y = +1, all others have -1; None in regression, where y is
-                            the label, and of all classes in one problem
+    positive                the stored label whose rows have y = +1, all others have -1; None in regression, where y is
+                            the label, and for all classes in one problem
     label                   that label as it stood in the input
-    fold                    its rows have no part in training; None: all have
+    fold                    left out of training; None: all rows are trained on
     C                       weight of the losses, one of the job's
-    C_positive, C_negative  the same of the rows with y = +1 and y = -1; of all classes in one problem the largest
+    C_positive, C_negative  C of the rows with y = +1 and y = -1; for all classes in one problem the largest of theirs
     """
 
     positive: float | None
@@ -40,12 +40,12 @@ class Lane:
 
     @property
     def view(self) -> dict[str, Any]:
-        """As it is shown."""
+        """The lane as results and pages show it."""
         return {"class": self.label, "fold": self.fold, "C": self.C}
 
 
 def labels_of(spec: JobSpec, manifest: Manifest) -> tuple[float, ...]:
-    """Those a model is to have: of two the positive one first, more in their order, none in regression.
+    """The labels of the model: the positive one of two first; more than two in ascending order; none in regression.
 
     Raises ServiceError: single_class, too_many_classes, unknown_label, label_not_numeric, label_too_large.
     """
@@ -75,7 +75,7 @@ def labels_of(spec: JobSpec, manifest: Manifest) -> tuple[float, ...]:
 
 
 def _check_targets(spec: JobSpec, manifest: Manifest) -> None:
-    """What regression asks of labels: numbers that the cache can hold, and no classes."""
+    """Check that labels are numbers that the cache can hold, as regression needs, and not weighted as classes."""
     if spec.class_weight:
         raise ServiceError("unknown_label", "regression has no classes to weigh", "Leave class_weight out.")
     if manifest.label_names:
@@ -93,9 +93,9 @@ def shown(label: float, manifest: Manifest) -> float | str:
 
 
 def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tuple[Lane, ...]:
-    """In the order in which they run: class by class, fold by fold, from the smallest C to the largest.
+    """The lanes in the order in which they run: class by class, fold by fold, from the smallest C to the largest.
 
-    Where values of C run in turn, side by side in all classes and folds, it is C by C.
+    Where values of C run in turn, all classes and folds of one C come before the next C.
 
     Raises ServiceError: unknown_label, lanes_range, select_by_range, empty_fold, fold_without_class.
     """
@@ -134,7 +134,7 @@ def Cs_of(spec: JobSpec) -> tuple[float, ...]:
 
 
 def order_note(C: float | list[float]) -> str | None:
-    """What to tell who gave values of C that are not run as they were given."""
+    """A note for a user whose values of C are run in another order than given, or some of them once; None: no need."""
     if not isinstance(C, list) or sorted(set(C)) == C:
         return None
     values = sorted(set(C))
@@ -143,12 +143,12 @@ def order_note(C: float | list[float]) -> str | None:
 
 
 def n_folds_of(spec: JobSpec) -> int:
-    """Of the cross-validation; 0: there is none."""
+    """The number of folds of the cross-validation; 0: there is none."""
     return spec.folds or (_FOLDS_FOR_PROBABILITY if spec.probability else 0)
 
 
 def _folds(spec: JobSpec) -> tuple[int | None, ...]:
-    """Those left out, one after the other; None: all rows are trained on."""
+    """The folds that are left out, one after the other; None in it stands for training on all rows."""
     n_folds = n_folds_of(spec)
     return (*range(n_folds), *((None,) if spec.refit or not n_folds else ()))
 
@@ -170,7 +170,7 @@ def _lane(
 
 
 def class_weights(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> dict[float, float]:
-    """What multiplies C, of each label. Raises ServiceError unknown_label."""
+    """Each label with its factor of C. Raises ServiceError unknown_label."""
     weights = dict.fromkeys(labels, 1.0)
     for label, weight in (spec.class_weight or {}).items():
         value = manifest.label_of(label)

@@ -45,7 +45,7 @@ _LEAST_SHARE = 0.05  # of the memory, for the cache of a group
 
 @dataclass(frozen=True)
 class Memory:
-    """What a job holds in reader, trainer and memory files together."""
+    """Bytes that a job holds in reader, trainer and memory files together."""
 
     processes_bytes: int
     buffers_bytes: int
@@ -59,7 +59,7 @@ class Memory:
         return sum(asdict(self).values())
 
     def arithmetic(self) -> str:
-        """All but the cache, for people."""
+        """The terms without the cache, as a text for error messages."""
         return (
             f"processes {format_size(self.processes_bytes)}, buffers {format_size(self.buffers_bytes)}, "
             f"rows {format_size(self.rows_bytes)}, features {format_size(self.features_bytes)}, "
@@ -80,7 +80,7 @@ def threads_of(spec: JobSpec, cores: int) -> int:
 
 
 def memory_of(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1) -> Memory:
-    """What a job with a cache of `cache_bytes`, so many threads of the trainer and lanes side by side holds."""
+    """The memory of a job with a cache of `cache_bytes`, for so many trainer threads and lanes side by side."""
     maps = planned_maps(spec, manifest)
     width, has_folds = maps.width, bool(n_folds_of(spec))
     columns = len(manifest.labels) if spec.is_joint else lanes
@@ -112,7 +112,7 @@ def _long_row_buffers(longest_row: int, threads: int) -> int:
 
 
 def _class_buffers(manifest: Manifest, axis: int, threads: int) -> int:
-    """What the reader makes of the rows of pieces for each class."""
+    """Bytes of the arrays that the reader makes, for each class, from the rows of a piece."""
     words = 3 + 2 * manifest.nnz / max(1, manifest.n_rows)  # of a row in a piece
     rows = min(manifest.n_rows, int(PIECE_WORDS / words))
     return rows * axis * _ROW_LANE_BYTES * (_CERTIFIED_ARRAYS + threads * _SCREENED_ARRAYS)
@@ -175,7 +175,7 @@ def cache_of(cache_bytes: int, longest_row: int) -> CachePlan:
 
 
 def _check_fits(spec: JobSpec, manifest: Manifest, memory: Memory, there_are: int) -> None:
-    """What a solver holds for itself grows while it runs: better refused now than killed then."""
+    """Refuse a solver whose own data would outgrow the memory while it runs: it would be killed then."""
     own = memory.solver_bytes
     if own > there_are and SOLVERS[spec.solver].has_kernel:
         raise ServiceError(

@@ -1,4 +1,4 @@
-"""From a job and a dataset to what reader and trainer are told. Everything that can be refused is refused here."""
+"""The plan of a job on a dataset: everything that is open in its fields is settled, or refused, here."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,11 +28,11 @@ from streamsvm.trainer.solvers import SOLVERS, Solver
 class JobPlan:
     """A job that can run on a dataset, some lanes at a time.
 
-    labels        what rows hold for those a model is to have
-    lanes         its problems; number: of the first to be run; at_once: most that are trained side by side
+    labels        labels of the model, as rows hold them
+    lanes         all problems of the job; number: the first one to run; at_once: how many may run side by side
     turns         values of C that run in turn, see `service.jobs.plan.c_path`
-    cores         it may use
-    passes_before, seconds_before: of the lanes before these
+    cores         that the job may use
+    passes_before, seconds_before: made and taken by the lanes before these
     """
 
     spec: JobSpec
@@ -50,7 +50,7 @@ class JobPlan:
 
     @property
     def model_labels(self) -> tuple[float | str, ...]:
-        """Those a model is to have, as they stood in the input."""
+        """The labels of the model as they stood in the input."""
         return tuple(shown(label, self.manifest) for label in self.labels)
 
     @cached_property
@@ -80,23 +80,23 @@ class JobPlan:
 
     @property
     def running(self) -> tuple[Lane, ...]:
-        """Those to be run."""
+        """The lanes that are run next, side by side."""
         return self.lanes[self.number : next((first for first in self.firsts if first > self.number), None)]
 
     @property
     def firsts(self) -> list[int]:
-        """Numbers of the lanes with which groups begin: the lanes of one turn, some at a time."""
+        """Numbers of the lanes with which runs begin: a run has lanes of one turn, up to `at_once` of them."""
         turn = len(self.lanes) // self.turns
         return [first + k for first in range(0, len(self.lanes), turn) for k in range(0, turn, self.at_once)]
 
     @property
     def lane(self) -> Lane:
-        """The first of them."""
+        """The first of the running lanes."""
         return self.running[0]
 
     @property
     def group(self) -> Group | Classes | None:
-        """Those to be run, if they are several; or the classes of one that has all of them."""
+        """The problem of the running lanes if they are several, or of the classes of one lane that has all of them."""
         if self.spec.is_joint:
             weights = class_weights(self.spec, self.labels, self.manifest)
             return Classes(self.labels, tuple(self.lane.C * weights[label] for label in self.labels))
@@ -109,8 +109,8 @@ class JobPlan:
         return Group(self.labels, max(1, self.n_folds), self.spec.seed, tuple(terms))
 
     def next_lanes(self, done: Sequence[Mapping[str, Any]]) -> "JobPlan":
-        """The same with the first lanes to be run that are not done; of those that are, what is kept of each."""
-        # One that died when all were done has its last ones run once more.
+        """This plan with the next lanes to run; `done` has the record of each lane that is done."""
+        # A job that died after its last lanes were done runs these once more.
         number = min(len(done), self.firsts[-1])
         before = done[:number]
         passes, seconds = (before[-1]["job_passes"], before[-1]["elapsed_seconds"]) if before else (0, 0.0)
@@ -123,7 +123,7 @@ class JobPlan:
 
     @property
     def blocks(self) -> int:
-        """Of a pass."""
+        """Blocks of a pass."""
         return self.partition or len(self.manifest.blocks)
 
     @property
@@ -133,7 +133,7 @@ class JobPlan:
 
     @property
     def threads(self) -> int:
-        """Of the trainer."""
+        """Threads of the trainer."""
         return threads_of(self.spec, self.cores)
 
     @property
@@ -158,14 +158,14 @@ class JobPlan:
 
     @property
     def axes(self) -> tuple[int, bool]:
-        """Of the state: lanes side by side, or classes, and whether it has weights of rows."""
+        """Axes of the state: how many lanes or classes are side by side, and whether rows have weights."""
         if self.group is None:
             return 1, self.spec.loss in REGRESSION and self.manifest.weights is not None
         return self.group.width, self.manifest.weights is not None or self.left_out is not None
 
     @property
     def places_with_folds(self) -> list[int]:
-        """Of those to be run that leave rows out."""
+        """Places, among the running lanes, of those that leave a fold out."""
         return [place for place, lane in enumerate(self.running) if lane.fold is not None]
 
     @property
@@ -181,7 +181,7 @@ TRAINS_WEIGHTS = ("streamsvm", "dcd", "avsf", "bm", "sbm", "bsca", "bsgd")
 
 
 def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None, memory_bytes: int | None = None) -> JobPlan:
-    """The job with the size of its cache settled, for so many cores and so much memory: by default what is here.
+    """Plan a job for so many cores and so much memory: by default those of this machine.
 
     Raises ServiceError: weights_not_supported, folds_solver, folds_weights, warm_start, single_class, too_many_classes,
     lanes_range, select_by_range, unknown_label, label_too_large, label_not_numeric, cache_too_small, memory_too_small,

@@ -21,7 +21,7 @@ _TRAINER_ALONE = {
 
 
 class _Told(NamedTuple):
-    """What depends on whether the dataset is complete: for both processes, for reader and for trainer alone."""
+    """Fields that depend on whether the dataset is complete: of both processes, of the reader, of the trainer."""
 
     shared: dict[str, Any]
     reader: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Faster ways that a job gives up before it begins: what its plan says of them."""
+"""Faster ways that a plan rules out before its job begins."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from streamsvm.trainer.problem.problem import LOSSES
 
 
 def planned(plan: JobPlan | FollowPlan) -> frozenset[str]:
-    """Codes of storage.run.slowdowns. Who has asked for the slower way is told nothing."""
+    """Codes of storage.run.slowdowns. A job that asks for the slower way is told nothing."""
     return frozenset(_planned(plan)) if isinstance(plan, JobPlan) else frozenset()
 
 
@@ -32,7 +32,7 @@ def _planned(plan: JobPlan) -> Iterator[str]:
 
 
 def _certifies_alone(plan: JobPlan) -> bool:
-    """Features are made for a certificate by one thread, for want of room alone."""
+    """Whether one thread alone makes the features for a certificate, for want of room."""
     spec, threads = plan.spec, min(plan.spec.threads or plan.cores, plan.cores)
     makes = spec.kernel == "linear" and len(plan.maps.late) > 0
     is_asked = makes and threads > 1 and spec.pace == "adaptive"

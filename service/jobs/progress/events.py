@@ -1,4 +1,4 @@
-"""What has happened to a job, as numbered events: whoever saw one can go on after it."""
+"""A job's changes as numbered events: a client that has seen one can go on after it."""
 
 import json
 from dataclasses import dataclass

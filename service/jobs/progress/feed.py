@@ -40,12 +40,12 @@ class _Look:
 
     @cached_property
     def progress(self) -> Event:
-        """The same object for all who ask."""
+        """The event of the job's progress, one object for all readers."""
         return Event("progress", to_json({"phase": self.view["phase"], **self.view["progress"]}))
 
     @cached_property
     def end(self) -> Event:
-        """As `progress`."""
+        """The event of the job's end, one object for all readers."""
         return Event("end", self.text)
 
     @property
@@ -54,12 +54,12 @@ class _Look:
 
     @property
     def is_between_runs(self) -> bool:
-        """It has been taken up and its files are not there yet: those of the attempt before may be."""
+        """Whether an attempt has begun whose files are not there yet; those of the attempt before may be."""
         return self.view["state"] == "running" and self.view["phase"] is None
 
 
 class JobFeed:
-    """Needs no thread for one who waits. All raise ServiceError unknown_job."""
+    """Answers requests that wait for a job, without a thread each. Its methods raise ServiceError unknown_job."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings
@@ -69,7 +69,7 @@ class JobFeed:
         self._is_closing = False
 
     def close(self) -> None:
-        """Who waits gets an answer now."""
+        """Answer all waiting requests now."""
         self._is_closing = True
 
     async def text(self, job_id: str) -> str:
@@ -77,7 +77,7 @@ class JobFeed:
         return (await self._look(job_id)).text
 
     async def encoded(self, job_id: str) -> bytes:
-        """The same as bytes, made once for all who ask."""
+        """The job as bytes of JSON, encoded once for all readers."""
         return (await self._look(job_id)).encoded
 
     async def wait(self, job_id: str, after: int, seconds: float) -> str:
@@ -91,7 +91,7 @@ class JobFeed:
         return await self.text(job_id)
 
     async def events(self, job_id: str, after: int) -> AsyncIterator[Event]:
-        """What has happened since the event of number `after`, 0: all, then what happens, until the job has ended."""
+        """Events after the one of number `after` (0: all), past ones first, until the job has ended."""
         silent_ticks = 0
         while True:
             look = await self._look(job_id)
@@ -108,13 +108,13 @@ class JobFeed:
             await asyncio.sleep(_PROGRESS_SECONDS)
 
     async def _change(self, job_id: str, after: int) -> None:
-        """Returns when there is one, or after a while: those who still wait ask again."""
+        """Return at the next change, or after a while: requests that still wait ask again."""
         end = time.monotonic() + _CHANGE_SECONDS
         while await self._is_awaited(job_id, after) and time.monotonic() < end:
             await asyncio.sleep(_FRESH_SECONDS)
 
     async def _is_awaited(self, job_id: str, after: int) -> bool:
-        """Whether who waits for something beyond `after` has to go on waiting."""
+        """Whether a request for something beyond `after` has to go on waiting."""
         look = await self._look(job_id)
         return not (self._is_closing or look.view["seq"] > after or look.has_ended)
 
@@ -147,10 +147,10 @@ class JobFeed:
         return look
 
     def _shared(self, key: Hashable, work: Callable[[], Awaitable]) -> Awaitable:
-        """The result of `work`, done once for all who ask for it meanwhile."""
+        """The result of `work`, done once for all that ask for it meanwhile."""
         task = self._tasks.get(key)
         if task is None:
             task = self._tasks[key] = asyncio.ensure_future(work())
             task.add_done_callback(lambda _: self._tasks.pop(key, None))
-        # One who leaves does not take it from the others.
+        # A request that is cancelled must not cancel the work of the others.
         return asyncio.shield(task)

@@ -60,7 +60,7 @@ def lane_curves(passes: Sequence[Mapping[str, Any]]) -> dict[int, Curve]:
 
 
 def lane_figure(passes: Iterable[Mapping[str, Any]]) -> str:
-    """What is drawn of lanes: `gap`, or, of solvers without M+ and M-, `relative_gap_bound`."""
+    """The figure drawn for lanes: `gap`, or, for solvers without M+ and M-, `relative_gap_bound`."""
     gaps = (lane["gap"] for record in passes for lane in _lanes_in(record))
     return "gap" if any(gap is not None for gap in gaps) else "relative_gap_bound"
 
@@ -73,7 +73,7 @@ def with_sweeps(passes: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, An
 
 
 def draw_curves(axes: Any, curves: Mapping[int, Curve], running: set[int], names: Mapping[int, str]) -> None:
-    """A line for each lane, over seconds; those that `chosen_lanes` chooses have names, of `names` or by number."""
+    """Draw a line for each lane, over seconds; lanes of `chosen_lanes` have a name from `names`, or their number."""
     chosen = chosen_lanes(curves, running)
     for lane in curves.keys() - chosen.keys():
         axes.semilogy(*zip(*curves[lane], strict=True), color="grey", linewidth=0.5, alpha=0.5, label="_other")
@@ -83,12 +83,12 @@ def draw_curves(axes: Any, curves: Mapping[int, Curve], running: set[int], names
 
 
 def running_lanes(job: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> set[int]:
-    """Those that the last pass was of, unless the job has ended."""
+    """Lanes of the last pass; none if the job has ended."""
     return {lane["lane"] for lane in _lanes_in(passes[-1])} if TRANSITIONS[job["state"]] else set()
 
 
 def chosen_lanes(curves: Mapping[int, Curve], running: set[int]) -> dict[int, str]:
-    """Lanes with names, in order, and why if not all have one: the worst, the best, and of those that run the worst."""
+    """Lanes to be named, in order, and why if not all are: the worst, the best, and the worst of those that run."""
     if len(curves) <= _MOST_NAMED:
         return dict.fromkeys(sorted(curves), "")
     known = {lane: [value for _, value in curve if isfinite(value)] for lane, curve in curves.items()}
@@ -100,13 +100,13 @@ def chosen_lanes(curves: Mapping[int, Curve], running: set[int]) -> dict[int, st
 
 
 def lane_names(lanes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """By what tells them apart: those of one class, or of one C, do not say it."""
+    """Names of lanes, from what differs between them: class, fold or C."""
     told = [part for part in _PARTS_OF_NAMES if len({lane.get(part) for lane in lanes}) > 1]
     return [", ".join(_part(part, lane.get(part)) for part in told) for lane in lanes]
 
 
 def _lanes_in(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """What a pass says of its lanes: several that run side by side, or one; those of old jobs do not say which."""
+    """A pass's figures for each of its lanes; old jobs with one lane do not name it."""
     several = record.get("lanes")
     return [{**record, "lane": record.get("lane") or 0}] if several is None else several
 
@@ -130,7 +130,7 @@ def _draw_lanes(axes: Any, job: Mapping[str, Any], passes: Sequence[Mapping[str,
 
 
 def _draw_one(axes: Any, job: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> None:
-    """Its curves end where all rows say they do, if that is known: the last pass knew less."""
+    """Draw a job of one lane. Its curves end at the certificate, which knows all rows, if there is one."""
     records = list(with_sweeps(passes))
     certificate = (job["result"] or {}).get("certificate")
     if certificate and records:
@@ -145,7 +145,7 @@ def _draw_one(axes: Any, job: Mapping[str, Any], passes: Sequence[Mapping[str, A
 
 
 def _draw_line(axes: Any, curve: Curve, label: str, **style: Any) -> None:
-    """One of few points, or of one, is seen by them."""
+    """Draw a curve, with dots if it has few points."""
     is_short = sum(isfinite(value) for _, value in curve) <= _MOST_DOTS
     axes.semilogy(*(zip(*curve, strict=True) if curve else ((), ())), label=label, marker="." * is_short, **style)
 

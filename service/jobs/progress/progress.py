@@ -1,4 +1,4 @@
-"""What a running job has done so far, from its control page and its history. Pure functions."""
+"""The progress of a running job, from its control page and its history. Pure functions."""
 
 import json
 import math

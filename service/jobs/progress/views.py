@@ -89,7 +89,7 @@ def _lines(each: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def history(settings: Settings, job_id: str) -> list[dict[str, Any]]:
-    """One dictionary a pass."""
+    """The passes of a job, a dictionary each."""
     return read_history(_history_file(settings, job_id))
 
 
@@ -147,7 +147,7 @@ _FARTHER = (
 
 
 def _same_values(distances: dict[str, Any] | None) -> list[dict[str, str]]:
-    """Of a kernel that does not tell rows apart."""
+    """A warning if the kernel does not tell rows apart."""
     message = warning_of(distances) if distances else None
     return [{"code": "kernel_values", "message": message}] if message else []
 
