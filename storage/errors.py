@@ -1,4 +1,4 @@
-"""What can go wrong with stored bytes. Every error carries a stable code and a hint for the person who meets it."""
+"""Errors of stored bytes and of jobs that read them. Each has a stable code, and a hint that says what to do."""
 
 import errno
 from typing import Any
@@ -7,7 +7,7 @@ from typing import Any
 class StorageError(Exception):
     """Base of the package's errors: `code` is stable, `hint` says what to do.
 
-    exit_code   of a process of a job that ends with it, if that is one it should end with
+    exit_code   exit code of a job's process that this error ends; None: the error has no exit code of its own
     """
 
     code = "storage_error"
@@ -19,26 +19,26 @@ class StorageError(Exception):
         self.hint = hint
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # To another process: kinds are made of other arguments than they keep.
-        return _made_again, (type(self), self.message, self.hint)
+        # Unpickling would call the class with `args`, and subclasses take other arguments.
+        return _rebuild, (type(self), self.message, self.hint)
 
 
-def _made_again(kind: type[StorageError], message: str, hint: str) -> StorageError:
+def _rebuild(kind: type[StorageError], message: str, hint: str) -> StorageError:
     error = kind.__new__(kind, message)
     StorageError.__init__(error, message, hint)
     return error
 
 
 class CorruptData(StorageError):
-    """A file's bytes are not the ones that were written."""
+    """A file's bytes are not those that were written."""
 
     code = "corrupt_data"
 
 
 class DatasetCorrupt(CorruptData):
-    """A file of a dataset is not as written, or missing.
+    """A file of a dataset is missing, or its bytes are not those that were written.
 
-    block   the number of the one it is, or None
+    block   number of the block whose file it is; None: the file belongs to no block
     """
 
     code = "dataset_corrupt"
@@ -50,7 +50,7 @@ class DatasetCorrupt(CorruptData):
         self.block = block
 
 
-# What a disk, or a file system that checks sums of its own, says of bytes it cannot give back.
+# errno values of a disk, or a file system with checksums of its own, that cannot return the bytes it was given.
 UNREADABLE = (errno.EIO, errno.EBADMSG, errno.EUCLEAN)
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 ROOM_HINT = "Make room below the data directory, or in the directory of the caches."
@@ -67,7 +67,7 @@ class OutOfSpace(StorageError):
 
 
 class UnknownVersion(StorageError):
-    """A file was written by a version of the format this program does not know."""
+    """A file has a format version that this program does not know."""
 
     code = "unknown_version"
 
@@ -79,53 +79,53 @@ class CacheTooSmall(StorageError):
 
 
 class DatasetLost(StorageError):
-    """A dataset that was being read in will not be there."""
+    """The import of a dataset was given up while a job was reading the dataset."""
 
     code = "dataset_lost"
     exit_code = 4
 
 
 class RowsMissing(StorageError):
-    """A pass that is to see each row once has seen fewer, or more."""
+    """A pass that should see each row once has seen fewer rows, or more, than the dataset has."""
 
     code = "rows_missing"
     exit_code = 11
 
 
 class RowTooLong(StorageError):
-    """A row does not fit into a segment of the cache: it is being read in, and its length was not known before."""
+    """A row is longer than a segment of the cache. Only a job on a dataset that is still being read in can meet one."""
 
     code = "row_too_long"
     exit_code = 3
 
 
 class ValuesOverflow(StorageError):
-    """Numbers that are not finite came of the rows."""
+    """A number computed from the rows is infinite or not a number. `what`: which numbers, a plural."""
 
     code = "values_overflow"
     exit_code = 12
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"{what} of the rows are beyond what numbers can be",
-            "Values are too large or too small: scale them first, or ask for another gamma.",
+            f"{what} overflow: some are infinite or not a number",
+            "Values of features are too large or too small: scale them first, or ask for another gamma.",
         )
 
 
 class CheckpointUnsound(StorageError):
-    """The dual variables of a checkpoint are out of bounds, or its weights are not those they make."""
+    """The dual variables of a checkpoint are out of bounds, or its weights are not the sum they define."""
 
     code = "checkpoint_unsound"
     exit_code = 8
 
 
 class CacheFull(StorageError):
-    """The cache file reached `cache_bytes`: the plan of what it may hold was wrong."""
+    """The cache file would outgrow `cache_bytes`: its plan let it hold too much."""
 
     code = "cache_full"
 
 
 class FeaturesMissing(StorageError):
-    """Rows are no rows of features, and no map makes some of them."""
+    """The rows are strings, and the job has no feature map that makes features of them."""
 
     code = "features_missing"

@@ -167,7 +167,7 @@ class Checkpoints:
         lowest, highest = self._box
         least, most = alpha.min(initial=lowest), alpha.max(initial=highest)
         if np.isnan(least):
-            raise ValuesOverflow("dual variables that come")
+            raise ValuesOverflow("the dual variables")
         if not (least >= lowest and most <= highest):
             raise OutOfBox(f"alpha lies in {alpha.min():g} .. {alpha.max():g}, its box is {lowest:g} .. {highest:g}")
 

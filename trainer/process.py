@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from streamsvm.storage.machine.backoff import backoff_sleep
-from streamsvm.storage.machine.child import die_with_parent, leave
-from streamsvm.storage.machine.heap import keep_freed_memory
+from streamsvm.storage.machine.child import die_with_parent, keep_freed_memory, leave
 from streamsvm.storage.rows.axis import zeros
 from streamsvm.storage.rows.cache import CacheReader
 from streamsvm.storage.rows.csr import Array

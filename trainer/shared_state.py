@@ -183,14 +183,14 @@ class Link:
         with np.errstate(over="ignore", invalid="ignore"):
             half_norm = self._half_squares(known)
         if not np.isfinite(half_norm).all():
-            raise ValuesOverflow("weights that come")
+            raise ValuesOverflow("the weights")
         self._w[: self._width] = known
         self._half_norm = half_norm
 
     def publish_machine(self, machine: Machine) -> None:
         """Let the reader and the worker see a kernel machine, as `publish` does w."""
         if not np.isfinite(machine.beta).all():
-            raise ValuesOverflow("weights that come")
+            raise ValuesOverflow("the weights")
         machine.publish(self._state.directory)
 
     @property

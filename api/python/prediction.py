@@ -19,7 +19,7 @@ from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.names import check_ending, format_of
 from streamsvm.service.models.predicting.applied import applied
 from streamsvm.service.models.predicting.predictor import Predictor
-from streamsvm.storage.files.output_file import whole_file
+from streamsvm.storage.files.durable import whole_file
 from streamsvm.storage.models.model_file import Label, Model
 from streamsvm.storage.models.probability import probabilities
 from streamsvm.storage.rows.csr import Array

@@ -3,7 +3,7 @@
 import numpy as np
 
 from streamsvm.storage.machine.compiled import njit
-from streamsvm.storage.machine.prefetch_kernel import prefetch
+from streamsvm.storage.machine.intrinsics_kernel import prefetch
 from streamsvm.storage.rows.csr import LARGE_W, READ_AHEAD, Array
 
 # dots_and_sums(coefficient (n,), indptr, indices, values, pairs (2 d,) float64, out (n,) float64):

@@ -34,8 +34,8 @@ from streamsvm.reader.parsers.tables.mixed_columns import is_numbers
 from streamsvm.reader.parsers.text.options import as_input
 from streamsvm.storage.blocks.block import BlockInfo
 from streamsvm.storage.blocks.dataset import Dataset, block_path
+from streamsvm.storage.blocks.feature_numbers import write_listed
 from streamsvm.storage.blocks.feature_words import read_words, write_words
-from streamsvm.storage.blocks.listed_features import write_listed
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest, write_manifest
 from streamsvm.storage.blocks.weight_counts import WeightCounts
 from streamsvm.storage.errors import StorageError

@@ -31,9 +31,8 @@ from streamsvm.reader.options import InputOptions, add_input_options, input_opti
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.sources.files import list_files
 from streamsvm.storage.blocks.dataset import publish_dataset, staged_path
-from streamsvm.storage.blocks.feature_places import write_places
+from streamsvm.storage.blocks.feature_numbers import write_listed, write_places
 from streamsvm.storage.blocks.feature_words import write_words
-from streamsvm.storage.blocks.listed_features import write_listed
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.blocks.profile import Profile, write_profile
 from streamsvm.storage.errors import NO_ROOM, OutOfSpace

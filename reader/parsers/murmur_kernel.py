@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.storage.machine.bits_kernel import four_bytes
 from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.machine.intrinsics_kernel import four_bytes
 from streamsvm.storage.rows.csr import Array
 
 _MASK = np.uint64(0xFFFFFFFF)

@@ -16,7 +16,7 @@ def certified(passes: Passes, certificate: CertificatePass, is_shared: bool, bea
     """
 
     def add(rows: Segment) -> None:
-        for part in passes.visited.all_parts(rows):
+        for part in passes.visited.all_batches(rows):
             certificate.add(part)
 
     with closing(passes.stream(0, add if is_shared else lambda rows: None, is_alone=True)) as stream:

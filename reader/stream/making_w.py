@@ -19,7 +19,7 @@ def make_w(passes: Passes, objective: Objective, state: State) -> None:
     add = add_rows if w.ndim == 1 else add_in_lanes
     with closing(passes.stream(0, lambda rows: None, is_alone=True)) as stream:
         for streamed in stream:
-            for rows in passes.visited.all_parts(streamed.rows):
+            for rows in passes.visited.all_batches(streamed.rows):
                 coefficients = objective.coefficients(objective.targets(rows), alpha[rows.row_id])
                 add(coefficients, rows.indptr, rows.indices, rows.values, w.reshape(-1))
             state.control["reader_heartbeat"] = time.monotonic()

@@ -12,7 +12,7 @@ from streamsvm.reader.stream.order import block_order, piece_order
 from streamsvm.storage.blocks.block import LOCATION, Piece
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.features.maps import FeatureMaps
-from streamsvm.storage.files.direct import Part
+from streamsvm.storage.files.direct import FileRange
 from streamsvm.storage.rows.csr import Array, Rows
 from streamsvm.storage.rows.segment import packed_bytes, row_bytes
 
@@ -70,7 +70,7 @@ class Partitioned:
         """(Blocks begun, PART) of each part of a pass but the first."""
         return islice(self._in_order(seed, pass_), skipped, None)
 
-    def decode(self, location: Array, fetched: Part) -> Piece:
+    def decode(self, location: Array, fetched: FileRange) -> Piece:
         """Check and decode a PART."""
         piece = self._dataset.decode(location, fetched)
         sizes = row_bytes(self._maps.made(np.diff(piece.rows.indptr)))

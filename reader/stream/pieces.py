@@ -20,7 +20,7 @@ from streamsvm.storage.blocks.block import Piece
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.features.visits import with_features
-from streamsvm.storage.files.direct import Part
+from streamsvm.storage.files.direct import FileRange
 from streamsvm.storage.rows.csr import Array, Rows
 from streamsvm.storage.rows.row_runs import written_ids
 from streamsvm.storage.rows.segment import OFFSET, ROW_ID, TARGET, Segment
@@ -49,7 +49,7 @@ class _Fetched:
 
     blocks_begun: int
     location: Array
-    bytes: Part
+    bytes: FileRange
 
 
 Stream: TypeAlias = Generator[Streamed[T], None, None]
@@ -61,10 +61,10 @@ class Source(Protocol):
     def order(self, seed: int, pass_: int, skipped: int = 0) -> Iterator[tuple[int, Array] | None]:
         """(Blocks begun, LOCATION) of each piece of a pass but the first; None while the next is not known yet."""
 
-    def fetch(self, location: Array) -> Part:
+    def fetch(self, location: Array) -> FileRange:
         """Read a piece, on any thread."""
 
-    def decode(self, location: Array, fetched: Part) -> Piece:
+    def decode(self, location: Array, fetched: FileRange) -> Piece:
         """Check and decode it, on any thread."""
 
 

@@ -22,8 +22,7 @@ from streamsvm.reader.stream.resume import ResidentRows, WeightCheck, check_w_er
 from streamsvm.reader.stream.screening import Screening
 from streamsvm.reader.stream.settings import ReaderSettings
 from streamsvm.storage.machine.backoff import backoff_sleep
-from streamsvm.storage.machine.child import die_with_parent, leave
-from streamsvm.storage.machine.heap import keep_freed_memory
+from streamsvm.storage.machine.child import die_with_parent, keep_freed_memory, leave
 from streamsvm.storage.models.support_vectors import published_machine
 from streamsvm.storage.rows.cache import CacheReader, CacheWriter, Step
 from streamsvm.storage.rows.segment import SegmentBuilder

@@ -46,7 +46,7 @@ class WeightCheck:
             raise CheckpointUnsound(f"the checkpoint has alpha = {value:g} for row {row}: out of its bounds")
         add = add_rows if self._v.ndim == 1 else add_in_lanes
         coefficients, begin = self._objective.coefficients(y, alpha), 0
-        for part in self._visited.all_parts(rows):
+        for part in self._visited.all_batches(rows):
             own = coefficients[begin : begin + len(part)]
             add(own, part.indptr, part.indices, part.values, self._v.reshape(-1))
             begin += len(part)

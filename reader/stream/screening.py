@@ -68,7 +68,7 @@ class Screening:
         return Margins(rows.y if m.ndim == 1 else y, m, objective.losses(y, m))
 
     def _margins(self, rows: Segment, w: Array) -> Array:
-        parts = [margins(self._objective, part, w) for part in self._visited.all_parts(rows)]
+        parts = [margins(self._objective, part, w) for part in self._visited.all_batches(rows)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def take(self, found: Margins) -> None:

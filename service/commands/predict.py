@@ -22,7 +22,7 @@ from streamsvm.service.models.labels import shown_label
 from streamsvm.service.models.names import stored_format
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.service.models.predicting.rows_read import FORMATS, format_of_name
-from streamsvm.storage.files.output_file import whole_file
+from streamsvm.storage.files.durable import whole_file
 from streamsvm.storage.rows.csr import Array
 
 _FORMAT = "of the file (default: by its name, or else text for a model of documents, libsvm for others)"

@@ -30,7 +30,7 @@ from streamsvm.service.models.names import format_of
 from streamsvm.service.processes.kernels import are_compiled, compile_kernels, show_bar
 from streamsvm.service.remote.client import Client
 from streamsvm.service.settings import Settings
-from streamsvm.storage.files.output_file import whole_file
+from streamsvm.storage.files.durable import whole_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

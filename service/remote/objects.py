@@ -9,7 +9,7 @@ from urllib.parse import quote
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.names import TEXTS, check_ending, format_of
 from streamsvm.service.remote.connection import Connection, suppress_unanswered
-from streamsvm.storage.files.output_file import whole_file
+from streamsvm.storage.files.durable import whole_file
 
 _PATIENCE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.5

@@ -1,7 +1,7 @@
-"""A dataset that is still being read in: its pieces can be read as soon as they are written whole.
+"""A dataset that is still being read in: a job can read each piece as soon as it is written.
 
-Whoever stages it appends a record to `<staged>/journal` for each piece whose bytes are in its block, in the order of
-row ids. The journal goes when the dataset is complete: the blocks' own indices then say the same.
+The process that stages the dataset appends a record to `<staged>/journal` for each piece that its block holds, in the
+order of row ids. The journal is deleted when the dataset is complete: the indices of the blocks then say the same.
 """
 
 import itertools
@@ -15,7 +15,7 @@ import numpy as np
 from streamsvm.storage.blocks.block import LOCATION, Piece, decode_piece, locations
 from streamsvm.storage.blocks.dataset import Dataset, block_path
 from streamsvm.storage.errors import CorruptData, DatasetLost
-from streamsvm.storage.files.direct import Part, read_part
+from streamsvm.storage.files.direct import FileRange, read_range
 from streamsvm.storage.rows.csr import Array
 
 JOURNAL = "journal"
@@ -24,14 +24,14 @@ RECORD = np.dtype([("location", LOCATION), ("record_checksum", "<u4")])
 
 
 class Journal:
-    """Announces pieces to those who follow."""
+    """Announces pieces to jobs that follow the dataset."""
 
     def __init__(self, staged: Path) -> None:
         self._path = staged / JOURNAL
         self._path.touch(exist_ok=False)
 
     def announce(self, block: int, entry: Array) -> None:
-        """The piece with this INDEX_ENTRY can be read. Pieces are to be announced in the order of row ids."""
+        """Announce the piece of this INDEX_ENTRY, which can be read. Pieces must come in the order of row ids."""
         record = np.zeros((), RECORD)
         record["location"] = locations(block, entry.reshape(1))[0]
         record["record_checksum"] = zlib.crc32(record["location"].tobytes())
@@ -39,31 +39,37 @@ class Journal:
             file.write(record.tobytes())
 
     def remove(self) -> None:
-        """The end of it; followers who have it open can still read it."""
+        """Delete the journal; processes that have it open can still read it."""
         self._path.unlink(missing_ok=True)
 
 
 class ArrivingDataset:
-    """Follows the dataset staged at `staged`, to be published as `final`. Neither need be there yet."""
+    """Follows the dataset that is staged at `staged` and will be published as `final`. Neither need exist yet.
+
+    is_complete   the dataset is published, and `new_pieces` has returned all of its pieces
+    """
 
     def __init__(self, staged: Path, final: Path) -> None:
         self._staged = staged
         self._final = final
         self._journal: BinaryIO | None = None
         self._rest = b""  # of a record that is being written
-        self.is_complete = False  # published, and all its pieces have been given out
+        self.is_complete = False
 
     @property
     def has_failed(self) -> bool:
-        """Whether what was being staged is gone. One that was never seen here cannot be missed."""
-        # In this order: a dataset that is renamed in between is not taken for a lost one.
+        """Whether the staged dataset, once seen, has gone without being published."""
+        # In this order: a dataset that is renamed between the two tests does not count as gone.
         return self._journal is not None and not self._staged.exists() and not self._final.exists()
 
     def new_pieces(self) -> list[Array]:
-        """The pieces, (LOCATION), that can be read and were not given out before, in the order of row ids."""
+        """The LOCATIONs of readable pieces that no call has returned yet, in the order of row ids.
+
+        Raises CorruptData if the journal of a published dataset is damaged.
+        """
         if self.is_complete:
             return []
-        # Looked at before the journal is: what is published has been announced.
+        # Test this before reading the journal: all pieces of a published dataset have been announced.
         is_published = self._final.exists()
         if self._journal is None:
             self._open_journal()
@@ -76,17 +82,17 @@ class ArrivingDataset:
             self.is_complete = True
         return pieces
 
-    def fetch(self, location: Array) -> Part:
+    def fetch(self, location: Array) -> FileRange:
         """Read the bytes of a piece. Raises DatasetLost when the dataset is gone."""
-        # The staged file first: it cannot come back once it has moved.
+        # The staged file first: a dataset moves from there to `final`, and never back.
         for directory in (self._staged, self._final):
             path = block_path(directory, int(location["block"]))
             with suppress(FileNotFoundError):
-                return read_part(path, int(location["offset"]), int(location["bytes"]), is_cached=True)
+                return read_range(path, int(location["offset"]), int(location["bytes"]), is_cached=True)
         raise DatasetLost(f"block {location['block']} is missing: the dataset was given up while it was being read in")
 
     @staticmethod
-    def decode(location: Array, fetched: Part) -> Piece:
+    def decode(location: Array, fetched: FileRange) -> Piece:
         """Check and decode the bytes of a piece. Raises CorruptData."""
         with fetched as data:
             return decode_piece(data, location)
@@ -96,7 +102,7 @@ class ArrivingDataset:
         return self.decode(location, self.fetch(location))
 
     def close(self) -> None:
-        """Give the journal up; pieces given out can still be read."""
+        """Close the journal; pieces that were returned can still be read."""
         if self._journal is not None:
             self._journal.close()
 
@@ -121,6 +127,6 @@ def _is_intact(record: Array) -> bool:
 
 
 def _pieces_of(dataset: Dataset) -> list[Array]:
-    """What the journal of a complete dataset held, (LOCATION)."""
-    found = [dataset.pieces(number) for number in range(len(dataset.manifest.blocks))]
-    return list(np.sort(np.concatenate(found), order="first_row"))
+    """The LOCATIONs of all pieces of a complete dataset, in the order of row ids."""
+    pieces = [dataset.pieces(number) for number in range(len(dataset.manifest.blocks))]
+    return list(np.sort(np.concatenate(pieces), order="first_row"))

@@ -1,13 +1,13 @@
-"""A block: the unit on disk. A file of pieces, each piece a run of rows: its columns compressed as one frame.
+"""A block: the unit on disk. A file of pieces; a piece is a batch of rows whose columns are compressed as one frame.
 
     header | piece 0 | piece 1 | ... | index (one entry a piece)
 
-A block grows by appending pieces while a dataset is read in, so that a row's block can be chosen at random with little
-memory; header and index are written last. Manifest -> header -> index -> piece: each level holds the
-checksum of the next, so a block that is damaged, exchanged for another or left from an older dataset is always noticed.
+Pieces are appended to all blocks while a dataset is read in, so that a row's block can be chosen at random with little
+memory; header and index are written last. The manifest holds the checksum of the header, the header that of the index,
+and the index those of the pieces: a block that is damaged, exchanged, or left from an older dataset is always noticed.
 
-Rows are numbered over the whole dataset in the order in which its pieces are appended, whatever their blocks: a piece
-knows the id of its first row for good when it is written.
+Rows are numbered over the whole dataset, in the order in which pieces are appended to any block. So the id of a piece's
+first row is known when the piece is written.
 """
 
 import zlib
@@ -48,14 +48,14 @@ INDEX_ENTRY = np.dtype(
         ("bytes", "<u4"),
         ("checksum", "<u4"),
         ("increasing", "<u4"),  # 1: indices increase inside a row, and are stored as differences
-        ("layout", "<u4"),  # a sum of those below
+        ("layout", "<u4"),  # a sum of ONES, WEIGHTS, GROUPS
     ]
 )
 
-# What the layout of a piece says: all values are 1, and are not stored; there is a column of weights, of groups.
+# Layout of a piece: ONES: all values are 1 and not stored; WEIGHTS, GROUPS: it has a column of weights, of groups.
 ONES, WEIGHTS, GROUPS = 1, 2, 4
 
-# Where a piece of a dataset is: the number of its block, and its entry in the block's index.
+# Where a piece of a dataset is: the number of its block (its place in the manifest) and its entry in the block's index.
 LOCATION = np.dtype([("block", "<u4"), *INDEX_ENTRY.descr])
 
 LENGTH = np.dtype("<u4")
@@ -65,9 +65,9 @@ _OPTIONAL: dict[str, np.dtype] = {"values": VALUE, "weight": WEIGHT, "group": GR
 
 @dataclass(frozen=True)
 class BlockInfo:
-    """What the manifest holds of a block: its number, which its file is called by, and what is in it.
+    """The manifest's record of a block: its size, and its number, which names its file.
 
-    `checksum` covers header and index, and through them every byte.
+    checksum   of the header, which covers the index, which covers all pieces
     """
 
     rows: int
@@ -79,7 +79,7 @@ class BlockInfo:
 
 @dataclass(frozen=True)
 class Piece:
-    """Decoded rows of a block: `rows`, their squared norms Qii (n_rows,) float64, and the id of the first."""
+    """A decoded piece: its rows, their squared norms Qii (n_rows,) float64, and the id of the first row."""
 
     rows: Rows
     Qii: Array
@@ -90,11 +90,14 @@ class Piece:
 
 
 class BlockWriter:
-    """Appends pieces to a block file. The file is opened for each piece, so thousands of blocks may be under way."""
+    """Appends pieces to a block file. It opens the file for each piece, so that thousands of blocks can be written.
+
+    increasing   whether feature numbers increase within each row
+    """
 
     def __init__(self, path: Path, dataset: str, block: int, increasing: bool = True) -> None:
         self._path = path
-        self._increasing = increasing  # whether indices increase inside each row
+        self._increasing = increasing
         self._dataset = dataset
         self._block = block
         self._entries: list[Array] = []
@@ -102,7 +105,7 @@ class BlockWriter:
         path.write_bytes(bytes(HEADER.itemsize))
 
     def append(self, rows: Rows, first_row: int) -> Array:
-        """Encode and write one piece, whose rows have the ids from `first_row` on; its INDEX_ENTRY."""
+        """Encode and write one piece, whose rows have the ids from `first_row` on; returns its INDEX_ENTRY."""
         layout = _layout(rows)
         data = _encode(rows, self._increasing, layout)
         with self._path.open("ab") as file:
@@ -114,7 +117,7 @@ class BlockWriter:
         return entry
 
     def finish(self) -> BlockInfo:
-        """Write index and header; the block is complete but not yet durable."""
+        """Write index and header. The block is then complete, but not durable."""
         index = np.stack(self._entries)
         header = np.zeros((), HEADER)
         header["magic"], header["version"], header["block"] = MAGIC, VERSION, self._block
@@ -136,7 +139,7 @@ class BlockWriter:
 
 
 class BlockReader:
-    """The pieces of one block, in any order. Raises CorruptData for any byte that is not as written.
+    """Reads the pieces of one block, in any order. Raises CorruptData if a byte differs from what was written.
 
     index   (n_pieces,) INDEX_ENTRY
     """
@@ -161,7 +164,7 @@ class BlockReader:
         if header is None or header["magic"] != MAGIC:
             raise CorruptData("not a block file")
         if zlib.crc32(raw) != self._info.checksum:
-            raise CorruptData("the header is not the one the manifest names")
+            raise CorruptData("the header is not the one that the manifest names")
         if header["version"] != VERSION:
             raise UnknownVersion(f"block format {header['version']}, this program reads {VERSION}")
         self._file.seek(int(header["index_offset"]))
@@ -172,7 +175,7 @@ class BlockReader:
 
 
 def decode_piece(data: memoryview | bytes, entry: Array) -> Piece:
-    """Check and decode the bytes of the piece that `entry`, with the fields of INDEX_ENTRY, describes."""
+    """Check and decode the bytes of a piece; `entry` is its INDEX_ENTRY or LOCATION. Raises CorruptData."""
     if zlib.crc32(data) != entry["checksum"]:
         raise CorruptData(f"the piece of the rows from {entry['first_row']} on has a wrong checksum")
     rows, norms = _decode(data, entry)
@@ -181,15 +184,15 @@ def decode_piece(data: memoryview | bytes, entry: Array) -> Piece:
 
 def locations(block: int, index: Array) -> Array:
     """The LOCATIONs (n,) of the pieces with these INDEX_ENTRYs (n,)."""
-    found = np.empty(len(index), LOCATION)
-    found["block"] = block
+    out = np.empty(len(index), LOCATION)
+    out["block"] = block
     for name in INDEX_ENTRY.names or ():
-        found[name] = index[name]
-    return found
+        out[name] = index[name]
+    return out
 
 
 def _layout(rows: Rows) -> int:
-    # Binary data is common.
+    # Data of zeros and ones are common: their values need not be stored.
     ones = ONES * bool(np.all(rows.values == 1))
     return ones + WEIGHTS * (rows.weight is not None) + GROUPS * (rows.group is not None)
 
@@ -211,10 +214,10 @@ def _decode(data: memoryview | bytes, entry: Array) -> tuple[Rows, Array]:
     n_rows, nnz, layout = int(entry["rows"]), int(entry["nnz"]), int(entry["layout"])
     shapes: list[tuple[np.dtype, int]] = [(LABEL, n_rows), (NORM, n_rows), (LENGTH, n_rows), (INDEX, nnz)]
     optional = {"values": not layout & ONES, "weight": layout & WEIGHTS, "group": layout & GROUPS}
-    kept = [name for name, is_there in optional.items() if is_there]
-    shapes += [(_OPTIONAL[name], nnz if name == "values" else n_rows) for name in kept]
+    names = [name for name, is_stored in optional.items() if is_stored]
+    shapes += [(_OPTIONAL[name], nnz if name == "values" else n_rows) for name in names]
     label, norms, length, indices, *columns = codec.decode(data, shapes)
-    further = dict(zip(kept, columns, strict=True))
+    further = dict(zip(names, columns, strict=True))
     indptr = np.zeros(n_rows + 1, INDPTR)
     np.cumsum(length, out=indptr[1:])
     if indptr[-1] != nnz:

@@ -1,4 +1,4 @@
-"""A dataset on disk: a directory of blocks, and its manifest."""
+"""A dataset on disk: a directory of blocks with a manifest."""
 
 import os
 from collections.abc import Iterator
@@ -9,21 +9,20 @@ from pathlib import Path
 import numpy as np
 
 from streamsvm.storage.blocks.block import BlockReader, Piece, decode_piece, locations
-from streamsvm.storage.blocks.feature_places import read_places
-from streamsvm.storage.blocks.listed_features import read_listed
+from streamsvm.storage.blocks.feature_numbers import read_listed, read_places
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest, write_manifest
 from streamsvm.storage.errors import UNREADABLE, CorruptData, DatasetCorrupt
-from streamsvm.storage.files.direct import Part, read_part
+from streamsvm.storage.files.direct import FileRange, read_range
 from streamsvm.storage.files.durable import publish
 from streamsvm.storage.rows.csr import INDEX, Array
 from streamsvm.storage.rows.row_runs import RUN, one_run, runs_of
 
 
 class Dataset:
-    """A published dataset, read-only. Its blocks are known by their place in the manifest.
+    """A published dataset, read-only. A block's number here is its place in the manifest.
 
-    Rows have the ids 0 to n_rows - 1 in the order in which they came. When a block is removed, those behind its rows
-    move up: the order of what is left stays. What stays of a row's id is the one it was written with (`row_runs`).
+    Rows have the ids 0 to n_rows - 1 in the order in which they were added. Removing a block lowers the ids of later
+    rows, and keeps their order. The ids that rows were written with never change, see `row_runs`.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -31,7 +30,10 @@ class Dataset:
         self.manifest = read_manifest(directory)
 
     def in_input_order(self, w: Array) -> Array:
-        """w (width,), indexed as the rows are, with its features in the order of the input. DatasetCorrupt."""
+        """w (width,), given by the blocks' feature numbers, by those of the input. Raises DatasetCorrupt.
+
+        With listed features (see `listed`), all features come in the order of their numbers in the input.
+        """
         if not self.has_own_order:
             return w
         ordered = np.empty_like(w)
@@ -39,17 +41,17 @@ class Dataset:
         return ordered
 
     def in_own_order(self, w: Array) -> Array:
-        """The reverse: w (width,) in the order of the input's features, as the rows are. DatasetCorrupt."""
+        """The inverse of `in_input_order`: w (width,) by the blocks' feature numbers. Raises DatasetCorrupt."""
         return w[self.columns] if self.has_own_order else w
 
     @property
     def has_own_order(self) -> bool:
-        """Whether its features are in another order than those of the input."""
+        """Whether the blocks have other feature numbers than the input."""
         return bool(self.manifest.renumbered or self.manifest.listed)
 
     @cached_property
     def columns(self) -> Array:
-        """Places that the features of the blocks have in the order of the input, (width,). Raises DatasetCorrupt."""
+        """The place of each feature of the blocks in the order of the input, (width,). Raises DatasetCorrupt."""
         if not self.manifest.listed:
             return self.numbers
         columns = np.empty(self.manifest.width, INDEX)
@@ -67,26 +69,26 @@ class Dataset:
         return numbers
 
     def places(self) -> Array:
-        """Feature f of the input is places[f] in the blocks, (renumbered,); others that are not listed are f there.
+        """The number places[f], (renumbered,), that feature f of the input has in the blocks. Raises DatasetCorrupt.
 
-        Raises DatasetCorrupt.
+        Features >= renumbered have the same number in both, unless they are listed.
         """
         return read_places(self.directory, self.manifest.renumbered, self.manifest.places_checksum)
 
     def listed(self) -> Array:
-        """The input's numbers (listed,) of those listed. Raises DatasetCorrupt."""
+        """The input's numbers (listed,) of the last features of the blocks. Raises DatasetCorrupt."""
         return read_listed(self.directory, self.manifest.listed)
 
     def pieces(self, number: int) -> Array:
         """The LOCATIONs (n_pieces,) of a block's pieces. Raises DatasetCorrupt naming the block."""
-        found = self._written_pieces(number)
+        pieces = self._written_pieces(number)
         if self.manifest.has_gaps:
             written, now = self._first_rows
-            found["first_row"] = now[np.searchsorted(written, found["first_row"])]
-        return found
+            pieces["first_row"] = now[np.searchsorted(written, pieces["first_row"])]
+        return pieces
 
     def row_runs(self) -> Array:
-        """Its rows by the ids they were written with, see `storage.rows.row_runs`. Raises DatasetCorrupt."""
+        """The runs of its rows' written ids, see `storage.rows.row_runs`. Raises DatasetCorrupt."""
         n_rows = self.manifest.n_rows
         if not self.manifest.has_gaps:
             return one_run(n_rows)
@@ -95,12 +97,12 @@ class Dataset:
 
     @cached_property
     def _first_rows(self) -> tuple[Array, Array]:
-        """First row of every piece as written, ascending, and as it is now."""
-        found = np.concatenate(
+        """The written id of every piece's first row, ascending, and its present id."""
+        pieces = np.concatenate(
             [self._written_pieces(k)[["first_row", "rows"]] for k in range(len(self.manifest.blocks))]
         )
-        found.sort(order="first_row")
-        return found["first_row"], np.cumsum(found["rows"], dtype=np.int64) - found["rows"]
+        pieces.sort(order="first_row")
+        return pieces["first_row"], np.cumsum(pieces["rows"], dtype=np.int64) - pieces["rows"]
 
     def _written_pieces(self, number: int) -> Array:
         with self.open_block(number) as block:
@@ -110,24 +112,24 @@ class Dataset:
         return block_path(self.directory, self.manifest.blocks[number].number)
 
     def label_weights(self) -> dict[float, float]:
-        """Label, as rows hold it -> the sum of the weights of its rows: a pass over all. Raises DatasetCorrupt."""
-        found: dict[float, float] = {}
+        """label of `Rows` -> the sum of the weights of its rows. Takes a pass over all rows. Raises DatasetCorrupt."""
+        totals: dict[float, float] = {}
         for number in range(len(self.manifest.blocks)):
             for location in self.pieces(number):
                 rows = self.piece(location).rows
                 labels, places = np.unique(rows.label, return_inverse=True)
                 sums = np.bincount(places, rows.weight, len(labels))
                 for label, total in zip(labels.tolist(), sums.tolist(), strict=True):
-                    found[label] = found.get(label, 0.0) + total
-        return found
+                    totals[label] = totals.get(label, 0.0) + total
+        return totals
 
-    def fetch(self, location: Array) -> Part:
+    def fetch(self, location: Array) -> FileRange:
         """Read the bytes of a piece, past the page cache. Raises DatasetCorrupt naming the block."""
         path = self._path(int(location["block"]))
         with _naming(path):
-            return read_part(path, int(location["offset"]), int(location["bytes"]))
+            return read_range(path, int(location["offset"]), int(location["bytes"]))
 
-    def decode(self, location: Array, fetched: Part) -> Piece:
+    def decode(self, location: Array, fetched: FileRange) -> Piece:
         """Check and decode the bytes of a piece. Raises DatasetCorrupt naming the block."""
         with _naming(self._path(int(location["block"]))), fetched as data:
             return decode_piece(data, location)
@@ -138,10 +140,7 @@ class Dataset:
 
     @contextmanager
     def open_block(self, number: int) -> Iterator[BlockReader]:
-        """The block's pieces; its file pages are given back to the kernel afterwards.
-
-        Raises DatasetCorrupt naming the block.
-        """
+        """A reader of the block; the page cache drops its file afterwards. Raises DatasetCorrupt naming the block."""
         path = self._path(number)
         with _naming(path), path.open("rb", buffering=0) as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
@@ -153,7 +152,7 @@ class Dataset:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """What is wrong with a block's file is a DatasetCorrupt that names the block."""
+    """Turn errors of a block's file into a DatasetCorrupt that names the block."""
     number = int(path.stem)
     try:
         yield
@@ -168,16 +167,16 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def block_path(directory: Path, number: int) -> Path:
-    """Where a dataset keeps a block."""
+    """The path of a block; `number` is the block's own (`BlockInfo.number`)."""
     return directory / "blocks" / f"{number:06d}.blk"
 
 
 def staged_path(final: Path) -> Path:
-    """Where a dataset is put together before it is published as `final`."""
+    """The directory in which a dataset is written before it is published as `final`."""
     return final.with_name(f".{final.name}.staged")
 
 
 def publish_dataset(staged: Path, final: Path, manifest: Manifest) -> None:
-    """Complete a staged directory of blocks with its manifest and give it its final name, durably."""
+    """Write the manifest into the staged directory of blocks and give the directory its final name, durably."""
     write_manifest(staged, manifest)
     publish(staged, final)

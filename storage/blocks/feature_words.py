@@ -1,4 +1,4 @@
-"""What the features of hashed documents stand for, in a file beside a dataset's blocks. It is for people."""
+"""The words behind the features of hashed documents, in a file beside a dataset's blocks: people read them."""
 
 import zlib
 from pathlib import Path
@@ -18,11 +18,11 @@ _PLACE, _WORD = np.dtype("<i4"), np.dtype("<i8")
 
 
 class FeatureWords(NamedTuple):
-    """The first n-gram that fell on each of some features.
+    """The first n-gram that was hashed to each of some features.
 
     features  (k,) int32, ascending
-    signs     (k,) int32, 1 or -1: what the n-gram counts, where signs alternate
-    words     k of them, in UTF-8
+    signs     (k,) int32, 1 or -1: the sign with which the n-gram is counted, if hashing alternates signs
+    words     k n-grams, in UTF-8
     """
 
     features: Array
@@ -31,7 +31,7 @@ class FeatureWords(NamedTuple):
 
 
 def write_words(directory: Path, words: FeatureWords) -> None:
-    """Store them, durably, in the place of any that are there."""
+    """Write the words of a dataset, durably; replaces an older file."""
     text = b"".join(words.words)
     padded = np.frombuffer(text.ljust(-(-len(text) // 8) * 8, b"\0"), _WORD)
     lengths = np.fromiter(map(len, words.words), _PLACE, len(words.words)) * words.signs
@@ -41,7 +41,7 @@ def write_words(directory: Path, words: FeatureWords) -> None:
 
 
 def check_words(directory: Path) -> None:
-    """Raises DatasetCorrupt if the file is damaged; a dataset need not have one."""
+    """Raises DatasetCorrupt if the file of words is damaged; a dataset need not have one."""
     try:
         data = (directory / _NAME).read_bytes()
     except FileNotFoundError:
@@ -53,7 +53,7 @@ def check_words(directory: Path) -> None:
 
 
 def read_words(directory: Path) -> FeatureWords | None:
-    """Those of a dataset; None if it has none, or if they cannot be read."""
+    """Read the words of a dataset; None if there are none or they cannot be read."""
     try:
         return _decoded((directory / _NAME).read_bytes())
     except (OSError, CorruptData):
@@ -66,7 +66,7 @@ def _decoded(data: bytes) -> FeatureWords:
     head = np.frombuffer(data, _HEAD, 1)[0]
     frame = data[_HEAD.itemsize :]
     if head["magic"] != _MAGIC or head["version"] != _VERSION:
-        raise CorruptData("it is none, or of another version")
+        raise CorruptData("it is of another format or version")
     if zlib.crc32(frame) != head["checksum"]:
         raise CorruptData("it has a wrong checksum")
     count, size = int(head["words"]), int(head["bytes"])

@@ -1,4 +1,4 @@
-"""What a dataset on disk holds: its manifest, which counts and checks all the rest."""
+"""The manifest of a dataset: what its blocks hold, and the checksums of its other files."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,44 +11,46 @@ from streamsvm.storage.files.document import pack, unpack
 from streamsvm.storage.files.durable import write_file
 from streamsvm.storage.rows.segment import packed_bytes
 
-# 6 has FURTHER, 7 `input`, 8 `parts`, 9 `own_width`. A manifest is written as the oldest that can say it.
+# Version 6 added FURTHER, 7 `input`, 8 `parts`, 9 `own_width`. A manifest has the oldest version that can express it.
 VERSION, _PARTS_VERSION, _INPUT_VERSION, _FURTHER_VERSION, _PLAIN_VERSION = 9, 8, 7, 6, 5
 MANIFEST = "manifest.json"
 FURTHER = ("weights", "label_names", "has_groups", "input", "parts", "own_width", "listed")
 
 
 def number_text(number: float) -> str:
-    """In as few digits as give the number back; a whole one without a point."""
+    """The shortest text that float() turns back into the number; whole numbers without a decimal point."""
     return repr(float(number)).removesuffix(".0")
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a dataset holds.
+    """The content of a dataset.
 
-    uid           names these very bytes; block headers have the one under which they were written
+    uid           identifies the content; adding or removing blocks changes it. A block's header has the uid of the
+                  dataset as it was when the block was written
     index_base    0 or 1: the number of the first feature in the input, and in the blocks
-    n_features    features of a model trained on it: the largest index + 1 - index_base
-    labels        label value -> number of rows; empty if there are very many
-    label_range   the smallest and the largest
+    n_features    features of a model trained on it: the largest number in the input + 1 - index_base
+    labels        label value -> number of rows; empty if there are too many labels
+    label_range   the smallest and the largest label
     longest_row   most non-zeros in a row
-    renumbered    features, from the first on, that have other numbers in the blocks than in the input
-    places_checksum  of the file that says which
+    renumbered    so many features, from the first on, have other numbers in the blocks than in the input
+    places_checksum  of the file that tells these numbers, see storage.blocks.feature_numbers
     counters      what the parser accepted but counted: blank lines, explicit zeros ...
-    shuffle       "no" if its rows are stored in the order of the input, else "yes"
+    shuffle       "no" if rows are stored in the order of the input, else "yes"
     normalize     "row_l2" if every row was divided by its norm, else "none"
     Qii_spread    least, sum and largest of the squared norms of the rows
-    row_bound     rows that ever were: what pieces state as their first rows is below
-    block_bound   the numbers of blocks are below
+    row_bound     number of rows ever added; the rows' written ids are below it
+    block_bound   the numbers of blocks are below it
     rejected_rows rows of the input that were left out; rejected: what was wrong with the first few of them
-    weights       of the rows; None: there are none, each row has weight 1
-    label_names   of labels that are strings: rows hold their places in this; else empty
-    has_groups    whether there are rows that belong together
-    input         of an input whose rows hold no numbered features (documents, strings, tables with words): its `format`
-                  and all that is needed to make features of further rows in the same way; JSON. A model carries it
-    parts         blocks of each of the machines that have them, in the order of `blocks`; none: they are all here
-    own_width     numbers of features are below it in the blocks; 0: below n_features + index_base, as in the input
-    listed        features, the last ones there, that storage.blocks.listed_features says the input's numbers of
+    weights       counts of the rows' weights; None: each row has weight 1
+    label_names   names of labels that are strings: a row's label is a place in it; else empty
+    has_groups    whether some rows belong together
+    input         for an input without numbered features (documents, strings, tables with words): its `format`, and what
+                  is needed to make features of further rows in the same way; JSON. A model carries it, too
+    parts         number of blocks on each machine that has some, in the order of `blocks`; (): all are on this machine
+    own_width     in the blocks, feature numbers are below it; 0: below n_features + index_base, as in the input
+    listed        number of features at the end of the blocks' numbers whose numbers in the input are listed in a file,
+                  see storage.blocks.feature_numbers
     """
 
     uid: str
@@ -81,25 +83,25 @@ class Manifest:
 
     @property
     def decoded_bytes(self) -> int:
-        """Size of all rows as the cache would hold them: what `cache_bytes` is to be compared with."""
+        """Bytes that all rows would take in the cache; compare it with `cache_bytes`."""
         return packed_bytes(self.n_rows, self.nnz)
 
     @property
     def stored_bytes(self) -> int:
-        """Size of all blocks on disk."""
+        """Bytes of all blocks on disk."""
         return sum(block.bytes for block in self.blocks)
 
     @property
     def has_gaps(self) -> bool:
-        """Whether a block was removed: pieces state the ids their rows were written with, others than they have now."""
+        """Whether blocks were removed: written ids of rows, which pieces hold, then differ from their present ids."""
         return self.row_bound > self.n_rows
 
     def label_text(self, label: float) -> str:
-        """How the label that rows hold stood in the input: a name, or the number."""
+        """The text of a row's label: its name, or the number."""
         return self.label_names[int(label)] if self.label_names else number_text(label)
 
     def label_of(self, text: str) -> float | None:
-        """What rows hold for a label that is written so; None if it cannot be one."""
+        """The label that rows hold for this text; None if the text cannot be a label."""
         if self.label_names:
             return float(self.label_names.index(text)) if text in self.label_names else None
         try:
@@ -109,22 +111,22 @@ class Manifest:
 
     @property
     def width(self) -> int:
-        """Length of a weight vector indexed as the rows are: an unused place 0 if the input counts from 1."""
+        """Length of a w by the blocks' feature numbers; w[0] is unused if the input counts from 1."""
         return self.own_width or self.input_width
 
     @property
     def input_width(self) -> int:
-        """Numbers of features are below it in the input."""
+        """Length of a w by the input's feature numbers, which are all below it."""
         return self.n_features + self.index_base
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
-    """Complete a dataset, or change it to what the manifest says, at once and durably; its blocks are there."""
+    """Write the manifest, durably. It completes a new dataset, or changes one atomically; the blocks must exist."""
     write_file(directory / MANIFEST, [_packed(manifest)])
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """The manifest of a dataset, checked. Raises DatasetCorrupt, UnknownVersion."""
+    """Read and check the manifest of a dataset. Raises DatasetCorrupt, UnknownVersion."""
     try:
         content = unpack((directory / MANIFEST).read_bytes(), VERSION, "manifest", "", _PLAIN_VERSION)
     except CorruptData as error:
@@ -144,7 +146,7 @@ def read_manifest(directory: Path) -> Manifest:
 
 
 def _packed(manifest: Manifest) -> bytes:
-    # JSON keys are text; pairs keep a label the number it is.
+    # Pairs, since keys of JSON objects are texts and labels are numbers.
     content = {**asdict(manifest), "labels": list(manifest.labels.items())}
     further = {name: content.pop(name) for name in FURTHER}
     used = {name: value for name, value in further.items() if value}

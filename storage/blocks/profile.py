@@ -1,4 +1,4 @@
-"""What the rows of a dataset look like, in a file beside its manifest. It is for people: nothing depends on it."""
+"""The profile of a dataset, in a file beside its manifest: figures for people, on which no program depends."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -8,7 +8,7 @@ from streamsvm.storage.errors import StorageError
 from streamsvm.storage.files.document import pack, unpack
 from streamsvm.storage.files.durable import write_file
 
-# 2 has `warnings`. A profile is written as the oldest that can say it.
+# Version 2 added `warnings`. A profile has the oldest version that can express it.
 VERSION, _PLAIN_VERSION = 2, 1
 _NAME = "profile.json"
 _PAIRS = ("longest", "frequent", "scales")
@@ -18,16 +18,16 @@ Pairs = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Profile:
-    """Figures of the rows that a dataset was made with, not of those added later.
+    """Figures of the rows with which a dataset was created; rows added later are not included.
 
-    rows          so many they are
-    lengths       rows with 0 non-zeros, with 1, with 2 or 3, with 4 to 7, and so on
-    longest       (row, non-zeros) of the longest, the longest first; rows count from 1, in the order of the input
-    frequent      (feature, rows that have it) of the most frequent features, as the input numbers them
-    counted_rows  rows in which features were counted: the first ones
-    scales        (feature, root mean square of its values) of the largest and the smallest, the largest first, if they
-                  are so far apart that training is slow; else none
-    warnings      of columns that look as if they were no features, each with code and message
+    rows          number of these rows
+    lengths       number of rows with 0 non-zeros, with 1, with 2 or 3, with 4 to 7, and so on
+    longest       (row, non-zeros) of the longest rows, longest first; rows count from 1, in the order of the input
+    frequent      (feature, rows that have it) of the most frequent features, by the input's numbers
+    counted_rows  so many rows, the first ones, were counted for `frequent`
+    scales        (feature, root mean square of its values) of the largest and the smallest features, largest first; ()
+                  unless their scales differ so much that training is slow
+    warnings      code and message for each column that is probably not a feature
     """
 
     rows: int
@@ -40,7 +40,7 @@ class Profile:
 
 
 def write_profile(directory: Path, profile: Profile) -> None:
-    """Store it, durably."""
+    """Write the profile, durably."""
     content = asdict(profile)
     if not profile.warnings:
         del content["warnings"]
@@ -48,13 +48,13 @@ def write_profile(directory: Path, profile: Profile) -> None:
 
 
 def read_profile(directory: Path) -> Profile | None:
-    """The profile of a dataset; None if it has none, as those of older versions, or if it cannot be read."""
+    """Read the profile of a dataset; None if there is none, as in old datasets, or it cannot be read."""
     try:
         content = unpack((directory / _NAME).read_bytes(), VERSION, "profile", "", _PLAIN_VERSION)
     except (OSError, StorageError):
         return None
-    found: dict[str, Any] = {**content, "lengths": tuple(content["lengths"])}
-    found["warnings"] = tuple(content.get("warnings", ()))
+    fields: dict[str, Any] = {**content, "lengths": tuple(content["lengths"])}
+    fields["warnings"] = tuple(content.get("warnings", ()))
     for name in _PAIRS:
-        found[name] = tuple(map(tuple, content.get(name, ())))
-    return Profile(**found)
+        fields[name] = tuple(map(tuple, content.get(name, ())))
+    return Profile(**fields)

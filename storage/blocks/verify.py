@@ -1,4 +1,4 @@
-"""Reads every byte of a dataset and says what is not as it was written."""
+"""Checks a dataset: reads every byte and reports what differs from what was written."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -10,9 +10,9 @@ from streamsvm.storage.errors import DatasetCorrupt, StorageError
 
 
 def faults(directory: Path) -> Iterator[StorageError]:
-    """What is wrong with the dataset in `directory`: no more than one fault a block; nothing if it is sound.
+    """Yields what is wrong with the dataset in `directory`, at most one fault a block; nothing if it is sound.
 
-    Blocks that are on other machines are not looked at.
+    Blocks on other machines are not checked.
     """
     try:
         dataset = Dataset(directory)
@@ -34,12 +34,12 @@ def faults(directory: Path) -> Iterator[StorageError]:
 
 
 def strays(directory: Path) -> list[Path]:
-    """Files of blocks that are none of the dataset's."""
+    """Files among the blocks that the manifest does not name."""
     manifest = Dataset(directory).manifest
     if manifest.parts:
         return []
-    listed = {block_path(directory, block.number) for block in manifest.blocks}
-    return sorted(set((directory / "blocks").iterdir()) - listed)
+    named = {block_path(directory, block.number) for block in manifest.blocks}
+    return sorted(set((directory / "blocks").iterdir()) - named)
 
 
 def _read(dataset: Dataset, number: int) -> None:
@@ -49,4 +49,5 @@ def _read(dataset: Dataset, number: int) -> None:
         rows += len(piece)
         nnz += piece.rows.nnz
     if (rows, nnz) != (info.rows, info.nnz):
-        raise DatasetCorrupt(f"{rows} rows and {nnz} non-zeros where the manifest has others", info.number)
+        stated = f"the manifest says {info.rows} and {info.nnz}"
+        raise DatasetCorrupt(f"it has {rows} rows and {nnz} non-zeros, {stated}", info.number)

@@ -1,5 +1,4 @@
-"""Feature maps, by the name a job gives: what a stored row becomes before it is trained on. Each is one module, and one
-line here."""
+"""Feature maps, by the names that jobs use: each transforms stored rows before training, is one module and one line."""
 
 from streamsvm.storage.features.bias import Bias
 from streamsvm.storage.features.fourier import Fourier

@@ -1,4 +1,4 @@
-"""A constant feature at the end of each row."""
+"""Appends a constant feature to each row."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from streamsvm.storage.rows.csr import INDEX, VALUE, Array
 
 @dataclass(frozen=True)
 class Bias(FeatureMap):
-    """Its number is the one behind all others."""
+    """Appends a feature of constant value, numbered after all others."""
 
     value: float = option(1.0, "of the feature", ge=-1e9, le=1e9)
 

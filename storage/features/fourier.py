@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamsvm.storage.features.fourier_kernel import project
+from streamsvm.storage.features.maps_kernel import project
 from streamsvm.storage.features.rows import Apply, FeatureMap, Features, FeaturesError, Shape, needed
 from streamsvm.storage.features.statistics import FeatureStatistics
 from streamsvm.storage.options import option
@@ -20,7 +20,7 @@ _MOST_ENTRIES = 1 << 28  # of omega: 1 GiB
 
 @dataclass(frozen=True)
 class Fourier(FeatureMap):
-    """omega and b are not kept: they are made anew of the seed."""
+    """Each process makes omega and b from the seed: they are not stored."""
 
     dimension: int = option(2048, "features that are made, D", ge=1, le=1 << 20)
     gamma: float | None = option(
@@ -31,14 +31,14 @@ class Fourier(FeatureMap):
     expands = needs_numbers = True
 
     @property
-    def fits(self) -> bool:
+    def needs_statistics(self) -> bool:
         return self.gamma is None
 
     def check(self, shape: Shape) -> None:
         if shape.width * self.dimension > _MOST_ENTRIES:
             raise FeaturesError(
                 "features_range",
-                f"fourier of {shape.width} features to {self.dimension} needs {shape.width * self.dimension} numbers",
+                f"fourier from {shape.width} features to {self.dimension} needs {shape.width * self.dimension} numbers",
                 f"Ask for a smaller dimension: {_MOST_ENTRIES // max(1, shape.width)} or less.",
             )
 
@@ -75,7 +75,7 @@ class Fourier(FeatureMap):
         return apply
 
     def random(self, shape: Shape, gamma: float) -> tuple[Array, Array]:
-        """omega (width, D) and b (D,), float32. A feature's row is the same however many there are."""
+        """omega (width, D) and b (D,), float32. omega[f] does not depend on the width."""
         rng = np.random.default_rng(self.seed)
         b = rng.uniform(0.0, 2.0 * np.pi, self.dimension).astype(VALUE)
         omega = np.sqrt(2.0 * gamma) * rng.standard_normal((shape.width, self.dimension), VALUE)
@@ -83,7 +83,7 @@ class Fourier(FeatureMap):
 
 
 def _scale(statistics: FeatureStatistics, shape: Shape) -> float:
-    """scikit-learn's gamma "scale"."""
+    """gamma as scikit-learn's "scale" has it: 1 / (features x variance of all values); 1 if there is no variance."""
     n_values = max(1, statistics.n_rows * (shape.width - shape.base))
     variance = float(statistics.squares.sum()) / n_values - (float(statistics.sums.sum()) / n_values) ** 2
     return 1.0 / ((shape.width - shape.base) * variance) if variance > 0.0 else 1.0

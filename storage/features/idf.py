@@ -1,36 +1,36 @@
-"""Words that are in few documents count more."""
+"""Weighs features by inverse document frequency: words of few documents count more."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from streamsvm.storage.features.maps_kernel import weigh
 from streamsvm.storage.features.rows import Apply, FeatureMap, Features, Shape, needed
 from streamsvm.storage.features.statistics import FeatureStatistics
 from streamsvm.storage.features.unit import unit_rows
-from streamsvm.storage.features.unit_kernel import weigh
 from streamsvm.storage.rows.csr import VALUE, Array
 
 
 @dataclass(frozen=True)
 class Idf(FeatureMap):
-    """Features times log((1 + n) / (1 + df)) + 1, then rows of length 1: scikit-learn's TfidfTransformer.
+    """Weighs features, then scales rows to length 1, as scikit-learn's TfidfTransformer does.
 
-    n rows, of which df have the feature.
+    The weight of a feature is log((1 + n) / (1 + df)) + 1, where df of the n rows have the feature.
     """
 
     @property
-    def fits(self) -> bool:
+    def needs_statistics(self) -> bool:
         return True
 
     def sizes(self, shape: Shape) -> Mapping[str, int]:
         return {"weights": shape.width}
 
     def fit(self, shape: Shape, statistics: FeatureStatistics | None) -> Mapping[str, Array]:
-        found = needed(statistics, "idf").of_width(shape.width)
-        return {"weights": np.log((1.0 + found.n_rows) / (1.0 + found.rows)) + 1.0}
+        counts = needed(statistics, "idf").of_width(shape.width)
+        return {"weights": np.log((1.0 + counts.n_rows) / (1.0 + counts.rows)) + 1.0}
 
-    def placed(self, arrays: Mapping[str, Array], place: Callable[[Array], Array]) -> Mapping[str, Array]:
+    def renumbered(self, arrays: Mapping[str, Array], place: Callable[[Array], Array]) -> Mapping[str, Array]:
         return {"weights": place(arrays["weights"])}
 
     def mean_square(self, _before: float) -> float:

@@ -1,6 +1,7 @@
-"""The maps of a job, one after the other: planned for the rows of a dataset, fitted to them, and kept with a model.
+"""The sequence of a job's feature maps: planned for a shape of rows, fitted to a dataset, stored with the model.
 
-Those up to the first that expands are applied once, when rows are read; it and all after it at each visit of a row.
+The maps before the first that expands rows are applied once, when the reader reads rows; that map and all after it are
+applied at each visit of a row.
 """
 
 import io
@@ -13,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from streamsvm.storage.features import FEATURE_MAPS
-from streamsvm.storage.features.listed import Listed
-from streamsvm.storage.features.renumbered import Renumbered
+from streamsvm.storage.features.numbering import Listed, Renumbered
 from streamsvm.storage.features.rows import Apply, FeatureMap, Features, FeaturesError, Shape, not_counted
 from streamsvm.storage.features.statistics import FeatureStatistics
 from streamsvm.storage.rows.csr import INDPTR, Array
@@ -23,14 +23,14 @@ LISTED = "listed"
 _KINDS: dict[str, type[FeatureMap]] = {**FEATURE_MAPS, "renumbered": Renumbered, LISTED: Listed}
 _FILE = "features.npz"  # in a run directory
 
-MOST_MADE = 1 << 24  # features of one row
+MOST_MADE = 1 << 24  # most features that maps may make of one row
 
 Named = tuple[str, FeatureMap]
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A map, the shape of the rows it is given, and what was fitted to them."""
+    """A map, the shape of the rows that it takes, and the arrays that `fit` returned (none before it is fitted)."""
 
     name: str
     map: FeatureMap
@@ -38,22 +38,22 @@ class Fitted:
     arrays: Mapping[str, Array] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Raises FeaturesError if what was fitted is not what the map needs."""
-        found = {
+        """Raises FeaturesError if the arrays are not those that the map needs."""
+        sizes = {
             name: len(array) for name, array in self.arrays.items() if array.ndim == 1 and np.isfinite(array).all()
         }
-        if found != self.map.sizes(self.shape):
-            raise FeaturesError("features_range", f"what {self.name} was fitted to is not there")
+        if sizes != self.map.sizes(self.shape):
+            raise FeaturesError("features_range", f"the fitted arrays of {self.name} are missing or damaged")
         self.map.check_fitted(self.shape, self.arrays)
 
     @property
-    def made(self) -> Shape:
-        """The shape of the rows it makes."""
+    def output_shape(self) -> Shape:
+        """The shape of the rows that it makes."""
         return self.map.shape(self.shape)
 
 
 class FeatureMaps:
-    """shape: of the rows that the first is given."""
+    """Maps that are applied one after the other. shape: of the rows that the first map takes."""
 
     def __init__(self, shape: Shape, maps: Sequence[Fitted] = ()) -> None:
         self.shape = shape
@@ -64,24 +64,24 @@ class FeatureMaps:
 
     @classmethod
     def planned(cls, shape: Shape, named: Sequence[Named]) -> "FeatureMaps":
-        """Raises FeaturesError if rows of this shape cannot be mapped so."""
+        """Maps for rows of this shape, not yet fitted. Raises FeaturesError if they cannot be applied in this order."""
         maps: list[Fitted] = []
-        given, is_counted = shape, True
+        taken, has_statistics = shape, True
         for name, each in named:
-            if each.fits and not is_counted:
+            if each.needs_statistics and not has_statistics:
                 raise not_counted(name)
-            if each.of_strings != bool(given.strings):
-                what = "strings of bases" if each.of_strings else "features"
-                raise FeaturesError("features_order", f"{name} takes {what}, and is given other rows")
-            each.check(given)
-            maps.append(Fitted(name, each, given))
-            given, is_counted = maps[-1].made, is_counted and each.keeps_count
-        if given.strings:
+            if each.of_strings != bool(taken.strings):
+                what, other = ("strings of bases", "features") if each.of_strings else ("features", "strings of bases")
+                raise FeaturesError("features_order", f"{name} takes {what}, but the rows before it are {other}")
+            each.check(taken)
+            maps.append(Fitted(name, each, taken))
+            taken, has_statistics = maps[-1].output_shape, has_statistics and each.keeps_statistics
+        if taken.strings:
             raise FeaturesError("features_missing", "rows are strings: they have no features", 'Ask for "features".')
         return cls(shape, maps)
 
     def fitted(self, statistics: FeatureStatistics | None) -> "FeatureMaps":
-        """The same, fitted to the rows of a dataset. Raises FeaturesError."""
+        """These maps, fitted to a dataset with these statistics. Raises FeaturesError if a map lacks them."""
         maps = []
         for each in self.maps:
             arrays = each.map.fit(each.shape, statistics)
@@ -89,108 +89,112 @@ class FeatureMaps:
             statistics = each.map.after(statistics, arrays) if statistics is not None else None
         return FeatureMaps(self.shape, maps)
 
-    def placed(self, place: Callable[[Array], Array]) -> "FeatureMaps":
-        """The same for rows whose features are numbered anew; `place` takes an array (width,) there."""
+    def renumbered(self, place: Callable[[Array], Array]) -> "FeatureMaps":
+        """These maps for the blocks of a dataset that renumbers its features.
+
+        place   takes an array (width,) by the input's feature numbers, and returns it by those of the blocks
+        """
         if any(each.map.needs_numbers for each in self.maps):
             numbers = place(np.arange(self.shape.width, dtype=np.float64))
             first = Fitted("renumbered", Renumbered(), self.shape, {"numbers": numbers.astype(np.int32)})
             return FeatureMaps(self.shape, (first, *self.maps))
-        return FeatureMaps(self.shape, [_placed(each, place) for each in self.maps])
+        return FeatureMaps(self.shape, [_renumbered(each, place) for each in self.maps])
 
     def of_listed(self, n_features: int, base: int, features: Array) -> "FeatureMaps":
-        """These maps for rows of `n_features` from `base` on, of which `features` (n,), ascending, are those here."""
+        """These maps after a `Listed` map, which drops all features but `features` (n,), ascending.
+
+        The rows then have `n_features` features, numbered from `base` on.
+        """
         shape = Shape(n_features + base, base)
         return FeatureMaps(shape, (Fitted(LISTED, Listed(len(features)), shape, {"features": features}), *self.maps))
 
     @property
     def listed(self) -> Array | None:
-        """The features (n,), ascending, that there are weights of, if all others are left out at first."""
+        """The features (n,), ascending, that the first map keeps, if it is a `Listed` map; else None."""
         return self.maps[0].arrays["features"] if self.maps and self.maps[0].name == LISTED else None
 
     @property
     def width(self) -> int:
-        """Features are made with numbers below."""
-        return self.maps[-1].made.width if self.maps else self.shape.width
+        """The features of mapped rows are numbered below it."""
+        return self.output_shape.width
 
     @property
     def keeps_numbers(self) -> bool:
-        """Whether the features that rows have stay what they are, whatever their values become."""
+        """Whether mapped rows have the same feature numbers as the rows before; values may differ."""
         return not any(each.map.expands for each in self.maps)
 
     @cached_property
     def early(self) -> "FeatureMaps":
-        """Those that are applied when rows are read."""
+        """The maps that are applied when rows are read."""
         return FeatureMaps(self.shape, self.maps[: self._n_early])
 
     @cached_property
     def late(self) -> "FeatureMaps":
-        """Those that are applied at each visit."""
-        return FeatureMaps(self.early.made_shape, self.maps[self._n_early :])
+        """The maps that are applied at each visit."""
+        return FeatureMaps(self.early.output_shape, self.maps[self._n_early :])
 
     @property
-    def made_shape(self) -> Shape:
-        """Of the rows that come out."""
-        return self.maps[-1].made if self.maps else self.shape
+    def output_shape(self) -> Shape:
+        """The shape of mapped rows."""
+        return self.maps[-1].output_shape if self.maps else self.shape
 
     @property
     def _n_early(self) -> int:
         return next((number for number, each in enumerate(self.maps) if each.map.expands), len(self.maps))
 
     def made(self, lengths: Array) -> Array:
-        """Most values made of rows that have so many (n,) int64."""
+        """For rows of `lengths` (n,) int64 values, the most values that each can have once mapped."""
         for each in self.maps:
             lengths = each.map.made(lengths)
         return lengths
 
     @property
     def own_bytes(self) -> int:
-        """What they hold in a process."""
+        """Bytes that the maps hold in each process."""
         return sum(each.map.own_bytes(each.shape) for each in self.maps)
 
     def check_row(self, longest: int) -> None:
-        """Raises FeaturesError if too many features are made of a row that has so many."""
+        """Raises FeaturesError if the maps make too many features of a row of `longest` features."""
         made = int(self.made(np.array([longest], np.int64))[0])
         if made > MOST_MADE:
             raise FeaturesError(
                 "features_range",
-                f"a row of {longest} features becomes one of {made}, more than {MOST_MADE}",
-                "Leave out pairs, or rows so long.",
+                f"the maps make {made} features of a row of {longest}, more than {MOST_MADE}",
+                "Leave out pairs, or leave out rows this long.",
             )
 
     def apply(self, rows: Features) -> Features:
-        """The rows mapped, on any thread."""
+        """Map the rows; any thread may call it."""
         for apply in self.ready:
             rows = apply(rows)
         return rows
 
     @cached_property
     def ready(self) -> list[Apply]:
-        """Each made ready to be applied."""
+        """The functions that apply the maps, in order."""
         return [each.map.ready(each.shape, each.arrays) for each in self.maps]
-
-    # As a document and arrays, and back
 
     @property
     def document(self) -> dict[str, Any]:
-        """All but the arrays."""
+        """Everything but the arrays, as JSON: `read` takes it back."""
         maps = [{"name": each.name, "options": each.map.options} for each in self.maps]
         return {**vars(self.shape), "maps": maps}
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """By the place of their map and their name."""
+        """All arrays, named "<position of the map>_<name>"."""
         return {f"{place}_{name}": array for place, each in enumerate(self.maps) for name, array in each.arrays.items()}
 
     @classmethod
     def read(cls, document: Mapping[str, Any], arrays: Mapping[str, Array]) -> "FeatureMaps":
-        """What `document` and `arrays` say. Raises FeaturesError, KeyError, TypeError for what they cannot say."""
+        """The maps with this `document` and `arrays`. Raises FeaturesError, KeyError or TypeError if they are wrong."""
         shape = Shape(*(int(document[name]) for name in ("width", "base", "strings")))
-        found = cls.planned(
+        unfitted = cls.planned(
             shape, [(each["name"], _KINDS[each["name"]](**each["options"])) for each in document["maps"]]
         )
         maps = [
             replace(each, arrays={name.partition("_")[2]: array for name, array in arrays.items() if _of(name, place)})
-            for place, each in enumerate(found.maps)
+            for place, each in enumerate(unfitted.maps)
         ]
         for each in maps:
             each.check()
@@ -198,20 +202,21 @@ class FeatureMaps:
 
 
 def listed_maps(n_features: int, base: int, features: Array) -> FeatureMaps:
-    """Maps of a model that has no others, and weights of `features` (n,), ascending, alone."""
+    """The maps of a model without further maps that has weights for `features` (n,), ascending, only."""
     return FeatureMaps(Shape(len(features))).of_listed(n_features, base, features)
 
 
 def _of(name: str, place: int) -> bool:
+    """Whether the array `name` belongs to the map at this position."""
     return name.partition("_")[0] == str(place)
 
 
-def _placed(each: Fitted, place: Callable[[Array], Array]) -> Fitted:
-    return replace(each, arrays=each.map.placed(each.arrays, place)) if each.arrays else each
+def _renumbered(each: Fitted, place: Callable[[Array], Array]) -> Fitted:
+    return replace(each, arrays=each.map.renumbered(each.arrays, place)) if each.arrays else each
 
 
 def write_maps(run: Path, maps: FeatureMaps) -> dict[str, Any] | None:
-    """Keep the arrays in a run directory; what `read_maps` has to be given. None: there are no maps."""
+    """Write the arrays into a run directory; returns the document for `read_maps`, or None if there are no maps."""
     if not len(maps):
         return None
     with (run / _FILE).open("wb") as file:
@@ -220,7 +225,7 @@ def write_maps(run: Path, maps: FeatureMaps) -> dict[str, Any] | None:
 
 
 def read_maps(run: Path, document: Mapping[str, Any] | None, width: int) -> FeatureMaps:
-    """Those of a run; without a document none, for rows of so many features."""
+    """Read the maps of a run directory; for the document None, an empty sequence for rows of `width`."""
     if document is None:
         return FeatureMaps(Shape(width))
     with np.load(run / _FILE) as arrays:
@@ -228,18 +233,18 @@ def read_maps(run: Path, document: Mapping[str, Any] | None, width: int) -> Feat
 
 
 def packed(maps: FeatureMaps) -> bytes:
-    """The arrays as a file of a model."""
+    """The arrays as the bytes of a model's file."""
     archive = io.BytesIO()
     np.savez(archive, **maps.arrays)  # type: ignore[arg-type]
     return archive.getvalue()
 
 
 def unpacked(document: Mapping[str, Any], archive: bytes) -> FeatureMaps:
-    """The reverse."""
+    """The maps with this document and the arrays of `packed`."""
     with np.load(io.BytesIO(archive)) as arrays:
         return FeatureMaps.read(document, dict(arrays))
 
 
 def features_of(indptr: Array, indices: Array, values: Array) -> Features:
-    """Rows of any type of offsets."""
+    """Features from rows whose `indptr` has any integer dtype."""
     return Features(indptr.astype(INDPTR, copy=False), indices, values)

@@ -1,7 +1,7 @@
 """Products of two features: a polynomial kernel of degree 2 at linear cost.
 
 Chang, Hsieh, Chang, Ringgaard, Lin, "Training and testing low-degree polynomial data mappings via linear SVM", JMLR
-2010. Where there are many features, pairs share numbers (hashing), with signs, so that products of rows stay unbiased.
+2010. If there are too many pairs, they are hashed with signs: some share a number, and products of rows stay unbiased.
 """
 
 import threading
@@ -18,7 +18,7 @@ from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, Array
 
 @dataclass(frozen=True)
 class Pairs(FeatureMap):
-    """The features, then x_i x_j of each two of them, i < j, as scikit-learn's PolynomialFeatures(interaction_only)."""
+    """Appends x_i x_j for all i < j to the features, as scikit-learn's PolynomialFeatures(interaction_only) does."""
 
     bits: int = option(
         20, "pairs are hashed to 2^bits numbers; if there are no more pairs, none shares one", ge=1, le=28
@@ -28,7 +28,7 @@ class Pairs(FeatureMap):
     expands = needs_numbers = True
 
     def is_exact(self, shape: Shape) -> bool:
-        """Whether each pair has a number of its own."""
+        """Whether each pair has its own number, without hashing."""
         return shape.width * (shape.width + 1) // 2 <= 1 << self.bits
 
     def width(self, shape: Shape) -> int:
@@ -40,15 +40,13 @@ class Pairs(FeatureMap):
 
     def check(self, shape: Shape) -> None:
         if self.width(shape) > np.iinfo(INDEX).max:
-            raise FeaturesError(
-                "features_range", f"pairs of {shape.width} features are too many", "Hash to fewer bits."
-            )
+            raise FeaturesError("features_range", f"{shape.width} features have too many pairs", "Hash to fewer bits.")
 
     def own_bytes(self, shape: Shape) -> int:
         return 0 if self.is_exact(shape) else 4 << self.bits
 
     def ready(self, shape: Shape, _arrays: Mapping[str, Array]) -> Apply:
-        is_exact, own = self.is_exact(shape), threading.local()
+        is_exact, thread = self.is_exact(shape), threading.local()
 
         def apply(rows: Features) -> Features:
             most = int(self.made(np.diff(rows.indptr)).sum())
@@ -56,10 +54,10 @@ class Pairs(FeatureMap):
             if is_exact:
                 end = make_pairs(*rows, shape.width, self.squares, indptr, indices, values)
             else:
-                # Where in the row a number stands, -1 between two rows: each thread has one.
-                if not hasattr(own, "place"):
-                    own.place = np.full(1 << self.bits, -1, INDEX)
-                end = make_hashed_pairs(*rows, shape.width, self.squares, own.place, indptr, indices, values)
+                # Position of each hashed number in the current row; all -1 between rows. Each thread has an array.
+                if not hasattr(thread, "place"):
+                    thread.place = np.full(1 << self.bits, -1, INDEX)
+                end = make_hashed_pairs(*rows, shape.width, self.squares, thread.place, indptr, indices, values)
             return Features(indptr, indices[:end], values[:end])
 
         return apply

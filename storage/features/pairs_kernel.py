@@ -1,13 +1,13 @@
-"""Making products of pairs of features."""
+"""Makes products of pairs of features."""
 
 import numpy as np
 
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.rows.csr import Array
 
-# make_pairs(indptr, indices, values, width, squares; made_indptr (n + 1,), made, products): of each row its features,
-# then of its features i < j (i <= j with `squares`) the product, numbered width + j (j + 1) / 2 + i. Returns how many
-# values were made.
+# make_pairs(indptr, indices, values, width, squares; made_indptr (n + 1,), made, products): writes the features of each
+# row, then the products of its features i < j (i <= j with `squares`), numbered width + j (j + 1) / 2 + i. Returns the
+# number of values written.
 
 
 @njit(cache=True, nogil=True)
@@ -32,7 +32,7 @@ def make_pairs(
     return k
 
 
-# The finaliser of splitmix64 (Steele, Lea, Flood, OOPSLA 2014) of the pair.
+# pair_hash(low, high): the finaliser of splitmix64 (Steele, Lea, Flood, OOPSLA 2014), applied to the pair.
 
 
 @njit(cache=True)
@@ -43,8 +43,8 @@ def pair_hash(low: int, high: int) -> int:
     return z ^ (z >> np.uint64(31))  # type: ignore[return-value]
 
 
-# make_hashed_pairs(..., place (2^bits,) int32 of -1, ...): the same with numbers width + hash mod 2^bits, and the sign
-# of another bit of the hash. Products of a row that share a number are added up: |x|^2 is that of what there is.
+# make_hashed_pairs(..., place (2^bits,) int32, all -1, ...): as make_pairs, with numbers width + hash mod 2^bits, and a
+# sign from another bit of the hash. Products of a row with the same number are added up, so no number occurs twice.
 
 
 @njit(cache=True, nogil=True)

@@ -1,4 +1,4 @@
-"""What feature maps work on: rows in compressed sparse form, and what is known of all of them."""
+"""The interface of a feature map, and the rows it works on: compressed sparse rows of one shape."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -9,7 +9,7 @@ from streamsvm.storage.rows.csr import EMPTY, Array
 
 
 class Features(NamedTuple):
-    """Row i has the features indices[indptr[i]:indptr[i + 1]] with the values at the same places.
+    """Rows: row i has the features indices[indptr[i]:indptr[i + 1]], with the values at the same positions.
 
     indptr (n + 1,) int64, starts at 0; indices (nnz,) int32; values (nnz,) float32
     """
@@ -24,9 +24,9 @@ class Features(NamedTuple):
 
 
 class FeaturesError(Exception):
-    """A map cannot be applied to such rows.
+    """A map cannot be applied to the rows.
 
-    code     for programs
+    code     stable, for programs
     message  a sentence for people; hint: what to do instead
     """
 
@@ -37,11 +37,11 @@ class FeaturesError(Exception):
 
 @dataclass(frozen=True)
 class Shape:
-    """Of the rows that a map is given.
+    """The shape of rows.
 
-    width    numbers of features are below
-    base     the first of them, as the input numbers its features
-    strings  bases of each row, if rows are strings (storage.rows.strings); 0: they are features
+    width    all feature numbers are below it
+    base     number of the first feature of the input, 0 or 1
+    strings  length of each row in bases, if rows are strings (storage.rows.strings); 0: rows have features
     """
 
     width: int
@@ -53,94 +53,91 @@ Apply = Callable[[Features], Features]
 
 
 class FeatureMap:
-    """A map as a job asks for it; its options are the fields of a frozen dataclass, see storage.options.
+    """A map with the options of a job: the fields of a frozen dataclass, see storage.options.
 
-    expands       it makes more than it is given: made anew at each visit, which costs less than to keep it
-    needs_numbers features have to be numbered as in the input
-    of_strings    it takes strings, and all others take features
-    fits          it has to know the rows it is given as a whole
-    keeps_count   of the rows it makes as much is known as of those it is given, see `after`
+    expands       rows grow: they are mapped at each visit, which costs less than to store the mapped rows
+    needs_numbers the map needs the input's feature numbers, not those of the blocks
+    of_strings    the map takes strings; all others take features
+    needs_statistics  `fit` needs the statistics of the rows that the map takes
+    keeps_statistics  `after` computes the statistics of mapped rows from those of the rows before
     """
 
     expands: ClassVar[bool] = False
     needs_numbers: ClassVar[bool] = False
     of_strings: ClassVar[bool] = False
-    keeps_count: ClassVar[bool] = False
+    keeps_statistics: ClassVar[bool] = False
 
     @property
-    def fits(self) -> bool:
+    def needs_statistics(self) -> bool:
         return False
 
     def check(self, shape: Shape) -> None:
-        """Raises FeaturesError if rows of this shape cannot be mapped."""
+        """Raises FeaturesError if the map cannot take rows of this shape."""
 
     def width(self, shape: Shape) -> int:
-        """The numbers of the features made are below."""
+        """The width of mapped rows, given the shape of the rows before."""
         return shape.width
 
-    def shape(self, given: Shape) -> Shape:
-        """Of the rows it makes of rows of this shape."""
-        return Shape(self.width(given), given.base)
+    def shape(self, before: Shape) -> Shape:
+        """The shape of mapped rows, given that of the rows before."""
+        return Shape(self.width(before), before.base)
 
     def made(self, lengths: Array) -> Array:
-        """Most values made of rows that have so many (n,) int64."""
+        """For rows of `lengths` (n,) int64 values, the most values that each can have once mapped."""
         return lengths
 
     def mean_square(self, before: float) -> float:
-        """Of the rows it makes, the mean squared norm, as far as that of the rows it is given tells."""
+        """An estimate of the mean squared norm of mapped rows, given that of the rows before."""
         return before
 
     def own_bytes(self, _shape: Shape) -> int:
-        """What it holds in a process."""
+        """Bytes that the map holds in each process."""
         return 0
 
     def sizes(self, _shape: Shape) -> Mapping[str, int]:
-        """Of what `fit` finds, float64: name -> length."""
+        """name -> length of each float64 array that `fit` returns."""
         return {}
 
     def check_fitted(self, _shape: Shape, _arrays: Mapping[str, Array]) -> None:
-        """Raises FeaturesError if arrays of these sizes, of finite numbers, cannot be what `fit` found."""
+        """Raises FeaturesError if `fit` cannot have returned these arrays; their sizes are right, numbers finite."""
 
     def folded(self, _w: Array, _arrays: Mapping[str, Array]) -> tuple[Array, Array] | None:
-        """Of w for the rows it makes, w (..., width) for those it is given, and what <w, x> lacks (...).
-
-        None: there is no such w.
-        """
+        """For w of mapped rows, (v, c) with <w, mapped x> = <v, x> + c; v (..., width), c (...). None: none exist."""
         return None
 
     def fit(self, _shape: Shape, _statistics: FeatureStatistics | None) -> Mapping[str, Array]:
-        """What it has to know of the dataset. Raises FeaturesError if the statistics needed are not there."""
+        """The arrays that the map needs, fitted to a dataset. Raises FeaturesError if it lacks statistics."""
         return EMPTY
 
     def after(self, _statistics: FeatureStatistics | None, _arrays: Mapping[str, Array]) -> FeatureStatistics | None:
-        """The statistics of the rows it makes; None: they are not known."""
+        """The statistics of mapped rows, given those of the rows before; None: unknown."""
         return None
 
-    def placed(self, arrays: Mapping[str, Array], _place: Callable[[Array], Array]) -> Mapping[str, Array]:
-        """What was fitted, for rows whose features are numbered anew; `_place` takes an array (width,) there."""
+    def renumbered(self, arrays: Mapping[str, Array], _place: Callable[[Array], Array]) -> Mapping[str, Array]:
+        """The fitted arrays for a dataset that renumbers its features, see `FeatureMaps.renumbered`."""
         return arrays
 
     def ready(self, shape: Shape, arrays: Mapping[str, Array]) -> Apply:
-        """Made ready to be applied on any thread."""
+        """The function that maps rows of this shape; any thread may call it."""
         raise NotImplementedError
 
     @property
     def options(self) -> dict[str, Any]:
-        """As a document."""
+        """The options as JSON."""
         return asdict(self)  # type: ignore[call-overload]
 
 
 def needed(statistics: FeatureStatistics | None, name: str) -> FeatureStatistics:
-    """Raises FeaturesError if there are none."""
+    """The statistics that the map `name` needs. Raises FeaturesError if there are none."""
     if statistics is None:
         raise not_counted(name)
     return statistics
 
 
 def not_counted(name: str) -> FeaturesError:
-    """Of a map that has to know what nobody does."""
+    """The error of a map that needs statistics which do not exist."""
     return FeaturesError(
         "no_statistics",
-        f"{name} has to know each feature of the rows it is given, and they are not counted",
-        f"Let {name} come first, and have no more features than can be counted.",
+        f"{name} needs statistics of the features of its rows, and there are none",
+        f"Put {name} before the other maps; a dataset of too many features has no statistics.",
     )

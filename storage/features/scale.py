@@ -1,4 +1,4 @@
-"""Features on one scale."""
+"""Brings features to one scale."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ from streamsvm.storage.rows.csr import VALUE, Array
 
 @dataclass(frozen=True)
 class Scale(FeatureMap):
-    """Each feature is multiplied with a factor of its own. Nothing is centred: what is 0 stays 0."""
+    """Multiplies each feature by a factor of its own. Features are not centred, so zeros stay zeros."""
 
     by: Literal["max", "deviation"] = option(
         "max", 'each feature is divided by its largest absolute value, or by its standard `"deviation"`'
     )
 
-    keeps_count = True
+    keeps_statistics = True
 
     @property
-    def fits(self) -> bool:
+    def needs_statistics(self) -> bool:
         return True
 
     def sizes(self, shape: Shape) -> Mapping[str, int]:
@@ -33,18 +33,18 @@ class Scale(FeatureMap):
         return w * arrays["factors"], np.zeros(w.shape[:-1])
 
     def fit(self, shape: Shape, statistics: FeatureStatistics | None) -> Mapping[str, Array]:
-        found = needed(statistics, "scale").of_width(shape.width)
-        size = found.largest.astype(float) if self.by == "max" else _deviation(found)
+        counts = needed(statistics, "scale").of_width(shape.width)
+        size = counts.largest.astype(float) if self.by == "max" else _deviation(counts)
         return {"factors": np.divide(1.0, size, out=np.ones(shape.width), where=size > 0.0)}
 
     def after(self, statistics: FeatureStatistics | None, arrays: Mapping[str, Array]) -> FeatureStatistics | None:
         factors = arrays["factors"]
-        found = needed(statistics, "scale").of_width(len(factors))
+        before = needed(statistics, "scale").of_width(len(factors))
         return FeatureStatistics(
-            found.n_rows, found.rows, found.sums * factors, found.squares * factors**2, found.largest * factors
+            before.n_rows, before.rows, before.sums * factors, before.squares * factors**2, before.largest * factors
         )
 
-    def placed(self, arrays: Mapping[str, Array], place: Callable[[Array], Array]) -> Mapping[str, Array]:
+    def renumbered(self, arrays: Mapping[str, Array], place: Callable[[Array], Array]) -> Mapping[str, Array]:
         return {"factors": place(arrays["factors"])}
 
     def own_bytes(self, shape: Shape) -> int:
@@ -55,6 +55,6 @@ class Scale(FeatureMap):
         return lambda rows: rows._replace(values=(rows.values * factors[rows.indices]).astype(VALUE))
 
 
-def _deviation(found: FeatureStatistics) -> Array:
-    n_rows = max(1, found.n_rows)
-    return np.sqrt(np.maximum(found.squares / n_rows - (found.sums / n_rows) ** 2, 0.0))
+def _deviation(counts: FeatureStatistics) -> Array:
+    n_rows = max(1, counts.n_rows)
+    return np.sqrt(np.maximum(counts.squares / n_rows - (counts.sums / n_rows) ** 2, 0.0))

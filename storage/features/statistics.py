@@ -1,4 +1,4 @@
-"""What is known of each feature over a whole dataset: counted while it is read in, kept in a file beside its blocks."""
+"""Statistics of each feature of a dataset: counted while it is read in, stored in a file beside its blocks."""
 
 import struct
 import zlib
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from streamsvm.storage.errors import CorruptData
-from streamsvm.storage.features.statistics_kernel import count_features
+from streamsvm.storage.features.maps_kernel import count_features
 from streamsvm.storage.files import codec
 from streamsvm.storage.files.durable import write_file
 from streamsvm.storage.rows.csr import Array
@@ -16,21 +16,21 @@ from streamsvm.storage.rows.csr import Array
 _NAME = "statistics"
 MAGIC = b"SSVMSTA1"
 HEAD = struct.Struct("<8sqq")  # MAGIC, rows, features
-_FAR = 1000.0  # apart, sizes of features make coordinate descent slow
+_FAR = 1000.0  # coordinate descent is slow if sizes of features differ by a larger factor
 _SHOWN = 3
-MOST_FEATURES = 1 << 21  # 24 bytes each
+MOST_FEATURES = 1 << 21  # of 28 bytes each
 _SUMS: dict[str, np.dtype] = {"rows": np.dtype("<i8"), "sums": np.dtype("<f8"), "squares": np.dtype("<f8")}
 _COLUMNS: dict[str, np.dtype] = {**_SUMS, "largest": np.dtype("<f4")}
 
 
 @dataclass
 class FeatureStatistics:
-    """Of each feature, by its number in the input, (width,).
+    """Statistics of each feature, in arrays (width,) by the input's feature numbers.
 
-    n_rows   of all
-    rows     int64: in how many the feature has a value
-    sums, squares  float64, of its values
-    largest  float32: the largest absolute value
+    n_rows   rows counted
+    rows     int64: rows in which the feature has a value
+    sums, squares  float64: the sum of its values, and of their squares
+    largest  float32: its largest absolute value
     """
 
     n_rows: int
@@ -41,7 +41,7 @@ class FeatureStatistics:
 
     @classmethod
     def none(cls) -> "FeatureStatistics":
-        """Of no rows yet."""
+        """The statistics of no rows."""
         return cls(0, **{name: np.zeros(0, dtype) for name, dtype in _COLUMNS.items()})
 
     @property
@@ -49,7 +49,7 @@ class FeatureStatistics:
         return len(self.rows)
 
     def add(self, indptr: Array, indices: Array, values: Array) -> bool:
-        """Count these rows; False, and nothing is to be counted any more, if there are too many features."""
+        """Count these rows. False: there are too many features, so that statistics must be given up."""
         width = int(indices.max(initial=-1)) + 1
         if width > MOST_FEATURES:
             return False
@@ -59,23 +59,23 @@ class FeatureStatistics:
         return True
 
     def widen(self, width: int) -> None:
-        """Have room for so many features."""
+        """Make room for features below `width`."""
         if width <= self.width:
             return
-        # Twice at a time, so that arrays are seldom copied.
+        # Doubling: arrays are then seldom copied.
         width = max(width, min(2 * self.width, MOST_FEATURES))
         for name in _COLUMNS:
             old = getattr(self, name)
             setattr(self, name, np.concatenate((old, np.zeros(width - len(old), old.dtype))))
 
     def of_width(self, width: int) -> "FeatureStatistics":
-        """The same for exactly so many features."""
+        """These statistics for exactly `width` features."""
         other = FeatureStatistics(self.n_rows, self.rows, self.sums, self.squares, self.largest)
         other.widen(width)
         return FeatureStatistics(self.n_rows, **{name: getattr(other, name)[:width] for name in _COLUMNS})
 
     def plus(self, others: "FeatureStatistics") -> "FeatureStatistics":
-        """Of these rows and others."""
+        """The statistics of these rows and the others together."""
         width = max(self.width, others.width)
         a, b = self.of_width(width), others.of_width(width)
         sums = {name: getattr(a, name) + getattr(b, name) for name in _SUMS}
@@ -83,30 +83,30 @@ class FeatureStatistics:
 
     @property
     def typical(self) -> Array:
-        """The root mean square of each feature's values, (width,) float64; 0 of one without."""
+        """The root mean square of each feature's values, (width,) float64; 0 for a feature without values."""
         return np.sqrt(self.squares / np.maximum(self.rows, 1))
 
 
-def far_scales(found: FeatureStatistics) -> tuple[tuple[int, float], ...]:
-    """(Feature, size) of the largest and the smallest features, the largest first; () if they are on one scale."""
-    there = np.flatnonzero(found.rows)
-    sizes = found.typical[there]
-    if len(there) < 2 or sizes.max() <= _FAR * sizes.min():
+def far_scales(statistics: FeatureStatistics) -> tuple[tuple[int, float], ...]:
+    """(feature, root mean square) of the largest and the smallest features, largest first; () if scales are alike."""
+    features = np.flatnonzero(statistics.rows)
+    sizes = statistics.typical[features]
+    if len(features) < 2 or sizes.max() <= _FAR * sizes.min():
         return ()
     order = np.argsort(-sizes, kind="stable")
     shown = order if len(order) <= 2 * _SHOWN else np.concatenate((order[:_SHOWN], order[-_SHOWN:]))
-    return tuple(zip(there[shown].tolist(), sizes[shown].tolist(), strict=True))
+    return tuple(zip(features[shown].tolist(), sizes[shown].tolist(), strict=True))
 
 
-def write_statistics(directory: Path, found: FeatureStatistics) -> None:
-    """Keep them beside the blocks, durably."""
-    columns = codec.encode([getattr(found, name) for name in _COLUMNS])
-    head = HEAD.pack(MAGIC, found.n_rows, found.width)
+def write_statistics(directory: Path, statistics: FeatureStatistics) -> None:
+    """Write them beside the blocks of a dataset, durably."""
+    columns = codec.encode([getattr(statistics, name) for name in _COLUMNS])
+    head = HEAD.pack(MAGIC, statistics.n_rows, statistics.width)
     write_file(directory / _NAME, [zlib.crc32(head + columns).to_bytes(4, "little"), head, columns])
 
 
 def read_statistics(directory: Path) -> FeatureStatistics | None:
-    """Those of a dataset; None if there are none, or if they are damaged: they can be counted anew."""
+    """Read the statistics of a dataset; None if they are absent or damaged: they can be counted anew."""
     try:
         data = (directory / _NAME).read_bytes()
     except OSError:
@@ -123,5 +123,5 @@ def read_statistics(directory: Path) -> FeatureStatistics | None:
 
 
 def drop_statistics(directory: Path) -> None:
-    """They are not those of the rows any more."""
+    """Delete the statistics of a dataset whose rows have changed."""
     (directory / _NAME).unlink(missing_ok=True)

@@ -1,18 +1,18 @@
-"""Rows of length 1."""
+"""Scales rows to length 1."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from streamsvm.storage.features.maps_kernel import make_unit_rows
 from streamsvm.storage.features.rows import Apply, FeatureMap, Features, Shape
-from streamsvm.storage.features.unit_kernel import make_unit_rows
 from streamsvm.storage.rows.csr import VALUE, Array
 
 
 @dataclass(frozen=True)
 class Unit(FeatureMap):
-    """Each row is divided by its norm; one without features stays as it is."""
+    """Divides each row by its norm; a row without features stays as it is."""
 
     def mean_square(self, _before: float) -> float:
         return 1.0

@@ -1,4 +1,4 @@
-"""Rows as they are visited: the maps that expand are applied to a few of them at a time, in memory next to the core."""
+"""Applies the maps that expand rows when rows are visited: to small batches, which fit into a processor cache."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -6,23 +6,26 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from streamsvm.storage.errors import ValuesOverflow
-from streamsvm.storage.features.gather_kernel import gather_rows
 from streamsvm.storage.features.maps import FeatureMaps, features_of
+from streamsvm.storage.features.maps_kernel import gather_rows
 from streamsvm.storage.features.rows import Features, Shape
 from streamsvm.storage.rows.csr import INDPTR, Array, squared_norms
 from streamsvm.storage.rows.segment import NORM, OFFSET, Segment
 
-_VALUES = 1 << 17  # made at a time: 1 MiB
+_VALUES = 1 << 17  # values of a batch: 1 MiB
 
 
 @dataclass(frozen=True)
 class Visited:
-    """The maps that are applied at each visit; without any, rows are visited as they are."""
+    """The maps that are applied at each visit of a row, possibly none."""
 
     maps: FeatureMaps
 
-    def parts(self, rows: Segment, order: Array) -> Iterator[tuple[Segment, Array]]:
-        """The rows at the positions `order` (k,) int32 in parts: rows as they are trained on, and positions there."""
+    def batches(self, rows: Segment, order: Array) -> Iterator[tuple[Segment, Array]]:
+        """The rows at the positions `order` (k,) int32, in this order, as batches of mapped rows.
+
+        Yields (rows, positions (m,) int32): the rows to train on are those at the positions, in their order.
+        """
         if not len(self.maps):
             yield rows, order
             return
@@ -32,27 +35,27 @@ class Visited:
         while begin < len(order):
             before = ends[begin - 1] if begin else 0
             end = max(begin + 1, int(np.searchsorted(ends, before + _VALUES, "right")))
-            part = self.mapped(rows, order[begin:end], int(lengths[begin:end].sum()))
-            yield part, np.arange(end - begin, dtype=np.int32)
+            batch = self.mapped(rows, order[begin:end], int(lengths[begin:end].sum()))
+            yield batch, np.arange(end - begin, dtype=np.int32)
             begin = end
 
-    def all_parts(self, rows: Segment) -> Iterator[Segment]:
-        """All rows, in parts."""
+    def all_batches(self, rows: Segment) -> Iterator[Segment]:
+        """All rows in order, as batches of mapped rows."""
         if not len(self.maps):
             yield rows
             return
-        for part, _ in self.parts(rows, np.arange(len(rows), dtype=np.int32)):
-            yield part
+        for batch, _ in self.batches(rows, np.arange(len(rows), dtype=np.int32)):
+            yield batch
 
     def mapped(self, rows: Segment, picked: Array, nnz: int) -> Segment:
-        """The rows at the positions `picked` (k,) int32, which have so many values, as they are trained on."""
-        given = Features(
+        """The rows at the positions `picked` (k,) int32, mapped; `nnz`: the values that they have before."""
+        unmapped = Features(
             np.empty(len(picked) + 1, INDPTR), np.empty(nnz, rows.indices.dtype), np.empty(nnz, rows.values.dtype)
         )
-        gather_rows(picked, rows.indptr, rows.indices, rows.values, *given)
+        gather_rows(picked, rows.indptr, rows.indices, rows.values, *unmapped)
         return with_features(
             Segment(
-                rows.row_id[picked], rows.y[picked], rows.Qii[picked], given.indptr, given.indices, given.values,
+                rows.row_id[picked], rows.y[picked], rows.Qii[picked], *unmapped,
                 None if rows.target is None else rows.target[picked],
                 None if rows.weight is None else rows.weight[picked],
             ),
@@ -64,12 +67,12 @@ UNMAPPED = Visited(FeatureMaps(Shape(0)))
 
 
 def with_features(rows: Segment, maps: FeatureMaps) -> Segment:
-    """The rows mapped, with the squared norms of what they have become. Raises ValuesOverflow."""
+    """The rows mapped, with new squared norms. Raises ValuesOverflow if one of these is not finite."""
     if not len(maps):
         return rows
     made = maps.apply(features_of(rows.indptr, rows.indices, rows.values))
     Qii = np.empty(len(rows), NORM)
     squared_norms(made.indptr, made.values, Qii)
     if not np.isfinite(Qii).all():
-        raise ValuesOverflow("features that are made")
+        raise ValuesOverflow("the features that maps make")
     return replace(rows, Qii=Qii, indptr=made.indptr.astype(OFFSET), indices=made.indices, values=made.values)

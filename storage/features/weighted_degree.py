@@ -1,15 +1,16 @@
-"""Strings by the short strings in them, and where these stand.
+"""Features of strings of bases: their substrings (j-mers) and the positions of these.
 
-The weighted-degree kernel (Raetsch, Sonnenburg 2004; Sonnenburg, Franc, "COFFIN", ICML 2010, section 4): rows share a
-j-mer, j = 1 .. degree, if it stands at the same place. With beta_j = 2 (d - j + 1) / (d (d + 1)), d the degree,
+The weighted-degree kernel (Raetsch, Sonnenburg 2004; Sonnenburg, Franc, "COFFIN", ICML 2010, section 4) counts the
+j-mers, j = 1 .. degree, that two strings share at the same position. With beta_j = 2 (d - j + 1) / (d (d + 1)), d the
+degree,
 
     k(x, z) = sum_j beta_j sum_l [x(l .. l + j - 1) = z(l .. l + j - 1)]
 
-is the product of rows that have a feature of value sqrt(beta_j) for each j-mer at each place. Its number is
+is the inner product of rows with a feature of value sqrt(beta_j) for each j-mer at each position l, numbered
 
     l S + sum_{i < j} 4^i + code,    S = sum_{i <= d} 4^i,    code: the bases as digits of base 4
 
-and rows are of length 1. What has an unknown base in it is left out.
+Rows are scaled to length 1. A j-mer with an unknown base makes no feature.
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ from streamsvm.storage.rows.strings import BASES_A_WORD
 
 @dataclass(frozen=True)
 class WeightedDegree(FeatureMap):
-    """Of strings of bases, all of one length."""
+    """Maps strings of bases, all of one length, to their j-mers."""
 
     degree: int = option(8, "length of the longest strings that are compared", ge=1, le=12)
 
@@ -36,15 +37,15 @@ class WeightedDegree(FeatureMap):
         if self.width(shape) > np.iinfo(INDEX).max:
             raise FeaturesError(
                 "features_range",
-                f"strings of {shape.strings} bases have {self.width(shape)} features of degree {self.degree}",
-                f"Ask for a smaller degree: {np.iinfo(INDEX).max} features are the most.",
+                f"strings of {shape.strings} bases have {self.width(shape)} features at degree {self.degree}",
+                f"Ask for a smaller degree: at most {np.iinfo(INDEX).max} features can be numbered.",
             )
 
     def width(self, shape: Shape) -> int:
         return shape.strings * _offsets(self.degree)[-1]
 
     def made(self, lengths: Array) -> Array:
-        # A row of so many words has no more bases, and each begins a j-mer of each length.
+        # Each base of a word begins at most one j-mer of each length.
         return lengths * BASES_A_WORD * self.degree
 
     def mean_square(self, _before: float) -> float:
@@ -65,5 +66,5 @@ class WeightedDegree(FeatureMap):
 
 
 def _offsets(degree: int) -> list[int]:
-    """Of the j-mers at a place, for j = 1 .. degree, and how many of all lengths there are."""
+    """The offsets of the j-mers' numbers at one position, for j = 1 .. degree; then S, the numbers of a position."""
     return [sum(4**i for i in range(1, j)) for j in range(1, degree + 2)]

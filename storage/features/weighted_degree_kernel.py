@@ -1,4 +1,4 @@
-"""Making the features of the weighted-degree kernel."""
+"""Makes the features of the weighted-degree kernel."""
 
 import math
 
@@ -8,11 +8,11 @@ from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.rows.csr import Array
 
 # make_mers(indptr, words, marks: rows of storage.rows.strings, length, weights (degree,): sqrt(beta_j), offsets
-#           (degree + 1,), made_indptr (n + 1,), made, values): see storage.features.weighted_degree. Returns how many
-#           values were made.
+#           (degree + 1,), made_indptr (n + 1,), made, values): see storage.features.weighted_degree. Returns the number
+#           of values written.
 #
-# All j-mers of a row of one length are made together, one place after the other: the code of one is that of the j-mer
-# before it at this place times 4, plus a base, and no place waits for another.
+# For each length j the loop runs over all positions: the code of a j-mer is 4 times the code of the (j - 1)-mer at the
+# same position, plus a base, so that positions do not depend on each other.
 
 
 @njit(cache=True, nogil=True)
@@ -22,12 +22,12 @@ def make_mers(
 ) -> int:  # fmt: skip
     degree, a_place, k = weights.shape[0], offsets[-1], 0
     base, code, is_known = np.empty(length, np.int32), np.empty(length, np.int32), np.empty(length, np.int32)
-    own = np.zeros(degree, np.float32)
+    scaled = np.zeros(degree, np.float32)
     total = 0.0
     for j in range(min(degree, length)):
         total += (length - j) * weights[j] * weights[j]
     for j in range(degree):
-        own[j] = weights[j] / math.sqrt(total)
+        scaled[j] = weights[j] / math.sqrt(total)
     made_indptr[0] = 0
     for row in range(indptr.shape[0] - 1):
         start, has_unknown = indptr[row], False
@@ -43,7 +43,7 @@ def make_mers(
             k = _make_known_mers(base, code, is_known, degree, a_place, weights, offsets, k, made, values)
         else:
             for j in range(min(degree, length)):
-                value, shift = own[j], np.int32(offsets[j])
+                value, shift = scaled[j], np.int32(offsets[j])
                 for at in range(length - j):
                     code[at] = code[at] * np.int32(4) + base[at + j]
                     made[k + at] = np.int32(at * a_place) + shift + code[at]
@@ -55,7 +55,8 @@ def make_mers(
     return k
 
 
-# The same of a row with unknown bases; is_known (length,) becomes whether the j-mer at a place has none.
+# Makes the features of a row that has unknown bases, not yet scaled to length 1. is_known (length,) changes in place:
+# after round j it says of each position whether the j-mer there has no unknown base.
 
 
 @njit(cache=True)

@@ -1,1 +1,1 @@
-"""Files that survive a crash, and how their numbers are encoded."""
+"""Files that survive a power cut, and the encoding of numbers in them."""

@@ -1,12 +1,12 @@
-"""Byte shuffling and index differences, the inner loops of `codec`: loops that compile to vector code."""
+"""Byte shuffling and index differences: inner loops of `codec` and of blocks, written so that they are vectorised."""
 
 import numpy as np
 
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.rows.csr import Array
 
-# split_bytes(words (n,) unsigned, planes (n * size,) uint8): planes[b * n + i] = byte b of word i, of `size` bytes.
-# join_bytes is its inverse, four bytes at a time; `size` is 4 or 8.
+# split_bytes(words (n,) unsigned of `size` bytes, planes (n * size,) uint8): planes[b * n + i] = byte b of word i.
+# join_bytes is the inverse; it reads four planes at a time, so `size` is 4 or 8.
 
 
 @njit(cache=True, nogil=True)
@@ -33,8 +33,8 @@ def join_bytes(planes: Array, words: Array) -> None:
             words[i] = word if first == 0 else words[i] | word << shift
 
 
-# differences(indices (nnz,) int32, indptr (n_rows + 1,), out (nnz,) int32): each index less the one before it in its
-# row, the first as it is. integrate(indptr, indices), in place, is its inverse.
+# differences(indices (nnz,) int32, indptr (n_rows + 1,), out (nnz,) int32): out[j] = indices[j] - indices[j - 1] within
+# a row; the first index of a row is copied. integrate(indptr, indices) is the inverse, in place.
 
 
 @njit(cache=True, nogil=True)

@@ -1,4 +1,4 @@
-"""Parts of files, read past the page cache: it counts as memory too, and costs more time than the reading."""
+"""Reads ranges of files past the page cache, which would count as memory and cost more time than the read itself."""
 
 import errno
 import mmap
@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_UNIT = mmap.PAGESIZE  # of what a disk writes to memory by itself
+_UNIT = mmap.PAGESIZE  # O_DIRECT reads start and end at multiples of it
 
-# Memory of parts that have been given back. To get new memory for each would take as long as to read it.
+# Buffers of ranges that have been used: allocating one for each read would take as long as the read.
 _spare: deque[mmap.mmap] = deque(maxlen=32)
 
 
-class Part:
-    """Bytes of a file, `size` of them from `start` on in a buffer. `with part as data` gives the memory back."""
+class FileRange:
+    """A range of a file: `size` bytes from `start` on in a buffer. After `with ... as data` the buffer is reused."""
 
     def __init__(self, buffer: mmap.mmap, start: int, size: int) -> None:
         self._buffer = buffer
@@ -29,17 +29,17 @@ class Part:
         _spare.append(self._buffer)
 
 
-def read_part(path: Path, offset: int, size: int, is_cached: bool = False) -> Part:
-    """The bytes from `offset` on, fewer than `size` if the file ends before. Raises OSError.
+def read_range(path: Path, offset: int, size: int, is_cached: bool = False) -> FileRange:
+    """Read `size` bytes from `offset` on, fewer if the file ends before. Raises OSError.
 
-    is_cached   the file has just been written and is in the page cache; it is not to stay there
+    is_cached   the file has just been written: read it from the page cache and drop the pages afterwards
     """
     start = offset - offset % _UNIT
     room = -(-(offset + size) // _UNIT) * _UNIT - start
     buffer = _memory(room)
     with memoryview(buffer)[:room] as view:
         got = _read_cached(path, view, start) if is_cached else _read_direct(path, view, start)
-    return Part(buffer, offset - start, max(0, min(size, got - (offset - start))))
+    return FileRange(buffer, offset - start, max(0, min(size, got - (offset - start))))
 
 
 def _memory(room: int) -> mmap.mmap:
@@ -58,7 +58,7 @@ def _read_direct(path: Path, view: memoryview, start: int) -> int:
         with _open(path, os.O_DIRECT) as file:
             return os.preadv(file, [view], start)
     except OSError as error:
-        # A file system in memory, or one that cannot.
+        # EINVAL: a file system in memory, or another that does not support O_DIRECT.
         if error.errno != errno.EINVAL:
             raise
     return _read_cached(path, view, start)
@@ -66,7 +66,7 @@ def _read_direct(path: Path, view: memoryview, start: int) -> int:
 
 def _read_cached(path: Path, view: memoryview, start: int) -> int:
     with _open(path) as file:
-        # No more than the part: what the kernel would read behind it is nobody's to give back.
+        # RANDOM turns readahead off: pages read beyond the range would not be dropped below.
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
         got = os.preadv(file, [view], start)
         os.posix_fadvise(file, start, len(view), os.POSIX_FADV_DONTNEED)
@@ -75,7 +75,7 @@ def _read_cached(path: Path, view: memoryview, start: int) -> int:
 
 @contextmanager
 def _open(path: Path, flags: int = 0) -> Iterator[int]:
-    """A file descriptor: what a file object does beside takes longer than to read a piece."""
+    """Open a bare file descriptor: making a file object takes longer than reading a piece."""
     file = os.open(path, os.O_RDONLY | flags)
     try:
         yield file

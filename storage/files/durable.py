@@ -1,22 +1,24 @@
-"""The one way a durable file comes into being: written beside its place, synced, renamed, its directory synced.
+"""Writes files that are whole or absent: written under another name, synced, renamed, and their directory synced.
 
-After `publish` returns, the file or directory survives a power cut whole; before it, nothing of it can be seen under
-its final name.
+Once `publish` has returned, the file or directory survives a power cut; before, nothing has its final name.
 """
 
 import os
+import stat
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 _SYNCED_TOGETHER = 32
 
 
 def publish(staged: Path, final: Path) -> None:
-    """Move a finished file or directory to its final name, durably. Both must lie on one file system.
+    """Rename a finished file or directory to its final name, durably. Both names must be on one file system.
 
-    A directory must not exist yet under the final name; a file is replaced.
+    An existing file of the final name is replaced; an existing directory is an error.
     """
     _sync_tree(staged)
     staged.rename(final)
@@ -24,24 +26,54 @@ def publish(staged: Path, final: Path) -> None:
 
 
 def write_file(final: Path, chunks: Iterable[bytes]) -> None:
-    """Write `chunks` to `final` as a whole or not at all."""
-    staged = staged_beside(final)
-    try:
+    """Write `chunks` to the file `final`, durably, wholly or not at all."""
+    with _staged_beside(final) as staged:
         with staged.open("wb") as file:
             file.writelines(chunks)
         publish(staged, final)
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file for a user to read, not durable: it takes its name, also that of another file, when the block succeeds.
+
+    A device or a pipe, such as /dev/stdout, is written in place. Raises OSError.
+    """
+    final = Path(path).resolve()
+    if _is_written_in_place(Path(path)):
+        with Path(path).open("wb") as file:
+            yield file
+        return
+    with _staged_beside(final) as staged:
+        with staged.open("wb") as file:
+            yield file
+        staged.replace(final)
+
+
+def _is_written_in_place(path: Path) -> bool:
+    """Whether the name is that of a device, a pipe, or a directory (which cannot be opened for writing)."""
+    try:
+        return not stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def _staged_beside(final: Path) -> Iterator[Path]:
+    """A hidden name in the same directory; a file of that name is deleted when the block fails.
+
+    The name is random: processes in two containers that share a volume can have the same id.
+    """
+    staged = final.with_name(f".{final.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        yield staged
     except BaseException:
         staged.unlink(missing_ok=True)
         raise
 
 
-def staged_beside(final: Path) -> Path:
-    """A hidden name that nobody else takes: in two containers that share a volume processes have the same ids."""
-    return final.with_name(f".{final.name}.{uuid.uuid4().hex}.tmp")
-
-
 def make_directory(path: Path) -> None:
-    """Make a directory and those above it, durably; they may be there."""
+    """Make a directory and its parents, durably, unless they exist."""
     if not path.is_dir():
         make_directory(path.parent)
         path.mkdir(exist_ok=True)
@@ -52,7 +84,7 @@ def _sync_tree(path: Path) -> None:
     if not path.is_dir():
         return sync(path)
     inside = list(path.rglob("*"))
-    # One after the other, each file would wait for the disk on its own.
+    # In parallel: each sync waits for the disk.
     with ThreadPoolExecutor(_SYNCED_TOGETHER) as pool:
         list(pool.map(sync, [inner for inner in inside if not inner.is_dir()]))
         list(pool.map(sync, [path, *(inner for inner in inside if inner.is_dir())]))
@@ -60,11 +92,11 @@ def _sync_tree(path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Have what was written to a file, or the names in a directory, survive a power cut."""
+    """Make the content of a file, or the names in a directory, survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
-        # Data just written is seldom read at once: do not let it fill the page cache.
+        # New data are seldom read at once: keep them out of the page cache.
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:
         os.close(descriptor)

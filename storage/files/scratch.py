@@ -1,4 +1,4 @@
-"""An array in a file without a name: its pages need no memory, and nobody has to take it away."""
+"""Arrays in unnamed files: the disk holds their pages, and the kernel deletes the file with its last user."""
 
 import os
 import tempfile
@@ -10,9 +10,9 @@ from streamsvm.storage.rows.csr import Array
 
 
 def scratch(directory: Path, dtype: np.dtype, *shape: int) -> Array:
-    """Of this shape, on the disk of the directory; OSError if there is no room."""
+    """An array of this shape in an unnamed file of the directory. Raises OSError if the disk has no room."""
     size = int(np.prod(shape)) * dtype.itemsize
     with tempfile.TemporaryFile(dir=directory) as file:
-        # A sparse file would kill the process when the disk is full.
+        # Allocate the disk now: writing to a hole of a sparse file on a full disk would kill the process.
         os.posix_fallocate(file.fileno(), 0, max(1, size))
         return np.asarray(np.memmap(file, dtype, "r+", shape=shape)) if size else np.empty(shape, dtype)

@@ -1,4 +1,4 @@
-"""Decodes a zstd frame of unknown origin piece by piece, with a bound on what one step may give."""
+"""Decodes an untrusted zstd frame step by step, with a bound on the output of each step."""
 
 from collections.abc import Callable
 
@@ -8,29 +8,29 @@ from streamsvm.storage.errors import CorruptData
 
 FRAME_MAGIC = b"\x28\xb5\x2f\xfd"
 SKIPPABLE_TAIL = b"\x2a\x4d\x18"  # behind a byte 0x50 to 0x5f
-BLOCK_BYTES = 128 << 10  # no block decodes to more
-MAX_WINDOW_BYTES = 64 << 20  # asked for up to level 21; level 22 and `--long` may ask for more
+BLOCK_BYTES = 128 << 10  # most bytes that one block decodes to
+MAX_WINDOW_BYTES = 64 << 20  # enough for levels up to 21; level 22 and `--long` may need more
 RLE = 1
 
-# Lengths of header fields by their bits in the descriptor (RFC 8878, 3.1.1.1).
+# Lengths of header fields by their bits in the frame header descriptor (RFC 8878, 3.1.1.1).
 DICTIONARY_LENGTH = (0, 1, 2, 4)
 CONTENT_SIZE_LENGTH = (0, 2, 4, 8)
 
 
 def is_frame(head: bytes) -> bool:
-    """Whether a frame, maybe a skippable one, starts with these four bytes."""
+    """Whether a zstd frame, skippable ones included, starts with these four bytes."""
     return head[:4] == FRAME_MAGIC or (head[1:4] == SKIPPABLE_TAIL and head[0] & 0xF0 == 0x50)
 
 
 class ZstdStream:
     """One frame, with the interface of bz2.BZ2Decompressor.
 
-    The decoder gets whole blocks, whose borders are read here (RFC 8878, 3.1.1): that bounds the output of a step, for
-    four bytes can stand for 128 KiB, and shows where the frame ends.
+    It reads the block headers itself (RFC 8878, 3.1.1) and gives the decoder one whole block at a time. That bounds the
+    output of a step, since four bytes of input can stand for 128 KiB, and shows where the frame ends.
 
     eof          whether the frame is complete
-    unused_data  what came after it
-    needs_input  whether nothing more comes without further input
+    unused_data  bytes after the frame
+    needs_input  whether `decompress` needs more input before it can return more output
     """
 
     def __init__(self) -> None:
@@ -38,8 +38,8 @@ class ZstdStream:
         self._data = bytearray()
         self._to_skip = 0
         self._has_checksum = False
-        # Each reads one part of the frame and gives its decoded bytes, or None while the part is not all there.
-        self._read_part: Callable[[], bytes | None] = self._read_header
+        # The next step: decodes one header, block or checksum, or returns None until all of its input is there.
+        self._step: Callable[[], bytes | None] = self._read_header
         self.eof = False
         self.needs_input = True
 
@@ -48,26 +48,26 @@ class ZstdStream:
         return bytes(self._data) if self.eof else b""
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Takes `data` in and gives at most max_length decoded bytes, which is 128 KiB or more.
+        """Append `data` to the input and return at most `max_length` (at least 128 KiB) decoded bytes.
 
-        CorruptData when the frame is damaged, or needs a dictionary or a larger window.
+        Raises CorruptData if the frame is damaged, or needs a dictionary or a window above 64 MiB.
         """
         self._data += data
-        parts: list[bytes] = []
+        output: list[bytes] = []
         room = max_length
         self.needs_input = False
         while room >= BLOCK_BYTES and not self.eof:
-            part = self._read_part()
-            if part is None:
+            decoded = self._step()
+            if decoded is None:
                 self.needs_input = True
                 break
-            room -= len(part)
-            parts.append(part)
-        return b"".join(parts)
+            room -= len(decoded)
+            output.append(decoded)
+        return b"".join(output)
 
     def _read_header(self) -> bytes | None:
         if len(self._data) < 8:
-            # No frame is shorter; five bytes tell the length of the header.
+            # No frame is shorter than 8 bytes, and 5 bytes suffice to know the length of the header.
             return None
         if self._data[:4] != FRAME_MAGIC:
             self._to_skip = int.from_bytes(self._data[4:8], "little")
@@ -93,7 +93,7 @@ class ZstdStream:
         header = int.from_bytes(self._data[:3], "little")
         size = 1 if header >> 1 & 3 == RLE else header >> 3
         if header >> 3 > BLOCK_BYTES:
-            raise CorruptData(f"a block of {header >> 3} bytes")
+            raise CorruptData(f"a block states {header >> 3} bytes, more than {BLOCK_BYTES}")
         decoded = self._decode(3 + size)
         if not header & 1:
             return decoded
@@ -110,11 +110,11 @@ class ZstdStream:
 
     def _then(self, following: Callable[[], bytes | None], decoded: bytes | None) -> bytes | None:
         if decoded is not None:
-            self._read_part = following
+            self._step = following
         return decoded
 
     def _decode(self, length: int) -> bytes | None:
-        """The decoder's output for the next `length` bytes, None if there are fewer."""
+        """Decode the next `length` bytes of input; None if there are fewer."""
         if len(self._data) < length:
             return None
         try:

@@ -1,1 +1,1 @@
-"""The machine: processes, memory, cores, compiled kernels."""
+"""The machine: processes, memory, cores, the health of disks, compiled kernels."""

@@ -1,4 +1,4 @@
-"""Work for somebody who may leave before it is done: long loops ask at their borders whether it is still wanted."""
+"""Long loops whose caller may leave before they end: at each round they ask whether the work is still wanted."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,8 +6,8 @@ from threading import Event, local
 
 
 class _Thread(local):
-    # Not a context variable: a thread that asks the event loop for something would pass that on to it, and the loop to
-    # whatever else comes by the same connection.
+    # Not a context variable: a thread that calls into the event loop would hand it on to the loop, and the loop to
+    # later requests of the same connection.
     unwanted: Event | None = None
 
 
@@ -15,12 +15,12 @@ _thread = _Thread()
 
 
 class Unwanted(Exception):
-    """Nobody waits for this work any more."""
+    """The caller of this work has left."""
 
 
 @contextmanager
 def wanted_until(unwanted: Event) -> Iterator[None]:
-    """End what this thread calls in here with `Unwanted`, at its next border once the event is set, from any thread."""
+    """Inside the block, `check_wanted` raises Unwanted in this thread once any thread has set the event."""
     before, _thread.unwanted = _thread.unwanted, unwanted
     try:
         yield
@@ -29,7 +29,7 @@ def wanted_until(unwanted: Event) -> Iterator[None]:
 
 
 def check_wanted() -> None:
-    """A border. Costs next to nothing; raises Unwanted."""
+    """Raise Unwanted if the caller has left. Costs next to nothing."""
     unwanted = _thread.unwanted
     if unwanted is not None and unwanted.is_set():
         raise Unwanted

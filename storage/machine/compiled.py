@@ -1,4 +1,4 @@
-"""numba's `njit` for all kernels: what it keeps on disk is used as long as no source of any kernel has changed."""
+"""numba's `njit` for all kernels: compiled code on disk is used until the source of any kernel changes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,17 +10,17 @@ from streamsvm.storage.machine.kernel_sources import stamp
 
 
 class _Index(IndexDataCacheFile):
-    """Compiled versions of a function by the types of its arguments, of which some are classes of ours."""
+    """The compiled versions of a function by the types of its arguments, some of which are classes of this program."""
 
     def _load_index(self) -> dict:
         try:
             return super()._load_index()
-        except (ImportError, AttributeError):  # such a class has moved since
+        except (ImportError, AttributeError):  # a class has moved since the index was written
             return {}
 
 
-class _Kept(FunctionCache):
-    """Kept where numba would; its own stamp is of the function's file alone."""
+class _Cache(FunctionCache):
+    """numba's cache with a stamp of all kernels: numba's own covers the function's file alone."""
 
     def __init__(self, function: Callable) -> None:
         super().__init__(function)
@@ -30,12 +30,12 @@ class _Kept(FunctionCache):
 
 def njit(**options: Any) -> Any:
     """numba's njit, always with cache=True."""
-    assert options.pop("cache"), "a kernel that is not kept is compiled in every process"
+    assert options.pop("cache"), "a kernel without cache=True is compiled in every process"
 
     def compile_(function: Callable) -> Any:
         dispatcher = numba.njit(**options)(function)
-        if dispatcher is not function:  # as it is where numba is told not to compile
-            dispatcher._cache = _Kept(function)
+        if dispatcher is not function:  # NUMBA_DISABLE_JIT returns the function itself
+            dispatcher._cache = _Cache(function)
         return dispatcher
 
     return compile_

@@ -1,4 +1,4 @@
-"""Which control groups this process is in, for whoever asks what they let it use (cgroups(7), version 1 or 2)."""
+"""The control groups of this process, whose files say what it may use: cgroups(7), version 1 or 2."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -9,19 +9,19 @@ MEMBERSHIP = Path("/proc/self/cgroup")
 
 
 def group_directories(controller: str, mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> Iterator[Path]:
-    """Directories of the groups by which the controller limits the process. Each limit holds for all below it.
+    """Directories of the groups in which `controller` limits this process: its own group and all above it.
 
-    mount       of the control groups
-    membership  the file that says which the process is in
+    mount       where the control groups are mounted
+    membership  the file in which the kernel lists the groups of the process
     """
     for hierarchy, path in _groups(controller, mount, membership):
         for group in (path, *path.parents):
-            # In a container the path may be the host's, and the mount already the container's own group.
+            # In a container the listed path may be the host's, while the mount already is the container's group.
             yield hierarchy / group.relative_to("/")
 
 
 def _groups(controller: str, mount: Path, membership: Path) -> Iterator[tuple[Path, PurePosixPath]]:
-    """Where the hierarchy of the controller is, and the group in it."""
+    """(directory of a hierarchy that has the controller, path of the process's group in it)."""
     lines = []
     with suppress(OSError):
         lines = membership.read_text().splitlines()

@@ -1,4 +1,4 @@
-"""How many cores this process may use: those it may run on, and what its control groups let it use of them."""
+"""The number of cores this process may use: its affinity, limited by the CPU quotas of its control groups."""
 
 import os
 from collections.abc import Iterator
@@ -10,15 +10,15 @@ from streamsvm.storage.machine.control_groups import MEMBERSHIP, MOUNT, group_di
 
 
 def usable_cores(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> int:
-    """Cores in the process's affinity, or as many as its CPU quota is worth, rounded up, if they are fewer; at least 1.
+    """Cores in the process's affinity, or its CPU quota in cores, rounded up, if that is less; at least 1.
 
-    See `group_directories`.
+    For `mount` and `membership` see `group_directories`.
     """
     return max(1, min([len(os.sched_getaffinity(0)), *map(ceil, _quotas(mount, membership))]))
 
 
 def _quotas(mount: Path, membership: Path) -> Iterator[float]:
-    """In cores."""
+    """The CPU quotas of the process's groups, in cores."""
     for group in group_directories("cpu", mount, membership):
         with suppress(OSError, ValueError):
             quota, period = _limit(group)
@@ -27,7 +27,7 @@ def _quotas(mount: Path, membership: Path) -> Iterator[float]:
 
 
 def _limit(group: Path) -> tuple[int, int]:
-    """Microseconds of CPU time in a period of so many; ValueError if there is no limit."""
+    """(quota, period): microseconds of CPU time in each period of so many. Raises ValueError without a limit."""
     unified = group / "cpu.max"
     if unified.exists():
         quota, period = unified.read_text().split()

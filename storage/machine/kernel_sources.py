@@ -1,4 +1,4 @@
-"""The sources of compiled kernels: kept ones are good as long as no source changes. Imports nothing that takes time."""
+"""A stamp of the sources of all kernels: compiled kernels on disk are valid while it is the same. Quick to import."""
 
 import hashlib
 import re
@@ -14,40 +14,41 @@ _COMPILERS = ("numba", "llvmlite")
 
 @cache
 def stamp() -> str:
-    """A mark of the sources of this tree's kernels, and of what compiles them."""
+    """A hash of the sources of this program's kernels and of the versions of their compilers."""
     return stamp_of(TREE)
 
 
 def stamp_of(tree: Path) -> str:
-    """Another one if any module that has kernels, or one that such a module takes something from, has changed.
+    """The stamp of the program at `tree`: it changes with any module that has kernels or that such a module imports.
 
-    numba compiles what a kernel calls, and the constants that it uses, into it, and looks at its own file alone.
+    numba compiles the functions that a kernel calls, and the constants it uses, into the kernel, but looks for changes
+    in the kernel's own file only.
     """
-    found = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     for source, text in sorted(_with_imported(tree, kernel_modules(tree)).items()):
-        found.update(str(source.relative_to(tree)).encode() + b"\0" + text + b"\0")
+        digest.update(str(source.relative_to(tree)).encode() + b"\0" + text + b"\0")
     for name in _COMPILERS:
         spec = find_spec(name)
         if spec is not None and spec.origin is not None:
             version = Path(spec.origin).with_name("_version.py")
-            found.update(version.read_bytes() if version.exists() else b"")
-    return found.hexdigest()
+            digest.update(version.read_bytes() if version.exists() else b"")
+    return digest.hexdigest()
 
 
 def kernel_modules(tree: Path) -> set[Path]:
-    """The paths of modules that have kernels."""
-    named = {path for layer in _LAYERS for path in (tree / layer).rglob("*_kernel.py")}
-    return {*named, *(tree / "trainer" / "kernels").glob("*.py"), tree / "storage" / "rows" / "csr.py"}
+    """The paths of the modules that have kernels."""
+    by_name = {path for layer in _LAYERS for path in (tree / layer).rglob("*_kernel.py")}
+    return {*by_name, *(tree / "trainer" / "kernels").glob("*.py"), tree / "storage" / "rows" / "csr.py"}
 
 
 def _with_imported(tree: Path, modules: set[Path]) -> dict[Path, bytes]:
-    """The texts of these, and of all of ours that they import, and those, too."""
-    found: dict[Path, bytes] = {}
+    """path -> text of these modules and of all modules of the program that they import, directly or not."""
+    sources: dict[Path, bytes] = {}
     while modules:
         texts = {path: path.read_bytes() for path in modules}
-        found |= texts
+        sources |= texts
         names = {name for text in texts.values() for name in _IMPORT.findall(text)}
         places = {tree.joinpath(*name.decode().split(".")) for name in names}
         candidates = {path for place in places for path in (place.with_suffix(".py"), place / "__init__.py")}
-        modules = {path for path in candidates - found.keys() if path.exists()}
-    return found
+        modules = {path for path in candidates - sources.keys() if path.exists()}
+    return sources

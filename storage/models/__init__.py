@@ -1,1 +1,1 @@
-"""Model files, and what a model answers for a row."""
+"""Model files, and the decision values and probabilities that models compute for rows."""

@@ -1,4 +1,4 @@
-"""Gaussian kernel values of sparse rows with many vectors at once."""
+"""Distances, and Gaussian kernel values, of sparse rows and many vectors at once."""
 
 import math
 
@@ -7,13 +7,13 @@ import numpy as np
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.rows.csr import Array
 
-# The vectors stand feature by feature, Z (width, n_vectors) float32: a stored value of a row meets all of them in one
-# run through memory. Four features at a time, so that a sum is loaded and stored once for four products.
+# The vectors are the columns of Z (width, n_vectors): for a value of a row, the loop over all vectors then runs through
+# contiguous memory. It takes four features at a time, to load and store a sum once for four products.
 
-LANES = 16  # numbers of vectors are multiples of it: a run through memory then has no end that is treated apart
+LANES = 16  # n_vectors is a multiple of it, so that vector code needs no loop for a remainder
 
-# inner_products(indices, values, start, end, Z, out (n_vectors,) float32): out[s] = <z_s, x> of the row at start:end,
-# whose features are all below the width.
+# inner_products(indices, values, start, end, Z, out (n_vectors,)): out[s] = <z_s, x> of the row at start:end, whose
+# features are all below the width. Training has float32 arrays, prediction float64.
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
@@ -34,12 +34,42 @@ def inner_products(indices: Array, values: Array, start: int, end: int, Z: Array
             out[s] += v0 * z0[s]
 
 
+# squared_distances(indptr (n + 1,), indices, values (nnz,) float64, place, Z (n_used, m) float64, norms (m,), out):
+#
+#   out[i, s] = |z_s - x_i|^2 = |z_s|^2 + |x_i|^2 - 2 <z_s, x_i>, (n, m) float64
+#
+# norms[s] = |z_s|^2. Z has a row for each feature that some vector has; place[f] is the row of feature f. Features with
+# place[f] < 0, or beyond `place`, only add to |x_i|^2: all vectors are 0 there.
+
+
+@njit(cache=True, nogil=True)
+def squared_distances(
+    indptr: Array, indices: Array, values: Array, place: Array, Z: Array, norms: Array, out: Array
+) -> None:
+    features, stored, products = np.empty(len(indices), np.int32), np.empty(len(indices)), np.empty(Z.shape[1])
+    for i in range(out.shape[0]):
+        norm, n = 0.0, 0
+        for j in range(indptr[i], indptr[i + 1]):
+            norm += values[j] * values[j]
+            f = np.uint32(indices[j])
+            if f < place.shape[0] and place[f] >= 0:
+                features[n], stored[n] = place[f], values[j]
+                n += 1
+        if np.isinf(norm):
+            out[i] = np.inf
+            continue
+        inner_products(features, stored, 0, n, Z, products)
+        for s in range(out.shape[1]):
+            out[i, s] = max(norms[s] + norm - 2.0 * products[s], 0.0)
+
+
 # gaussian(products (m,) float32, norms (m,) = |z_s|^2, norm = |x|^2, gamma, room (m,) float64, out (m,) float64):
 #
 #   out[s] = exp(-gamma max(|z_s|^2 + |x|^2 - 2 <z_s, x>, 0))
 #
-# By a polynomial, so that several values are made at once: relative error below 1e-13; exp(-700) stands for all below.
-# exp(t) = 2^n 2^f with n + f = t log2(e), |f| <= 1/2. Adding 1.5 2^52 rounds to n, then in the lowest bits.
+# The exponential is a polynomial, which compiles to vector code; its relative error is below 1e-13. Arguments below
+# -700 count as -700. exp(t) = 2^n 2^f with n + f = t log2(e), |f| <= 1/2. Adding 1.5 2^52 rounds to the integer n and
+# leaves it in the lowest bits.
 
 _ROUNDS = 6755399441055744.0
 _LEAST = -700.0

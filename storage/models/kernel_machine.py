@@ -1,26 +1,25 @@
-"""Kernel machines after training, f(x) = sum_s beta_s k(z_s, x), to the digits that LIBSVM's `svm-predict` has.
+"""Decision values of kernel machines, f(x) = sum_s beta_s k(z_s, x), as precise as those of LIBSVM's `svm-predict`.
 
-Training makes its kernel values of float32 products, and takes exp(-700) for all below. Here products are float64, and
-a value that underflows is 0: a row far from all vectors has f(x) = 0, and not the sign of sum_s beta_s.
+Training computes kernel values from float32 products, and bounds them below by exp(-700). Prediction uses float64, and
+kernel values may underflow to 0: a row far from all vectors has f(x) = 0, not a value with the sign of sum_s beta_s.
 """
 
 import numpy as np
 
 from streamsvm.storage.machine.abandoned_work import check_wanted
-from streamsvm.storage.models.distance_kernel import squared_distances
-from streamsvm.storage.models.gaussian_kernel import LANES
+from streamsvm.storage.models.gaussian_kernel import LANES, squared_distances
 from streamsvm.storage.models.support_vectors import SupportVectors
 from streamsvm.storage.rows.csr import DENSE_WIDTH, INDEX, Array, Rows
 from streamsvm.storage.rows.segment import Segment
 
-_PIECE = 256  # rows whose kernel values are made at a time
+_BATCH = 256  # rows whose kernel values are computed at a time
 
 
 class KernelMachine:
-    """Vectors and beta, (n_vectors,) or (n_classes, n_vectors), ready to be applied by any thread.
+    """Support vectors and beta, (n_vectors,) or (n_classes, n_vectors), ready for use by any thread.
 
-    Takes eight bytes a vector for each feature that one of them has, and, where these are not far apart, four for each
-    below the largest of them.
+    It holds a dense float64 matrix of the features that any vector has by the vectors, and, unless feature numbers
+    exceed DENSE_WIDTH, four bytes for each number up to the largest.
     """
 
     def __init__(self, vectors: SupportVectors, beta: Array) -> None:
@@ -38,41 +37,42 @@ class KernelMachine:
         self._norms = np.bincount(vector, values**2, n_slots).astype(np.float64)
 
     def decision_values(self, rows: Rows | Segment) -> Array:
-        """(n_rows,), or (n_rows, n_classes), for rows whose features are numbered as those of the vectors.
+        """f of each row: (n_rows,), or (n_rows, n_classes). Rows and vectors have the same feature numbers.
 
-        A feature that no vector has adds to the distance from all of them, as in LIBSVM.
+        A feature that no vector has adds to the distances from all vectors, as in LIBSVM. Raises Unwanted.
         """
         return self.values(rows.indptr, rows.indices, rows.values)
 
     def values(self, indptr: Array, indices: Array, values: Array) -> Array:
-        """The same of rows in compressed sparse form."""
-        found = np.empty((len(indptr) - 1, *self._beta.shape[:-1]))
-        for begin in range(0, len(found), _PIECE):
+        """`decision_values` of rows in compressed sparse form."""
+        f = np.empty((len(indptr) - 1, *self._beta.shape[:-1]))
+        for begin in range(0, len(f), _BATCH):
             check_wanted()
-            bounds = indptr[begin : begin + _PIECE + 1].astype(np.int64)
-            own = slice(bounds[0], bounds[-1])
-            found[begin : begin + _PIECE] = self._piece(bounds - bounds[0], indices[own], values[own]) @ self._beta.T
-        return found
+            bounds = indptr[begin : begin + _BATCH + 1].astype(np.int64)
+            stored = slice(bounds[0], bounds[-1])
+            kernel = self._kernel_values(bounds - bounds[0], indices[stored], values[stored])
+            f[begin : begin + _BATCH] = kernel @ self._beta.T
+        return f
 
-    def _piece(self, indptr: Array, indices: Array, values: Array) -> Array:
+    def _kernel_values(self, indptr: Array, indices: Array, values: Array) -> Array:
         """k(z_s, x_i), (n_rows, n_vectors)."""
-        found = np.empty((len(indptr) - 1, len(self._norms)))
+        out = np.empty((len(indptr) - 1, len(self._norms)))
         rows = indptr, self._numbered(indices).astype(INDEX, copy=False), values.astype(np.float64)
-        squared_distances(*rows, self._place, self._Z, self._norms, found)
-        found *= -self._gamma
-        np.exp(found, out=found)
-        return found[:, : self._count]
+        squared_distances(*rows, self._place, self._Z, self._norms, out)
+        out *= -self._gamma
+        np.exp(out, out=out)
+        return out[:, : self._count]
 
     def _numbered(self, indices: Array) -> Array:
-        """Number features as `_place` does: where far apart, each is its place among those that a vector has."""
+        """Features as positions in `_place`: themselves, or, if numbers are large, positions in the list `_used`."""
         if self._used is None:
             return indices
         places = np.searchsorted(self._used, indices)
-        known = self._used[np.minimum(places, len(self._used) - 1)] == indices
-        return np.where(known, places, len(self._used))
+        is_used = self._used[np.minimum(places, len(self._used) - 1)] == indices
+        return np.where(is_used, places, len(self._used))
 
 
 def squared_norm(vectors: SupportVectors, beta: Array) -> float:
-    """|f|^2 = sum_sr beta_s beta_r k(z_s, z_r), of several classes (n_classes, n_vectors) the sum of theirs."""
+    """|f|^2 = sum_sr beta_s beta_r k(z_s, z_r); for beta (n_classes, n_vectors) the sum over all classes."""
     values = KernelMachine(vectors, beta).values(vectors.indptr, vectors.indices, vectors.values)
     return float(np.vdot(beta.T, values))

@@ -1,4 +1,4 @@
-"""A trained model on disk: a directory of model.json and w.npy, published whole and never changed."""
+"""A trained model on disk: a directory of model.json, w.npy and sometimes more. It is never changed once published."""
 
 import io
 import shutil
@@ -22,11 +22,11 @@ from streamsvm.storage.models.probability import LOGISTIC, Sigmoid
 from streamsvm.storage.models.support_vectors import SupportVectors, packed, unpacked
 from streamsvm.storage.rows.csr import Array
 
-# 2 has several classes, labels that are texts, and sigmoids; 3 has support vectors, 4 feature maps. A model is written
-# as the oldest that can say it.
+# Format 2 added several classes, labels that are texts, and sigmoids; 3 support vectors; 4 feature maps. A model is
+# written in the oldest format that can express it.
 VERSION, _VECTORS_VERSION, _SEVERAL, OLDER = 4, 3, 2, 1
 _RECORD, WEIGHTS, VECTORS, _MAPS = "model.json", "w.npy", "vectors.npz", "maps.npz"
-_PART = 1 << 20  # weights
+_CHUNK = 1 << 20  # weights written at a time
 TRAIN_AGAIN = "The model was damaged on disk: train it again."
 
 
@@ -39,15 +39,15 @@ class Model:
 
     A kernel machine is linear in its kernel values: <w, (k(z_1, x), ..., k(z_n, x))> + bias * w_bias.
 
-    w           (n_features,) float64, or of three classes or more (n_classes, n_features), each with a decision value;
-                w[..., 0] belongs to the feature numbered `index_base` in the input
-    labels      (positive, negative): a decision value > 0 means the first; of several classes in the order of w's rows:
-                the largest decision value says which, of equal ones the first; () in regression
-    bias        value of the constant feature, None if trained without; w_bias is its weight, or one a class
-    vectors     z_s of a kernel machine, w[..., s] is what multiplies k(z_s, x); features as numbered in the input
-    sigmoid     (A, B) of each decision value, see storage.models.probability; None: nobody has fitted any
-    about       where it comes from: solver, C, loss, dataset, job, certificate ...
-    maps        what a row x has to go through first; w (..., width) has a weight for each feature that they make
+    w           (n_features,) float64; of three classes or more (n_classes, n_features), with a decision value a class.
+                w[..., 0] is the weight of the feature numbered `index_base` in the input
+    labels      (positive, negative): a decision value > 0 predicts the first. Of several classes, in the order of w's
+                rows: the largest decision value predicts its class, the first of equal ones. () in regression
+    bias        value of the constant feature; None: the model was trained without. w_bias: its weight, or one a class
+    vectors     z_s of a kernel machine, with the input's feature numbers; w[..., s] multiplies k(z_s, x)
+    sigmoid     (A, B) of each decision value, see storage.models.probability; None: none was fitted
+    about       how it was trained: solver, C, loss, dataset, job, certificate ...
+    maps        feature maps to apply to x first; w (..., width) has a weight for each feature of mapped rows
     """
 
     w: Array
@@ -62,7 +62,7 @@ class Model:
 
     @property
     def is_regression(self) -> bool:
-        """It predicts numbers, not labels."""
+        """The model predicts numbers, not labels."""
         return not self.labels
 
     @property
@@ -72,12 +72,12 @@ class Model:
 
     @property
     def is_crammer_singer(self) -> bool:
-        """All classes were trained as one problem, not each against the rest."""
+        """The classes, three or more, were trained as one problem (Crammer, Singer), not each against the rest."""
         return self.is_multiclass and self._multiclass == "crammer_singer"
 
     @property
     def is_mirrored(self) -> bool:
-        """Of two classes that were trained as one problem: the weights of the second are minus those of the first."""
+        """Two classes were trained as one problem: the weights of the second are minus those of the first."""
         return not self.is_multiclass and len(self.labels) == 2 and self._multiclass == "crammer_singer"
 
     @property
@@ -86,27 +86,27 @@ class Model:
 
     @property
     def n_features(self) -> int:
-        """Of the rows it is for, the constant one not among them: a linear model has a weight of each."""
+        """Number of features of the rows that the model takes, without the constant feature."""
         if self.maps is not None:
             return self.maps.shape.width - self.index_base
         return self.w.shape[-1] if self.vectors is None else self.vectors.width - self.index_base
 
     @property
     def intercept(self) -> Any:
-        """What the constant feature adds to every decision value; of several classes (n_classes,) float64."""
+        """The term that the constant feature adds to each decision value: a float, or (n_classes,) float64."""
         product = np.multiply(self.w_bias, 0.0 if self.bias is None else self.bias)
         return np.broadcast_to(product, len(self.w)) if self.is_multiclass else float(product)
 
     @property
     def probability(self) -> Sigmoid | None:
-        """What makes probabilities of the decision values: those fitted, or the loss's own; None: nothing does."""
+        """The sigmoids from decision values to probabilities: fitted ones, or those of logistic loss; None: none."""
         if self.sigmoid is None and self.labels and self.about.get("loss") == "logistic":
             return (LOGISTIC,) * len(np.atleast_2d(self.w))
         return self.sigmoid
 
     @property
     def is_plain(self) -> bool:
-        """Of two numbers as labels, or of regression, and without a sigmoid: what the first formats can say."""
+        """Whether format 1 can express the model: linear, at most two labels, which are numbers, and no sigmoid."""
         is_linear = not self.is_multiclass and self.vectors is None and self.maps is None
         return is_linear and self.sigmoid is None and not any(isinstance(x, str) for x in self.labels)
 
@@ -114,7 +114,7 @@ class Model:
 def write_model(final: Path, model: Model) -> None:
     """Publish the model as directory `final`, which must not exist."""
     staged = final.with_name(f".{final.name}.staged")
-    # Left by a process that was killed while writing.
+    # A process that was killed while writing may have left it.
     shutil.rmtree(staged, ignore_errors=True)
     staged.mkdir()
     try:
@@ -153,26 +153,26 @@ def _version(model: Model) -> int:
 
 
 def _write_weights(path: Path, w: Array) -> int:
-    """As numpy writes an array, but in parts, so that a full disk is noticed; returns the checksum of the file."""
+    """Write w in numpy's format, in chunks, so that a full disk raises OSError; returns the checksum of the file."""
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(w))
     checksum = 0
     with path.open("wb") as file:
         flat = w.reshape(-1)
-        parts = (flat[start : start + _PART].data for start in range(0, len(flat), _PART))
-        for part in chain([header.getbuffer()], parts):
-            file.write(part)
-            checksum = zlib.crc32(part, checksum)
+        chunks = (flat[start : start + _CHUNK].data for start in range(0, len(flat), _CHUNK))
+        for chunk in chain([header.getbuffer()], chunks):
+            file.write(chunk)
+            checksum = zlib.crc32(chunk, checksum)
     return checksum
 
 
 def read_about(directory: Path) -> Mapping[str, Any]:
-    """Where the model comes from, without its weights; raises CorruptData or UnknownVersion."""
+    """Read only `Model.about`. Raises CorruptData or UnknownVersion."""
     return read_record(directory)["about"]
 
 
 def read_record(directory: Path) -> dict[str, Any]:
-    """All but the arrays; raises CorruptData or UnknownVersion."""
+    """Read everything but the arrays. Raises CorruptData or UnknownVersion."""
     try:
         return unpack((directory / _RECORD).read_bytes(), VERSION, "model", TRAIN_AGAIN, OLDER)
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -180,7 +180,7 @@ def read_record(directory: Path) -> dict[str, Any]:
 
 
 def read_model(directory: Path) -> Model:
-    """The model, checked; raises CorruptData or UnknownVersion."""
+    """Read and check a model. Raises CorruptData or UnknownVersion."""
     content = read_record(directory)
     weights = _read_file(directory / WEIGHTS, content["w_checksum"])
     has_vectors = "vectors_checksum" in content
@@ -203,20 +203,20 @@ def _read_maps(directory: Path, content: Mapping[str, Any]) -> FeatureMaps | Non
     try:
         return unpacked_maps(content["maps"], _read_file(directory / _MAPS, content["maps_checksum"]))
     except (FeaturesError, KeyError, TypeError, ValueError) as error:
-        raise CorruptData("the feature maps of the model are not known", TRAIN_AGAIN) from error
+        raise CorruptData("the feature maps of the model are damaged", TRAIN_AGAIN) from error
 
 
 def _read_file(path: Path, checksum: int) -> bytes:
-    """The whole of it: its header says how the bytes are to be read."""
+    """Read a whole file and check it before its header decides how the bytes are parsed."""
     try:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
         raise CorruptData("a file of the model is missing", TRAIN_AGAIN) from error
     if zlib.crc32(data) != checksum:
-        raise CorruptData("the weights have a wrong checksum", TRAIN_AGAIN)
+        raise CorruptData(f"{path.name} of the model has a wrong checksum", TRAIN_AGAIN)
     return data
 
 
 def tuples(value: Any) -> Any:
-    """Lists, also inside of lists, as a model has them; JSON and numpy give lists."""
+    """Turn lists, also nested ones, as JSON and numpy give them, into the tuples that a model has."""
     return tuple(map(tuples, value)) if isinstance(value, list) else value

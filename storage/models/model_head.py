@@ -1,4 +1,4 @@
-"""The head of a model, read without its weights, however many there are."""
+"""The head of a model: what can be read quickly, without its weights."""
 
 import zipfile
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ from streamsvm.storage.models.model_file import TRAIN_AGAIN, VECTORS, WEIGHTS, L
 
 @dataclass(frozen=True)
 class ModelHead:
-    """
-    n_features   of the rows it is for, the first is numbered `index_base`
-    probability  what makes probabilities of its decision values, None: nothing does
-    maps         names and options of the feature maps that rows go through, as a job asks for them
-    gamma, n_vectors  of a kernel machine
-    others are those of `Model`
+    """A model without its arrays. Fields not listed here are those of `Model`.
+
+    n_features   features of the rows that the model takes, numbered from `index_base` on
+    probability  "sigmoid" or "logistic": how decision values become probabilities; None: they do not
+    maps         name and options of each feature map that the job asked for
+    gamma, n_vectors  of a kernel machine, else None
     """
 
     labels: tuple[Label, ...]
@@ -43,14 +43,14 @@ def head_of(model: Model) -> ModelHead:
         about=model.about,
         n_features=model.n_features,
         probability=_probability(model.sigmoid, model.labels, model.about),
-        maps=() if model.maps is None else _asked(model.maps.document),
+        maps=() if model.maps is None else _asked_for(model.maps.document),
         gamma=None if model.vectors is None else model.vectors.gamma,
         n_vectors=None if model.vectors is None else len(model.vectors),
     )
 
 
 def read_head(directory: Path) -> ModelHead:
-    """Read the head of a model on disk; raises CorruptData or UnknownVersion."""
+    """Read the head of a model on disk. Raises CorruptData or UnknownVersion."""
     content = read_record(directory)
     labels, about = tuple(content["labels"]), content["about"]
     machine: dict[str, Any] = {}
@@ -73,7 +73,7 @@ def read_head(directory: Path) -> ModelHead:
         about=about,
         n_features=width,
         probability=_probability(content.get("sigmoid"), labels, about),
-        maps=_asked(content["maps"]) if "maps" in content else (),
+        maps=_asked_for(content["maps"]) if "maps" in content else (),
         **machine,
     )
 
@@ -84,5 +84,6 @@ def _probability(sigmoid: Any, labels: tuple[Label, ...], about: Mapping[str, An
     return "logistic" if labels and about.get("loss") == "logistic" else None
 
 
-def _asked(maps: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+def _asked_for(maps: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    """All maps but the `Listed` one, which no job asks for."""
     return tuple(each for each in maps["maps"] if each["name"] != LISTED)

@@ -1,9 +1,9 @@
-"""Platt's probabilities: the sigmoid that fits decision values of rows a model was not trained on.
+"""Platt's probabilities: fits a sigmoid to decision values of rows that a model was not trained on.
 
     minimise over A, B    F = - sum_i s_i [t_i log p_i + (1 - t_i) log(1 - p_i)],    p_i = 1 / (1 + exp(A f_i + B))
 
-s_i is the weight of a row. t_i is (N+ + 1) / (N+ + 2) for the positive rows, which weigh N+ together, and 1 / (N- + 2)
-for the others, which weigh N-, so that there is a minimum also where the classes do not overlap. Newton's method with
+s_i is the weight of row i. t_i is (N+ + 1) / (N+ + 2) for positive rows and 1 / (N- + 2) for all others; N+ and N- are
+the sums of their weights. F then has a minimum even if the classes do not overlap. Newton's method with
 backtracking: Lin, Lin and Weng, "A note on Platt's probabilistic outputs for support vector machines", Machine Learning
 68 (2007), Algorithm 1.
 """
@@ -17,17 +17,18 @@ from streamsvm.storage.rows.csr import Array
 
 _MOST_STEPS = 100
 _LEAST_STEP = 1e-10
-_ENOUGH = 1e-4  # of the decrease that the slope promises
-_RIDGE = 1e-12  # relative: the Hessian is singular where all decision values are one
-_ROUNDING = 1e-13  # of F
-# Of the slope along Newton's step: unlike the paper's bound on the gradient it does not depend on the values' scale.
+_ENOUGH = 1e-4  # share of the decrease predicted by the slope that a step has to reach (Armijo)
+_RIDGE = 1e-12  # relative: the Hessian is singular if all decision values are equal
+_ROUNDING = 1e-13  # relative rounding error of F
+# Bound on the slope along Newton's step. Unlike the paper's bound on the gradient, it is independent of the scale of f.
 _TOLERANCE = 1e-16
 
 
 def fit_sigmoid(decision_values: Array, positive: Array, weight: Array | None = None) -> tuple[float, float]:
-    """(A, B). decision_values (n_rows,) finite float64; positive (n_rows,) bool: the rows of the class.
+    """Fit (A, B) to decision_values (n_rows,), finite float64.
 
-    weight (n_rows,); None: each row has 1
+    positive  (n_rows,) bool: the rows of the class
+    weight    (n_rows,); None: each row has weight 1
     """
     s = np.ones(len(positive)) if weight is None else weight
     n_positive, n_negative = float(s[positive].sum()), float(s[~positive].sum())
@@ -46,7 +47,7 @@ def fit_sigmoid(decision_values: Array, positive: Array, weight: Array | None = 
 
 
 def _length(AB: Array, step: Array, slope: float, f: Array, t: Array, s: Array) -> float:
-    """How much of the step to take: F falls enough."""
+    """The share of the step to take: the largest of 1, 1/2, 1/4 ... for which F falls enough; 0 if none does."""
     before, length = _objective(AB, f, t, s), 1.0
     while length > _LEAST_STEP:
         if _objective(AB + length * step, f, t, s) <= before + _ENOUGH * length * slope + _ROUNDING * before:

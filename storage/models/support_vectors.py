@@ -16,11 +16,11 @@ _MACHINE = "machine.npz"  # in a run directory
 
 @dataclass(frozen=True)
 class SupportVectors:
-    """z_s in compressed sparse rows, numbered as the rows they are compared with.
+    """The vectors z_s as compressed sparse rows, with the feature numbers of the rows they are compared with.
 
     gamma    of the kernel
-    width    all features are below it
-    indptr   (n_vectors + 1,) int64; indices, ascending in a vector, (nnz,) int32 and values (nnz,) float32
+    width    all feature numbers are below it
+    indptr   (n_vectors + 1,) int64; indices (nnz,) int32, ascending in each vector; values (nnz,) float32
     """
 
     gamma: float
@@ -32,41 +32,45 @@ class SupportVectors:
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
-    def renumbered(self, own: Array, width: int) -> "SupportVectors":
-        """These vectors with the features own (nnz,), all below `width`; those below 0 are left out."""
+    def renumbered(self, features: Array, width: int) -> "SupportVectors":
+        """These vectors with other feature numbers, all below `width`.
+
+        features   (nnz,) the new number of each value's feature; a negative one drops the value
+        """
         vector = np.repeat(np.arange(len(self)), np.diff(self.indptr))
-        kept = own >= 0
-        order = np.lexsort((own[kept], vector[kept]))
-        lengths = np.bincount(vector[kept], minlength=len(self))
+        stays = features >= 0
+        order = np.lexsort((features[stays], vector[stays]))
+        lengths = np.bincount(vector[stays], minlength=len(self))
         indptr = np.concatenate([[0], np.cumsum(lengths)])
-        return SupportVectors(self.gamma, width, indptr, own[kept][order].astype(INDEX), self.values[kept][order])
+        indices, values = features[stays][order].astype(INDEX), self.values[stays][order]
+        return SupportVectors(self.gamma, width, indptr, indices, values)
 
 
-def joined(parts: Sequence[SupportVectors]) -> SupportVectors:
-    """The vectors of all, one after the other; they have one gamma."""
-    lengths = np.concatenate([np.diff(part.indptr) for part in parts])
-    indices, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("indices", "values"))
-    return SupportVectors(
-        parts[0].gamma, max(part.width for part in parts), np.concatenate([[0], np.cumsum(lengths)]), indices, values
-    )
+def joined(several: Sequence[SupportVectors]) -> SupportVectors:
+    """Concatenate sets of vectors of the same gamma."""
+    lengths = np.concatenate([np.diff(each.indptr) for each in several])
+    indices, values = (np.concatenate([getattr(each, name) for each in several]) for name in ("indices", "values"))
+    width, indptr = max(each.width for each in several), np.concatenate([[0], np.cumsum(lengths)])
+    return SupportVectors(several[0].gamma, width, indptr, indices, values)
 
 
 def packed(vectors: SupportVectors) -> bytes:
-    """As a file: an archive of its arrays."""
+    """The vectors as the bytes of a model's file (npz)."""
     return _archive({name: getattr(vectors, name) for name in _FIELDS})
 
 
 def unpacked(data: bytes) -> SupportVectors:
-    """Back from `packed`."""
+    """The inverse of `packed`."""
     with np.load(io.BytesIO(data)) as arrays:
         return _vectors(arrays)
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A kernel machine as it is trained: vectors, and beta (n_vectors,) of each.
+    """A kernel machine during training: vectors, and the beta (n_vectors,) of each.
 
-    merges, degradation: how many vectors were merged, and the sum of what that changed, |f before - f after|^2 each
+    merges       number of merges of vectors so far
+    degradation  the sum over these merges of |f before - f after|^2
     """
 
     vectors: SupportVectors
@@ -75,15 +79,15 @@ class Machine:
     degradation: float
 
     def publish(self, run: Path) -> None:
-        """Let the reader and the worker see it: those of the job in this run directory."""
-        own = {"beta": self.beta, "merges": self.merges, "degradation": self.degradation}
+        """Write the machine into the job's run directory, for its reader and its worker."""
+        trained = {"beta": self.beta, "merges": self.merges, "degradation": self.degradation}
         staged = run / f".{_MACHINE}"
-        staged.write_bytes(_archive({name: getattr(self.vectors, name) for name in _FIELDS} | own))
+        staged.write_bytes(_archive({name: getattr(self.vectors, name) for name in _FIELDS} | trained))
         staged.replace(run / _MACHINE)
 
 
 def published_machine(run: Path) -> Machine:
-    """The one published last."""
+    """Read the machine that was last published in the run directory."""
     with np.load(io.BytesIO((run / _MACHINE).read_bytes())) as arrays:
         return Machine(_vectors(arrays), arrays["beta"], int(arrays["merges"]), float(arrays["degradation"]))
 

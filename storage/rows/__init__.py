@@ -1,1 +1,1 @@
-"""Rows in memory and beside it: sparse matrices, segments, the cache, rows kept decoded on disk."""
+"""Rows in memory and decoded rows on disk: sparse rows, segments, the cache, spill files."""

@@ -1,8 +1,8 @@
-"""The cache: segments in LMDB. One process writes it, a step a transaction; others read consistent snapshots.
+"""The cache: segments in LMDB. One process writes it, one transaction a step; others read consistent snapshots.
 
-LMDB keeps the pages of an old snapshot until its last reader has moved on, so a reader sees one step whole while the
-next is being written, without a lock and without a copy. The file never grows beyond `cache_bytes`. It survives
-nothing and need not: it is made anew at every attempt of a job.
+LMDB keeps the pages of a snapshot until its last reader has moved on, so a reader sees one whole step while the next is
+being written, without locks or copies. The file never grows beyond `cache_bytes`. It is not durable: every attempt of a
+job makes a new one.
 """
 
 import shutil
@@ -28,17 +28,17 @@ _STEP_KEY = b"step"
 class Step:
     """One commit of the cache.
 
-    number       counts the commits of an attempt, from 1
-    n_rows, width  rows and features of the problem, as far as they are known
-    pass_        pass over the data it belongs to, from 1
-    pieces       of the pass that have streamed by so far; section: when its section began
-    rows         rows streamed for it, those already resident included
-    screened     of these, rows that rest at their bound and were kept out of the cache
-    screened_unvisited  rows screened in the pass so far and not visited in it otherwise
-    ends_section  the reader does nothing more before the trainer has done with all that came so far
-    ends_pass    it is the last of its pass, and of a section
-    pass_losses  sum of the losses of the pass's rows so far, at the w published before it, of each lane
-    fresh        ids of the segments with rows that have just been read, never visited in the cache
+    number       number of the commit in this attempt of the job, from 1
+    n_rows, width  rows and features of the problem; while the dataset is read in, those known so far
+    pass_        number of the pass over the data, from 1
+    pieces       pieces of the pass read so far; section: pieces read when the current section of the pass began
+    rows         rows read for this step, those that were resident already included
+    screened     rows among them that stay at their bound, which the reader kept out of the cache
+    screened_unvisited  rows screened in the pass so far that the trainer has not visited in it
+    ends_section  the reader now waits until the trainer has visited all rows that it has sent
+    ends_pass    this is the last step of its pass (and of a section)
+    pass_losses  for each task, the sum of the losses of the pass's rows so far, at the w published before the pass
+    fresh        ids of the segments of newly read rows, never visited in the cache
     resident     ids of all other segments
     """
 
@@ -58,7 +58,7 @@ class Step:
     resident: tuple[int, ...]
 
 
-# A step's record: its numbers, those of losses, of fresh ids and of all ids, the losses, and then the ids.
+# A step's record: its numbers; the counts of losses, of fresh ids and of all ids; the losses; then the ids.
 _KINDS: dict[str, Any] = {field.name: field.type for field in fields(Step) if field.type in (int, bool)}
 _STEP = np.dtype(
     [
@@ -69,7 +69,7 @@ _STEP = np.dtype(
 
 
 class CacheWriter:
-    """The one writer. Segments have ids that are never used twice, so an id always means the same rows."""
+    """The only writer of a cache. No id of a segment is used twice, so an id always means the same rows."""
 
     def __init__(self, path: Path, plan: CachePlan) -> None:
         self._plan = plan
@@ -87,11 +87,14 @@ class CacheWriter:
     def read_all(self, segment_ids: list[int]) -> list[Segment]:
         """Copy-free views, valid until the next `commit`."""
         with self._environment.begin(buffers=True) as transaction:
-            # No commit can run meanwhile: this process is the only writer, so the pages stay as they are.
+            # The views outlive the transaction: only this process commits, so the pages stay until it does.
             return [view(_get(transaction, _key(segment_id))) for segment_id in segment_ids]
 
     def commit(self, step: Step, added: dict[int, bytes], removed: list[int]) -> None:
-        """Make `step` the one readers see next. Raises CacheFull when the file would outgrow `cache_bytes`."""
+        """Write segments, delete others, and make `step` the newest snapshot.
+
+        Raises CacheFull if the file would outgrow `cache_bytes`, OutOfSpace if its disk is full.
+        """
         try:
             with self._on_disk(), self._environment.begin(write=True) as transaction:
                 for segment_id in removed:
@@ -103,7 +106,7 @@ class CacheWriter:
             raise CacheFull(f"the cache outgrew {self._plan.cache_bytes} bytes in step {step.number}") from error
 
     def reader(self) -> "CacheReader":
-        """A reader inside this process: LMDB lets a process open a file only once."""
+        """A reader inside this process, which shares its LMDB environment: a process may open a file only once."""
         return CacheReader(self._environment)
 
     def close(self) -> None:
@@ -111,7 +114,10 @@ class CacheWriter:
 
     @contextmanager
     def _on_disk(self) -> Iterator[None]:
-        """A full disk is OutOfSpace, and nothing has changed. LMDB takes a short write for one that has failed."""
+        """Turn an LMDB error into OutOfSpace if the disk is full: LMDB reports a short write as any failed write.
+
+        The transaction has then changed nothing.
+        """
         try:
             yield
         except lmdb.Error as error:
@@ -126,12 +132,12 @@ class CacheWriter:
             header[name] = getattr(step, name)
         header["lanes"], header["fresh"], header["live"] = len(step.pass_losses), len(step.fresh), len(ids)
         header["pass_losses"][0, : len(step.pass_losses)] = step.pass_losses
-        # Always of one size, as everything in this file is: mixed sizes would fragment its free list.
+        # Padded to one size, as segments are: mixed sizes would fragment LMDB's free list.
         return (header.tobytes() + ids.tobytes()).ljust(self._step_bytes, b"\0")
 
 
 class CacheReader:
-    """Snapshots of the cache, one at a time: views are valid until the next `renew`."""
+    """Reads one snapshot of the cache at a time; views of its segments are valid until the next `renew`."""
 
     def __init__(self, environment: lmdb.Environment) -> None:
         self._environment = environment
@@ -139,11 +145,11 @@ class CacheReader:
 
     @classmethod
     def open(cls, path: Path, cache_bytes: int) -> "CacheReader":
-        """The cache another process writes."""
+        """Open the cache that another process writes."""
         return cls(lmdb.open(str(path), map_size=_map_size(cache_bytes), subdir=False, readonly=True, max_readers=8))
 
     def renew(self) -> Step:
-        """Move to the newest snapshot and say what it holds."""
+        """Move to the newest snapshot; returns its step."""
         self._transaction.abort()
         self._transaction = self._environment.begin(buffers=True)
         return _parse(_get(self._transaction, _STEP_KEY))
@@ -176,6 +182,6 @@ def _parse(record: memoryview) -> Step:
     header = np.frombuffer(record, _STEP, 1)[0]
     ids: Array = np.frombuffer(record, "<i8", int(header["live"]), _STEP.itemsize)
     fresh = int(header["fresh"])
-    known = {name: kind(header[name]) for name, kind in _KINDS.items()}
-    known["pass_losses"] = tuple(header["pass_losses"][: int(header["lanes"])].tolist())
-    return Step(**known, fresh=tuple(ids[:fresh].tolist()), resident=tuple(ids[fresh:].tolist()))
+    numbers = {name: kind(header[name]) for name, kind in _KINDS.items()}
+    losses = tuple(header["pass_losses"][: int(header["lanes"])].tolist())
+    return Step(**numbers, pass_losses=losses, fresh=tuple(ids[:fresh].tolist()), resident=tuple(ids[fresh:].tolist()))

@@ -1,6 +1,6 @@
-"""Rows of sparse data, and the few kernels that reader and trainer share.
+"""Sparse rows (compressed sparse row form), and the few kernels that reader and trainer share.
 
-A row i of `Rows` has the features `indices[indptr[i]:indptr[i+1]]` with the values at the same places of `values`.
+Row i has the features `indices[indptr[i]:indptr[i+1]]`, with the values at the same positions of `values`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.storage.machine.compiled import njit
-from streamsvm.storage.machine.prefetch_kernel import prefetch
+from streamsvm.storage.machine.intrinsics_kernel import prefetch
 
 Array = NDArray[Any]
-Figure = Any  # a number, or, of several lanes, an array (lanes,) of them
+Figure = Any  # a number; for several tasks an array (n_tasks,)
 EMPTY: Mapping[str, Array] = {}  # no arrays
 
 INDPTR = np.dtype("<i8")
@@ -24,14 +24,14 @@ LABEL = np.dtype("<f8")
 WEIGHT = np.dtype("<f8")
 GROUP = np.dtype("<u8")
 
-# From this length on w outgrows the cache next to a core, and it pays to ask for a row's weights one row ahead.
+# A longer w exceeds the processor cache of a core: kernels then prefetch its weights.
 LARGE_W = 1 << 18
 
-# Up to this length a w has a place for each feature there could be, whether it occurs or not.
+# Up to this length w has a weight for every feature number, whether the feature occurs or not.
 DENSE_WIDTH = 1 << 21
 
-# Rows that are met one after the other: weights are asked for so many non-zeros ahead (64 and 128 take 0.74 of the time
-# that one row ahead does, 32 takes 0.91).
+# Kernels that read rows in order prefetch the weights of so many non-zeros ahead. 64 and 128 take 0.74 of the time of
+# prefetching one row ahead, 32 takes 0.91.
 READ_AHEAD = 64
 
 
@@ -39,13 +39,13 @@ READ_AHEAD = 64
 class Rows:
     """A run of labelled rows in compressed sparse row form.
 
-    label   (n_rows,)     float64, the label as it stood in the input
+    label   (n_rows,)     float64, the label of the input
     indptr  (n_rows + 1,) int64, starts at 0
-    indices (nnz,)        int32, each once in a row; strictly increasing inside it, as numbered in the input (base 0 or
-                          1), unless features were numbered anew
+    indices (nnz,)        int32, no feature twice in a row; the numbers of the input (base 0 or 1), increasing within a
+                          row, unless the dataset has renumbered its features
     values  (nnz,)        float32, finite
     weight  (n_rows,)     float64, finite and >= 0; None: each row has weight 1
-    group   (n_rows,)     uint64, the same for rows that belong together; None: each row is a group of its own
+    group   (n_rows,)     uint64, equal for rows that belong together; None: each row is its own group
     """
 
     label: Array
@@ -64,20 +64,20 @@ class Rows:
         return int(self.indptr[-1])
 
     def pieces(self, most: int) -> Iterator["Rows"]:
-        """The rows in their order, so many at a time at the most; without rows one piece that has none."""
+        """The rows in order, in batches of at most `most` rows; of no rows, one empty batch."""
         if len(self) <= most:
             yield self
             return
         for begin in range(0, len(self), most):
-            some = slice(begin, begin + most)
+            rows = slice(begin, begin + most)
             indptr = self.indptr[begin : begin + most + 1]
-            own = slice(int(indptr[0]), int(indptr[-1]))
-            weight, group = (None if each is None else each[some] for each in (self.weight, self.group))
-            yield Rows(self.label[some], indptr - indptr[0], self.indices[own], self.values[own], weight, group)
+            stored = slice(int(indptr[0]), int(indptr[-1]))
+            weight, group = (None if each is None else each[rows] for each in (self.weight, self.group))
+            yield Rows(self.label[rows], indptr - indptr[0], self.indices[stored], self.values[stored], weight, group)
 
 
 def load_kernels() -> None:
-    """Call a kernel: the first of a process takes 0.3 s more, whichever it is, to load what all need."""
+    """Call a small kernel now: a process's first call of any kernel takes 0.3 s, to load what all kernels need."""
     squared_norms(np.zeros(1, INDPTR), np.empty(0, VALUE), np.empty(0))
 
 
@@ -94,8 +94,8 @@ def squared_norms(indptr: Array, values: Array, out: Array) -> None:
         out[i] = total
 
 
-# dot(indices, values, start, end, w): <w, x> of the row at start:end. Four sums, so that an addition need not wait for
-# the one before it; unsigned indices, since each signed one is asked whether it counts from the end.
+# dot(indices, values, start, end, w): <w, x> of the row at start:end. With four sums no addition waits for the one
+# before it. Indices are made unsigned, since numba tests each signed one for counting from the end.
 
 
 @njit(cache=True, nogil=True)
@@ -112,8 +112,8 @@ def dot(indices: Array, values: Array, start: int, end: int, w: Array) -> float:
     return (s0 + s1) + (s2 + s3)
 
 
-# dot_fetching(..., coming, coming_end): the same, and asks for the weights of the row at coming:coming_end meanwhile:
-# memory then works while the sums are made (1.2 to 1.35 times as many non-zeros a second as asking beforehand).
+# dot_fetching(..., coming, coming_end): as `dot`, and prefetches the weights of the row at coming:coming_end meanwhile.
+# Memory then works while the sums are made: 1.2 to 1.35 times the non-zeros a second of prefetching beforehand.
 
 
 @njit(cache=True, nogil=True)
@@ -135,8 +135,8 @@ def dot_fetching(indices: Array, values: Array, start: int, end: int, w: Array, 
     return (s0 + s1) + (s2 + s3) + dot(indices, values, start + both, end, w)
 
 
-# dot_streaming(...): as dot, and asks for the weights of what is READ_AHEAD places further on, in whatever row: rows
-# are met one after the other. READ_AHEAD + 4 places behind `end` have to be there.
+# dot_streaming(...): as `dot`, for rows that are read in order: it prefetches the weights READ_AHEAD positions further
+# on, in whatever row they are. `indices` has to have READ_AHEAD + 4 positions after `end`.
 
 
 @njit(cache=True, nogil=True)
@@ -158,8 +158,8 @@ def dot_streaming(indices: Array, values: Array, start: int, end: int, w: Array)
     return (s0 + s1) + (s2 + s3)
 
 
-# row_dots(indptr, indices, values, w (d,) float64, out (n,) float64): out[i] = <w, x_i>, the same for any d.
-# Features at or beyond d are ignored, as LIBLINEAR's predict does.
+# row_dots(indptr, indices, values, w (d,) float64, out (n,) float64): out[i] = <w, x_i>, with the same bits whether or
+# not w is large. Features >= d, which have to be the last of their row, are ignored, as LIBLINEAR's predict does.
 
 
 @njit(cache=True, nogil=True)

@@ -1,4 +1,4 @@
-"""Rows packed into segments; a row that is longer than one has a segment to itself."""
+"""Packs rows into segments. A row longer than a segment gets one of its own, as large as it needs."""
 
 from collections.abc import Iterator
 
@@ -8,39 +8,39 @@ from streamsvm.storage.rows.segment import HEADER, Segment, SegmentBuilder, byte
 
 
 def bytes_alone(length: int) -> int:
-    """Bytes of a segment for one row of so many values, in whole pages."""
+    """Bytes, in whole pages, of a segment for one row of `length` values."""
     return -(-bytes_of(1, length) // PAGE) * PAGE
 
 
 class Packer:
-    """`add` rows, then take the `rest`. Segments have `segment_bytes`, those of longer rows as much as these need."""
+    """Packs the rows that are passed to `add` into segments of `segment_bytes`, and longer ones for longer rows."""
 
     def __init__(self, segment_bytes: int) -> None:
         self._segment_bytes = segment_bytes
         self._builder = SegmentBuilder(segment_bytes)
 
     def add(self, rows: Segment, picked: Array) -> Iterator[bytes]:
-        """The segments that the rows at the positions `picked` (k,) int32 complete. The others wait for the next."""
+        """Add the rows at the positions `picked` (k,) int32; yields each segment that is full."""
         while len(picked := picked[self._builder.add(rows, picked) :]):
-            own_bytes = bytes_alone(int(rows.indptr[picked[0] + 1] - rows.indptr[picked[0]]))
-            if own_bytes > self._segment_bytes:
-                yield _alone(rows, picked[:1], own_bytes)
+            row_bytes = bytes_alone(int(rows.indptr[picked[0] + 1] - rows.indptr[picked[0]]))
+            if row_bytes > self._segment_bytes:
+                yield _alone(rows, picked[:1], row_bytes)
                 picked = picked[1:]
             else:
                 yield self._builder.take()
 
     def rest(self) -> Iterator[bytes]:
-        """The segment of those that wait, if any do."""
+        """The segment of the rows that filled none yet, if there are any."""
         if not self._builder.is_empty:
             yield self._builder.take()
 
     def clear(self) -> None:
-        """Forget those that wait."""
+        """Forget the rows that filled no segment yet."""
         self._builder.clear()
 
 
 def split(data: bytes) -> tuple[bytes, ...]:
-    """Segments that stand one after the other, each without what follows its rows."""
+    """Split concatenated segments, each stored without the unused end of its buffer."""
     segments, begin = [], 0
     while begin < len(data):
         end = begin + bytes_of(*HEADER.unpack_from(data, begin))
@@ -49,7 +49,7 @@ def split(data: bytes) -> tuple[bytes, ...]:
     return tuple(segments)
 
 
-def _alone(rows: Segment, picked: Array, own_bytes: int) -> bytes:
-    builder = SegmentBuilder(own_bytes)
+def _alone(rows: Segment, picked: Array, segment_bytes: int) -> bytes:
+    builder = SegmentBuilder(segment_bytes)
     builder.add(rows, picked)
     return builder.take()

@@ -1,7 +1,8 @@
-"""Which segments leave the cache, and which of their rows stay. Pure functions, as in a log-structured store.
+"""Decides which segments leave the cache, and which of their rows stay. Pure functions.
 
-Eviction is by row, space is by segment: the segments with the fewest rows worth keeping are retired and those rows
-written together into new ones (Rosenblum and Ousterhout 1992, cleaning by lowest utilisation).
+Rows are evicted one by one, but space comes free by the segment. As in a log-structured file system that cleans by
+lowest utilisation (Rosenblum and Ousterhout 1992), the segments with the fewest bytes worth keeping are retired, and
+the rows to keep are written together into new segments.
 """
 
 from dataclasses import dataclass
@@ -16,8 +17,8 @@ from streamsvm.storage.rows.repack_kernel import best_rows
 class Candidates:
     """The rows of some segments, segment after segment.
 
-    segment (n,) int      number of the row's segment among those looked at, not decreasing
-    score   (n,) float32  highest leaves first; -inf stays as long as there is room at all, +inf leaves in any case
+    segment (n,) int      number of the row's segment, counted among these segments, not decreasing
+    score   (n,) float32  the highest scores are evicted first; -inf stays while there is any room, +inf never stays
     bytes   (n,) int      packed size of the row
     """
 
@@ -27,15 +28,18 @@ class Candidates:
 
 
 def usable_room(bytes_: Array, segment_room: int) -> float:
-    """What can be counted on of the `segment_room` bytes of a segment, for rows of these sizes (n,)."""
-    # Rows are packed in order: at the end of a segment about one row's room is lost (a long row's, if lengths vary).
+    """Bytes of a segment, out of `segment_room`, that rows of these sizes (n,) can be expected to fill."""
+    # Rows are packed in order. At the end of a segment about one row's room is lost; of the long rows, if sizes vary.
     sizes = bytes_.astype(np.float64)
     lost = float(np.sum(sizes**2) / max(np.sum(sizes), 1.0))
     return max(segment_room - lost, segment_room / 2)
 
 
 def appraise(rows: Candidates, n_segments: int, room: float) -> tuple[Array, Array]:
-    """The rows of lowest score that fit into `room` bytes and may stay: a mask (n,), and their bytes by segment."""
+    """Choose the rows of lowest score that fit into `room` bytes together, never one of score +inf.
+
+    Returns a mask (n,) of these rows, and their bytes in each segment (n_segments,).
+    """
     best, worth = np.empty(len(rows.score), bool), np.zeros(n_segments)
     bits = np.ascontiguousarray(rows.score, np.float32).view(np.int32)
     best_rows(bits, rows.bytes, rows.segment, room, best, worth)
@@ -43,10 +47,11 @@ def appraise(rows: Candidates, n_segments: int, room: float) -> tuple[Array, Arr
 
 
 def choose_segments(worth: Array, to_free: int, most_retired: int, usable: float) -> Array:
-    """The segments to retire, the emptiest first, so that the space of `to_free` of them comes free.
+    """The fewest segments to retire, emptiest first, so that the space of `to_free` segments comes free.
 
-    worth (n_segments,) is the bytes of rows worth keeping in each. As few as will do, at most `most_retired`
-    (>= to_free): what is worth keeping in them fits into `to_free` fewer.
+    worth   (n_segments,) bytes of rows worth keeping in each: those of the k retired segments fit into k - to_free
+    most_retired  most segments returned, >= to_free; if so many do not suffice, they are returned all the same
+    usable  bytes that a new segment can hold, see `usable_room`
     """
     emptiest = np.argsort(worth, kind="stable")[: min(most_retired, len(worth))]
     counts = np.arange(1, len(emptiest) + 1)

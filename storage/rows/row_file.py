@@ -1,4 +1,4 @@
-"""Rows in a file, written behind while more of them are added, and read again, as long as its disk is worth it."""
+"""A file of rows: a thread writes segments while more rows are added, and the disk's health limits its use."""
 
 import mmap
 from collections import deque
@@ -11,14 +11,14 @@ from streamsvm.storage.rows.packing import Packer
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.storage.rows.spill_file import SpillFile, make_buffer
 
-_WRITE_BEHIND = 8  # segments, or one longer: a disk that pauses for some milliseconds is not waited for
+_WRITE_BEHIND = 8  # segments that may wait to be written: `add` then need not wait for short pauses of the disk
 
 
 class RowFile:
-    """`add` rows, `finish`, read its segments; `clear` it to begin anew. All raise OSError when the disk fails.
+    """`add` rows, `finish`, then `read` segments; `clear` it to begin anew. All raise OSError when the disk fails.
 
-    writer    of one thread: segments follow each other
-    is_whole  whether the disk has taken every row that was added
+    writer    an executor of one thread, which keeps segments in order
+    is_whole  whether every added row was or will be written; False: the disk had no room
     """
 
     def __init__(self, file: SpillFile, health: DiskHealth, writer: Executor) -> None:
@@ -28,36 +28,39 @@ class RowFile:
         self._packer = Packer(file.segment_bytes)
         self._spare = [make_buffer(file.segment_bytes) for _ in range(_WRITE_BEHIND)]
         self._writing: deque[tuple[Future[None], mmap.mmap]] = deque()
-        self._behind = 0  # bytes of these
+        self._behind = 0  # bytes in `_writing`
         self._others = 0
         self.is_whole = True
 
     @property
     def taken(self) -> int:
-        """Bytes of the disk, those on their way included."""
+        """Bytes that the file takes of the disk, segments about to be written included."""
         return self.file.bytes + self._behind
 
     def add(self, rows: Segment, picked: Array, others: int = 0) -> None:
-        """The rows at the positions `picked` (k,), while the disk has room beside `others` bytes of ours."""
+        """Add the rows at the positions `picked` (k,), unless the disk has no room.
+
+        others   bytes that other files of the job take of the same disk
+        """
         self._others = others
         if self.is_whole:
             self._write(self._packer.add(rows, picked))
 
     def finish(self) -> bool:
-        """Have all written; whether that is all that was added."""
+        """Write what is left to write; returns `is_whole`."""
         if self.is_whole:
             self._write(self._packer.rest())
         self._await(0)
         return self.is_whole
 
     def read(self, number: int, buffer: mmap.mmap, at_once: int) -> memoryview:
-        """See `SpillFile.read`, `at_once` such reads being done side by side."""
+        """See `SpillFile.read`; `at_once` threads do such reads. Raises DiskSlow, too."""
         data = self._health.timed(self.file.sizes[number], at_once, lambda: self.file.read(number, buffer))
         self._health.check()
         return data
 
     def clear(self) -> None:
-        """Forget all rows. Their disk stays, to be written again."""
+        """Forget all rows. The file keeps its space and writes over it."""
         self._await(0)
         self._packer.clear()
         self.file.clear()
@@ -84,7 +87,7 @@ class RowFile:
         self._health.timed(len(buffer), 1, lambda: self.file.append(buffer))
 
     def _await(self, but: int) -> None:
-        """Until all has been written but so many bytes."""
+        """Wait until at most `but` bytes are still to be written."""
         while self._writing and self._behind > but:
             writing, buffer = self._writing.popleft()
             self._behind -= len(buffer)

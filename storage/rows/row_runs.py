@@ -1,9 +1,9 @@
-"""Rows that come and go: which of them a dataset had then, and still has.
+"""Runs of rows: they tell which rows two states of a dataset share, after blocks were added and removed.
 
-Rows have the ids 0 to n_rows - 1, and other ones when rows before them have gone. The ids that they were written with
-stay, and none is used twice: these tell rows apart for good.
+A row's id is its position, 0 to n_rows - 1; it changes when rows before it are removed. The id that a row was written
+with never changes and is never used again, so written ids identify rows for good.
 
-A dataset's rows in their order are runs of such ids: (n_runs, 2) int64, first id and number of rows, ascending.
+The rows of a dataset are runs of consecutive written ids: (n_runs, 2) int64, first id and number of rows, ascending.
 """
 
 import numpy as np
@@ -14,44 +14,44 @@ RUN = np.dtype("<i8")
 
 
 def one_run(n_rows: int) -> Array:
-    """The rows of a dataset that has lost none."""
+    """The runs of a dataset from which no row was removed."""
     return np.array([[0, n_rows]], RUN)
 
 
 def count_rows(runs: Array) -> int:
-    """How many they are."""
+    """Number of rows in the runs."""
     return int(runs[:, 1].sum())
 
 
 def runs_of(first: Array, rows: Array) -> Array:
-    """Of pieces (n,) in ascending order: those that follow each other without a gap are one run."""
+    """The runs of pieces, given their first written ids and numbers of rows (n,), ascending; joins adjacent pieces."""
     begins = np.flatnonzero(np.concatenate(([True], first[1:] != first[:-1] + rows[:-1])))
     return np.stack((first[begins], np.add.reduceat(rows, begins)), axis=1).astype(RUN)
 
 
 def written_ids(runs: Array, ids: Array) -> Array:
-    """The ids (n,) that rows were written with which have these now."""
+    """Written ids (n,) of the rows whose present ids are `ids` (n,)."""
     begins = np.cumsum(runs[:, 1]) - runs[:, 1]
     run = np.searchsorted(begins, ids, side="right") - 1
     return runs[run, 0] + (ids - begins[run])
 
 
 def all_ids(runs: Array) -> Array:
-    """The ids that all rows were written with, (n_rows,)."""
+    """Written ids of all rows, (n_rows,)."""
     return written_ids(runs, np.arange(count_rows(runs)))
 
 
 def first_rows(runs: Array, n_rows: int) -> Array:
-    """The runs of the first so many rows."""
+    """The runs of the first `n_rows` rows."""
     before = np.cumsum(runs[:, 1]) - runs[:, 1]
-    kept = np.stack((runs[:, 0], np.clip(n_rows - before, 0, runs[:, 1])), axis=1)
-    return kept[kept[:, 1] > 0]
+    cut = np.stack((runs[:, 0], np.clip(n_rows - before, 0, runs[:, 1])), axis=1)
+    return cut[cut[:, 1] > 0]
 
 
 def shared_rows(before: Array, after: Array) -> Array:
-    """Rows that are in both: (n, 3) int64, ranges (id before, id after, rows), ascending.
+    """Rows that are in both states of a dataset: (n, 3) int64, ranges (first id before, first id after, rows).
 
-    The ids are those that rows had and have, from 0 on.
+    Ascending. The ids are positions in the two states, not written ids.
     """
     bounds = np.unique(np.concatenate([edge for runs in (before, after) for edge in (runs[:, 0], runs.sum(axis=1))]))
     first, rows = bounds[:-1], np.diff(bounds)
@@ -60,7 +60,7 @@ def shared_rows(before: Array, after: Array) -> Array:
 
 
 def _ids(runs: Array, written: Array) -> Array:
-    """What the rows written with these ids (n,) are called in the dataset of these runs; -1: it has them not."""
+    """Ids (n,) in the dataset of these runs of the rows with the given written ids; -1: the row is not there."""
     run = np.searchsorted(runs[:, 0], written, side="right") - 1
     within = written - runs[run, 0]
     ids = (np.cumsum(runs[:, 1]) - runs[:, 1])[run] + within

@@ -1,4 +1,4 @@
-"""Packing rows into a segment, the inner loop of `segment.SegmentBuilder`."""
+"""Packs rows into a segment: the inner loop of `segment.SegmentBuilder`."""
 
 from typing import NamedTuple
 
@@ -18,8 +18,8 @@ class Columns(NamedTuple):
 
 
 # append_rows(picked (k,), columns of the source, rows, room, per_row, per_value, columns of the segment being built):
-# appends the picked rows, in order, to a segment that holds `rows` rows, as long as it takes no more than `room` bytes
-# at `per_row` bytes a row and `per_value` bytes a value. Fills those of `out` in place; returns the rows appended.
+# appends the picked rows, in order, to a segment of `rows` rows, until one would exceed `room` bytes. A row takes
+# `per_row` bytes, a value `per_value`. Fills the columns `out` in place; returns the number of rows appended.
 
 
 @njit(cache=True, nogil=True)
@@ -38,7 +38,7 @@ def append_rows(
             return k
         row = rows + k
         out.row_id[row], out.y[row], out.Qii[row] = row_id[i], y[i], Qii[i]
-        # A loop for each column, over views that begin where it does, compiles to vector code.
+        # A separate loop for each column, over views that start at 0, compiles to vector code.
         row_indices, to_indices = indices[start:end], out.indices[position : position + length]
         for j in range(length):
             to_indices[j] = row_indices[j]

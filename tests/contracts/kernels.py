@@ -10,7 +10,7 @@ from streamsvm.reader.ingest.shuffling import shuffle_kernel
 from streamsvm.reader.stream import arrivals_kernel, residents_kernel
 from streamsvm.service.cluster.rounds.change_kernel import add_step
 from streamsvm.service.cluster.rounds.messages import Change
-from streamsvm.storage.features import gather_kernel, pairs_kernel, statistics_kernel, weighted_degree_kernel
+from streamsvm.storage.features import maps_kernel, pairs_kernel, weighted_degree_kernel
 from streamsvm.storage.files import codec_kernel
 from streamsvm.storage.rows import csr, repack_kernel
 from streamsvm.storage.rows.segment import Columns
@@ -353,12 +353,12 @@ def _of_feature_maps() -> dict[str, bytes]:
     )  # fmt: skip
     found["weighted degree"] = indptr.tobytes() + made[:end].tobytes() + values[:end].tobytes()
     counted = np.zeros(12, np.int64), np.zeros(12), np.zeros(12), np.zeros(12, np.float32)
-    statistics_kernel.count_features(*rows[1:], *counted)
+    maps_kernel.count_features(*rows[1:], *counted)
     found["statistics"] = b"".join(column.tobytes() for column in counted)
     picked = np.array([3, 3, 0, 29], np.int32)
     size = int(np.diff(X.indptr)[picked].sum())
     out = np.zeros(5, np.int64), np.zeros(size, np.int32), np.zeros(size, np.float32)
-    gather_kernel.gather_rows(picked, *rows, *out)
+    maps_kernel.gather_rows(picked, *rows, *out)
     found["gather of features"] = b"".join(column.tobytes() for column in out)
     return found
 

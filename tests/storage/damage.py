@@ -1,4 +1,4 @@
-"""Damaged copies of a file's bytes."""
+"""Makes damaged copies of a file's bytes."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def truncations(data: bytes) -> Iterator[bytes]:
-    """Every proper beginning."""
+    """Every shorter beginning of the bytes."""
     for length in range(len(data)):
         yield data[:length]
 

@@ -1,4 +1,4 @@
-"""Made-up control groups: what the kernel would show of them."""
+"""Writes the files that the kernel would show for control groups."""
 
 
 def write(path, text):
@@ -7,7 +7,7 @@ def write(path, text):
 
 
 def member(tmp_path, *lines):
-    """The file that says in which groups a process is."""
+    """The file in which the kernel lists the groups of a process."""
     path = tmp_path / "membership"
     path.write_text("".join(f"{line}\n" for line in lines))
     return path

@@ -1,4 +1,4 @@
-"""Rows and segments for the tests of what stores them."""
+"""Makes rows and segments for the tests of storage."""
 
 import itertools
 
@@ -38,7 +38,7 @@ def as_segment(rows: Rows, first_row=0) -> Segment:
 
 
 def assert_same_rows(found: Rows, expected: Rows) -> None:
-    """Equal to the bit, and of the types that were written."""
+    """All arrays are equal to the bit and have the same dtypes."""
     for name in ("label", "indptr", "indices", "values", "weight", "group"):
         a, b = getattr(found, name), getattr(expected, name)
         if a is None or b is None:

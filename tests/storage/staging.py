@@ -1,4 +1,4 @@
-"""A dataset that is put together by hand, a piece at a time."""
+"""Stages a dataset piece by piece, for tests."""
 
 import shutil
 from collections import Counter

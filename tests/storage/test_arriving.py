@@ -1,4 +1,4 @@
-"""Whoever follows a dataset that is being staged gets each of its pieces once, whole and in order."""
+"""An ArrivingDataset returns each piece of a staged dataset once, whole and in order."""
 
 import shutil
 
@@ -35,7 +35,7 @@ def assert_pieces(found: list[Piece], expected=PIECES):
         first_row += len(rows)
 
 
-def test_each_piece_is_given_out_when_it_is_written(staging, arriving):
+def test_each_piece_is_returned_once_it_is_written(staging, arriving):
     assert arriving.new_pieces() == []
     given = []
     for block, rows in PIECES:
@@ -54,7 +54,7 @@ def test_each_piece_is_given_out_when_it_is_written(staging, arriving):
     assert sorted(path.name for path in staging.final.iterdir()) == ["blocks", "manifest.json"]
 
 
-def test_what_was_announced_last_is_not_lost(staging, arriving):
+def test_pieces_announced_last_are_not_lost(staging, arriving):
     arriving.new_pieces()
     for block, rows in PIECES:
         staging.write(block, rows)
@@ -64,7 +64,7 @@ def test_what_was_announced_last_is_not_lost(staging, arriving):
     assert_pieces([arriving.piece(announced) for announced in given])
 
 
-def test_one_who_comes_late_gets_the_same(staging, arriving, tmp_path):
+def test_a_late_follower_gets_the_same_pieces(staging, arriving, tmp_path):
     for block, rows in PIECES:
         staging.write(block, rows)
     early = arriving.new_pieces()
@@ -75,7 +75,7 @@ def test_one_who_comes_late_gets_the_same(staging, arriving, tmp_path):
     assert late.new_pieces() == []
 
 
-def test_one_who_comes_early_waits(tmp_path, arriving):
+def test_an_early_follower_waits(tmp_path, arriving):
     assert arriving.new_pieces() == []
     assert not arriving.is_complete and not arriving.has_failed
     staging = Staging(tmp_path / "data")
@@ -83,7 +83,7 @@ def test_one_who_comes_early_waits(tmp_path, arriving):
     assert len(arriving.new_pieces()) == 1
 
 
-def test_a_record_that_is_half_there_is_waited_for(staging, arriving):
+def test_a_half_written_record_is_read_once_it_is_whole(staging, arriving):
     staging.write(*PIECES[0])
     staging.write(*PIECES[1])
     journal = staging.staged / JOURNAL

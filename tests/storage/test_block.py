@@ -1,4 +1,4 @@
-"""A block gives back what was written, or says that it cannot."""
+"""A block returns the rows that were written, or raises CorruptData."""
 
 import io
 import itertools
@@ -32,7 +32,7 @@ UID = "0123456789abcdef" * 2
 
 
 def write_block(path, pieces, first_row=0, block=0, uid=UID) -> BlockInfo:
-    """The pieces one after the other, with three rows of another block between any two."""
+    """Write the pieces, leaving out three row ids between any two, as if another block had them."""
     writer = BlockWriter(path, uid, block)
     for piece in pieces:
         writer.append(piece, first_row)
@@ -117,7 +117,7 @@ def test_ones_take_no_room(tmp_path):
 
 
 @pytest.mark.parametrize("value", [1.0, 1.5])
-def test_rows_without_weights_and_groups_are_stored_as_ever(tmp_path, value):
+def test_rows_without_weights_and_groups_have_the_old_format(tmp_path, value):
     rows = make_rows([{1: value, 5: value}, {}, {2: value}])
     info = write_block(tmp_path / "b", [rows])
     data = (tmp_path / "b").read_bytes()
@@ -169,7 +169,7 @@ def test_scrambled_bytes_are_noticed(tmp_path):
 
 
 def test_a_forged_checksum_does_no_harm(stored, monkeypatch):
-    """Columns that fit their checksum but are not as written: rows of the stated number and size, or CorruptData."""
+    """Damaged columns with a matching checksum raise CorruptData, or decode to rows of the stated number and size."""
     data, info, rows = stored
     monkeypatch.setattr(zlib, "crc32", lambda _data: 0)
     header = np.frombuffer(data, HEADER, 1).copy()
@@ -196,7 +196,7 @@ def test_unknown_version_says_so(stored):
         read_block(header.tobytes() + data[HEADER.itemsize :], as_written)
 
 
-def test_a_block_of_another_place_or_dataset_is_noticed(tmp_path):
+def test_a_block_of_another_number_or_dataset_is_noticed(tmp_path):
     rows = [make_rows([{1: 1.0}])]
     info = write_block(tmp_path / "a", rows)
     write_block(tmp_path / "b", rows, block=1)

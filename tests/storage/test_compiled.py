@@ -1,4 +1,4 @@
-"""Kernels that are kept on disk are used as long as no source of any of them has changed: in a copy of the tree."""
+"""Compiled kernels on disk are used until the source of any kernel changes: tested in a copy of the tree."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ PROGRAM = (
 
 
 class Tree:
-    """A copy of what kernels need, and kernels of its own, one of which calls another in its own file."""
+    """A copy of the modules that kernels need, with two more kernels, one of which calls the other."""
 
     def __init__(self, directory):
         self.directory = directory
@@ -42,7 +42,7 @@ class Tree:
         return self.directory / "streamsvm" / "storage"
 
     def run(self, program=PROGRAM, **environment):
-        """What a new process finds: the result, whether it took what was kept, whether it compiled."""
+        """Call a kernel in a new process: (result, whether it used the cache on disk, whether it compiled)."""
         command = [sys.executable, "-c", program]
         environment = {**os.environ, **environment}
         done = subprocess.run(command, cwd=self.directory, env=environment, capture_output=True, check=True)
@@ -54,7 +54,7 @@ class Tree:
 
 
 @pytest.mark.parametrize("is_elsewhere", [False, True])
-def test_what_is_kept_is_of_all_sources(tmp_path, is_elsewhere):
+def test_a_change_of_any_source_compiles_all_kernels_anew(tmp_path, is_elsewhere):
     tree = Tree(tmp_path / "tree")
     where = {"NUMBA_CACHE_DIR": str(tmp_path / "kept")} if is_elsewhere else {}
     assert tree.run(**where) == (20, 0, 1)
@@ -68,8 +68,8 @@ def test_what_is_kept_is_of_all_sources(tmp_path, is_elsewhere):
     assert tree.run(**where) == (40, 1, 0)
 
 
-def test_another_tree_with_the_same_sources_takes_what_is_kept(tmp_path):
-    """As a container takes what its image has."""
+def test_another_tree_with_the_same_sources_uses_the_cache(tmp_path):
+    """A container uses the kernels in its image."""
     tree = Tree(tmp_path / "built" / "tree")
     assert tree.run() == (20, 0, 1)
     (tmp_path / "built").rename(tmp_path / "moved")
@@ -77,7 +77,7 @@ def test_another_tree_with_the_same_sources_takes_what_is_kept(tmp_path):
     assert tree.run() == (20, 1, 0)
 
 
-def test_what_is_kept_for_classes_that_have_moved_is_compiled_anew(tmp_path):
+def test_kernels_of_classes_that_have_moved_are_compiled_anew(tmp_path):
     tree = Tree(tmp_path / "tree")
     (tree.storage / "pair.py").write_text("from typing import NamedTuple\n\n\nclass Pair(NamedTuple):\n    x: int\n")
     tree.change("outer_kernel.py", "import njit", "import njit\nfrom streamsvm.storage.pair import Pair")

@@ -1,4 +1,4 @@
-"""How many cores a process may use, by made-up control groups."""
+"""usable_cores reads the affinity and the quotas of control groups: tested with made-up groups."""
 
 import os
 
@@ -41,7 +41,7 @@ def test_the_least_quota_on_the_way_up_counts(tmp_path):
     mount = tmp_path / "mount"
     write(mount / "a" / "cpu.max", "300000 100000\n")
     write(mount / "a" / "b" / "cpu.max", "800000 100000\n")
-    write(mount / "c" / "cpu.max", "100000 100000\n")  # not ours
+    write(mount / "c" / "cpu.max", "100000 100000\n")  # a group of other processes
     assert usable_cores(mount, member(tmp_path, "0::/a/b")) == 3
 
 
@@ -56,7 +56,7 @@ def test_a_quota_of_version_1(tmp_path, controllers, quota, cores):
 
 
 def test_in_a_container_the_mount_is_the_group_itself(tmp_path):
-    """The path is the host's, which cannot be seen from inside."""
+    """The listed path is the host's, which does not exist inside the container."""
     mount = tmp_path / "mount"
     write(mount / "cpu" / "cpu.cfs_quota_us", "100000\n")
     write(mount / "cpu" / "cpu.cfs_period_us", "100000\n")

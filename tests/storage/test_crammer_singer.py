@@ -1,4 +1,4 @@
-"""The objective of several classes at once against loops that spell the definitions out."""
+"""Compares the Crammer-Singer objective with loops that follow the definitions."""
 
 import numpy as np
 import pytest
@@ -66,7 +66,7 @@ def test_gap_terms_add_up_to_the_gap(seed):
 
 @settings(deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 12), st.sampled_from([0.0, 1e-9, 0.5, 10.0]))
-def test_projected_alpha_is_feasible_and_stays_if_it_was(seed, n_classes, moved):
+def test_projected_alpha_is_feasible_and_feasible_alpha_stays(seed, n_classes, moved):
     rng = np.random.default_rng(seed)
     objective, _, y, weight, C = a_problem(seed % 1000, n_classes=n_classes)
     inside = feasible(rng, y, C, n_classes)
@@ -80,13 +80,13 @@ def test_projected_alpha_is_feasible_and_stays_if_it_was(seed, n_classes, moved)
         assert found == pytest.approx(alpha, rel=1e-12, abs=1e-13)
         assert np.array_equal(found == bounds, alpha == bounds)
     else:
-        # A little move leads to a little one back; what was beyond its bound is at it.
+        # The projection moves alpha little if it was moved little, and moves numbers beyond a bound to the bound.
         assert np.abs(found - inside).max() <= 20 * n_classes * moved * (1 + np.abs(step).max())
         assert np.all((found == bounds)[alpha >= bounds])
 
 
 def test_weak_duality_after_projection():
-    """Whatever alpha has become, D of its projection is at most P anywhere."""
+    """For any alpha, D of its projection is at most P of any w."""
     objective, X, y, weight, _ = a_problem(7)
     rng = np.random.default_rng(0)
     for _ in range(30):
@@ -96,6 +96,6 @@ def test_weak_duality_after_projection():
         assert primal >= objective.dual(y, alpha) - np.sum(V * V) / 2
 
 
-def test_alpha_without_room_becomes_nought():
+def test_alpha_of_rows_with_C_0_becomes_0():
     objective = CrammerSinger(np.array([1.0, 2.0]))
     assert not objective.projected(np.array([0.0, 1.0]), np.array([[1.0, 0.0], [5.0, 2.0]])).any()

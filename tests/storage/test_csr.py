@@ -1,4 +1,4 @@
-"""The kernels that reader and trainer share, against dense numpy."""
+"""Compares the kernels that reader and trainer share with dense numpy."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def test_row_dots(rows):
     out = np.full(len(rows), np.nan)
     csr.row_dots(rows.indptr, rows.indices, rows.values, w, out)
     assert out == pytest.approx(dense(rows) @ w, rel=1e-12, abs=1e-12)
-    # Features the model does not know count nothing.
+    # Features beyond w add nothing.
     csr.row_dots(rows.indptr, rows.indices, rows.values, w[:20], out)
     assert out == pytest.approx(dense(rows)[:, :20] @ w[:20], rel=1e-12, abs=1e-12)
 

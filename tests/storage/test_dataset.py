@@ -1,4 +1,4 @@
-"""A manifest holds its blocks together: what is damaged, exchanged or missing is noticed and named."""
+"""Dataset raises an error that names a damaged, exchanged or missing block, or a damaged manifest."""
 
 import errno
 import json
@@ -61,7 +61,7 @@ def test_manifest_round_trip_is_exact(tmp_path):
 
 
 def test_a_manifest_with_more_is_of_another_version(tmp_path):
-    """Programs that do not know weights refuse it; one without is what it was before there were any."""
+    """Programs that do not know weights refuse a manifest with weights, and accept one without."""
     plain = publish(tmp_path, "d", "a" * 32, [random_rows(9)])
     document = json.loads((tmp_path / "d" / MANIFEST).read_bytes())
     assert document["version"] == 5
@@ -82,7 +82,7 @@ def check_damage(directory, copies):
             found = read_manifest(directory)
         except (CorruptData, UnknownVersion):
             continue
-        # White space may change without changing anything.
+        # A change of white space does not change the content.
         assert found == written
 
 
@@ -125,11 +125,11 @@ def test_block_of_a_dataset_of_the_same_shape_is_noticed(dataset, tmp_path):
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EBADMSG, errno.EUCLEAN])
 @pytest.mark.parametrize("method", ["open", "read_bytes"])
-def test_what_the_disk_cannot_read_is_damaged(dataset, monkeypatch, number, method):
+def test_a_file_that_the_disk_cannot_read_is_damaged(dataset, monkeypatch, number, method):
     real = getattr(Path, method)
 
     def fail(path, *arguments, **options):
-        # Of a block what `open` gives is read.
+        # A block is read through the file object that `open` returns.
         if path.suffix == ".blk" or method == "read_bytes":
             raise OSError(number, os.strerror(number))
         return real(path, *arguments, **options)

@@ -1,4 +1,4 @@
-"""Decision values against scipy's products, and which class they say."""
+"""Compares decision values with scipy's products, and tests the classes that they predict."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def random_rows(n_rows: int, width: int) -> tuple[Rows, sparse.csr_matrix]:
 
 @pytest.mark.parametrize("n_classes", [None, 1, 3, 7])
 @pytest.mark.parametrize("known", [20, 12], ids=["all features", "some"])
-def test_they_are_products_and_an_intercept(n_classes, known):
+def test_decision_values_are_products_plus_an_intercept(n_classes, known):
     rows, X = random_rows(50, 20)
     rng = np.random.default_rng(1)
     w = rng.standard_normal(known if n_classes is None else (n_classes, known))
@@ -32,6 +32,6 @@ def test_no_rows_have_no_values():
     assert predicted_classes(np.empty((0, 3))).shape == (0,)
 
 
-def test_a_value_of_zero_says_the_second_and_of_equal_ones_the_first_wins():
+def test_0_predicts_the_second_class_and_of_equal_values_the_first_wins():
     assert predicted_classes(np.array([-1.0, 0.0, -0.0, 5e-324, np.inf, np.nan])).tolist() == [1, 1, 1, 0, 0, 1]
     assert predicted_classes(np.array([[1.0, 2.0, 2.0], [0.0, 0.0, 0.0], [-3.0, -2.0, -1.0]])).tolist() == [1, 0, 2]

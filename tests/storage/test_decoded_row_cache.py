@@ -27,7 +27,7 @@ def dataset(tmp_path):
     return directory
 
 
-def test_they_are_found_under_their_key(dataset):
+def test_rows_are_found_under_their_key(dataset):
     file, n_rows = DecodedRowCache(dataset, KEY).find()
     assert n_rows == 7 and len(file) == 2 and file.bytes == 2 * SIZE
     for number in range(2):
@@ -51,8 +51,8 @@ def test_segments_longer_than_most_are_found_as_they_were(tmp_path):
     found.close()
 
 
-def test_an_index_says_what_programs_before_it_can_read(dataset):
-    """All segments are of one size. An index that says more is none for these."""
+def test_an_index_has_the_oldest_version_that_can_express_it(dataset):
+    """Older programs read version 1, where all segments have one size, and take a newer index for absent."""
     file, _ = DecodedRowCache(dataset, KEY).find()
     file.close()
     content = {"key": KEY, "n_rows": 7, "segment_bytes": SIZE, "sums": file.sums}
@@ -62,11 +62,11 @@ def test_an_index_says_what_programs_before_it_can_read(dataset):
 
 
 @pytest.mark.parametrize("other", [{"uid": "b"}, {"positive": 2.0}, {"bias": 1.0}])
-def test_those_of_another_problem_are_not(dataset, other):
+def test_rows_of_another_problem_are_not_found(dataset, other):
     assert DecodedRowCache(dataset, {**KEY, **other}).find() is None
 
 
-def test_what_is_damaged_is_found_out(dataset):
+def test_a_damaged_segment_raises_an_error(dataset):
     path = dataset / decoded_row_cache.FILE
     data = bytearray(path.read_bytes())
     data[SIZE + 9] ^= 4
@@ -80,28 +80,28 @@ def test_what_is_damaged_is_found_out(dataset):
 
 
 @pytest.mark.parametrize("name", [decoded_row_cache.FILE, decoded_row_cache.INDEX])
-def test_half_of_it_is_nothing(dataset, name):
+def test_a_file_or_an_index_alone_counts_as_absent(dataset, name):
     (dataset / name).unlink()
     assert DecodedRowCache(dataset, KEY).find() is None
 
 
-def test_a_damaged_index_is_nothing(dataset):
+def test_a_damaged_index_counts_as_absent(dataset):
     index = dataset / decoded_row_cache.INDEX
     index.write_bytes(index.read_bytes().replace(b'"n_rows": 7', b'"n_rows": 8'))
     assert DecodedRowCache(dataset, KEY).find() is None
 
 
 @pytest.mark.parametrize(("free", "is_short"), [(2 * SIZE - 1, True), (2 * SIZE, False)])
-def test_they_go_when_less_is_free_than_is_kept(dataset, free, is_short):
+def test_rows_are_deleted_when_less_is_free_than_they_take(dataset, free, is_short):
     reading, _ = DecodedRowCache(dataset, KEY).find()
     assert decoded_row_cache.release_when_short(dataset.parent, free) == is_short
     assert (dataset / decoded_row_cache.FILE).exists() != is_short
-    # Who asks for them next is told, once.
+    # The next job that asks is told once that they were released.
     assert not DecodedRowCache(dataset, {**KEY, "uid": "b"}).take_release_notice()
     assert [DecodedRowCache(dataset, KEY).take_release_notice() for _ in range(2)] == [is_short, False]
     assert not (dataset / decoded_row_cache.RELEASED).exists() and not (
         is_short and (dataset / decoded_row_cache.INDEX).exists()
     )
-    # Who reads them goes on.
+    # A job that has the file open can still read it.
     assert np.frombuffer(reading.read(1, make_buffer(SIZE)), np.uint8).max() == 2
     reading.close()

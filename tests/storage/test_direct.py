@@ -1,4 +1,4 @@
-"""Parts of files come as they are, wherever they begin and end, and leave nothing in the page cache."""
+"""read_range returns any range of a file and leaves no page of it in the page cache."""
 
 import errno
 import mmap
@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from streamsvm.storage.files.direct import read_part
+from streamsvm.storage.files.direct import read_range
 
 SIZE = 5 * mmap.PAGESIZE + 123
 
@@ -29,7 +29,7 @@ def file(tmp_path, content):
 
 
 def read(path, offset, size, **how):
-    with read_part(path, offset, size, **how) as data:
+    with read_range(path, offset, size, **how) as data:
         return bytes(data)
 
 
@@ -38,18 +38,18 @@ PARTS = [(0, 0), (0, 1), (0, SIZE), (mmap.PAGESIZE, mmap.PAGESIZE), (mmap.PAGESI
 
 @pytest.mark.parametrize("is_cached", [False, True])
 @pytest.mark.parametrize(("offset", "size"), PARTS)
-def test_any_part(file, content, offset, size, is_cached):
+def test_any_range(file, content, offset, size, is_cached):
     assert read(file, offset, size, is_cached=is_cached) == content[offset : offset + size]
 
 
 @pytest.mark.parametrize("is_cached", [False, True])
-def test_a_file_that_is_too_short_gives_what_there_is(file, content, is_cached):
+def test_a_range_beyond_the_end_is_cut(file, content, is_cached):
     assert read(file, SIZE - 10, 100, is_cached=is_cached) == content[-10:]
     assert read(file, 10 * SIZE, 100, is_cached=is_cached) == b""
 
 
-def test_a_file_system_that_cannot(file, content, monkeypatch):
-    """As one in memory answers on older kernels."""
+def test_a_file_system_without_direct_reads(file, content, monkeypatch):
+    """A file system in memory refuses O_DIRECT on older kernels."""
     opening = os.open
 
     def refuse(path, flags, *rest):
@@ -61,14 +61,14 @@ def test_a_file_system_that_cannot(file, content, monkeypatch):
     assert read(file, 100, 9000) == content[100:9100]
 
 
-def test_other_errors_are_told(tmp_path):
+def test_other_errors_are_raised(tmp_path):
     with pytest.raises(FileNotFoundError):
-        read_part(tmp_path / "missing", 0, 10)
+        read_range(tmp_path / "missing", 0, 10)
 
 
-def test_parts_that_are_held_keep_their_bytes(file, content):
-    """Whatever is read and given back meanwhile, on other threads too."""
-    held = [read_part(file, offset, 5000) for offset in range(0, 10000, 1000)]
+def test_ranges_in_use_keep_their_bytes(file, content):
+    """Buffers are not reused while their ranges are in use, whatever other threads read meanwhile."""
+    held = [read_range(file, offset, 5000) for offset in range(0, 10000, 1000)]
     with ThreadPoolExecutor(4) as pool:
         offsets = [offset % 12000 for offset in range(0, 400_000, 997)]
         found = list(pool.map(lambda offset: read(file, offset, 4000), offsets))

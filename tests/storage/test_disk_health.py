@@ -44,12 +44,12 @@ def after(works, free=1 << 40):
         ([0.0034] * 100_000, True),
     ],
 )
-def test_slowness_is_borne_for_a_while(works, is_too_slow):
+def test_a_slow_disk_is_used_for_a_while(works, is_too_slow):
     assert after(works).is_too_slow == is_too_slow
 
 
 @pytest.mark.parametrize(("at_once", "is_too_slow"), [(1, True), (2, False)])
-def test_works_side_by_side_share_their_time(at_once, is_too_slow):
+def test_parallel_work_shares_its_time(at_once, is_too_slow):
     clock = Clock()
     health = DiskHealth("/", clock=clock)
     for _ in range(10_000):
@@ -57,7 +57,7 @@ def test_works_side_by_side_share_their_time(at_once, is_too_slow):
     assert health.is_too_slow == is_too_slow
 
 
-def test_time_in_which_nothing_is_asked_of_the_disk_is_not_lost():
+def test_time_without_work_on_the_disk_is_not_lost():
     clock = Clock()
     health = DiskHealth("/", clock=clock)
     clock.pass_(1e6)
@@ -87,13 +87,13 @@ def test_it_raises_when_free_space_is_below_its_size(free, taken):
         after([], free).allows(taken, 1)
 
 
-def test_no_second_is_lost_by_counting_on_several_threads():
-    """Each loses as much as it takes by a clock that nobody else moves."""
+def test_several_threads_count_every_second():
+    """The clock stands still: each call loses the 5 ms that -1 MB of work adds."""
     clock = Clock()
     health = DiskHealth("/", clock=clock)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: health.timed(-(10**6), 1, lambda: None), range(600)))
-    # Each was late by 5 ms: 3 seconds, to the last of them.
+    # 600 times 5 ms: exactly the 3 seconds that may be lost.
     assert not health.is_too_slow
     health.timed(-(10**6), 1, lambda: None)
     assert health.is_too_slow

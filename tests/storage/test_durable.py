@@ -1,11 +1,12 @@
-"""What is published is whole; what fails leaves nothing."""
+"""Published files are whole; a write that fails changes nothing."""
 
 import os
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
-from streamsvm.storage.files.durable import publish, write_file
+from streamsvm.storage.files.durable import publish, whole_file, write_file
 
 
 def failing():
@@ -14,7 +15,7 @@ def failing():
 
 
 @pytest.mark.parametrize("before", [None, b"old"])
-def test_failing_writer_leaves_what_was_there(tmp_path, before):
+def test_a_failing_writer_leaves_the_old_file(tmp_path, before):
     if before is not None:
         (tmp_path / "f").write_bytes(before)
     with pytest.raises(RuntimeError, match="no more"):
@@ -29,8 +30,8 @@ def test_file_is_replaced_whole(tmp_path):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"f": b"newer"}
 
 
-def test_two_who_write_one_file_do_not_meet(tmp_path):
-    """In two containers on one volume they may have the same process id."""
+def test_two_processes_can_write_one_file(tmp_path):
+    """Processes of two containers on one volume may have the same id."""
 
     def chunks():
         yield b"half of "
@@ -42,7 +43,7 @@ def test_two_who_write_one_file_do_not_meet(tmp_path):
 
 
 @pytest.mark.parametrize("call", ["fsync", "rename"])
-def test_failing_disk_leaves_what_was_there(tmp_path, monkeypatch, call):
+def test_a_failing_disk_leaves_the_old_file(tmp_path, monkeypatch, call):
     (tmp_path / "f").write_bytes(b"old")
 
     def fail(*_arguments):
@@ -86,3 +87,41 @@ def test_directory_is_not_published_over_another(tmp_path):
     with pytest.raises(OSError):
         publish(tmp_path / "staged", tmp_path / "final")
     assert [path.name for path in (tmp_path / "final").iterdir()] == ["final"]
+
+
+@pytest.mark.parametrize("before", [None, b"before"])
+def test_a_failing_user_of_whole_file_leaves_the_old_file(tmp_path, before):
+    path = tmp_path / "labels.txt"
+    if before is not None:
+        path.write_bytes(before)
+    with pytest.raises(ValueError, match="line 3"), whole_file(path) as file:
+        file.write(b"1\n2\n")
+        raise ValueError("line 3")
+    assert [each.name for each in tmp_path.iterdir()] == ([] if before is None else ["labels.txt"])
+    assert before is None or path.read_bytes() == before
+
+
+def test_a_whole_file_replaces_the_target_of_a_link(tmp_path):
+    path, link = tmp_path / "labels.txt", tmp_path / "link"
+    path.write_bytes(b"before")
+    link.symlink_to(path)
+    with whole_file(link) as file:
+        file.write(b"after")
+        assert path.read_bytes() == b"before"
+    assert link.is_symlink() and path.read_bytes() == b"after" and len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_pipe_is_written_in_place(tmp_path):
+    pipe, received = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = Thread(target=lambda: received.append(pipe.read_bytes()))
+    reader.start()
+    with whole_file(pipe) as file:
+        file.write(b"1\n")
+    reader.join()
+    assert received == [b"1\n"] and pipe.is_fifo()
+
+
+def test_a_directory_cannot_be_written(tmp_path):
+    with pytest.raises(IsADirectoryError), whole_file(tmp_path):
+        pass

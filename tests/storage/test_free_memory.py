@@ -1,4 +1,4 @@
-"""How much memory is free, by made-up control groups and a made-up machine."""
+"""free_memory and memory_limit, tested with made-up control groups and a made-up machine."""
 
 import pytest
 
@@ -10,7 +10,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def machine(tmp_path):
-    """One with 900 MiB that can be had."""
+    """A machine with 900 MiB available."""
     path = tmp_path / "meminfo"
     path.write_text(f"MemTotal:  {2 << 20} kB\nMemFree:  1 kB\nMemAvailable:  {900 << 10} kB\n")
     return path
@@ -36,7 +36,7 @@ def test_without_control_groups_the_machine_counts(tmp_path, machine):
     assert free_memory(tmp_path / "mount", member(tmp_path, "0::/", "1:memory:/"), machine) == 900 * MIB
 
 
-def test_where_nothing_says_nothing_is_free(tmp_path):
+def test_without_any_figure_nothing_is_free(tmp_path):
     assert free_memory(tmp_path / "mount", tmp_path / "missing", tmp_path / "missing") == 0
 
 
@@ -46,7 +46,7 @@ def test_of_a_group_the_page_cache_counts_as_free(tmp_path, machine, make, line)
     top = mount / "memory" if make is group_of_version_1 else mount
     make(top / "a" / "b", 640 * MIB, 500 * MIB, 30 * MIB)
     assert free_memory(mount, member(tmp_path, line), machine) == 200 * MIB
-    make(top / "a", 600 * MIB, 550 * MIB)  # the least on the way up
+    make(top / "a", 600 * MIB, 550 * MIB)  # of all groups above, this one has the least left
     assert free_memory(mount, member(tmp_path, line), machine) == 50 * MIB
     make(top / "a", 600 * MIB, 601 * MIB)
     assert free_memory(mount, member(tmp_path, line), machine) == 0

@@ -1,4 +1,4 @@
-"""Kernel values of sparse rows, and the support vectors they are made with, against scikit-learn."""
+"""Compares kernel values of sparse rows and support vectors with scikit-learn."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def X():
 
 
 def values_of(Z, X, gamma=GAMMA):
-    """(n_vectors, n_rows), as training makes them: vectors feature by feature, their number a multiple of LANES."""
+    """Kernel values (n_vectors, n_rows) as training computes them: Z transposed and padded to a multiple of LANES."""
     n_slots = -(-max(1, Z.shape[0]) // LANES) * LANES
     columns, norms, room = np.zeros((Z.shape[1], n_slots), np.float32), np.zeros(n_slots), np.empty(n_slots)
     columns[:, : Z.shape[0]] = Z.toarray().T
@@ -50,15 +50,15 @@ def test_values_are_those_of_scikit_learn(X, n_vectors):
     assert values_of(X[:n_vectors], X) == pytest.approx(rbf_kernel(X, X[:n_vectors], GAMMA), abs=3e-7)
 
 
-def test_the_exponential_has_all_its_digits():
+def test_the_exponential_is_precise():
     distances = np.concatenate([np.linspace(0, 700, 10_001), [800.0, 1e30]])
     out, room = np.empty(len(distances)), np.empty(len(distances))
     gaussian(np.zeros(len(distances), np.float32), distances, 0.0, 1.0, room, out)
     assert out == pytest.approx(np.exp(-np.minimum(distances, 700.0)), rel=1e-13, abs=0.0)
 
 
-def test_rows_that_are_the_same_are_near_however_sums_are_rounded():
-    """|x|^2 + |z|^2 - 2 <x, z> may come out below 0: it is 0."""
+def test_equal_rows_have_distance_0_however_sums_are_rounded():
+    """Rounding can make |x|^2 + |z|^2 - 2 <x, z> negative; the kernel takes 0 then."""
     X = sparse.csr_matrix(np.full((1, 7), 0.1, np.float32))
     assert values_of(X, X, 1e3)[0, 0] <= 1.0
 
@@ -74,7 +74,7 @@ def test_renumbered_features_are_in_order(X):
     assert again.has_sorted_indices
 
 
-def test_files_give_back_what_was_put_in(X, tmp_path):
+def test_files_return_the_vectors_that_were_written(X, tmp_path):
     vectors = joined([vectors_of(X[:3]), vectors_of(X[3:10])])
     beta = np.arange(10.0)
     Machine(vectors, beta, 3, 0.5).publish(tmp_path)

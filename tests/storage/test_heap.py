@@ -1,4 +1,4 @@
-"""Freed memory is used again; the kernel's count of page faults says so."""
+"""keep_freed_memory lets a process reuse freed memory: the kernel counts fewer page faults."""
 
 import platform
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 STEPS, SIZE, COUNT = 50, 1 << 18, 12
 PROGRAM = f"""
 import resource
-from streamsvm.storage.machine.heap import keep_freed_memory
+from streamsvm.storage.machine.child import keep_freed_memory
 if {{keeps}}:
     keep_freed_memory()
 def step():

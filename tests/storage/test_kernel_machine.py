@@ -1,4 +1,4 @@
-"""Kernel machines after training against sums of numpy, difference by difference."""
+"""Compares decision values of kernel machines with numpy's sums over differences of features."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -17,12 +17,12 @@ def found(model, X):
 @pytest.mark.parametrize("labels", [(3.0, -2.0), (1.0, 2.0, 3.0)])
 @pytest.mark.parametrize("n_vectors", [1, 16, 19, 200])
 @pytest.mark.parametrize("base", [0, 1])
-def test_they_are_those_of_numpy(base, n_vectors, labels):
+def test_decision_values_are_those_of_numpy(base, n_vectors, labels):
     model, X = random_machine(n_vectors, labels=labels, base=base), random_matrix(600, 12)
     np.testing.assert_allclose(found(model, X), numpys_values(model, X), rtol=1e-13, atol=1e-13)
 
 
-def test_they_are_those_of_scikit_learn():
+def test_decision_values_are_those_of_scikit_learn():
     model, X = random_machine(), random_matrix(50, 12)
     kernel_values = rbf_kernel(X.astype(float), vectors_of(model), gamma=model.vectors.gamma)
     np.testing.assert_allclose(found(model, X), kernel_values @ model.w, rtol=1e-13, atol=1e-13)
@@ -41,7 +41,7 @@ def test_far_from_all_vectors_the_value_is_zero(scale):
     assert not found(model, random_matrix(20, 12, density=1.0) * np.float32(scale)).any()
 
 
-def test_a_value_that_nearly_underflows_is_there():
+def test_a_value_that_nearly_underflows_is_not_0():
     model = machine_of(random_matrix(1, 1, density=1.0) * 0, [1.0], gamma=730.0)
     (value,) = found(model, rows(1.0))
     assert 0.0 < value < 1e-300 and value == pytest.approx(np.exp(-730.0), rel=1e-10)
@@ -53,8 +53,8 @@ def rows(value):
     return X
 
 
-def test_near_vectors_no_digits_are_lost():
-    """|z - x|^2 is a small difference of large squares."""
+def test_no_digits_are_lost_near_vectors():
+    """|z - x|^2 is computed as a small difference of large squares."""
     Z = random_matrix(5, 8, density=1.0)
     Z.data += 100
     model = machine_of(Z, np.ones(5), gamma=1.0)
@@ -69,7 +69,7 @@ def test_no_rows_no_vectors_and_empty_ones():
     assert found(empty, random_matrix(3, 0)).tolist() == [0.75] * 3
 
 
-def test_threads_share_it():
+def test_threads_share_a_machine():
     model, X = random_machine(), random_matrix(3000, 12)
     machine, given = KernelMachine(model.vectors, model.w), rows_of(X)
     with ThreadPoolExecutor(4) as pool:

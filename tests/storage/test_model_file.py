@@ -1,4 +1,4 @@
-"""A model comes back as it was, or not at all."""
+"""read_model returns the model that was written, or raises an error."""
 
 import json
 import resource
@@ -43,7 +43,7 @@ def test_intercept_is_the_weight_of_the_constant_times_its_value():
     assert Model(np.zeros(1), (1.0, -1.0), 1).intercept == 0.0
 
 
-def test_of_several_classes_each_has_an_intercept():
+def test_each_of_several_classes_has_an_intercept():
     w = np.zeros((3, 2))
     assert Model(w, (1.0, 2.0, 3.0), 1, 2.0, (0.5, 0.0, -1.0)).intercept.tolist() == [1.0, 0.0, -2.0]
     assert Model(w, (1.0, 2.0, 3.0), 1).intercept.tolist() == [0.0, 0.0, 0.0]
@@ -68,7 +68,7 @@ def test_damaged_vectors_are_noticed(tmp_path, copies):
             read_model(tmp_path / "m")
 
 
-def test_logistic_regression_has_probabilities_by_itself_and_others_those_fitted():
+def test_logistic_regression_needs_no_fitted_sigmoid_and_others_do():
     logistic, w = {"loss": "logistic"}, np.zeros((3, 2))
     assert Model(w, (1.0, 2.0, 3.0), 1, about=logistic).probability == ((-1.0, 0.0),) * 3
     assert Model(w[0], (1.0, 2.0), 1, about=logistic).probability == ((-1.0, 0.0),)
@@ -83,7 +83,7 @@ def written(request, tmp_path):
     return tmp_path / "m", model
 
 
-# numpy may warn about a damaged header before it refuses it.
+# numpy may warn about a damaged header before it raises an error.
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["model.json", "w.npy"])
 @pytest.mark.parametrize("copies", [truncations, bit_flips])
@@ -145,9 +145,9 @@ def test_failing_writer_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_weights_that_find_no_room_are_no_model(tmp_path):
+def test_weights_for_which_the_disk_has_no_room_leave_no_model(tmp_path):
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
-    # What is written beside the weights fits, they do not.
+    # The disk has room for everything but the weights.
     resource.setrlimit(resource.RLIMIT_FSIZE, (900, unlimited[1]))
     try:
         with pytest.raises(OSError):
@@ -157,7 +157,7 @@ def test_weights_that_find_no_room_are_no_model(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_writer_left_is_no_hindrance(tmp_path):
+def test_files_of_a_killed_writer_are_replaced(tmp_path):
     (tmp_path / ".m.staged").mkdir()
     (tmp_path / ".m.staged" / "w.npy").write_bytes(b"half")
     write_model(tmp_path / "m", MODELS[0])

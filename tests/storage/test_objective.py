@@ -1,4 +1,4 @@
-"""The reader's sums against loops that spell the definitions out, and against what the trainer does."""
+"""Compares the certificate's sums with loops that follow the definitions, and with the trainer's kernels."""
 
 import math
 
@@ -19,7 +19,7 @@ def objective_of(loss):
 
 
 def C_of(loss, y):
-    """C_i of a row: one for all in regression."""
+    """The C_i of each row; in regression all are equal."""
     return C[1] if loss in REGRESSION or y > 0 else C[-1]
 
 
@@ -88,21 +88,21 @@ def test_losses_and_dual_terms(problem):
 
 
 def test_projected_gradient_is_the_slope_of_the_dual_inside_its_box(problem):
-    """-D rises or falls at this rate where alpha_i may move; 0 if it can only rise, or if it is flat."""
+    """It is the slope of -D where alpha_i may move, and 0 where -D can only rise or is flat."""
     loss, rows, w, alpha = problem
     objective = objective_of(loss)
     m = margins(objective, rows, w)
     PG, h = objective.projected_gradient(rows.y, m, alpha), 1e-6
     for k, a in enumerate(alpha):
         y = float(rows.y[k])
-        # w moves with alpha_i by its own x_i: to first order m sees nothing of it.
+        # To first order, the change of w by a step of alpha_i does not change m.
         slope = m[k] + y if loss in REGRESSION else m[k]
         up, down = (
             (slope * step - dual_of(loss, C_of(loss, y), y, a + step) + dual_of(loss, C_of(loss, y), y, a)) / h
             for step in (h, -h)
         )
         if loss == "logistic" and a in (0.0, C_of(loss, y)):
-            # The slope is infinite here: any finite figure of that sign will do.
+            # The slope is infinite here: any finite number of that sign is accepted.
             assert (PG[k] < 0) == (a == 0.0)
             continue
         expected = up if up < -1e-4 else -down if down < -1e-4 else 0.0
@@ -114,7 +114,7 @@ def test_projected_gradient_is_the_slope_of_the_dual_inside_its_box(problem):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_projected_gradient_is_the_kernels(loss):
-    """M+ and M- of a row visited alone are its projected gradient."""
+    """For a row that is visited alone, M+ and M- are its projected gradient."""
     rows = Segment(*columns())
     rng = np.random.default_rng(0)
     alpha, w = np.array([C[int(sign)] for sign in rows.y]) * rng.choice([0.0, 1.0, 0.5], len(rows)), rng.random(60) / 5
@@ -132,7 +132,7 @@ def test_projected_gradient_is_the_kernels(loss):
 
 
 def test_gap_terms_add_up_to_the_gap(problem):
-    """Each is at least 0, and their sum is P(w) - D(alpha) for the w of alpha."""
+    """Each term is at least 0; their sum is P(w) - D(alpha) for w = sum_i alpha_i y_i x_i."""
     loss, rows, _, alpha = problem
     objective = objective_of(loss)
     coefficients = objective.coefficients(rows.y, alpha)

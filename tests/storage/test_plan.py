@@ -1,4 +1,4 @@
-"""The plan of a cache is arithmetic: it holds for every size."""
+"""plan_cache keeps its promises for every size of cache."""
 
 import re
 
@@ -20,12 +20,12 @@ def check(plan, longest_row):
     assert size & (size - 1) == 0
     assert size >= PAGE
     assert room(plan.segment_bytes) >= packed_bytes(1, longest_row)
-    # No larger than the longest row asks for, or than a fair share of the cache.
+    # A segment is no larger than the longest row needs, or than a fair share of the cache.
     assert size <= LARGEST_SEGMENT or room(size // 2 - LMDB_PAGE_HEADER) < packed_bytes(1, longest_row)
     assert 1 <= plan.fresh_per_step < plan.most_retired
-    # A step's fresh segments and what it retires are among the live ones, with some to choose from.
+    # The live segments include those that a step adds and retires, with some to choose from.
     assert plan.most_live >= FEWEST_LIVE > plan.fresh_per_step or plan.most_live > 2 * plan.most_retired
-    # Two steps' writes fit beside what is live.
+    # The writes of two steps fit beside the live segments.
     assert (plan.most_live + 2 * plan.most_retired) * size <= plan.cache_bytes
     assert plan.row_bytes == plan.most_live * room(plan.segment_bytes)
 
@@ -61,11 +61,11 @@ def test_most_of_a_large_cache_is_for_rows():
 
 @pytest.mark.parametrize("longest_row", [1, 50, 300, 400])
 @pytest.mark.parametrize("seed", range(3))
-def test_what_surely_fits_does_whatever_the_lengths(longest_row, seed):
-    """Segments filled in order, each closed by the row that finds no room in it."""
+def test_sure_bytes_fit_whatever_the_lengths(longest_row, seed):
+    """Segments are filled in order; the first row that does not fit closes a segment."""
     plan = plan_cache(1 << 20, 400)
     sure, rng = plan.sure_bytes(longest_row), np.random.default_rng(seed)
-    # Rows of any length; the short and the longest in turn is the worst order there is.
+    # Rows of any length; alternating short and longest rows is the worst order.
     lengths = rng.integers(0, longest_row + 1, 100_000) if seed else np.tile([1, longest_row], 50_000)
     sizes = row_bytes(lengths)
     sizes = sizes[np.cumsum(sizes) <= sure]

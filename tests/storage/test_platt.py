@@ -1,4 +1,4 @@
-"""Platt's sigmoid: against scikit-learn's, against scipy's minimum, and where others break down."""
+"""Compares Platt's sigmoid with scikit-learn's and with scipy's minimum, and tests degenerate data."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from streamsvm.storage.models.probability import LOGISTIC, falling, probabilitie
 
 
 def overlapping(n_rows: int = 500, scale: float = 1.0, share: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
-    """Decision values of two classes, and which rows are of the first."""
+    """Decision values of two classes that overlap, and the mask of the rows of the first class."""
     rng = np.random.default_rng(0)
     positive = rng.random(n_rows) < share
     return scale * (rng.standard_normal(n_rows) + np.where(positive, 1.0, -0.5)), positive
@@ -29,7 +29,7 @@ def objective(AB: np.ndarray, f: np.ndarray, positive: np.ndarray) -> float:
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.9])
-def test_it_is_the_minimum_whatever_the_scale(scale, share):
+def test_the_sigmoid_is_the_minimum_whatever_the_scale(scale, share):
     f, positive = overlapping(scale=scale, share=share)
     A, B = fit_sigmoid(f, positive)
     best = minimize(objective, [A * scale, B], (f / scale, positive), method="BFGS", options={"gtol": 1e-7})
@@ -44,7 +44,7 @@ def test_probabilities_are_scikit_learns(n_classes):
     expected = CalibratedClassifierCV(FrozenEstimator(svm), method="sigmoid", ensemble=False).fit(X[300:], y[300:])
     f = svm.decision_function(X[300:])
     if n_classes == 2:
-        # Their decision value is of the last class, as ours is of the first.
+        # scikit-learn's decision values are those of the last class, ours those of the first.
         found = probabilities(f, (fit_sigmoid(f, y[300:] == 1),))[:, ::-1]
     else:
         found = probabilities(f, tuple(fit_sigmoid(f[:, c], y[300:] == c) for c in range(n_classes)))
@@ -53,7 +53,7 @@ def test_probabilities_are_scikit_learns(n_classes):
 
 @pytest.mark.filterwarnings("ignore:Since FrozenEstimator")  # weights are for the calibration alone, as is wanted
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_rows_count_as_much_as_they_weigh_as_in_scikit_learn(n_classes):
+def test_weights_of_rows_count_as_in_scikit_learn(n_classes):
     X, y = make_classification(600, 8, n_informative=5, n_classes=n_classes, flip_y=0.2, random_state=1)
     weight = np.random.default_rng(4).choice([0.01, 0.3, 1.0, 7.0], 300)
     svm = LinearSVC(random_state=0, max_iter=100_000).fit(X[:300], y[:300])
@@ -86,7 +86,7 @@ def test_classes_that_do_not_overlap_have_a_finite_sigmoid(gap):
 
 
 @pytest.mark.parametrize("value", [0.0, 3.0, -1e-9])
-def test_decision_values_that_are_all_one_say_the_share(value):
+def test_equal_decision_values_give_the_share_of_the_class(value):
     positive = np.arange(100_000) < 25_000
     A, B = fit_sigmoid(np.full(100_000, value), positive)
     assert falling(A * value + B) == pytest.approx(0.25, abs=1e-4)
@@ -108,6 +108,6 @@ def test_two_classes_have_the_probabilities_of_logistic_regression():
     np.testing.assert_allclose(probabilities(f, (LOGISTIC,)), np.stack([expit(f), expit(-f)], 1), rtol=1e-15)
 
 
-def test_classes_none_of_which_says_anything_are_all_the_same():
+def test_classes_of_probability_0_are_equally_likely():
     found = probabilities(np.array([[-1e4, -2e4, -3e4], [0.0, 0.0, -1e4]]), (LOGISTIC,) * 3)
     assert found.tolist() == [[1 / 3, 1 / 3, 1 / 3], [0.5, 0.5, 0.0]]

@@ -1,4 +1,4 @@
-"""Repacking frees what was asked and keeps the rows that are worth most."""
+"""Repacking frees as many segments as needed and keeps the rows of lowest score."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -10,7 +10,7 @@ ROOM = 1000
 
 
 def by_sorting(rows, room):
-    """What `appraise` chooses, the slow way: best first, for as long as they fit; the rest of a score may be split."""
+    """Do what `appraise` does by sorting: lowest scores first, while they fit; rows of one score may be split."""
     order = np.argsort(rows.score, kind="stable")
     used = np.cumsum(rows.bytes[order])
     return order[(used <= room) & (rows.score[order] < np.inf)]
@@ -18,7 +18,7 @@ def by_sorting(rows, room):
 
 @st.composite
 def rows_of_segments(draw):
-    """Rows of some segments, with scores of all kinds, many of them equal."""
+    """Rows of some segments, with scores of all kinds, many equal."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     n_rows, n_segments = draw(st.integers(0, 300)), draw(st.integers(1, 25))
     score = rng.normal(size=n_rows) * 10.0 ** rng.integers(-30, 30, n_rows)
@@ -27,7 +27,7 @@ def rows_of_segments(draw):
     score[rng.random(n_rows) < draw(st.sampled_from([0, 0.1, 0.9]))] = -np.inf
     segment = np.sort(rng.integers(0, n_segments, n_rows)).astype(np.int32)
     sizes = rng.integers(17, draw(st.sampled_from([18, 60, 1000])), n_rows).astype(np.int32)
-    # Zero has one sign: which of the two comes first does not matter.
+    # Adding 0 turns -0 into 0, since the order of the two does not matter.
     return Candidates(segment, score.astype(np.float32) + np.float32(0), sizes), n_segments
 
 
@@ -40,7 +40,7 @@ def test_the_best_rows_are_chosen_as_if_sorted(case, share):
     assert rows.bytes[best].sum() <= room
     assert not np.any(rows.score[best] == np.inf)
     assert np.array_equal(worth, np.bincount(rows.segment[best], rows.bytes[best], n_segments))
-    # Whatever stays is worth no less than whatever leaves, and no more leaves than has to.
+    # No row that leaves has a lower score than one that stays, and no more rows leave than must.
     if best.any() and not best.all():
         assert rows.score[best].max() <= rows.score[~best].min()
     chosen = by_sorting(rows, room)
@@ -70,7 +70,7 @@ def test_empty_segments_are_retired_first():
 
 
 def test_rows_are_gathered_when_no_segment_is_empty():
-    # Half of each is worth keeping: two segments become one.
+    # Half of each segment is worth keeping: two segments become one.
     assert len(choose_segments(np.full(4, 450.0), 1, 3, ROOM)) == 2
 
 

@@ -1,4 +1,4 @@
-"""Rows are told apart by the ids they were written with, however many came and went before them."""
+"""Runs of written ids identify rows, however many rows were added and removed."""
 
 import numpy as np
 from hypothesis import given
@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from streamsvm.storage.rows.row_runs import first_rows, one_run, runs_of, shared_rows, written_ids
 
-# What happens to a dataset: rows come (a piece of so many), or a piece goes (whichever of those there are).
+# Changes of a dataset: a piece of so many rows is added, or one of its pieces is removed.
 CHANGES = st.lists(st.tuples(st.booleans(), st.integers(1, 5)), max_size=12)
 
 
 class Rows:
-    """Pieces (first id as written, rows) of a dataset that changes."""
+    """The pieces (first written id, rows) of a dataset that changes."""
 
     def __init__(self) -> None:
         self.pieces = [(0, 3)]
@@ -30,7 +30,7 @@ class Rows:
 
     @property
     def written(self) -> list[int]:
-        """The ids that the rows were written with, by the ids they have."""
+        """The written id of each row, by its present id."""
         return [first + k for first, rows in self.pieces for k in range(rows)]
 
 
@@ -39,7 +39,7 @@ def listed(runs) -> list[int]:
 
 
 def after(changes, more):
-    """A dataset's rows as (written ids, runs) after some changes, and after more of them."""
+    """(written ids, runs) of a dataset after some changes, and after more changes."""
     rows, found = Rows(), []
     for part in (changes, more):
         for comes, number in part:
@@ -49,13 +49,13 @@ def after(changes, more):
 
 
 @given(CHANGES)
-def test_the_ids_that_rows_were_written_with(changes):
+def test_runs_hold_the_written_ids(changes):
     ((written, runs), _) = after(changes, [])
     assert written_ids(runs, np.arange(len(written))[::-1]).tolist() == written[::-1]
 
 
 @given(CHANGES, CHANGES)
-def test_rows_that_are_in_both_are_found(changes, more):
+def test_shared_rows_are_those_of_both_states(changes, more):
     (before, runs_before), (now, runs_now) = after(changes, more)
     assert (listed(runs_before), listed(runs_now)) == (before, now)
     ranges = shared_rows(runs_before, runs_now)

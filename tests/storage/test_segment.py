@@ -1,4 +1,4 @@
-"""Rows packed into a segment come back as they were, in place and read-only."""
+"""`view` returns the rows that were packed into a segment, without copying them, and read-only."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def test_builder_keeps_the_order_and_never_overfills(seed, picked, size):
     while len(left):
         added = builder.add(source, left)
         if added < len(left):
-            # The next row would not have fitted.
+            # The next row did not fit.
             assert not builder.is_empty
             data = builder.take()
             rows = view(data)

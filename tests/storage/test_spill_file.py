@@ -1,4 +1,4 @@
-"""Spilled segments come back as they were written, or not at all; their file has no name and takes but free memory."""
+"""SpillFile returns segments as they were written or raises OSError, has no name, and takes only free memory."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ def filled(seed):
 
 @pytest.fixture(params=["disk", "memory"])
 def directory(request, tmp_path):
-    """Where reading past the page cache is possible, and where there is nothing but memory."""
+    """A directory on a disk, where the page cache can be bypassed, and one in memory."""
     if request.param == "disk":
         return tmp_path
     if not os.access("/dev/shm", os.W_OK):
@@ -41,12 +41,12 @@ def test_segments_come_back(file):
         assert file.read(number, buffer)[:] == filled(number)[:]
 
 
-def test_it_is_written_anew(file):
+def test_a_cleared_file_is_written_again(file):
     for seed in range(3):
         file.append(filled(seed))
     file.clear()
     assert len(file) == 0
-    assert file.bytes == 3 * SPILL_SEGMENT  # its disk stays
+    assert file.bytes == 3 * SPILL_SEGMENT  # it keeps its space
     file.append(filled(7))
     assert (len(file), file.bytes) == (1, 3 * SPILL_SEGMENT)
     assert file.read(0, make_buffer())[:] == filled(7)[:]
@@ -60,7 +60,7 @@ def test_it_has_no_name(tmp_path):
 
 
 @pytest.mark.parametrize("place", [0, SPILL_SEGMENT // 2, SPILL_SEGMENT - 1])
-def test_what_changed_on_disk_is_not_used(file, place):
+def test_a_segment_that_changed_on_disk_is_not_used(file, place):
     for seed in range(2):
         file.append(filled(seed))
     damaged = filled(1)
@@ -71,7 +71,7 @@ def test_what_changed_on_disk_is_not_used(file, place):
         file.read(1, make_buffer())
 
 
-def test_what_the_disk_lost_is_not_used(file):
+def test_a_segment_that_the_disk_lost_is_not_used(file):
     file.append(filled(0))
     os.ftruncate(file._file, SPILL_SEGMENT // 2)
     with pytest.raises(OSError, match="spilled segment 0"):
@@ -93,11 +93,11 @@ def test_twice_its_size_has_to_be_free(tmp_path, segments_free, is_cached):
     for number in range(100):
         file.read(number, buffer)
     assert file.is_cached == is_cached
-    assert 3 <= len(looks) <= 5  # to look takes time
+    assert 3 <= len(looks) <= 5  # asking takes time
     file.close()
 
 
-def test_memory_that_goes_and_comes_back_changes_nothing_else(directory):
+def test_segments_stay_the_same_while_free_memory_changes(directory):
     small, free = 4096, [0]
     file = SpillFile(directory, small, free=lambda: free[0])
     buffer = make_buffer(small)

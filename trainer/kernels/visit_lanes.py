@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamsvm.storage.machine.compiled import njit
-from streamsvm.storage.machine.prefetch_kernel import prefetch
+from streamsvm.storage.machine.intrinsics_kernel import prefetch
 from streamsvm.storage.rows.csr import LARGE_W, Array
 from streamsvm.storage.rows.segment import Columns
 from streamsvm.trainer.kernels.coordinate import GAP, ROWS_AHEAD, prefetch_row, projected_gradient, score_of

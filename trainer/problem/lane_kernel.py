@@ -5,7 +5,7 @@ side by side, `width` being 1, 4 or a multiple of 8.
 import numpy as np
 
 from streamsvm.storage.machine.compiled import njit
-from streamsvm.storage.machine.prefetch_kernel import prefetch
+from streamsvm.storage.machine.intrinsics_kernel import prefetch
 from streamsvm.storage.rows.csr import LARGE_W, Array, dot_fetching
 
 # Eight lanes at a time, or four: each lane has a sum of its own, so that a compiler makes vectors of them. A row ahead,

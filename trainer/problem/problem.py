@@ -57,7 +57,7 @@ class Problem:
         objective = make_objective(self.loss, self.C_positive, self.C_negative, self.epsilon, self.weight)
         return sum(
             objective.losses(objective.targets(part), margins(objective, part, w))
-            for part in self.visited.all_parts(rows)
+            for part in self.visited.all_batches(rows)
         )
 
     def _bound(self, C: float) -> tuple[float, float]:

@@ -101,7 +101,7 @@ class Scans:
 
     def _look_at(self, look: Callable[[int, Segment], None], lane: int, segments: list[Segment]) -> None:
         for rows in self._blocks.going(segments):
-            for part in self._problem.visited.all_parts(rows):
+            for part in self._problem.visited.all_batches(rows):
                 look(lane, part)
 
     def _weights(self, rows: Segment) -> Array:

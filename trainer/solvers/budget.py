@@ -92,7 +92,7 @@ class Budget:
         Raises ValuesOverflow where products of rows do not fit into a float32: distances would be wrong.
         """
         if rows.Qii.max(initial=0.0) > _MOST_SQUARE:
-            raise ValuesOverflow("squared norms")
+            raise ValuesOverflow("the squared norms of the rows")
         gain, pays = np.empty(len(order)), len(rows.indices) * len(self._vectors.beta) > _PRODUCTS * len(rows)
         rule, vectors, batch = self._rule, self._vectors, self._batch
         for words in (batch.claimed, batch.finished, batch.made):

@@ -62,7 +62,7 @@ class _Updates:
         state, lambda_ = np.array([1.0, self._w @ self._w]), 1.0 / (self._C * n_rows)
         shuffled = map(segments.__getitem__, rng.permutation(len(segments)).tolist())
         for rows in self._blocks.going(shuffled):
-            for part, order in self._visited.parts(rows, random_order(len(rows), rng)):
+            for part, order in self._visited.batches(rows, random_order(len(rows), rng)):
                 pegasos_visits(order, part.columns, *self._weights, lambda_, self.t, self._w, state)
                 self.t += len(order)
         self._w *= state[0]
@@ -71,7 +71,7 @@ class _Updates:
     def _subgradient(self, rows: Segment) -> Array:
         """What each row's x is to be added with, (n,)."""
         dots, begin = np.empty(len(rows)), 0
-        for part in self._visited.all_parts(rows):
+        for part in self._visited.all_batches(rows):
             row_dots(part.indptr, part.indices, part.values, self._w, dots[begin : begin + len(part)])
             begin += len(part)
         return np.where(rows.y * dots < 1.0, rows.y * np.where(rows.y > 0, *self._weights), 0.0).astype(np.float64)
@@ -79,7 +79,7 @@ class _Updates:
     def _add(self, rows: Segment, step: Array) -> None:
         """w += sum_i step[i] x_i, step (n,)."""
         begin = 0
-        for part in self._visited.all_parts(rows):
+        for part in self._visited.all_batches(rows):
             add_rows(step[begin : begin + len(part)], part.indptr, part.indices, part.values, self._w)
             begin += len(part)
 

@@ -102,7 +102,7 @@ class Picks:
         order = rng.integers(0, len(rows), len(rows), dtype=np.int32)
         looked_at = np.unique(order)
         looked_at = rows.row_id[looked_at[~self._gone[rows.row_id[looked_at]]]]
-        for part, own in self._visited.parts(rows, order):
+        for part, own in self._visited.batches(rows, order):
             M_plus, M_minus, curvature, freed = paper_visits(
                 own, part.columns, self._box, self._ways, self._alpha, self._w, self._gone, self._rule
             )

@@ -50,7 +50,7 @@ class Visiting(ABC):
 
     def visit(self, rows: Segment, order: Array, is_alone: bool = True) -> Visits:
         """Visit the rows at the positions `order` (k,) int32. Not alone: other threads visit other rows meanwhile."""
-        found = [self._visit(part, own, is_alone) for part, own in self._visited.parts(rows, order)]
+        found = [self._visit(part, own, is_alone) for part, own in self._visited.batches(rows, order)]
         return found[0] if len(found) == 1 else joined(found)
 
     @abstractmethod

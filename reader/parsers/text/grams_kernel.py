@@ -7,8 +7,8 @@ import numpy as np
 from streamsvm.reader.parsers.murmur_kernel import murmur_within
 from streamsvm.reader.parsers.text.characters import BLANK, WORD, Characters
 from streamsvm.reader.parsers.text.utf8_kernel import code_at, put
-from streamsvm.storage.machine.bits_kernel import lowest_bit
 from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.machine.intrinsics_kernel import lowest_bit
 from streamsvm.storage.rows.csr import Array
 
 # Analyzers.

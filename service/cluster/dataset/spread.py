@@ -34,9 +34,8 @@ from streamsvm.service.cluster.nodes.agents import CALL_SECONDS, agents_of
 from streamsvm.service.cluster.nodes.connecting import connect, nodes_of
 from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.storage.blocks.dataset import publish_dataset, staged_path
-from streamsvm.storage.blocks.feature_places import write_places
+from streamsvm.storage.blocks.feature_numbers import write_listed, write_places
 from streamsvm.storage.blocks.feature_words import FeatureWords, write_words
-from streamsvm.storage.blocks.listed_features import write_listed
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest
 from streamsvm.storage.blocks.profile import Profile, write_profile
 from streamsvm.storage.features.statistics import MOST_FEATURES, FeatureStatistics, far_scales, write_statistics

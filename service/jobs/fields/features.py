@@ -84,7 +84,7 @@ def fitted_maps(planned: FeatureMaps, dataset: Dataset) -> FeatureMaps:
     """All maps of a job, fitted to the dataset, for rows as the dataset numbers their features."""
     with _telling():
         fitted = planned.fitted(_statistics(planned, dataset))
-    return fitted.placed(dataset.in_own_order) if dataset.has_own_order else fitted
+    return fitted.renumbered(dataset.in_own_order) if dataset.has_own_order else fitted
 
 
 def extra_values(spec: Any) -> int:
@@ -126,7 +126,7 @@ def _shape(manifest: Manifest) -> Shape:
 
 def _statistics(maps: FeatureMaps, dataset: Dataset) -> FeatureStatistics | None:
     """Of the dataset's features, if a map has to know them; counted now if rows came or went since they were."""
-    if not any(each.map.fits for each in maps.maps):
+    if not any(each.map.needs_statistics for each in maps.maps):
         return None
     found = read_statistics(dataset.directory)
     if found is None or found.n_rows != dataset.manifest.n_rows:

@@ -124,7 +124,7 @@ class Mapped:
         rows = Segment(
             np.zeros(given.n_rows, ROW_ID), np.zeros(given.n_rows, TARGET), np.zeros(given.n_rows, NORM), *given
         )  # fmt: skip
-        found = [decision_values(part, self.w, 0.0) for part in Visited(self._maps).all_parts(rows)]
+        found = [decision_values(part, self.w, 0.0) for part in Visited(self._maps).all_batches(rows)]
         return np.concatenate([np.empty((0, *self.w.shape[:-1])), *found])
 
 

@@ -22,7 +22,7 @@ from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.features.maps import FeatureMaps, features_of
 from streamsvm.storage.features.visits import Visited
-from streamsvm.storage.machine.heap import keep_freed_memory
+from streamsvm.storage.machine.child import keep_freed_memory
 from streamsvm.storage.rows.segment import Segment, packed_bytes
 from tests.bench import jobs
 from tests.bench.features import ours
@@ -92,7 +92,7 @@ def made_a_second(dataset: Dataset, maps: FeatureMaps) -> float:
     best = 0.0
     for _ in range(20):
         began = time.perf_counter()
-        made = sum(len(part.indices) for part, _ in Visited(maps).parts(segment, order))
+        made = sum(len(part.indices) for part, _ in Visited(maps).batches(segment, order))
         best = max(best, made / (time.perf_counter() - began))
     return best
 

@@ -1,4 +1,4 @@
-"""Feature maps against scikit-learn, and against what their formulas say, written down slowly."""
+"""Compares feature maps with scikit-learn, and with slow code that follows their formulas."""
 
 import itertools
 import math
@@ -97,7 +97,7 @@ def test_pairs_are_those_of_scikit_learn(X, squares):
 
 @settings(max_examples=60, deadline=None)
 @given(matrices(most_columns=9), st.integers(1, 5))
-def test_hashed_pairs_add_up_what_shares_a_number(X, bits):
+def test_hashed_pairs_of_one_number_are_added_up(X, bits):
     columns = X.shape[1]
     found, maps = mapped(X, ("pairs", {"bits": bits}))
     if columns * (columns + 1) // 2 <= 1 << bits:
@@ -193,13 +193,13 @@ def test_the_width_of_strings_is_that_of_the_paper():
     st.sampled_from([[], ["unit"], ["pairs"], ["unit", "pairs", "bias"], ["bias", "pairs", "unit"]]),
     st.data(),
 )
-def test_rows_are_mapped_at_their_visits_as_all_at_once(X, names, data):
+def test_mapping_at_each_visit_equals_mapping_all_at_once(X, names, data):
     maps = planned(Shape(X.shape[1]), "scale", *names).fitted(statistics_of(X))
     early = maps.early.apply(features_of(X))
     order = np.array(data.draw(st.lists(st.integers(0, X.shape[0] - 1), max_size=30)), np.int32)
     whole = matrix_of(maps.apply(features_of(X)), maps.width)
     found = [np.empty((0, maps.width))]
-    for part, positions in Visited(maps.late).parts(segment_of(early), order):
+    for part, positions in Visited(maps.late).batches(segment_of(early), order):
         dense = matrix_of(Features(part.indptr.astype(np.int64), part.indices, part.values), maps.width)
         if len(maps.late):
             np.testing.assert_allclose(part.Qii, (dense**2).sum(axis=1), rtol=1e-6)
@@ -207,18 +207,18 @@ def test_rows_are_mapped_at_their_visits_as_all_at_once(X, names, data):
     np.testing.assert_array_equal(np.concatenate(found), whole[order])
 
 
-def test_many_rows_come_in_parts(monkeypatch):
+def test_many_rows_come_in_batches(monkeypatch):
     monkeypatch.setattr("streamsvm.storage.features.visits._VALUES", 50)
     X = sp.random(40, 6, 0.7, "csr", random_state=0)
     maps = planned(Shape(6), "pairs").fitted(None)
-    parts = list(Visited(maps).all_parts(segment_of(features_of(X))))
+    parts = list(Visited(maps).all_batches(segment_of(features_of(X))))
     assert len(parts) > 10
     assert [row for part in parts for row in part.row_id] == list(range(40))
 
 
 @settings(max_examples=40, deadline=None)
 @given(matrices(), st.data())
-def test_features_may_be_numbered_anew(X, data):
+def test_maps_apply_to_renumbered_features(X, data):
     columns = X.shape[1]
     places = np.array(data.draw(st.permutations(range(columns))), INDEX)
 
@@ -231,13 +231,13 @@ def test_features_may_be_numbered_anew(X, data):
     moved = rows._replace(indices=places[rows.indices])
     for names in (["scale", "unit"], ["idf"], ["scale", "pairs"]):
         maps = planned(Shape(columns), *names).fitted(statistics_of(X))
-        own = maps.placed(place)
+        own = maps.renumbered(place)
         expected = matrix_of(maps.apply(rows), maps.width)
         found = matrix_of(own.apply(moved), maps.width)
         np.testing.assert_allclose(found if not maps.keeps_numbers else found[:, places], expected, atol=1e-6)
 
 
-def test_maps_are_kept_and_read_back():
+def test_maps_are_read_as_they_were_written():
     X = sp.random(20, 5, 0.5, "csr", random_state=1)
     maps = planned(Shape(5, 0), "scale", ("fourier", {"dimension": 7}), ("bias", {"value": 2.0}))
     maps = maps.fitted(statistics_of(X))
@@ -268,7 +268,7 @@ def test_maps_that_do_not_fit_are_refused(shape, names, code):
     assert refused.value.code == code
 
 
-def test_what_has_to_know_all_rows_comes_first():
+def test_maps_that_need_statistics_come_first():
     for names in (["pairs", "idf"], ["unit", "scale"], ["unit", "fourier"]):
         with pytest.raises(FeaturesError) as refused:
             planned(Shape(4), *names)
@@ -292,7 +292,7 @@ def test_statistics_add_up(a, b):
     np.testing.assert_allclose(found.largest, np.abs(dense).max(axis=0), rtol=1e-6)
 
 
-def test_statistics_are_kept_and_damage_is_as_if_there_were_none(tmp_path):
+def test_statistics_are_stored_and_damaged_ones_count_as_absent(tmp_path):
     assert read_statistics(tmp_path) is None
     known = statistics_of(sp.random(20, 5, 0.5, "csr", random_state=1))
     write_statistics(tmp_path, known)
