@@ -1,7 +1,7 @@
-"""Bytes: blocks on disk, segments in the cache, mapped state, models. Knows rows, not support vector machines."""
+"""Bytes: blocks on disk, segments in the cache, shared state, models. This package knows rows, but no training."""
 
 import os
 
-# Lanes that lie side by side are added up as vectors only if numba is told so before it compiles anything: they take a
-# third of the time then.
+# numba vectorises sums over adjacent columns of w, one a task, only if this is set before it compiles anything: these
+# sums then take a third of the time.
 os.environ.setdefault("NUMBA_SLP_VECTORIZE", "1")

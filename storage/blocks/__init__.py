@@ -1,1 +1,1 @@
-"""Datasets: compressed blocks, their manifest, and what else is known of their rows and features."""
+"""Datasets: compressed blocks, their manifest, and further files about rows and features."""

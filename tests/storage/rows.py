@@ -37,10 +37,10 @@ def as_segment(rows: Rows, first_row=0) -> Segment:
     return Segment(ids, y, Qii.astype(float), rows.indptr.astype(np.int32), rows.indices, rows.values)
 
 
-def assert_same_rows(found: Rows, expected: Rows) -> None:
+def assert_same_rows(actual: Rows, expected: Rows) -> None:
     """All arrays are equal to the bit and have the same dtypes."""
     for name in ("label", "indptr", "indices", "values", "weight", "group"):
-        a, b = getattr(found, name), getattr(expected, name)
+        a, b = getattr(actual, name), getattr(expected, name)
         if a is None or b is None:
             assert a is b, name
             continue

@@ -26,10 +26,10 @@ def arriving(tmp_path):
     follower.close()
 
 
-def assert_pieces(found: list[Piece], expected=PIECES):
-    assert len(found) == len(expected)
+def assert_pieces(pieces: list[Piece], expected=PIECES):
+    assert len(pieces) == len(expected)
     first_row = 0
-    for piece, (_, rows) in zip(found, expected, strict=True):
+    for piece, (_, rows) in zip(pieces, expected, strict=True):
         assert_same_rows(piece.rows, rows)
         assert piece.first_row == first_row
         first_row += len(rows)
@@ -37,19 +37,19 @@ def assert_pieces(found: list[Piece], expected=PIECES):
 
 def test_each_piece_is_returned_once_it_is_written(staging, arriving):
     assert arriving.new_pieces() == []
-    given = []
+    locations = []
     for block, rows in PIECES:
         staging.write(block, rows)
         (announced,) = arriving.new_pieces()
-        given.append(announced)
+        locations.append(announced)
         assert arriving.new_pieces() == []
-        assert_pieces([arriving.piece(announced) for announced in given], PIECES[: len(given)])
+        assert_pieces([arriving.piece(announced) for announced in locations], PIECES[: len(locations)])
     assert not arriving.is_complete
     staging.publish()
     assert arriving.new_pieces() == []
     assert arriving.is_complete and not arriving.has_failed
     # The files have moved.
-    assert_pieces([arriving.piece(announced) for announced in given])
+    assert_pieces([arriving.piece(announced) for announced in locations])
     assert Dataset(staging.final).manifest.n_rows == staging.rows
     assert sorted(path.name for path in staging.final.iterdir()) == ["blocks", "manifest.json"]
 
@@ -59,9 +59,9 @@ def test_pieces_announced_last_are_not_lost(staging, arriving):
     for block, rows in PIECES:
         staging.write(block, rows)
     staging.publish()
-    given = arriving.new_pieces()
+    locations = arriving.new_pieces()
     assert arriving.is_complete
-    assert_pieces([arriving.piece(announced) for announced in given])
+    assert_pieces([arriving.piece(announced) for announced in locations])
 
 
 def test_a_late_follower_gets_the_same_pieces(staging, arriving, tmp_path):
@@ -88,14 +88,14 @@ def test_a_half_written_record_is_read_once_it_is_whole(staging, arriving):
     staging.write(*PIECES[1])
     journal = staging.staged / JOURNAL
     data = journal.read_bytes()
-    given = []
+    locations = []
     journal.write_bytes(b"")
     for byte in data:
         with journal.open("ab") as file:
             file.write(bytes([byte]))
-        given += arriving.new_pieces()
-        assert len(given) == journal.stat().st_size // RECORD.itemsize
-    assert_pieces([arriving.piece(announced) for announced in given], PIECES[:2])
+        locations += arriving.new_pieces()
+        assert len(locations) == journal.stat().st_size // RECORD.itemsize
+    assert_pieces([arriving.piece(announced) for announced in locations], PIECES[:2])
 
 
 def test_a_damaged_journal_is_noticed(staging, arriving):

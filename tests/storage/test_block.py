@@ -93,11 +93,11 @@ def test_round_trip_of_any_pieces(tmp_path_factory, pieces):
     path = tmp_path_factory.mktemp("block") / "b"
     written = [make_rows(piece) for piece in pieces]
     info = write_block(path, written, first_row=5)
-    found = read_block(path.read_bytes(), info)
-    for piece, rows in zip(found, written, strict=True):
+    read_pieces = read_block(path.read_bytes(), info)
+    for piece, rows in zip(read_pieces, written, strict=True):
         assert_same_rows(piece.rows, rows)
     starts = 5 + np.cumsum([0, *(len(rows) + 3 for rows in written[:-1])])
-    assert [piece.first_row for piece in found] == starts.tolist()
+    assert [piece.first_row for piece in read_pieces] == starts.tolist()
 
 
 def test_pieces_can_be_read_in_any_order(tmp_path):
@@ -179,10 +179,10 @@ def test_a_forged_checksum_does_no_harm(stored, monkeypatch):
     info = BlockInfo(info.rows, info.nnz, info.bytes, 0, info.number)
     for damaged in bit_flips(data[columns]):
         try:
-            found = read_block(header.tobytes() + damaged + index.tobytes(), info)
+            read_pieces = read_block(header.tobytes() + damaged + index.tobytes(), info)
         except CorruptData:
             continue
-        found_rows = joined([piece.rows for piece in found])
+        found_rows = joined([piece.rows for piece in read_pieces])
         assert (len(found_rows), found_rows.nnz) == (len(rows), rows.nnz)
         assert len(found_rows.indices) == len(found_rows.values) == rows.nnz
 

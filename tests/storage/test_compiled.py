@@ -19,8 +19,8 @@ MODULES = {
     "@njit(cache=True)\ndef outer(x):\n    return 10 * inner(x)\n",
 }
 PROGRAM = (
-    "from streamsvm.storage.outer_kernel import outer; found = outer(1); "
-    "print(found, sum(outer.stats.cache_hits.values()), sum(outer.stats.cache_misses.values()))"
+    "from streamsvm.storage.outer_kernel import outer; result = outer(1); "
+    "print(result, sum(outer.stats.cache_hits.values()), sum(outer.stats.cache_misses.values()))"
 )
 
 

@@ -39,11 +39,11 @@ def test_losses_dual_and_violations(seed, weighted):
     alpha, z = feasible(rng, y, C, 4), X @ rng.standard_normal((6, 4))
     losses = dual = 0.0
     for i in range(len(y)):
-        own = int(y[i])
-        G = [z[i, m] + (m != own) for m in range(4)]
-        losses += C[i] * (max(G) - z[i, own])
-        dual -= sum(alpha[i, m] for m in range(4) if m != own)
-        with_room = [G[m] for m in range(4) if alpha[i, m] < (C[i] if m == own else 0.0)]
+        label = int(y[i])
+        G = [z[i, m] + (m != label) for m in range(4)]
+        losses += C[i] * (max(G) - z[i, label])
+        dual -= sum(alpha[i, m] for m in range(4) if m != label)
+        with_room = [G[m] for m in range(4) if alpha[i, m] < (C[i] if m == label else 0.0)]
         violation = max(G) - min(with_room) if with_room else 0.0
         assert objective.violations(y, z, alpha, weight)[i] == pytest.approx(violation, abs=1e-12)
     assert objective.losses(y, z, weight) == pytest.approx(losses, rel=1e-12)
@@ -72,17 +72,17 @@ def test_projected_alpha_is_feasible_and_feasible_alpha_stays(seed, n_classes, m
     inside = feasible(rng, y, C, n_classes)
     step = rng.standard_normal(inside.shape) * (C[:, None] > 0)
     alpha = inside + moved * (step - step.mean(axis=1, keepdims=True))
-    found, bounds = objective.projected(y, alpha, weight), bounds_of(y, C, n_classes)
-    assert np.all(found <= bounds)
-    assert np.abs(found.sum(axis=1)).max() <= 1e-12
-    assert not found[C == 0].any()
+    projected, bounds = objective.projected(y, alpha, weight), bounds_of(y, C, n_classes)
+    assert np.all(projected <= bounds)
+    assert np.abs(projected.sum(axis=1)).max() <= 1e-12
+    assert not projected[C == 0].any()
     if moved == 0.0:
-        assert found == pytest.approx(alpha, rel=1e-12, abs=1e-13)
-        assert np.array_equal(found == bounds, alpha == bounds)
+        assert projected == pytest.approx(alpha, rel=1e-12, abs=1e-13)
+        assert np.array_equal(projected == bounds, alpha == bounds)
     else:
         # The projection moves alpha little if it was moved little, and moves numbers beyond a bound to the bound.
-        assert np.abs(found - inside).max() <= 20 * n_classes * moved * (1 + np.abs(step).max())
-        assert np.all((found == bounds)[alpha >= bounds])
+        assert np.abs(projected - inside).max() <= 20 * n_classes * moved * (1 + np.abs(step).max())
+        assert np.all((projected == bounds)[alpha >= bounds])
 
 
 def test_weak_duality_after_projection():

@@ -11,17 +11,17 @@ WIDTH = 30
 
 @pytest.fixture
 def rows():
-    found = random_rows(50, longest=9, largest=WIDTH)
-    for array in (found.indptr, found.indices, found.values):
+    sample = random_rows(50, longest=9, largest=WIDTH)
+    for array in (sample.indptr, sample.indices, sample.values):
         array.setflags(write=False)
-    return found
+    return sample
 
 
 def dense(rows):
     X = np.zeros((len(rows), WIDTH))
     for i in range(len(rows)):
-        own = slice(rows.indptr[i], rows.indptr[i + 1])
-        X[i, rows.indices[own]] = rows.values[own]
+        stored = slice(rows.indptr[i], rows.indptr[i + 1])
+        X[i, rows.indices[stored]] = rows.values[stored]
     return X
 
 

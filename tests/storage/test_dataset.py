@@ -79,11 +79,11 @@ def check_damage(directory, copies):
     for damaged in copies(original):
         path.write_bytes(damaged)
         try:
-            found = read_manifest(directory)
+            manifest = read_manifest(directory)
         except (CorruptData, UnknownVersion):
             continue
         # A change of white space does not change the content.
-        assert found == written
+        assert manifest == written
 
 
 @pytest.mark.parametrize("copies", [truncations, bit_flips, lambda data: scrambled(data, 1000)])

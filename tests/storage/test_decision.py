@@ -15,15 +15,15 @@ def random_rows(n_rows: int, width: int) -> tuple[Rows, sparse.csr_matrix]:
 
 
 @pytest.mark.parametrize("n_classes", [None, 1, 3, 7])
-@pytest.mark.parametrize("known", [20, 12], ids=["all features", "some"])
-def test_decision_values_are_products_plus_an_intercept(n_classes, known):
+@pytest.mark.parametrize("n_weights", [20, 12], ids=["all features", "some"])
+def test_decision_values_are_products_plus_an_intercept(n_classes, n_weights):
     rows, X = random_rows(50, 20)
     rng = np.random.default_rng(1)
-    w = rng.standard_normal(known if n_classes is None else (n_classes, known))
+    w = rng.standard_normal(n_weights if n_classes is None else (n_classes, n_weights))
     intercept = 0.5 if n_classes is None else rng.standard_normal(n_classes)
-    found = decision_values(rows, w, intercept)
-    np.testing.assert_allclose(found, X[:, :known].astype(float) @ w.T + intercept, rtol=1e-12, atol=1e-12)
-    assert found.flags.c_contiguous
+    values = decision_values(rows, w, intercept)
+    np.testing.assert_allclose(values, X[:, :n_weights].astype(float) @ w.T + intercept, rtol=1e-12, atol=1e-12)
+    assert values.flags.c_contiguous
 
 
 def test_no_rows_have_no_values():

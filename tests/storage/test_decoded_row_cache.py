@@ -44,11 +44,11 @@ def test_segments_longer_than_most_are_found_as_they_were(tmp_path):
         file.append(buffer)
     DecodedRowCache(tmp_path, KEY).keep(file, n_rows=9)
     file.close()
-    found, _ = DecodedRowCache(tmp_path, KEY).find()
-    assert found.segment_bytes == SIZE and found.bytes == sum(sizes)
+    reopened, _ = DecodedRowCache(tmp_path, KEY).find()
+    assert reopened.segment_bytes == SIZE and reopened.bytes == sum(sizes)
     for number in (3, 1, 0, 2):
-        assert bytes(found.read(number, make_buffer(4 * SIZE))) == bytes([number + 1]) * sizes[number]
-    found.close()
+        assert bytes(reopened.read(number, make_buffer(4 * SIZE))) == bytes([number + 1]) * sizes[number]
+    reopened.close()
 
 
 def test_an_index_has_the_oldest_version_that_can_express_it(dataset):

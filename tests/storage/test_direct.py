@@ -71,8 +71,8 @@ def test_ranges_in_use_keep_their_bytes(file, content):
     held = [read_range(file, offset, 5000) for offset in range(0, 10000, 1000)]
     with ThreadPoolExecutor(4) as pool:
         offsets = [offset % 12000 for offset in range(0, 400_000, 997)]
-        found = list(pool.map(lambda offset: read(file, offset, 4000), offsets))
-    assert found == [content[offset : offset + 4000] for offset in offsets]
+        contents = list(pool.map(lambda offset: read(file, offset, 4000), offsets))
+    assert contents == [content[offset : offset + 4000] for offset in offsets]
     for number, part in enumerate(held):
         with part as data:
             assert bytes(data) == content[1000 * number :][:5000]

@@ -20,8 +20,8 @@ def test_a_failing_writer_leaves_the_old_file(tmp_path, before):
         (tmp_path / "f").write_bytes(before)
     with pytest.raises(RuntimeError, match="no more"):
         write_file(tmp_path / "f", failing())
-    found = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert found == ({} if before is None else {"f": before})
+    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert files == ({} if before is None else {"f": before})
 
 
 def test_file_is_replaced_whole(tmp_path):

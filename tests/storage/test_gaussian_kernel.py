@@ -34,11 +34,11 @@ def values_of(Z, X, gamma=GAMMA):
     columns, norms, room = np.zeros((Z.shape[1], n_slots), np.float32), np.zeros(n_slots), np.empty(n_slots)
     columns[:, : Z.shape[0]] = Z.toarray().T
     norms[: Z.shape[0]] = squares(Z)
-    products, found = np.empty(n_slots, np.float32), np.empty((X.shape[0], n_slots))
+    products, actual = np.empty(n_slots, np.float32), np.empty((X.shape[0], n_slots))
     for i, norm in enumerate(squares(X)):
         inner_products(X.indices, X.data, X.indptr[i], X.indptr[i + 1], columns, products)
-        gaussian(products, norms, norm, gamma, room, found[i])
-    return found[:, : Z.shape[0]]
+        gaussian(products, norms, norm, gamma, room, actual[i])
+    return actual[:, : Z.shape[0]]
 
 
 def squares(X):
@@ -66,10 +66,10 @@ def test_equal_rows_have_distance_0_however_sums_are_rounded():
 def test_renumbered_features_are_in_order(X):
     place = np.random.default_rng(0).permutation(X.shape[1])
     vectors = vectors_of(X[:50])
-    found = vectors.renumbered(place[vectors.indices], X.shape[1])
+    actual = vectors.renumbered(place[vectors.indices], X.shape[1])
     dense = np.zeros(X[:50].shape, np.float32)
     dense[:, place] = X[:50].toarray()
-    again = sparse.csr_matrix((found.values, found.indices, found.indptr), X[:50].shape)
+    again = sparse.csr_matrix((actual.values, actual.indices, actual.indptr), X[:50].shape)
     assert np.array_equal(again.toarray(), dense)
     assert again.has_sorted_indices
 
@@ -79,10 +79,10 @@ def test_files_return_the_vectors_that_were_written(X, tmp_path):
     beta = np.arange(10.0)
     Machine(vectors, beta, 3, 0.5).publish(tmp_path)
     published = published_machine(tmp_path)
-    for found in (unpacked(packed(vectors)), published.vectors):
-        assert (found.gamma, found.width, len(found)) == (GAMMA, X.shape[1], 10)
+    for actual in (unpacked(packed(vectors)), published.vectors):
+        assert (actual.gamma, actual.width, len(actual)) == (GAMMA, X.shape[1], 10)
         for name in ("indptr", "indices", "values"):
-            assert np.array_equal(getattr(found, name), getattr(vectors, name))
+            assert np.array_equal(getattr(actual, name), getattr(vectors, name))
     assert np.array_equal(published.beta, beta)
     assert (published.merges, published.degradation) == (3, 0.5)
     assert np.array_equal(vectors.indices, X[:10].indices)

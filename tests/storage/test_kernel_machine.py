@@ -10,7 +10,7 @@ from streamsvm.storage.models.kernel_machine import KernelMachine, squared_norm
 from tests.machines import machine_of, numpys_values, random_machine, random_matrix, rows_of, vectors_of
 
 
-def found(model, X):
+def values_of(model, X):
     return KernelMachine(model.vectors, model.w).decision_values(rows_of(X, model.index_base))
 
 
@@ -19,31 +19,31 @@ def found(model, X):
 @pytest.mark.parametrize("base", [0, 1])
 def test_decision_values_are_those_of_numpy(base, n_vectors, labels):
     model, X = random_machine(n_vectors, labels=labels, base=base), random_matrix(600, 12)
-    np.testing.assert_allclose(found(model, X), numpys_values(model, X), rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(values_of(model, X), numpys_values(model, X), rtol=1e-13, atol=1e-13)
 
 
 def test_decision_values_are_those_of_scikit_learn():
     model, X = random_machine(), random_matrix(50, 12)
     kernel_values = rbf_kernel(X.astype(float), vectors_of(model), gamma=model.vectors.gamma)
-    np.testing.assert_allclose(found(model, X), kernel_values @ model.w, rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(values_of(model, X), kernel_values @ model.w, rtol=1e-13, atol=1e-13)
 
 
 def test_a_feature_that_no_vector_has_is_part_of_the_distance():
     model, X = random_machine(), random_matrix(50, 30)
     expected = numpys_values(model, X)
-    np.testing.assert_allclose(found(model, X), expected, rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(values_of(model, X), expected, rtol=1e-13, atol=1e-13)
     assert np.abs(expected - numpys_values(model, X[:, :12])).max() > 0.1
 
 
 @pytest.mark.parametrize("scale", [1e2, 1e30])
 def test_far_from_all_vectors_the_value_is_zero(scale):
     model = random_machine()
-    assert not found(model, random_matrix(20, 12, density=1.0) * np.float32(scale)).any()
+    assert not values_of(model, random_matrix(20, 12, density=1.0) * np.float32(scale)).any()
 
 
 def test_a_value_that_nearly_underflows_is_not_0():
     model = machine_of(random_matrix(1, 1, density=1.0) * 0, [1.0], gamma=730.0)
-    (value,) = found(model, rows(1.0))
+    (value,) = values_of(model, rows(1.0))
     assert 0.0 < value < 1e-300 and value == pytest.approx(np.exp(-730.0), rel=1e-10)
 
 
@@ -58,22 +58,22 @@ def test_no_digits_are_lost_near_vectors():
     Z = random_matrix(5, 8, density=1.0)
     Z.data += 100
     model = machine_of(Z, np.ones(5), gamma=1.0)
-    np.testing.assert_allclose(found(model, Z), numpys_values(model, Z), rtol=1e-9)
+    np.testing.assert_allclose(values_of(model, Z), numpys_values(model, Z), rtol=1e-9)
 
 
 def test_no_rows_no_vectors_and_empty_ones():
     model = random_machine()
-    assert found(model, random_matrix(0, 12)).shape == (0,)
-    assert found(random_machine(0), random_matrix(3, 12)).tolist() == [0.0] * 3
+    assert values_of(model, random_matrix(0, 12)).shape == (0,)
+    assert values_of(random_machine(0), random_matrix(3, 12)).tolist() == [0.0] * 3
     empty = machine_of(random_matrix(2, 0), [0.5, 0.25])
-    assert found(empty, random_matrix(3, 0)).tolist() == [0.75] * 3
+    assert values_of(empty, random_matrix(3, 0)).tolist() == [0.75] * 3
 
 
 def test_threads_share_a_machine():
     model, X = random_machine(), random_matrix(3000, 12)
-    machine, given = KernelMachine(model.vectors, model.w), rows_of(X)
+    machine, shared_rows = KernelMachine(model.vectors, model.w), rows_of(X)
     with ThreadPoolExecutor(4) as pool:
-        every = list(pool.map(machine.decision_values, [given] * 8))
+        every = list(pool.map(machine.decision_values, [shared_rows] * 8))
     assert all(each.tobytes() == every[0].tobytes() for each in every)
 
 

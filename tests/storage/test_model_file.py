@@ -27,14 +27,14 @@ VERSIONS = [1, 1, 2, 2, 2, 3, 3]
 @pytest.mark.parametrize("model", MODELS)
 def test_round_trip_is_exact(tmp_path, model):
     write_model(tmp_path / "m", model)
-    found = read_model(tmp_path / "m")
-    assert found.w.tobytes() == model.w.tobytes() and found.w.shape == model.w.shape
+    loaded = read_model(tmp_path / "m")
+    assert loaded.w.tobytes() == model.w.tobytes() and loaded.w.shape == model.w.shape
     for name in ("labels", "index_base", "bias", "w_bias", "about", "sigmoid"):
-        assert getattr(found, name) == getattr(model, name), name
-    np.testing.assert_array_equal(found.intercept, model.intercept)
-    assert (found.vectors is None) == (model.vectors is None)
+        assert getattr(loaded, name) == getattr(model, name), name
+    np.testing.assert_array_equal(loaded.intercept, model.intercept)
+    assert (loaded.vectors is None) == (model.vectors is None)
     for name in () if model.vectors is None else ("gamma", "width", "indptr", "indices", "values"):
-        assert np.array_equal(getattr(found.vectors, name), getattr(model.vectors, name)), name
+        assert np.array_equal(getattr(loaded.vectors, name), getattr(model.vectors, name)), name
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
@@ -94,16 +94,16 @@ def test_damage_is_noticed(written, name, copies):
     for damaged in copies(original):
         (directory / name).write_bytes(damaged)
         try:
-            found = read_model(directory)
+            loaded = read_model(directory)
         except (CorruptData, UnknownVersion):
             continue
         except Exception as error:
             errors[type(error).__name__] = str(error)
             continue
-        same_w = found.w.dtype == model.w.dtype and found.w.shape == model.w.shape and np.all(found.w == model.w)
-        same = all(getattr(found, name) == getattr(model, name) for name in ("about", "labels", "sigmoid"))
+        same_w = loaded.w.dtype == model.w.dtype and loaded.w.shape == model.w.shape and np.all(loaded.w == model.w)
+        same = all(getattr(loaded, name) == getattr(model, name) for name in ("about", "labels", "sigmoid"))
         if not (same_w and same):
-            wrong.append(found)
+            wrong.append(loaded)
     assert not wrong
     assert not errors
 

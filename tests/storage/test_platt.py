@@ -45,10 +45,10 @@ def test_probabilities_are_scikit_learns(n_classes):
     f = svm.decision_function(X[300:])
     if n_classes == 2:
         # scikit-learn's decision values are those of the last class, ours those of the first.
-        found = probabilities(f, (fit_sigmoid(f, y[300:] == 1),))[:, ::-1]
+        actual = probabilities(f, (fit_sigmoid(f, y[300:] == 1),))[:, ::-1]
     else:
-        found = probabilities(f, tuple(fit_sigmoid(f[:, c], y[300:] == c) for c in range(n_classes)))
-    np.testing.assert_allclose(found, expected.predict_proba(X[300:]), atol=1e-6)
+        actual = probabilities(f, tuple(fit_sigmoid(f[:, c], y[300:] == c) for c in range(n_classes)))
+    np.testing.assert_allclose(actual, expected.predict_proba(X[300:]), atol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:Since FrozenEstimator")  # weights are for the calibration alone, as is wanted
@@ -61,12 +61,12 @@ def test_weights_of_rows_count_as_in_scikit_learn(n_classes):
     expected = calibrated.fit(X[300:], y[300:], sample_weight=weight).predict_proba(X[300:])
     f = svm.decision_function(X[300:])
     columns = [(f, 1)] if n_classes == 2 else [(f[:, place], place) for place in range(n_classes)]
-    found, plain = (
+    actual, plain = (
         probabilities(f, tuple(fit_sigmoid(column, y[300:] == place, each) for column, place in columns))
         for each in (weight, None)
     )
     order = slice(None, None, -1 if n_classes == 2 else 1)
-    np.testing.assert_allclose(found[:, order], expected, atol=1e-6)
+    np.testing.assert_allclose(actual[:, order], expected, atol=1e-6)
     assert np.abs(plain[:, order] - expected).max() > 0.01
 
 
@@ -109,5 +109,5 @@ def test_two_classes_have_the_probabilities_of_logistic_regression():
 
 
 def test_classes_of_probability_0_are_equally_likely():
-    found = probabilities(np.array([[-1e4, -2e4, -3e4], [0.0, 0.0, -1e4]]), (LOGISTIC,) * 3)
-    assert found.tolist() == [[1 / 3, 1 / 3, 1 / 3], [0.5, 0.5, 0.0]]
+    actual = probabilities(np.array([[-1e4, -2e4, -3e4], [0.0, 0.0, -1e4]]), (LOGISTIC,) * 3)
+    assert actual.tolist() == [[1 / 3, 1 / 3, 1 / 3], [0.5, 0.5, 0.0]]

@@ -40,12 +40,12 @@ def listed(runs) -> list[int]:
 
 def after(changes, more):
     """(written ids, runs) of a dataset after some changes, and after more changes."""
-    rows, found = Rows(), []
+    rows, states = Rows(), []
     for part in (changes, more):
         for comes, number in part:
             rows.change(comes, number)
-        found.append((rows.written, rows.runs))
-    return found
+        states.append((rows.written, rows.runs))
+    return states
 
 
 @given(CHANGES)

@@ -28,20 +28,20 @@ def test_round_trip_is_exact(rows):
     segment = as_segment(rows, first_row=1000)
     data = build(segment)
     assert len(data) == SIZE
-    found = view(data)
-    assert len(found) == len(rows)
+    segments = view(data)
+    assert len(segments) == len(rows)
     for name in COLUMNS:
-        a, b = getattr(found, name), getattr(segment, name)
+        a, b = getattr(segments, name), getattr(segment, name)
         assert (a.dtype, a.tobytes()) == (b.dtype, b.tobytes()), name
-    assert found.row_bytes.tolist() == [packed_bytes(1, length) for length in np.diff(rows.indptr)]
+    assert segments.row_bytes.tolist() == [packed_bytes(1, length) for length in np.diff(rows.indptr)]
 
 
 def test_views_are_read_only_and_lie_in_the_buffer():
     data = build(as_segment(random_rows(30)))
     buffer = np.frombuffer(data, np.uint8)
-    found = view(memoryview(data))
+    segments = view(memoryview(data))
     for name in COLUMNS:
-        column = getattr(found, name)
+        column = getattr(segments, name)
         assert np.shares_memory(column, buffer), name
         assert column.flags.aligned, name
         with pytest.raises(ValueError, match="read-only"):
@@ -53,30 +53,30 @@ def test_views_are_read_only_and_lie_in_the_buffer():
 def test_builder_keeps_the_order_and_never_overfills(seed, picked, size):
     source = as_segment(random_rows(200, seed=seed, longest=12))
     builder = SegmentBuilder(size)
-    left, built = np.array(picked, np.int64), []
-    while len(left):
-        added = builder.add(source, left)
-        if added < len(left):
+    waiting, built = np.array(picked, np.int64), []
+    while len(waiting):
+        added = builder.add(source, waiting)
+        if added < len(waiting):
             # The next row did not fit.
             assert not builder.is_empty
             data = builder.take()
             rows = view(data)
-            next_row = packed_bytes(1, int(source.indptr[left[added] + 1] - source.indptr[left[added]]))
+            next_row = packed_bytes(1, int(source.indptr[waiting[added] + 1] - source.indptr[waiting[added]]))
             assert rows.row_bytes.sum() + next_row > room(size)
             built.append(data)
-        left = left[added:]
+        waiting = waiting[added:]
     if not builder.is_empty:
         built.append(builder.take())
     assert all(len(data) == size for data in built)
-    found = [view(data) for data in built]
-    assert all(segment.row_bytes.sum() <= room(size) for segment in found)
-    assert [row for segment in found for row in segment.row_id.tolist()] == picked
-    for segment in found:
+    segments = [view(data) for data in built]
+    assert all(segment.row_bytes.sum() <= room(size) for segment in segments)
+    assert [row for segment in segments for row in segment.row_id.tolist()] == picked
+    for segment in segments:
         for k, row in enumerate(segment.row_id):
             a, b = source.indptr[row], source.indptr[row + 1]
-            own = slice(segment.indptr[k], segment.indptr[k + 1])
-            assert segment.indices[own].tobytes() == source.indices[a:b].tobytes()
-            assert segment.values[own].tobytes() == source.values[a:b].tobytes()
+            stored = slice(segment.indptr[k], segment.indptr[k + 1])
+            assert segment.indices[stored].tobytes() == source.indices[a:b].tobytes()
+            assert segment.values[stored].tobytes() == source.values[a:b].tobytes()
             assert (segment.Qii[k], segment.y[k]) == (source.Qii[row], source.y[row])
 
 
@@ -96,8 +96,8 @@ def test_a_row_that_fills_the_segment_fits_and_a_longer_one_does_not():
     builder = SegmentBuilder(SIZE)
     assert builder.add(rows, np.array([0])) == 0
     assert builder.add(rows, np.array([1])) == 1
-    found = view(builder.take())
-    assert found.indices.tolist() == list(range(most))
+    segments = view(builder.take())
+    assert segments.indices.tolist() == list(range(most))
 
 
 def test_segment_has_a_fixed_part():

@@ -32,10 +32,10 @@ def segment_of(rows: Features) -> Segment:
 
 
 def statistics_of(X: sp.csr_matrix) -> FeatureStatistics:
-    found = FeatureStatistics.none()
+    actual = FeatureStatistics.none()
     rows = features_of(X)
-    assert found.add(*rows)
-    return found
+    assert actual.add(*rows)
+    return actual
 
 
 def matrix_of(rows: Features, width: int) -> np.ndarray:
@@ -82,51 +82,51 @@ def test_rows_of_length_1_and_idf_are_those_of_scikit_learn(X):
 @settings(max_examples=60, deadline=None)
 @given(matrices(most_columns=6), st.booleans())
 def test_pairs_are_those_of_scikit_learn(X, squares):
-    found, maps = mapped(X, ("pairs", {"squares": squares}))
+    actual, maps = mapped(X, ("pairs", {"squares": squares}))
     columns = X.shape[1]
     dense = X.toarray()
-    np.testing.assert_array_equal(found[:, :columns], dense)
+    np.testing.assert_array_equal(actual[:, :columns], dense)
     expected = np.zeros((len(dense), maps.width - columns))
     for high, low in itertools.product(range(columns), repeat=2):
         if low < high or (squares and low == high):
             expected[:, high * (high + 1) // 2 + low] = dense[:, high] * dense[:, low]
-    np.testing.assert_allclose(found[:, columns:], expected, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(actual[:, columns:], expected, rtol=1e-6, atol=1e-12)
     others = PolynomialFeatures(2, interaction_only=not squares, include_bias=False).fit_transform(dense)
-    np.testing.assert_allclose(np.sort(np.abs(found)).sum(), np.sort(np.abs(others)).sum(), rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(np.sort(np.abs(actual)).sum(), np.sort(np.abs(others)).sum(), rtol=1e-5, atol=1e-9)
 
 
 @settings(max_examples=60, deadline=None)
 @given(matrices(most_columns=9), st.integers(1, 5))
 def test_hashed_pairs_of_one_number_are_added_up(X, bits):
     columns = X.shape[1]
-    found, maps = mapped(X, ("pairs", {"bits": bits}))
+    actual, maps = mapped(X, ("pairs", {"bits": bits}))
     if columns * (columns + 1) // 2 <= 1 << bits:
         return
     assert maps.width == columns + (1 << bits)
-    expected = np.zeros_like(found)
+    expected = np.zeros_like(actual)
     expected[:, :columns] = X.toarray()
     for high in range(columns):
         for low in range(high):
             hashed = int(pair_hash(low, high))
             sign = -1.0 if hashed >> 63 else 1.0
             expected[:, columns + hashed % (1 << bits)] += sign * X.toarray()[:, low] * X.toarray()[:, high]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(actual, expected, atol=1e-5)
 
 
 @settings(max_examples=30, deadline=None)
 @given(matrices(), st.integers(1, 40), st.floats(0.01, 4.0), st.integers(0, 100))
 def test_fourier_features_are_cosines_of_random_products(X, dimension, gamma, seed):
-    found, maps = mapped(X, ("fourier", {"dimension": dimension, "gamma": gamma, "seed": seed}))
+    actual, maps = mapped(X, ("fourier", {"dimension": dimension, "gamma": gamma, "seed": seed}))
     omega, b = maps.maps[0].map.random(Shape(X.shape[1]), gamma)
     expected = np.sqrt(2.0 / dimension) * np.cos(X.toarray() @ omega.astype(float) + b)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(actual, expected, atol=1e-5)
 
 
 def test_products_of_fourier_features_are_near_the_kernel():
     X = sp.csr_matrix(np.random.default_rng(0).normal(size=(30, 4)))
-    found, _ = mapped(X, ("fourier", {"dimension": 20_000, "gamma": 0.3}))
+    actual, _ = mapped(X, ("fourier", {"dimension": 20_000, "gamma": 0.3}))
     distances = ((X.toarray()[:, None] - X.toarray()[None]) ** 2).sum(axis=2)
-    np.testing.assert_allclose(found @ found.T, np.exp(-0.3 * distances), atol=0.05)
+    np.testing.assert_allclose(actual @ actual.T, np.exp(-0.3 * distances), atol=0.05)
 
 
 def test_fourier_finds_gamma_as_scikit_learn_does():
@@ -198,13 +198,13 @@ def test_mapping_at_each_visit_equals_mapping_all_at_once(X, names, data):
     early = maps.early.apply(features_of(X))
     order = np.array(data.draw(st.lists(st.integers(0, X.shape[0] - 1), max_size=30)), np.int32)
     whole = matrix_of(maps.apply(features_of(X)), maps.width)
-    found = [np.empty((0, maps.width))]
+    actual = [np.empty((0, maps.width))]
     for part, positions in Visited(maps.late).batches(segment_of(early), order):
         dense = matrix_of(Features(part.indptr.astype(np.int64), part.indices, part.values), maps.width)
         if len(maps.late):
             np.testing.assert_allclose(part.Qii, (dense**2).sum(axis=1), rtol=1e-6)
-        found.append(dense[positions])
-    np.testing.assert_array_equal(np.concatenate(found), whole[order])
+        actual.append(dense[positions])
+    np.testing.assert_array_equal(np.concatenate(actual), whole[order])
 
 
 def test_many_rows_come_in_batches(monkeypatch):
@@ -231,10 +231,10 @@ def test_maps_apply_to_renumbered_features(X, data):
     moved = rows._replace(indices=places[rows.indices])
     for names in (["scale", "unit"], ["idf"], ["scale", "pairs"]):
         maps = planned(Shape(columns), *names).fitted(statistics_of(X))
-        own = maps.renumbered(place)
+        renumbered = maps.renumbered(place)
         expected = matrix_of(maps.apply(rows), maps.width)
-        found = matrix_of(own.apply(moved), maps.width)
-        np.testing.assert_allclose(found if not maps.keeps_numbers else found[:, places], expected, atol=1e-6)
+        actual = matrix_of(renumbered.apply(moved), maps.width)
+        np.testing.assert_allclose(actual if not maps.keeps_numbers else actual[:, places], expected, atol=1e-6)
 
 
 def test_maps_are_read_as_they_were_written():
@@ -283,20 +283,20 @@ def test_maps_that_need_statistics_come_first():
 def test_statistics_add_up(a, b):
     width = max(a.shape[1], b.shape[1])
     both = sp.vstack([sp.csr_matrix((x.data, x.indices, x.indptr), (x.shape[0], width)) for x in (a, b)])
-    found = statistics_of(a).plus(statistics_of(b)).of_width(width)
+    actual = statistics_of(a).plus(statistics_of(b)).of_width(width)
     dense = both.toarray().astype(VALUE).astype(float)
-    assert found.n_rows == len(dense)
-    np.testing.assert_array_equal(found.rows, both.getnnz(axis=0))
-    np.testing.assert_allclose(found.sums, dense.sum(axis=0), atol=1e-9)
-    np.testing.assert_allclose(found.squares, (dense**2).sum(axis=0), atol=1e-9)
-    np.testing.assert_allclose(found.largest, np.abs(dense).max(axis=0), rtol=1e-6)
+    assert actual.n_rows == len(dense)
+    np.testing.assert_array_equal(actual.rows, both.getnnz(axis=0))
+    np.testing.assert_allclose(actual.sums, dense.sum(axis=0), atol=1e-9)
+    np.testing.assert_allclose(actual.squares, (dense**2).sum(axis=0), atol=1e-9)
+    np.testing.assert_allclose(actual.largest, np.abs(dense).max(axis=0), rtol=1e-6)
 
 
 def test_statistics_are_stored_and_damaged_ones_count_as_absent(tmp_path):
     assert read_statistics(tmp_path) is None
-    known = statistics_of(sp.random(20, 5, 0.5, "csr", random_state=1))
-    write_statistics(tmp_path, known)
-    np.testing.assert_array_equal(read_statistics(tmp_path).squares, known.squares)
+    statistics = statistics_of(sp.random(20, 5, 0.5, "csr", random_state=1))
+    write_statistics(tmp_path, statistics)
+    np.testing.assert_array_equal(read_statistics(tmp_path).squares, statistics.squares)
     (path,) = tmp_path.iterdir()
     data = bytearray(path.read_bytes())
     for place in (1, 40, len(data) - 30):
@@ -305,9 +305,9 @@ def test_statistics_are_stored_and_damaged_ones_count_as_absent(tmp_path):
 
 
 def test_too_many_features_are_not_counted():
-    found = FeatureStatistics.none()
-    assert not found.add(np.array([0, 1]), np.array([1 << 22], INDEX), np.ones(1, VALUE))
-    assert found.width <= 1 << 22
+    actual = FeatureStatistics.none()
+    assert not actual.add(np.array([0, 1]), np.array([1 << 22], INDEX), np.ones(1, VALUE))
+    assert actual.width <= 1 << 22
 
 
 def test_the_kernel_of_a_string_with_itself_is_1():

@@ -69,10 +69,10 @@ def test_sure_bytes_fit_whatever_the_lengths(longest_row, seed):
     lengths = rng.integers(0, longest_row + 1, 100_000) if seed else np.tile([1, longest_row], 50_000)
     sizes = row_bytes(lengths)
     sizes = sizes[np.cumsum(sizes) <= sure]
-    segments, left = 0, 0
+    segments, remaining = 0, 0
     for size in sizes.tolist():
-        if size > left:
-            segments, left = segments + 1, room(plan.segment_bytes)
-        left -= size
+        if size > remaining:
+            segments, remaining = segments + 1, room(plan.segment_bytes)
+        remaining -= size
     assert segments <= plan.most_live
     assert sizes.sum() > 0.4 * plan.row_bytes
