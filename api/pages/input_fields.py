@@ -1,4 +1,4 @@
-"""What the form of an upload offers: a new option of an input, or a new choice, is there at once."""
+"""The fields of the upload form, made of the reader's options: a new option, or a new choice, is there at once."""
 
 from dataclasses import dataclass, fields
 from types import NoneType
@@ -8,7 +8,7 @@ from streamsvm.reader.options import OPTIONS, InputOptions
 from streamsvm.reader.parsers import READERS
 from streamsvm.reader.parsers.text.options import OF_TEXT
 
-# (what the form calls it, what its default means to people); others go by their names.
+# (label, default in words); an option that is missing here has its name as label.
 _TEXTS = {
     "label_column": ("Label column", "found out"),
     "label_type": ("Labels are", "as the first one"),
@@ -50,9 +50,10 @@ _OF_SOME = frozenset().union(*(reader.options for reader in READERS.values()))
 @dataclass(frozen=True)
 class InputField:
     """
-    name, label      of the option; usual: its default, in words
-    choices          (value, in words) of what it may be besides; () if it is free
-    formats          that have it
+    name, label      of the option
+    usual            its default, in words
+    choices          (value, words) of each other value; (): any text
+    formats          formats that have the option
     is_of_documents  whether only documents have it
     is_column        whether it names a column
     """
@@ -67,7 +68,7 @@ class InputField:
 
 
 def input_fields() -> list[InputField]:
-    """One for every option but the format: those with a text of their own first, in the order of the texts."""
+    """A field for every option but the format: those in _TEXTS first, in that order."""
     hints = get_type_hints(InputOptions)
     places = {name: place for place, name in enumerate(_TEXTS)}
     found = [_field(field.name, field.default, hints[field.name]) for field in fields(InputOptions)]

@@ -1,4 +1,4 @@
-"""The lanes of a job as its page shows them: what was planned, and what has come of it."""
+"""The lanes of a job as its page shows them: those planned, with the results of those that are done."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,9 +14,9 @@ _NAME = ("class", "fold", "C")
 
 
 def lanes_of_job(context: AppContext, record: dict[str, Any]) -> list[dict[str, Any]]:
-    """One dictionary a lane, in the order of their numbers: class, fold and C, and its result if it is done.
+    """One dictionary for each lane, in the order of their numbers: class, fold and C, and its result if it is done.
 
-    Of a job whose dataset is gone, or has changed since, those that are done; empty if there are none.
+    If the dataset is gone, or has changed since, only lanes that are done.
     """
     done = (record["result"] or {}).get("lanes", [])
     results = {_name(lane): lane for lane in done}
@@ -27,7 +27,7 @@ def lanes_of_job(context: AppContext, record: dict[str, Any]) -> list[dict[str, 
 
 
 def lane_names(lanes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the scripts of the page call them by."""
+    """Class, fold and C of each lane: the scripts of the page name lanes by them."""
     return [dict(zip(_NAME, _name(lane), strict=True)) for lane in lanes]
 
 

@@ -1,4 +1,4 @@
-"""/, /jobs/{id} and /models/{id}: what there is, a job as it trains, and what came of it."""
+"""The pages /, /jobs/{id} and /models/{id}."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -40,7 +40,7 @@ _MOST_LABELS = 30  # of a model
 def show_home(
     context: Context, request: Request, before: Annotated[str | None, Query(pattern="^job_[0-9A-Z]{26}$")] = None
 ) -> HTMLResponse:
-    """Datasets, jobs, those submitted `before` one of them, models, and the forms to make more of them."""
+    """Lists of datasets, jobs (submitted `before` one of them) and models, and the forms that make more."""
     records, has_more = context.store.page_of_jobs(None, before, _MOST_SHOWN)
     jobs = [job_view(context.settings, record) for record in records]
     return page(
@@ -84,7 +84,7 @@ def show_job(context: Context, request: Request, job_id: str) -> HTMLResponse:
 
 @router.get("/models/{model_id}", operation_id="showModel")
 def show_model(context: Context, request: Request, model_id: str) -> HTMLResponse:
-    """A model: its certificate, its files, what it is worth on a dataset, and how to use it."""
+    """A model: its certificate, its files, its evaluation on a dataset, and how to use it."""
     logged_in = COOKIE in request.cookies
     try:
         record = context.store.model(model_id)
@@ -106,9 +106,9 @@ def show_model(context: Context, request: Request, model_id: str) -> HTMLRespons
 
 
 def _formats(labels: Iterable[Any], spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that can say a model of these labels, of a job with these fields.
+    """The formats that can hold a model with these labels of a job with these fields.
 
-    None is the class of a lane of regression, or of all classes in one problem.
+    A label that is None is ignored: a lane of regression, or of all classes in one problem, has no class.
     """
     maps = [name for name, _ in named_maps(spec.get("features", ()))]
     told = [label for label in labels if label is not None]
@@ -121,12 +121,12 @@ def _dataset(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
     try:
         return context.datasets.view(record["name"])
     except (StorageError, ServiceError) as error:
-        # One that is damaged, or gone by now, does not hide the others.
+        # A dataset that is damaged, or gone by now, does not hide the others.
         return {**dataset_view(record, None), "fault": error.message}
 
 
 def _model(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
-    """With its job, None if that is deleted, its C, one of the job's, and the formats that can say it."""
+    """A model with its job (None: deleted), its own C among the job's, and the formats that can hold it."""
     try:
         job = context.store.job(record["job_id"])
     except ServiceError:
@@ -138,6 +138,6 @@ def _model(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
         formats = _formats(labels, job["spec"])
         return {**record, "job": job, "C": next(own, job["spec"].get("C")), "formats": formats}
     except Exception:
-        # As of jobs: one whose record says what nobody thought of does not hide the others.
+        # A model with an unforeseen record does not hide the others.
         _log.exception("model %s cannot be shown as a whole", record["id"])
         return {**record, "job": None, "C": None, "formats": MODEL_FORMATS}

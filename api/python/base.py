@@ -1,4 +1,4 @@
-"""What classification and regression have in common: from X and y of any kind to a fitted model."""
+"""The base of both estimators: from X and y of any kind to a fitted model."""
 
 import warnings
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ _TRANSLATED = {
 
 
 class StreamEstimator(Predictions, BaseEstimator):
-    """The parameters are those of the two estimators, which say what they mean."""
+    """An estimator of the engine; StreamSVC and StreamSVR have the parameters."""
 
     C: Any
     loss: str
@@ -81,7 +81,7 @@ class StreamEstimator(Predictions, BaseEstimator):
             self._learn(space, labels)
 
     def _check_rows(self) -> None:
-        """ValueError if the rows that are to be added to are not there."""
+        """ValueError if this is a copy, or a pickle, without the rows of earlier calls."""
         if getattr(self, "_lost_rows", False):
             raise ValueError("the rows before stayed where this estimator was copied or pickled: call fit")
 
@@ -119,7 +119,7 @@ class StreamEstimator(Predictions, BaseEstimator):
         known = {name: found.get(name) for name in Certificate._fields}
         self.certificate_ = Certificate(**{name: np.nan if x is None else x for name, x in known.items()})
         self.n_iter_ = int(about["passes"])
-        # The last pass was judged before it; the certificate judges what it came to.
+        # `converged` was decided before the last pass ended; the certificate is of the weights after it.
         is_near = self.tolerance is not None and self.certificate_.gap <= self.tolerance
         self.converged_ = bool(about["converged"]) or is_near
 
@@ -152,13 +152,13 @@ class StreamEstimator(Predictions, BaseEstimator):
         return "streamsvm" if self.loss in self._DUAL_LOSSES else "dcd"
 
     def _check_classes(self, counts: Mapping[float, int], labels: Labels) -> None:
-        """ValueError if there is nothing to be told apart."""
+        """ValueError if all rows are of one class."""
 
     def _complete(self, model: Model, labels: Labels) -> Model:
         return model
 
     def _source(self, X: Any, y: Any, sample_weight: Any, labels: Labels) -> Source:
-        """Of what is not in memory."""
+        """The source of files or chunks."""
         self._dropped = ()
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
@@ -167,7 +167,7 @@ class StreamEstimator(Predictions, BaseEstimator):
         return chunks(X, y, sample_weight, labels, self.input_options)
 
     def _in_memory(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> tuple[Any, Any, Any]:
-        """X, y and weights of a matrix or a data frame, checked; the first rows say how many columns there are."""
+        """X, y and weights of a matrix or a data frame, checked; the first call fixes the number of columns."""
         is_first = getattr(self, "_workspace", None) is None
         with told_plainly():
             X, self._dropped = chosen_columns(X, self.input_options)
@@ -178,11 +178,11 @@ class StreamEstimator(Predictions, BaseEstimator):
         return X, column_or_1d(y, warn=True), weight
 
     def _matrix(self, X: Any, y: Any, weight: Any) -> Source:
-        """Of what is."""
+        """The source of a matrix."""
         return matrix(X, y, weight, getattr(self, "feature_names_in_", None), self.input_options)
 
     def _in_known_order(self, X: Any) -> Any:
-        """A data frame with the columns of those before in their order; others are for scikit-learn to refuse."""
+        """A data frame with its columns in the order of earlier calls; scikit-learn refuses other columns."""
         known = vars(self).get("feature_names_in_", ())
         return selected(X, known) if sorted(column_names(X) or ()) == sorted(known) and len(known) else X
 
@@ -194,7 +194,7 @@ class StreamEstimator(Predictions, BaseEstimator):
         return super()._checked(check_array(X, **kinds))  # features that were made of columns
 
     def _be(self, model: Model) -> "StreamEstimator":
-        """Be a model that was trained elsewhere."""
+        """Take over a model that was trained elsewhere."""
         self._take(model)
         if "certificate" in model.about:
             self._take_certificate(model.about)
@@ -207,7 +207,7 @@ class StreamEstimator(Predictions, BaseEstimator):
             self._workspace = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the rows that `partial_fit` has gathered, which are on disk."""
+        """State without the rows that `partial_fit` has gathered: they are on disk."""
         state = super().__getstate__()
         return {**state, "_workspace": None, "_lost_rows": True} if state.get("_workspace") is not None else state
 
@@ -218,7 +218,7 @@ class StreamEstimator(Predictions, BaseEstimator):
 
 
 def decoded(model: Model, labels: Labels) -> Model:
-    """With the labels as they were given."""
+    """The model with the labels of y in place of the numbers that stood for them."""
     return replace(model, labels=tuple(_label(labels.decode(label)) for label in model.labels))
 
 
@@ -227,7 +227,7 @@ def _label(label: Any) -> Label:
 
 
 def as_python(value: Any) -> Any:
-    """Numbers and vectors of numpy as Python's own: a job is JSON."""
+    """Convert numbers and vectors of numpy to Python's own, since a job is JSON."""
     if isinstance(value, np.ndarray | tuple):
         value = list(value)
     if isinstance(value, list):

@@ -18,7 +18,7 @@ from streamsvm.workspace import Workspace
 
 
 class Classification(ClassifierMixin, Decisions, StreamEstimator):
-    """The parameters are those of StreamSVC, which says what they mean."""
+    """A classifier of the engine; StreamSVC has the parameters."""
 
     kernel: str
     gamma: float | str

@@ -1,4 +1,4 @@
-"""What every fitted model can do, whether scikit-learn is there or not."""
+"""Predictions of a fitted model, with scikit-learn or without."""
 
 import os
 import warnings
@@ -26,13 +26,13 @@ from streamsvm.storage.rows.csr import Array
 
 
 class Certificate(NamedTuple):
-    """How near a model is to the optimum, computed over all rows at its final weights; of several problems the worst.
+    """How near a model is to the optimum, computed over all rows at its final weights; the worst of several problems.
 
     m_plus, m_minus   M+ and M-, the largest and the smallest projected gradient; gap: M+ - M-, 0 at the optimum
     primal_objective, dual_objective   P(w) and D(alpha): P(w) - D(alpha) bounds how far P(w) is from the least
     relative_duality_gap   (P - D) / P
 
-    nan: not known, of solvers, losses or kernels that have none
+    nan: the solver, loss or kernel does not determine it
     """
 
     m_plus: float
@@ -47,10 +47,11 @@ class Predictions:
     """Attributes of a fitted model.
 
     coef_       (1, n_features) float64, of three classes or more (n_classes, n_features); in regression (n_features,).
-                Of scipy.sparse, (1, n_features) also in regression, where few of more than 2 million features occur
+                A matrix of scipy.sparse, (1, n_features) also in regression, if few of more than 2 million features
+                occur
     intercept_  (1,) or (n_classes,) float64
-    support_vectors_, dual_coef_, n_support_, gamma_   of a kernel machine, in place of coef_: (n_support_, n_features)
-                of scipy.sparse, float32; (1, n_support_) or (n_classes, n_support_) float64; two numbers
+    support_vectors_, dual_coef_, n_support_, gamma_   a kernel machine has them in place of coef_: (n_support_,
+                n_features) of scipy.sparse, float32; (1, n_support_) or (n_classes, n_support_) float64; two numbers
     classes_    (n_classes,), sorted; not in regression
     model_      the model as the service has it
     """
@@ -126,7 +127,7 @@ class Predictions:
         return X
 
     def _take(self, model: Model) -> None:
-        """Be this model, whose labels are as they stood in the input."""
+        """Take over a model whose labels are those of the input."""
         self.model_ = model = in_order(model)
         self.n_features_in_ = model.n_features
         self._take_names(model.about.get("input"))
@@ -149,7 +150,7 @@ class Predictions:
             self.n_features_in_ = len(input_["columns"])
 
     def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> Array:
-        """(n_features,) of str: what the weights in `coef_` are of.
+        """(n_features,) of str: the name of the feature of each weight in `coef_`.
 
         A column; `column=word` of categories; `column is missing`; x0, x1, ... where columns have no names.
         """
@@ -163,7 +164,7 @@ class Predictions:
         return np.array(names if given is None or known else given, object)
 
     def _given_names(self, given: Sequence[str] | None) -> Sequence[str] | None:
-        """ValueError for names that cannot be those of the columns, as scikit-learn has it."""
+        """Check names as scikit-learn does: ValueError if they cannot be those of the columns."""
         if given is None:
             return None
         if "feature_names_in_" in vars(self) and list(given) != self.feature_names_in_.tolist():
@@ -173,12 +174,12 @@ class Predictions:
         return given
 
     def _forget(self, *names: str) -> None:
-        """Attributes that an earlier fit, with another kernel, may have left."""
+        """Delete attributes that an earlier fit, with another kernel, may have left."""
         for name in names:
             vars(self).pop(name, None)
 
     def _as_it_is(self) -> Model:
-        """The model, with weights that may have been changed since."""
+        """The model with the weights of `coef_`, which may have been changed since."""
         model = self.model_
         weights = self.coef_ if model.vectors is None else self.dual_coef_
         if sparse.issparse(weights):
@@ -190,10 +191,10 @@ class Predictions:
 
 
 class Decisions(Predictions):
-    """What a model of classes can do besides."""
+    """Decision values and probabilities of a model of classes."""
 
     def decision_function(self, X: Any) -> Array:
-        """(n_rows,), positive for classes_[1]; of three classes or more (n_rows, n_classes), the largest says which."""
+        """(n_rows,), positive for classes_[1]; with three classes or more (n_rows, n_classes), the largest wins."""
         return self._values(X)
 
     @property
@@ -218,7 +219,7 @@ class Decisions(Predictions):
 
 
 class FittedModel(Decisions):
-    """A model of a file, where scikit-learn is not installed."""
+    """A model read from a file where scikit-learn is not installed."""
 
     def __init__(self, model: Model) -> None:
         self._take(model)

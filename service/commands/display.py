@@ -23,18 +23,18 @@ class Display:
         self._told: set[str] = set()
 
     def __call__(self, progress: dict[str, Any], history: list[dict[str, Any]]) -> None:
-        """What a job that runs here has to show by now."""
+        """Show the newest progress of a job that runs in this command."""
         for record in history[self._passes :]:
             self.show_pass(record)
         self._passes = len(history)
         self.show_progress(progress)
 
     def say(self, text: str) -> None:
-        """Something a person wants to know."""
+        """Print a line for a person."""
         print(text, file=sys.stderr)
 
     def show_pass(self, record: dict[str, Any]) -> None:
-        """A pass is finished."""
+        """Show a finished pass."""
         self.show_slowdowns(record)
         if "support_vectors" in record:
             self.say(
@@ -50,17 +50,17 @@ class Display:
         )
 
     def show_slowdowns(self, record: dict[str, Any]) -> None:
-        """Faster ways given up since the pass before, each once."""
+        """Print each slower way taken since the last pass, once."""
         for each in record.get("slowdowns", ()):
             if each["code"] not in self._told:
                 self._told.add(each["code"])
                 self.say(f"warning: {each['message']}. {each['hint']} [{each['code']}]")
 
     def show_progress(self, progress: dict[str, Any]) -> None:
-        """In the middle of a pass."""
+        """Show progress within a pass."""
 
     def show_folds(self, result: Mapping[str, Any]) -> None:
-        """What a cross-validation says, if there was one."""
+        """Print the metrics of a cross-validation, if there was one."""
         for each in result.get("cv", ()):
             said = ", ".join(
                 f"{name} {short(mean, 4)} +- {short(each['std'][name], 2)}" for name, mean in each["mean"].items()
@@ -70,7 +70,7 @@ class Display:
                 self.say(line)
 
     def finish(self, result: Mapping[str, Any], output: str | None) -> None:
-        """It is over; the model is in the file."""
+        """Print the result; the model is in the file."""
         certificate = result["certificate"]
         outcome = "converged" if result["converged"] else "not converged"
         self.say(f"{outcome} ({result['stop_reason']}) after {passes(result['passes'])}: {_reached(certificate)}")
@@ -89,7 +89,7 @@ def _reached(certificate: Mapping[str, Any]) -> str:
 
 
 class Picture(Display):
-    """A line a pass, and in the end how M+ - M- fell."""
+    """A line for each pass, and at the end a picture of how M+ - M- fell."""
 
     def __init__(self, tolerance: float | None) -> None:
         super().__init__(tolerance)
@@ -105,7 +105,7 @@ class Picture(Display):
         super().finish(result, output)
 
     def picture(self, width: int = WIDTH) -> list[str]:
-        """As far as the job has come."""
+        """Lines of the picture of M+ - M- so far."""
         is_utf = (sys.stderr.encoding or "").lower().startswith("utf")
         return picture(self.curve.values, self.curve.unit, self._tolerance, width, is_utf)
 
@@ -137,7 +137,7 @@ class TerminalPicture(Picture):
         super().say(text)
 
     def _erased(self) -> str:
-        """Takes away what was drawn, and is where it began."""
+        """The text that moves the cursor to the first line of the drawing and erases it."""
         drawn, self._drawn = self._drawn, 0
         return f"\r\033[{drawn - 1}A\033[J" if drawn > 1 else "\r\033[K"
 
@@ -160,7 +160,7 @@ class JsonLines(Display):
 
 
 def display(is_json: bool, tolerance: float | None) -> Display:
-    """The one that suits who reads it."""
+    """The display for JSON, a terminal or a file."""
     kind = JsonLines if is_json else TerminalPicture if sys.stderr.isatty() else Display
     return kind(tolerance)
 
@@ -183,7 +183,7 @@ def progress_line(progress: dict[str, Any], tolerance: float | None) -> str:
 
 
 def _in_liblinears_words(figures: Mapping[str, float | None]) -> list[str]:
-    """What its -v prints, of the rows of all folds together."""
+    """The lines that LIBLINEAR's -v prints, over the rows of all folds together."""
     if "mse" in figures:
         correlation = short(figures["squared_correlation"], 6)
         return [
@@ -194,7 +194,7 @@ def _in_liblinears_words(figures: Mapping[str, float | None]) -> list[str]:
 
 
 def duration(seconds: float) -> str:
-    """For people: 45 s, 12:30, 3:05:00."""
+    """Seconds for people: 45 s, 12:30, 3:05:00."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
@@ -203,7 +203,7 @@ def duration(seconds: float) -> str:
 
 
 def passes(count: int) -> str:
-    """How many, in words."""
+    """A number of passes in words."""
     return "1 pass" if count == 1 else f"{count} passes"
 
 

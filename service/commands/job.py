@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_end_arguments(parser: argparse.ArgumentParser) -> None:
-    """When a job that goes on ends: what may be another than before."""
+    """Fields of a job that may change when it goes on."""
     parser.add_argument("--max-passes", type=int, help="in all, those before included (default: as before)")
     parser.add_argument("--max-seconds", type=float, help="in all (default: as before)")
     parser.add_argument("--tolerance", type=float, help="stop at M+ - M- of this (default: as before)")

@@ -1,4 +1,4 @@
-"""The file that a model is to go into: what it cannot say is refused before training, what it leaves out is told."""
+"""Checks of the output file before training: a format that cannot hold the model is refused, losses are told."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ _BY_ENDING = ("npz", "json", "onnx")
 
 
 def check_output(output: Path, spec: JobSpec, is_here: bool) -> None:
-    """Refuse what a job's fields tell already. OSError, ServiceError unknown_format or not_exportable.
+    """Refuse a file that the job's fields rule out. OSError, ServiceError unknown_format or not_exportable.
 
     is_here  this program writes the file, not a service
     """
@@ -36,13 +36,13 @@ def check_output(output: Path, spec: JobSpec, is_here: bool) -> None:
 
 
 def check_plan(output: Path, plan: JobPlan) -> None:
-    """Refuse what the labels of the data tell, and how many features there are. ServiceError not_exportable."""
+    """Refuse a format that the labels or the number of features rule out. ServiceError not_exportable."""
     labels = plan.model_labels
     _check(output, plan.spec, labels, plan.width * (len(labels) if len(labels) > 2 else 1))
 
 
 def check_dataset(output: Path, spec: JobSpec, dataset: Mapping[str, Any]) -> None:
-    """Refuse what the labels of a service's dataset tell. ServiceError not_exportable."""
+    """Refuse a format that the labels of a service's dataset rule out. ServiceError not_exportable."""
     labels = list(dataset.get("label_counts") or ())
     is_number = dataset.get("label_type") == "number"
     _check(output, spec, [] if spec.loss in REGRESSION else [float(label) if is_number else label for label in labels])
@@ -60,7 +60,7 @@ def _check(output: Path, spec: JobSpec, labels: Labels, n_weights: int = 0) -> N
 
 
 def left_out(output: Path, plan: JobPlan) -> Iterator[str]:
-    """Sentences about what the file will not say."""
+    """A sentence for each thing that the format leaves out."""
     format_ = format_of(output, plan.spec.kernel == "rbf")
     if format_ not in ("liblinear", "libsvm"):
         return
@@ -71,7 +71,7 @@ def left_out(output: Path, plan: JobPlan) -> Iterator[str]:
 
 
 def output_files(output: Path, values: Sequence[float]) -> list[Path]:
-    """A file for the model of each C: the one that was asked for, or, of several, that with C in its name."""
+    """A file for the model of each C: the output itself, or with several C the output with C in its name."""
     if len(values) == 1:
         return [output]
     return [output.with_name(f"{output.stem}.C={C:g}{output.suffix}") for C in values]

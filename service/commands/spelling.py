@@ -1,17 +1,20 @@
-"""Options as people spell them: what argparse cannot be told, and hints in dashes. Asked about every command line."""
+"""Spellings that argparse cannot be told (`-w1 10`, `datasets`), and hints with options in dashes.
+
+Every command line goes through here, so that it imports little.
+"""
 
 import re
 
 from streamsvm.reader.options import OPTIONS
 
-# Names of the REST interface, for who knows it.
+# Names of the REST interface for commands.
 _ALIASES = {"dataset": "data", "datasets": "data", "jobs": "job", "models": "model", "tokens": "token"}
 _LIST_OF_ONE = re.compile(r'"(\w+)": \["(\w+)"\]')
 _WEIGHT_OPTION = re.compile(r"-w([+-]?\d+(?:\.\d+)?)")
 
 
 def spell_out(arguments: list[str]) -> list[str]:
-    """`-w1 10` as `--class-weight 1=10`: the name of the option has the label in it; `datasets` as `data`."""
+    """Replace `-w1 10`, an option with a label in its name, by `--class-weight=1=10`, and `datasets` by `data`."""
     words, rest = [], iter([_ALIASES.get(word, word) for word in arguments[:1]] + arguments[1:])
     for word in rest:
         label = _WEIGHT_OPTION.fullmatch(word)
@@ -26,7 +29,7 @@ def in_dashes(hint: str) -> str:
     """
     hint = _LIST_OF_ONE.sub(r"--\1 \2", hint)
     names = OPTIONS
-    # Without a value only those that are no English word.
+    # A name without a value is only replaced if it is no English word.
     alone = "|".join(name for name in names if "_" in name)
     return re.sub(rf"(?<!')\b(?:({'|'.join(names)})=(\w+)|({alone})\b)", _option, hint)
 

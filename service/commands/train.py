@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Train, write the model, say what came out."""
+    """Train, write the model, print the result."""
     output = options.output or Path("stdin.model" if options.file == Path("-") else f"{plain_name(options.file)}.model")
     fields = {"dataset": str(options.file), **given_fields(options)}
     spec = parse_spec(fields)
@@ -99,14 +99,14 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
 
 
 def _view(plan: JobPlan, dataset: Path) -> dict[str, Any]:
-    """The view of the columns; a job that scales features itself is told nothing of their scales."""
+    """The view of the columns, without the warning of scales if the job scales features itself."""
     view = columns_view(plan.manifest, dataset)
     scales = {"scale", "idf"} & {name for name, _ in named_maps(plan.spec.features)}
     return {**view, "warnings": [each for each in view["warnings"] if not scales or each["code"] != SCALES_DIFFER]}
 
 
 def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Path, show: Display) -> int:
-    """Train on a service. Interrupted, the job goes on."""
+    """Train on a service. An interrupt ends the command; the job goes on."""
     client = Client(options.url)
     name = str(options.file)
     if not isinstance(options.file, Path) or options.file.exists() or name == "-":

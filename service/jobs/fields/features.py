@@ -34,7 +34,7 @@ _FORMS: dict[str, type[BaseModel]] = {
 
 
 def named_maps(asked: Asked, bias: float | None = None) -> list[Named]:
-    """The maps, in order, the constant feature of a job the last. Raises ServiceError features_range."""
+    """(name, map) of each map asked for, in order, a constant feature last. Raises ServiceError features_range."""
     found = [_named(each) for each in asked]
     return found if bias is None else [*found, ("bias", Bias(bias))]
 
@@ -57,7 +57,8 @@ def _named(each: str | dict[str, dict[str, Any]]) -> Named:
 
 
 def planned_maps(spec: Any, manifest: Manifest) -> FeatureMaps:
-    """Of a job on the dataset. Raises ServiceError: features_order, features_range, features_missing, no_statistics."""
+    """A job's maps on the dataset, not fitted. ServiceError features_order, features_range, features_missing,
+    no_statistics."""
     with _telling():
         maps = FeatureMaps.planned(_shape(manifest), named_maps(spec.features, spec.bias))
         maps.check_row(manifest.longest_row)
@@ -65,9 +66,9 @@ def planned_maps(spec: Any, manifest: Manifest) -> FeatureMaps:
 
 
 def asked_maps(spec: Any, dataset: Dataset) -> FeatureMaps | None:
-    """The maps that a job's models carry, fitted to the dataset; the constant feature is not among them.
+    """The maps that a job's models carry, fitted to the dataset, without the constant feature; None: there are none.
 
-    Where rows have few of the features that there could be, the first one leaves out all others. None: there are none.
+    If the dataset numbers only the features that occur in it, the first map leaves out all others.
     """
     manifest = dataset.manifest
     if not spec.features and not manifest.own_width:
@@ -88,12 +89,12 @@ def fitted_maps(planned: FeatureMaps, dataset: Dataset) -> FeatureMaps:
 
 
 def extra_values(spec: Any) -> int:
-    """How many more values a row has in the cache than in the dataset."""
+    """Number of values that maps add to a row in the cache."""
     return sum(int(each.made(np.zeros(1, np.int64))[0]) for each in _early(spec))
 
 
 def mean_Qii(spec: Any, manifest: Manifest) -> float:
-    """The mean squared norm of the rows that are trained on, as far as it is known beforehand."""
+    """The mean squared norm of the rows after the maps, as far as the maps tell it beforehand."""
     mean = manifest.Qii_spread[1] / manifest.n_rows
     for _, each in named_maps(spec.features, spec.bias):
         mean = each.mean_square(mean)
@@ -120,12 +121,12 @@ def _early(spec: Any) -> Iterator[FeatureMap]:
 
 def _shape(manifest: Manifest) -> Shape:
     strings = manifest.input["length"] if manifest.input and is_of_strings(manifest.input) else 0
-    # Features of which those are left out that do not occur are numbered from 0.
+    # A dataset that leaves out the features that do not occur numbers the others from 0.
     return Shape(manifest.width, 0 if manifest.own_width else manifest.index_base, strings)
 
 
 def _statistics(maps: FeatureMaps, dataset: Dataset) -> FeatureStatistics | None:
-    """Of the dataset's features, if a map has to know them; counted now if rows came or went since they were."""
+    """Statistics of the features if a map needs them; counted now if rows came or went since the last count."""
     if not any(each.map.needs_statistics for each in maps.maps):
         return None
     found = read_statistics(dataset.directory)

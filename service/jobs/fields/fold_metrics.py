@@ -1,4 +1,4 @@
-"""How good decision values of rows held out are: what a cross-validation says of each fold."""
+"""Metrics of a fold: how good decision values are on rows that were held out."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ LESS_IS_BETTER = ("log_loss", "mse", "mae")
 
 
 class Rows(NamedTuple):
-    """Rows held out: y (n,), decision values (n,) or (n, n_classes), weight (n,), or None: each counts once.
+    """Rows held out: y (n,), decision values (n,) or (n, n_classes), weight (n,); None: each row counts once.
 
     y is the place of the class, int64, or the label, float64, in regression.
     """
@@ -30,10 +30,10 @@ class Rows(NamedTuple):
 
 
 def class_metrics(rows: Rows, n_classes: int, sigmoid: Sigmoid | None) -> Figures:
-    """Of rows of so many classes; None: not known of such rows.
+    """Metrics of a classification; None where these rows do not determine one.
 
-    f1 is that of the first of two classes, the positive one, and the mean over more; auc is of two classes, log_loss
-    of what has probabilities.
+    f1: of the first of two classes, the positive one; the mean over the classes if there are more
+    auc: of two classes only; log_loss: with a sigmoid only
     """
     y, values, weight = rows
     is_weighted, predicted = weight is not None, predicted_classes(values)
@@ -56,10 +56,10 @@ def class_metrics(rows: Rows, n_classes: int, sigmoid: Sigmoid | None) -> Figure
 
 
 def number_metrics(rows: Rows) -> Figures:
-    """Of rows of numbers to be predicted; None: not known of such rows.
+    """Metrics of a regression; None where these rows do not determine one.
 
     mse and mae are the means of squared and absolute errors. r_squared compares the squared errors with those of the
-    mean label; LIBLINEAR's squared_correlation does not mind predictions that are off by a factor or a constant.
+    mean label. LIBLINEAR's squared_correlation stays the same if predictions are off by a factor or a constant.
     """
     errors = rows.values - rows.y
     y, values = (_centred(each, rows.weight) for each in (rows.y, rows.values))
@@ -76,6 +76,6 @@ def number_metrics(rows: Rows) -> Figures:
 
 
 def _centred(numbers: Array, weight: Array | None) -> Array:
-    """With mean 0; those that are all one are 0, to the last digit."""
+    """Numbers minus their mean; equal numbers become exactly 0."""
     near = numbers - numbers[0]
     return near - np.average(near, weights=weight)

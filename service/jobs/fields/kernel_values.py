@@ -1,6 +1,6 @@
-"""What to tell people of a kernel that does not tell rows apart.
+"""The warning that a Gaussian kernel does not tell rows apart.
 
-Apart from how that is found out, which is slow to import.
+Commands that only watch a job import it; what measures the distances (`plan/gamma.py`) imports scipy, which is slow.
 """
 
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ _NEARLY = 1e-3  # kernel values so near to 0, or to 1, say nothing
 
 
 def warning_of(distances: Mapping[str, Any]) -> str | None:
-    """What to tell people if nearly all kernel values are the same; `distances`: the view of a Distances."""
+    """The warning, if nearly all kernel values are 0 or nearly all are 1; `distances`: the view of a Distances."""
     gamma, low, middle, high = (distances[name] for name in ("gamma", "low", "median", "high"))
-    # The kernel values of rows that are far apart, and near.
+    # Kernel values of rows that are far apart, and of rows that are near each other.
     smallest, largest = exp(-gamma * high), exp(-gamma * low)
     if largest > _NEARLY and smallest < 1.0 - _NEARLY:
         return None

@@ -1,4 +1,4 @@
-"""Fields of a job that earlier versions had: what becomes of them in stored jobs, and what to say to who asks for one.
+"""Fields of a job that earlier versions had: how stored jobs are translated, and the hint for new jobs that use one.
 
 0.1.0   eviction, paper_..., selection; threads was a number, of which streamsvm made another use
 """
@@ -19,22 +19,22 @@ GONE = {
     "eviction": f'The rule of the paper is a solver of its own: "solver": "{_PAPER}".',
     **{name: f'It is {renamed} of the solver "{_PAPER}".' for name, renamed in _RENAMED.items()},
 }
-# A solver has an option of this name, and means something else by it.
+# `selection` is an option of another solver now, with another meaning.
 _DROPPED = {*GONE, "selection"}
 
 
 def migrate(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of this version of a job that any version has stored."""
+    """Translate the fields of a job that any version has stored into those of this version."""
     if "eviction" not in stored:
         return dict(stored)
     fields = {name: value for name, value in stored.items() if name not in _DROPPED}
-    # Elsewhere 1 was what nobody had chosen, and other numbers meant something that is gone. With cutting planes they
-    # are part of what makes a run what it is: sums over rows are made by as many.
+    # With cutting planes the number of threads decides how sums over rows are rounded: it stays. Elsewhere 1 was the
+    # default, and other numbers meant something that this version does not have.
     if stored.get("solver") not in ("cpa", "ocas"):
         fields["threads"] = None
     if stored["eviction"] == "paper":
         fields |= {"solver": _PAPER, **_as_printed(stored)}
-        # It was of no effect, and is an option of another solver now.
+        # It had no effect on this solver, and this version refuses it there.
         fields.pop("screening", None)
     return fields
 

@@ -1,5 +1,6 @@
 """The commands: those for a service start at once, since the engine is imported by none of them."""
 
+import argparse
 import json
 import subprocess
 import sys
@@ -11,7 +12,8 @@ import pytest
 from streamsvm.reader.options import FORMATS
 from streamsvm.reader.parsers import READERS
 from streamsvm.service.cli import main
-from streamsvm.service.commands import COMMANDS, GROUPS
+from streamsvm.service.commands import COMMANDS, GROUPS, job
+from streamsvm.service.jobs.lanes.continuing import CHANGEABLE
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.names import SUFFIXES
 
@@ -55,6 +57,12 @@ def test_names_stand_for_what_is_slow_to_import():
 
 def test_every_command_is_in_a_group_of_the_help():
     assert [name for names in GROUPS.values() for name in names] == list(COMMANDS)
+
+
+def test_a_job_that_goes_on_may_change_what_the_service_lets_it():
+    parser = argparse.ArgumentParser()
+    job.add_end_arguments(parser)
+    assert tuple(vars(parser.parse_args([]))) == CHANGEABLE
 
 
 def test_the_version_is_that_of_the_package(capsys):
