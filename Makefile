@@ -10,6 +10,9 @@ KERNELS := $(VENV)/.kernels
 TEST_KERNELS := $(VENV)/.kernels-test
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
+# A thousand processes that tests start would otherwise each compile the sources again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup demo serve kernels test test-slow containers faults cluster-faults silent audit fuzz-api fuzz-reader bench papers openapi browser libsvm lock check clean
 
 # To run streamsvm, and no more.
@@ -37,9 +40,9 @@ $(KERNELS): $(RUN) $(shell find storage reader trainer service/cluster -name '*.
 	$(BIN)/python -m streamsvm.service.processes.kernels
 	touch $@
 
-# Those that tests call besides.
-$(TEST_KERNELS): $(TEST) $(KERNELS) $(wildcard tests/contracts/*.py)
-	$(BIN)/python -m tests.contracts.kernels >/dev/null
+# Those that tests of several files call besides.
+$(TEST_KERNELS): $(TEST) $(KERNELS) $(wildcard tests/kernels.py tests/contracts/*.py)
+	$(BIN)/python -m tests.kernels
 	touch $@
 
 kernels: $(TEST_KERNELS)

@@ -6,7 +6,8 @@ from axe_playwright_python.base import AXE_SCRIPT
 from streamsvm.storage.models.model_file import Model
 from tests.api.app import Service as Filled
 from tests.api.app import model_of_texts
-from tests.browser.test_lanes import CV, SCREENS, add_job, drawn, in_turn, line
+from tests.browser.looks import SCREENS, every_look
+from tests.browser.test_lanes import CV, add_job, drawn, in_turn, line
 from tests.contracts.problems import random_problem
 from tests.end_to_end.service import Service, wait_for
 
@@ -65,8 +66,7 @@ def uncover(page):
         page.locator("#charts canvas").first.wait_for()
 
 
-# Colours are of a scheme, and what has to be scrolled is of a screen: two of the four have them all.
-@pytest.mark.parametrize(("screen", "scheme"), [("desk", "light"), ("phone", "dark")])
+@every_look
 def test_axe_finds_nothing_serious_and_no_page_is_wider_than_the_screen(served, open_page, screen, scheme):
     page = open_page(served.url, viewport=SCREENS[screen], color_scheme=scheme)
     for name, path in served.pages.items():

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from tests.api.app import Service as Filled
+from tests.browser.looks import SCREENS, every_look
 from tests.browser.test_model_page import titles
 from tests.end_to_end.service import PLAIN, Service, wait_for
 
-SCREENS = {"desk": {"width": 1400, "height": 900}, "phone": {"width": 400, "height": 900}}
 OUTCOME = {"converged": True, "stop_reason": "tolerance", "passes": 2}
 CERTIFICATE = {
     "gap": 5e-4, "primal_objective": 2.0, "dual_objective": 1.9, "relative_duality_gap": 0.05, "m_plus": 0.0,
@@ -152,8 +152,7 @@ def test_the_objective_is_of_one_lane_the_worst_in_the_end(open_job):
     }
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("screen", SCREENS)
+@every_look
 @pytest.mark.parametrize("name", ["many in turn", "many side by side", "many that name their first"])
 def test_of_many_lanes_the_worst_and_the_best_are_drawn(open_job, name, screen, scheme):
     page = open_job(name, viewport=SCREENS[screen], color_scheme=scheme)
@@ -174,8 +173,7 @@ def test_of_many_lanes_the_worst_and_the_best_are_drawn(open_job, name, screen, 
     assert page.locator("#lanes tbody tr").count() == 200 and not page.is_visible("#lanes")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("screen", SCREENS)
+@every_look
 def test_the_curve_of_a_cross_validation(open_job, screen, scheme):
     page = open_job("folds", viewport=SCREENS[screen], color_scheme=scheme)
     page.locator("#curve svg").wait_for()

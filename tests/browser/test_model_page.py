@@ -9,10 +9,10 @@ import pytest
 from streamsvm.storage.models.model_file import Model
 from tests.api.app import Service as Filled
 from tests.api.app import model_of_texts
+from tests.browser.looks import SCREENS, every_look
 from tests.contracts.problems import random_problem
 from tests.end_to_end.service import PLAIN, Service
 
-SCREENS = {"desk": {"width": 1200, "height": 900}, "phone": {"width": 390, "height": 844}}
 LABELS = (3.0, 1.0, -2.0)
 
 
@@ -61,8 +61,7 @@ def titles(page, selector: str) -> list[str]:
     return page.locator(f"{selector} title").evaluate_all("all => all.map((title) => title.textContent)")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("screen", SCREENS)
+@every_look
 def test_several_classes_are_drawn(evaluated, screen, scheme):
     page, found = evaluated("several", "three", viewport=SCREENS[screen], color_scheme=scheme)
     assert page.locator("[data-figure=accuracy]").inner_text() == f"{100 * found['accuracy']:.1f}%"

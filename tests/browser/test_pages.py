@@ -5,10 +5,9 @@ import re
 import httpx
 import pytest
 
+from tests.browser.looks import SCREENS, every_look
 from tests.end_to_end.conftest import ENDLESS
 from tests.end_to_end.service import wait_for
-
-SCREENS = {"desk": {"width": 1200, "height": 900}, "phone": {"width": 390, "height": 844}}
 
 
 def passes_drawn(page) -> int:
@@ -113,8 +112,7 @@ def test_a_cancelled_job_says_so(service, open_page, endless):
     assert page.locator("text=Download model").count() == 0
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("screen", SCREENS)
+@every_look
 def test_pages_fit_the_screen_and_the_scheme(service, open_page, endless, screen, scheme):
     page = open_page(service.url, viewport=SCREENS[screen], color_scheme=scheme)
     for path in ("/", f"/jobs/{endless}"):

@@ -1,10 +1,15 @@
 """Services of tests; whatever happens in a test, no process of it stays."""
 
 import io
+import signal
+import subprocess
+import tempfile
 
 import numpy as np
 import pytest
 
+from streamsvm.service.cli import main
+from streamsvm.service.processes.fork_server import fork_server
 from tests.contracts.problems import libsvm_text, random_problem
 from tests.end_to_end.service import Processes, Service
 
@@ -63,6 +68,27 @@ def processes(tmp_path):
     processes = Processes(directory)
     yield processes
     processes.kill_all()
+
+
+@pytest.fixture
+def run_here(processes, monkeypatch, capfd):
+    """Runs the command in this process, where all of it is loaded: as a process it takes a second to load."""
+    fork_server()  # before the environment is that of the test's own processes
+    monkeypatch.setenv("STREAMSVM_CACHE_DIR", str(processes.temporary))
+    monkeypatch.setattr(tempfile, "tempdir", str(processes.temporary))
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+
+    def run(*arguments):
+        words = [str(word) for word in arguments]
+        try:
+            code = main(words)
+        except SystemExit as ended:
+            code = ended.code
+        return subprocess.CompletedProcess(words, code, *capfd.readouterr())
+
+    yield run
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def weights(npz: bytes) -> np.ndarray:

@@ -143,14 +143,14 @@ def test_without_refit_there_is_no_model(service, datasets):
     assert len(ended["result"]["cv"][0]["folds"]) == 2
 
 
-def test_the_command_says_how_each_C_did_and_writes_the_best(processes, tmp_path):
+def test_the_command_says_how_each_C_did_and_writes_the_best(run_here, tmp_path):
     (tmp_path / "rows").write_bytes(libsvm_text(*problem(2)))
     given = ("-C", "0.001,1", "--folds", "3", "--cache", "128KiB", "-o", tmp_path / "m")
-    done = processes.run("train", tmp_path / "rows", *given, text=True)
+    done = run_here("train", tmp_path / "rows", *given)
     assert done.returncode == 0, done.stderr
     assert "C = 0.001: accuracy 0." in done.stderr and ", selected" in done.stderr
     assert (tmp_path / "m").exists()
-    done = processes.run("train", tmp_path / "rows", "-v", "3", "--cache", "128KiB", "--json", text=True)
+    done = run_here("train", tmp_path / "rows", "-v", "3", "--cache", "128KiB", "--json")
     assert done.returncode == 0, done.stderr
     cv = json.loads(done.stdout.splitlines()[-1])["cv"]
     assert len(cv) == 1 and len(cv[0]["folds"]) == 3

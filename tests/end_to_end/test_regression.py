@@ -20,16 +20,16 @@ def regression():
 
 @pytest.mark.parametrize(("number", "name"), [(12, "L2R_L2LOSS_SVR_DUAL"), (13, "L2R_L1LOSS_SVR_DUAL")])
 def test_a_model_of_regression_is_trained_and_predicts_what_liblinear_does(
-    processes, regression, tmp_path, number, name
+    run_here, regression, tmp_path, number, name
 ):
     X, y = regression
     file, model = tmp_path / "train.svm", tmp_path / "a.model"
     file.write_bytes(libsvm_text(X, y))
     options = ("-s", number, "-p", 0.05, "-c", 10, "-B", 1, "-e", 0.01, "--max-passes", 20_000)
-    done = processes.run("train", file, *options, "-o", model, text=True)
+    done = run_here("train", file, *options, "-o", model)
     assert done.returncode == 0, done.stderr
     assert model.read_text().startswith(f"solver_type {name}\n")
-    done = processes.run("predict", model, file, text=True)
+    done = run_here("predict", model, file)
     found = np.array(done.stdout.split(), float)
     np.testing.assert_allclose(found, liblinear_predict(model, X)[0], rtol=1e-12)
     error = np.mean((found - y) ** 2)
@@ -37,21 +37,21 @@ def test_a_model_of_regression_is_trained_and_predicts_what_liblinear_does(
     assert f"mean squared error {error:.6g}" in done.stderr
 
 
-def test_labels_that_all_lie_in_the_tube_cost_nothing(processes, tmp_path):
+def test_labels_that_all_lie_in_the_tube_cost_nothing(run_here, tmp_path):
     (tmp_path / "rows").write_bytes(b"0.05 1:1\n0.01 1:2\n-0.02 1:3\n")
     for rule in ((), ("-e", "none", "--relative-gap", "1e-3")):
         options = ("-s", 13, "-p", 0.1, "--cache", "128KiB", *rule)
-        done = processes.run("train", tmp_path / "rows", *options, "-o", tmp_path / "model", text=True)
+        done = run_here("train", tmp_path / "rows", *options, "-o", tmp_path / "model")
         assert done.returncode == 0, done.stderr
         assert "objective 0, relative duality gap 0" in done.stderr
 
 
-def test_a_logistic_model_is_liblinears(processes, tmp_path):
+def test_a_logistic_model_is_liblinears(run_here, tmp_path):
     X, y = random_problem()
     file, model = tmp_path / "train.svm", tmp_path / "a.model"
     file.write_bytes(libsvm_text(X, y))
-    done = processes.run("train", file, "-s", 7, "-o", model, text=True)
+    done = run_here("train", file, "-s", 7, "-o", model)
     assert done.returncode == 0, done.stderr
     assert model.read_text().startswith("solver_type L2R_LR_DUAL\n")
-    done = processes.run("predict", model, file, text=True)
+    done = run_here("predict", model, file)
     np.testing.assert_array_equal(np.array(done.stdout.split(), float), liblinear_predict(model, X)[0])

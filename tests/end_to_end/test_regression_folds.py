@@ -118,12 +118,12 @@ def test_rows_twice_in_one_fold_are_rows_of_twice_the_C(service):
     assert figures[0]["all"]["mae"] == pytest.approx(np.mean(np.abs(expected - y)), rel=1e-3)
 
 
-def test_the_command_says_what_liblinear_does(processes, tmp_path):
+def test_the_command_says_what_liblinear_does(run_here, tmp_path):
     X, y = problem()
     (tmp_path / "rows").write_bytes(libsvm_text(X, y))
     for number in (11, 12, 13):
         options = ("-s", number, "-v", 3, "-p", EPSILON, "-c", 1, "-e", 1e-4, "--max-passes", 10_000)
-        done = processes.run("train", tmp_path / "rows", *options, text=True)
+        done = run_here("train", tmp_path / "rows", *options)
         assert done.returncode == 0, done.stderr
         (error,) = re.findall(r"^Cross Validation Mean squared error = ([\d.e-]+)$", done.stderr, re.M)
         (correlation,) = re.findall(
